@@ -45,6 +45,7 @@ class EngineSettings:
     """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
 
     `hold_s`: how long a node in doubt without a server in the cloud is held.
+    `failed_after_s`: how long readings must find a granted node down before it has failed; None: it never has.
     `unreachable_s`: how old the last reading may be, once one fails, before the service is not ready.
     Wall times: `plan_limit_s`, how long the algorithm may take for a plan; `mark_wait_s`, how long an epilogue's call
     waits at most for its nodes to be marked.
@@ -60,6 +61,7 @@ class EngineSettings:
     max_waiting_requests: int = 10_000
     max_reserves: int = 10_000
     hold_s: float = 600.0
+    failed_after_s: float | None = 60.0
     commands: CommandSettings = field(default_factory=CommandSettings)
     callers: CallerSettings = field(default_factory=CallerSettings)
 

@@ -127,11 +127,13 @@ class Balancer:
         lease_s: float | None = None,
         candidates: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        replace: bool = False,
         respond_async: bool = False,
         idempotency_key: str | None = None,
     ) -> Request:
         """Get nodes; blocks while the request waits, unless `respond_async`. Raises NotObtainable.
 
+        `replace`: a granted node that fails leaves the grant (`lost`), and a request of its own gets another.
         It blocks by polling, so that a broken connection in between does no harm, and confirms the grant. An
         exception (also KeyboardInterrupt) leaves nothing behind, as far as the service can still be told.
         """
@@ -141,6 +143,7 @@ class Balancer:
             "lease_s": lease_s,
             "candidates": list(candidates) or None,
             "exclude": list(exclude) or None,
+            "replace": replace or None,
         }
         body = {name: value for name, value in wishes.items() if value is not None}
         key = idempotency_key or str(uuid4())

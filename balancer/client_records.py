@@ -13,6 +13,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DownNode:
+    """A node of a grant that has failed and stays with it."""
+
+    node: str
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostNode:
+    """A node that failed and left its grant; `replaced_by` is the request that was made for another one."""
+
+    node: str
+    since_s: float
+    replaced_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     id: str
     state: str
@@ -29,6 +46,12 @@ class Request:
     lease_ends_s: float | None
     overdue: bool
     ended_s: float | None
+    replace: bool = False
+    """A node of its grant that fails is replaced."""
+    replaces: str | None = None
+    """The request whose failed nodes this one was made for."""
+    down: tuple[DownNode, ...] = ()
+    lost: tuple[LostNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +70,8 @@ class Node:
     note: str
     doubt: str | None = None
     """HELD: why nobody may have it."""
+    down_since_s: float | None = None
+    """Granted: since when it has been down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +124,13 @@ def request_of(body: Mapping[str, Any]) -> Request:
         lease_ends_s=_at(body["lease_ends_at"]) if body.get("lease_ends_at") else None,
         overdue=body.get("overdue", False),
         ended_s=_at(body["ended_at"]) if body.get("ended_at") else None,
+        replace=body.get("replace", False),
+        replaces=body.get("replaces"),
+        down=tuple(DownNode(node=each["node"], since_s=_at(each["since"])) for each in body.get("down", ())),
+        lost=tuple(
+            LostNode(node=each["node"], since_s=_at(each["since"]), replaced_by=each["replaced_by"])
+            for each in body.get("lost", ())
+        ),
     )
 
 
@@ -116,6 +148,7 @@ def node_of(body: Mapping[str, Any]) -> Node:
         reported=reported.get("state"),
         note=reported.get("note", ""),
         doubt=body.get("doubt"),
+        down_since_s=_at(body["down_since"]) if body.get("down_since") else None,
     )
 
 

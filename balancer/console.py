@@ -135,6 +135,7 @@ def status(url: str, as_json: bool) -> None:
         found = balancer.status()
     rows = [[state, str(count)] for state, count in sorted(found["nodes"].items()) if count]
     rows += [[f"held {name}", why] for name, why in found["held"].items()]
+    rows += [[f"failed {name}", f"granted, and down since {since}"] for name, since in _failed(found)]
     waiting = found["waiting"]
     rows.append(["waiting requests", _since(waiting["requests"], waiting["oldest_s"], "the oldest for")])
     systems = [(system, found[system]) for system in ("batch", "cloud") if found[system] is not None]
@@ -147,6 +148,11 @@ def status(url: str, as_json: bool) -> None:
         rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
     rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
     show(as_json, found, ["WHAT", "HOW"], rows)
+
+
+def _failed(status: dict[str, Any]) -> list[tuple[str, str]]:
+    """Not told by older services."""
+    return sorted(status.get("failed", {}).items())
 
 
 def _since(count: int, age_s: float | None, text: str) -> str:
@@ -176,6 +182,8 @@ def nodes(url: str, as_json: bool, state: str | None) -> None:
 def _reported(node: Node) -> str:
     """What the batch system says of it; of a node that is down, with its note."""
     said = node.reported or ""
+    if node.down_since_s is not None:
+        return f"{said}: failed, down since {_time(node.down_since_s)}"
     return f"{said}: {node.note}" if node.state == "DOWN" and node.note else said
 
 
@@ -246,6 +254,9 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
 )
 @click.option("--candidate", "candidates", metavar="NODES", multiple=True, help="Only of these. Repeatable.")
 @click.option("--exclude", metavar="NODES", multiple=True, help="None of these. Repeatable.")
+@click.option(
+    "--replace", is_flag=True, help="A granted node that fails is replaced, by a request of its own."
+)
 @click.option("--async", "respond_async", is_flag=True, help="Do not wait for the decision, nor confirm it.")
 @click.option("--patience-s", type=click.FloatRange(min=0), default=90.0, show_default=True,
               help="How long to try while the service does not answer.")  # fmt: skip
@@ -257,6 +268,7 @@ def request(  # noqa: PLR0917
     lease_s: float | None,
     candidates: tuple[str, ...],
     exclude: tuple[str, ...],
+    replace: bool,
     respond_async: bool,
     patience_s: float,
 ) -> None:
@@ -268,6 +280,7 @@ def request(  # noqa: PLR0917
             lease_s=lease_s,
             candidates=candidates,
             exclude=exclude,
+            replace=replace,
             respond_async=respond_async,
         )
     _show_requests(as_json, [found], asdict(found))
@@ -348,6 +361,8 @@ def _standing(request: Request) -> str:
         return "ended"
     if request.overdue:
         return "overdue"
+    if request.down:
+        return f"granted, {len(request.down)} down"
     return "granted" if request.confirmed else "provisional"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from balancer.ledger.store import Entry, StoredAnswer
-from balancer.lifecycle.events import Event, Grant
+from balancer.lifecycle.events import Event, Grant, NodesFailed
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus
 
 if TYPE_CHECKING:
@@ -78,11 +78,27 @@ def event_body(event: Event, moves: Moves, changes: Changes, answered: Sequence[
         body["moved"] = [(after.name, before.state, after.state) for before, after in moves]
     if answered:
         body["decided"] = {request.request_id: request.status for request in answered}
+    if isinstance(event, NodesFailed):
+        body |= _whose(event, changes)
     if overdue := [request.request_id for request in changes.requests if request.overdue]:
         body["overdue"] = overdue
     if ended := [request.request_id for request in changes.requests if request.ended_us is not None]:
         body["ended"] = ended
     return encode(body)
+
+
+def _whose(event: NodesFailed, changes: Changes) -> dict[str, Any]:
+    """For whoever follows the log: whose the failed nodes are, and what was asked for in their place."""
+    kept = {record.name: record.held_for for record in changes.nodes if record.held_for is not None}
+    lost = {
+        each.node: (request.request_id, each.replaced_by)
+        for request in changes.requests
+        for each in request.lost
+        if each.node in event.nodes and each.node not in kept
+    }
+    whose = kept | {node: request_id for node, (request_id, _) in lost.items()}
+    replaced = {node: replaced_by for node, (_, replaced_by) in lost.items()}
+    return {"requests": whose} | ({"replaced_by": replaced} if replaced else {})
 
 
 _SELDOM = {
@@ -95,6 +111,7 @@ _SELDOM = {
     "lease_us",
     "read_us",
     "reason",
+    "replace",
     "trouble",
     "unread",
 }

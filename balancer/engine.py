@@ -144,6 +144,9 @@ class Engine(OnDemandCalls, NodeCalls):
             refresh_age_s=self.settings.refresh_age_s,
             threaded=threaded,
             hold_us=micros(self.settings.hold_s),
+            failed_after_us=None
+            if self.settings.failed_after_s is None
+            else micros(self.settings.failed_after_s),
         )
         self._reader = self._reconciler.reader
         self._callers = Callers(self._withdraw_for, self.settings.callers, threaded=threaded)
@@ -172,7 +175,8 @@ class Engine(OnDemandCalls, NodeCalls):
             self._callers.start(
                 record.request_id
                 for record in self._writer.published.open_requests()
-                if record.status is RequestStatus.WAITING
+                # Nobody has called for a replacement: its owner finds it when the request or the log is read.
+                if record.status is RequestStatus.WAITING and not record.replaces
             )
             self._timers.start()
 
@@ -319,6 +323,19 @@ class Engine(OnDemandCalls, NodeCalls):
     def held(self) -> dict[str, str]:
         """Nodes that are nobody's because the ledger may be wrong about them -> why."""
         return {record.name: record.doubt for record in self.nodes() if record.state is NodeState.HELD}
+
+    def failed(self) -> dict[str, NodeRecord]:
+        """Granted nodes that have failed and were not replaced."""
+        return {record.name: record for record in self.nodes() if record.down_since_us is not None}
+
+    def down_of(self, record: RequestRecord) -> dict[str, int]:
+        """Which of the nodes that a grant still has are down -> since when."""
+        found = (self.node(name) for name in record.nodes)
+        return {
+            node.name: node.down_since_us
+            for node in found
+            if node is not None and node.held_for == record.request_id and node.down_since_us is not None
+        }
 
     def asleep(self) -> int:
         """How many nodes are DOWN because power saving has switched them off."""

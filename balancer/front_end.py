@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 import structlog
-from granian._granian import RSGIProtocolClosed, SocketHolder
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
+from granian.net import SocketHolder
+from granian.rsgi import ProtocolClosed
 from granian.server.embed import Server
 
 from balancer.api.connection import CLIENT_IS_GONE
@@ -153,7 +154,7 @@ class Calls:
             await self._lane(environ).run(answer)
         except Refusal as refusal:
             refusal.send(proto, scope.path)
-        except RSGIProtocolClosed:
+        except ProtocolClosed:
             _log.debug("a caller hung up before its answer")
         except Exception:  # noqa: BLE001 - a bug of ours: said here, or nobody would hear of it
             _log.exception("a call could not be answered")
@@ -174,7 +175,7 @@ class Calls:
         return self._calls
 
     async def _body(self, environ: dict[str, Any], proto: Any) -> bytes:
-        """The whole body. Raises Refusal, and RSGIProtocolClosed where it breaks off."""
+        """The whole body. Raises Refusal, and ProtocolClosed where it breaks off."""
         if "HTTP_TRANSFER_ENCODING" in environ:
             # Whether a body in chunks is whole or broke off cannot be told here.
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "send the body with a Content-Length, not in chunks")
@@ -342,7 +343,7 @@ class _Listener(Server):  # type: ignore[misc] # the base class is not typed
     def _init_shared_socket(self) -> None:
         unix = self._listener.family == socket.AF_UNIX
         self._ssp = None
-        self._shd = SocketHolder(self._listener.detach(), unix, _BACKLOG)  # type: ignore[call-arg] # it closes it, too
+        self._shd = SocketHolder(self._listener.detach(), unix, _BACKLOG)  # it closes it, too
 
 
 def prepare(listener: socket.socket, stalled_s: float) -> None:

@@ -153,6 +153,9 @@ class Metrics:
             "Lent nodes that are not granted because a job or a mark was reported there",
             registry=registry,
         )
+        self._failed = Gauge(
+            "balancer_nodes_failed", "Granted nodes that are down and were not replaced", registry=registry
+        )
         self._asleep = Gauge(
             "balancer_nodes_asleep",
             "Nodes that are DOWN because power saving has switched them off",
@@ -179,6 +182,9 @@ class Metrics:
 
     def contested(self, count: int) -> None:
         self._contested.set(count)
+
+    def failed(self, count: int) -> None:
+        self._failed.set(count)
 
     def asleep(self, count: int) -> None:
         self._asleep.set(count)

@@ -47,6 +47,7 @@ class OnDemandCalls(Calls):
         candidates: tuple[str, ...] = (),
         exclude: tuple[str, ...] = (),
         lease_us: int | None = None,
+        replace: bool = False,
         key: Key | None = None,
         event_id: str = "",
     ) -> RequestRecord:
@@ -65,6 +66,7 @@ class OnDemandCalls(Calls):
                 candidates=candidates,
                 exclude=exclude,
                 lease_us=lease_us,
+                replace=replace,
             )
 
         with self.clock.held():

@@ -131,7 +131,10 @@ def compare(
         elif why is not None or is_unseen:
             lists["unread" if why is None else "cleared"].append(name)
         if action is Action.SET_ASIDE or found in _FOREIGN:
-            lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
+            # One that failed while it was granted may come back with a server on it: batch must not have it then.
+            is_doubtful = is_cloud_silent and record.state is NodeState.DOWN and (status or UNKNOWN).is_ours
+            if not is_doubtful:
+                lists["left_marked" if (status or UNKNOWN).is_ours else "by_hand"].append(name)
         if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
             # Its command sees to it, and looks more often than we do.
             if name not in in_hand:
@@ -223,7 +226,7 @@ def _other_jobs(record: NodeRecord, status: NodeStatus | None) -> dict[str, tupl
 
 def _is_unseen(record: NodeRecord, status: NodeStatus | None, action: Action) -> bool:
     """Its owner keeps it; but whoever is to have it next needs a look that finds it as it should be."""
-    is_well = action is not Action.NOTHING or (status or UNKNOWN).is_handed_over
+    is_well = action not in (Action.NOTHING, Action.FAIL) or (status or UNKNOWN).is_handed_over
     return record.state in MAY_BE_CONTESTED and not is_well
 
 

@@ -54,14 +54,15 @@ class Action(StrEnum):
     SEE_IDLE = "see idle"
     SEE_BUSY = "see busy"
     SEE_DOWN = "see down"
-    SET_ASIDE = "set aside"
+    SET_ASIDE = "quarantine in batch"
     CONTEST = "contest"
+    FAIL = "failed"
     MARK = "mark"
-    GIVE_UP = "give up"
+    GIVE_UP = "abandon"
     ORDER = "order again"
     HAND_OVER = "hand over"
-    LEAVE = "leave it its job"
-    TAKE_BACK = "take back"
+    LEAVE = "rollback to busy"
+    TAKE_BACK = "reclaim to batch"
     WAIT = "wait"
     HOLD = "hold"
     ADOPT = "on-demand's"
@@ -77,6 +78,8 @@ ACTION_MEANS = {
     "else's is left alone and shown",
     Action.CONTEST: "it is shown with the reason and not granted (again) until a look finds it offline, empty and "
     "without somebody else's mark; a request that waits with it gets another; whoever has it keeps it",
+    Action.FAIL: "once batch has said for `failed_after_s` that it is down or not there, and no cloud says that its "
+    "host is up: its owner is told, or gets another node for it, as the request says (below)",
     Action.MARK: "its lost offline mark is set again, so that no job starts on it; a lent one is contested as well",
     Action.GIVE_UP: "somebody else's mark or a job is on a reserved node, or one on its way is down for longer than "
     "`confirm_limit_s`: it goes back to batch, and a mark of others stays there; a request gets another",
@@ -118,12 +121,12 @@ _LENT = {
     Seen.DRAINED_BUSY: Action.CONTEST,
     Seen.FOREIGN: Action.CONTEST,
     Seen.FOREIGN_BUSY: Action.CONTEST,
-    Seen.ABSENT: Action.NOTHING,
+    Seen.ABSENT: Action.FAIL,
     Seen.CLOUD_ENABLED: Action.NOTHING,
     Seen.CLOUD_EMPTY: Action.NOTHING,
     Seen.CLOUD_VM: Action.NOTHING,
     Seen.BOTH_ENABLED: Action.MARK,
-    Seen.UNREACHABLE: Action.NOTHING,
+    Seen.UNREACHABLE: Action.FAIL,
 }
 _IN_BATCH = {
     Seen.BATCH_IDLE: Action.SEE_IDLE,
@@ -192,6 +195,10 @@ _TAIL = """
 * A job that a hook reports on a lent node, or on one that is on its way to on-demand, is refused and contests the
   node just so. Nothing is granted without a look at it that is younger than `refresh_age_s`, or that began after
   nothing else was missing.
+* A granted node that fails stays with its owner, who sees since when it has been down, in the request and in the event
+  `nodes_failed`; the event `nodes_recovered` says that it reads well again. Where the request said `replace: true`, the
+  node leaves the grant and is `DOWN`: nobody's, until it reads well again. A request for another node takes its place,
+  by the same rules (algorithm, reserve, wait). What cannot be read, or is switched off to save power, has not failed.
 * The mark of a lent node that has changed in the ledger since it was set is set again at the next reconcile: so it
   names a younger event.
 * The columns `RECLAIMING` and `RESTORING` are carried out by the command that is under way, which looks every
@@ -201,12 +208,12 @@ _TAIL = """
 * Marks are given and taken without an event of their own: the ledger's state is the durable intent (a lent node
   is to be marked, a batch node is to be without a mark of ours).
 * Without a cloud to ask, `batch drained idle` stands for the three cloud rows. A cloud that is configured and does not
-  answer leaves a node that is down where it is: nobody knows whether a VM runs there.
+  answer leaves a node that is down where it is, and its mark on it: nobody knows whether a VM runs there.
 """
 
 
 _COMMANDS = """
-## A command that is under way
+## Commands in progress
 
 What each of its looks means, within `confirm_limit_s` of the order / after it. A command whose effect does not show is
 repeated, unless the node cannot be read, or the mark that is to come off is somebody else's.

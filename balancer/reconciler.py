@@ -12,10 +12,13 @@ from balancer.commands import Mark, Order, Unmark
 from balancer.contact import Contact
 from balancer.doubts import another_claims, doubts, has_lent
 from balancer.drivers.base import DriverError, RefusedError
+from balancer.failing import Failing
 from balancer.lifecycle.events import (
     NodesAdopted,
     NodesDoubted,
+    NodesFailed,
     NodesObserved,
+    NodesRecovered,
     Reclaim,
     Restore,
     ServersObserved,
@@ -57,6 +60,7 @@ class Reconciler:
         carry_out: Callable[[Sequence[Instruction]], object],
         refresh_age_s: float,
         hold_us: int,
+        failed_after_us: int | None,
         threaded: bool = True,
     ) -> None:
         self.readings: Mapping[str, NodeStatus] = {}
@@ -78,6 +82,7 @@ class Reconciler:
         self._hold_us = hold_us
         self._given: set[Stamp] = set()
         self._agreed: Agreed = {}
+        self._failing = Failing(failed_after_us)
         self._is_compared = self._is_site_checked = self._has_lent = False
         self._reading = threading.Lock()
         self._refresh_age_us = micros(refresh_age_s)
@@ -154,6 +159,8 @@ class Reconciler:
             self._check_site()
             unknown = self._doubt(reading.states)
             self._use(reading, before, cloud=cloud, unknown=unknown if with_cloud else None)
+            if cloud is not None or self._cloud is None:
+                self._tell_failures(reading, cloud, before)
         if cloud is not None:
             self._tell_servers(cloud, asked_us, before)
         return self.batch.error is None
@@ -259,6 +266,26 @@ class Reconciler:
         done = self._writer.apply(observed)
         if done is not None:
             self._carry_out(done.instructions)
+
+    def _tell_failures(self, reading: Reading, cloud: Mapping[str, CloudStatus] | None, before: int) -> None:
+        """Granted nodes that have failed, or are well again. What changed meanwhile is left to the next reading."""
+        recovered: tuple[str, ...] = ()
+
+        def seen(at_us: int, _: int) -> Event | None:
+            nonlocal recovered
+            _, records, changed_at = self._writer.decided_nodes()
+            unchanged = [record for record in records if changed_at.get(record.name, 0) <= before]
+            failed, recovered = self._failing.look(unchanged, reading.states, cloud, reading.at_us)
+            return NodesFailed(at_us=at_us, nodes=failed) if failed else None
+
+        done = self._writer.apply(seen)
+        if done is not None:
+            _log.error("granted nodes have failed", why=done.entry.event.body)
+            self._carry_out(done.instructions)
+        if recovered:
+            _log.info("granted nodes are well again", nodes=recovered)
+            done = self._writer.apply(lambda at_us, _: NodesRecovered(at_us=at_us, nodes=recovered))
+            self._carry_out(done.instructions if done is not None else ())
 
     def _doubt(self, states: Mapping[str, NodeStatus]) -> Collection[Stamp]:
         """Hold the nodes whose marks the ledger cannot have given, before anything is made of the reading."""

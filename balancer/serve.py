@@ -31,6 +31,7 @@ from balancer.ledger.store import Ledger
 from balancer.metrics import Metrics
 from balancer.service_manager import beat_s, notify
 from balancer.site_own import check_tls, check_tokens
+from balancer.whole_file import write_text
 from balancer.writer import StoppingError
 
 if TYPE_CHECKING:
@@ -301,7 +302,5 @@ def _tls(config: Config) -> front_end.Tls | None:
 
 def _tell_ready(config: Config, url: str) -> None:
     if config.ready_file is not None:
-        beside = config.ready_file.with_name(config.ready_file.name + ".new")
-        beside.write_text(json.dumps({"url": url, "pid": os.getpid()}) + "\n", encoding="utf-8")
-        beside.replace(config.ready_file)
+        write_text(config.ready_file, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
     notify("READY=1", f"STATUS=listens on {url}")

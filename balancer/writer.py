@@ -87,7 +87,7 @@ class Writer:
         self.waiters = Waiters(clock)
         self.is_broken = False
         self.failures = 0
-        """How often decisions were undone. Whether they are stored after all is known to nobody but the ledger."""
+        """How often decisions were undone. Only the ledger knows whether they were stored after all."""
         self.is_stopping = False
         self.failed_plan: str | None = None
         """The last plan that the algorithm could not make, or that made no sense."""

@@ -5,11 +5,17 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from emulator.terminal import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Else pydantic reads the entry points of everything that is installed, in search of plug-ins of its own.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -68,6 +74,17 @@ def _with_short_help(command: click.Command) -> click.Command:
     return command
 
 
+@contextmanager
+def _in_one_form() -> Iterator[None]:
+    """What click finds wrong looks as every other error does."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        raise UsageError(error) from error
+
+
 class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -83,6 +100,14 @@ class _Lazy(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        with _in_one_form():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _in_one_form():
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         from difflib import get_close_matches  # noqa: PLC0415 - only for a wrong command

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from balancer.whole_file import write_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -39,9 +41,7 @@ def noted(known: Path, packages: Sequence[Path], read: Callable[[], str]) -> str
         found = read()
         with suppress(OSError):  # a folder that cannot be written: read again the next time
             known.parent.mkdir(parents=True, exist_ok=True)
-            mine = known.with_name(f"{known.name}.{os.getpid()}")
-            mine.write_text(f"{asked} {found}\n", encoding="utf-8")
-            mine.replace(known)
+            write_text(known, f"{asked} {found}\n")
     return found
 
 

@@ -10,7 +10,7 @@ from balancer.plugins import PluginError, check_number, find_plugin, plugin_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["KINDS", "PluginError", "check_number", "find_plugin", "make_plugin", "plugin_names"]
+__all__ = ["KINDS", "PluginError", "check_number", "find_plugin", "make_plugin", "named", "plugin_names"]
 
 KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "emulator.mechanisms": (("on_arrival",), ("make_machine",), ("(job, act)",)),
@@ -62,6 +62,18 @@ CALLED_BACK: Mapping[str, Mapping[str, str]] = {
     "emulator.run_time_predictors": {"on_job_end": ""},
 }
 """The methods `on_...` that plug-ins of these kinds are called back by, with the attribute that one needs."""
+
+
+def named(item: object, name: str) -> dict[str, Any] | None:
+    """The parameters of what a scenario says of a plug-in, if it is the one of this name; None: it is another, or none.
+
+    `name`, `{name: null}` and `{name: {}}` are the same.
+    """
+    if item == name:
+        return {}
+    if isinstance(item, dict) and list(item) == [name]:
+        return dict(item[name] or {})
+    return None
 
 
 def make_plugin(group: str, item: object) -> Any:

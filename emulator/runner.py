@@ -48,9 +48,10 @@ from emulator.workload.shared import shared
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import apply_transforms, parse_transforms
+from emulator.workload.usage_columns import usage_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -79,6 +80,8 @@ class Prepared:
     counted: dict[str, int] = field(default_factory=dict)
     recorded: RecordedWaits | None = None
     """Of the log's jobs; None where they are not run as the log has them."""
+    user_names: Mapping[int, str] = field(default_factory=dict)
+    """By their numbers in the jobs; empty where jobs are generated, whose users have numbers of their own."""
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -101,7 +104,8 @@ def _prepare(scenario: Scenario) -> Prepared:
         keys = {"cores", "memory_gib", "job_memory", "kinds"}
         what_nodes_have = "" if nodes is None else nodes.model_dump_json(include=keys)
         work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), what_nodes_have)
-        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
+        names = {} if part.generate else work.user_names
+        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part), names)
     else:
         if scenario.nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
@@ -202,7 +206,8 @@ def _read_trace(
 
 def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     part = WorkloadPart.model_validate_json(part_json)
-    log = load(cast("Path", part.trace), lenient=part.lenient)
+    with usage_in(cast("Path", part.trace), part.usage_column):
+        log = load(cast("Path", part.trace), lenient=part.lenient)
     parts = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
     if parts is not None and parts.cores is not None and part.procs_per_node not in {1, parts.cores}:
         raise ScenarioError(

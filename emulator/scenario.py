@@ -50,7 +50,7 @@ _MOST_NODES = 10_000_000
 """More is a slip of the finger, and would fill the memory."""
 
 
-_LATER_KEYS = ("dependencies", "cancelled", "queue_field")
+_LATER_KEYS = ("dependencies", "cancelled", "queue_field", "usage_column")
 """Of `workload`: earlier results have them not."""
 _LATER_PARTS = (
     "limits", "qos", "features", "partitions", "reservations", "shared_nodes", "placement", "moldable", "failures",
@@ -67,7 +67,8 @@ class WorkloadPart(_Part):
 
     `dependencies`: whether a job starts after its preceding job (SWF field 17), or is submitted think time (field 18)
     after its end. `cancelled`: jobs that were cancelled end after their recorded run time, or are cancelled when
-    they were. `queue_field`: what a job's queue is, SWF field 15 or 16.
+    they were. `queue_field`: what a job's queue is, SWF field 15 or 16. `usage_column`: of a table over time, the
+    column that counts nodes, servers or cores in use.
     """
 
     trace: Path | None = None
@@ -82,6 +83,7 @@ class WorkloadPart(_Part):
     dependencies: Literal["start", "submit"] | None = None
     cancelled: Literal["as_run", "at_time"] = "as_run"
     queue_field: Literal["queue", "partition"] = "queue"
+    usage_column: str | None = None
 
     @model_validator(mode="after")
     def _a_source(self) -> WorkloadPart:
@@ -345,7 +347,7 @@ def of_trace(path: Path) -> dict[str, Any]:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The keys of a scenario file. Raises ScenarioError."""
+    """The keys of a scenario file; its `name` is the file's unless it says one. Raises ScenarioError."""
     import yaml  # noqa: PLC0415 - a run of a job log needs none
 
     try:
@@ -356,7 +358,7 @@ def read_document(path: Path) -> dict[str, Any]:
         raise ScenarioError(f"{path}: not valid YAML: {_one_line(error)}") from error
     if not isinstance(document, dict):
         raise ScenarioError(f"{path}: a scenario is a mapping of keys to values; see docs/scenarios.md")
-    return document
+    return {"name": path.stem} | document
 
 
 def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:

@@ -34,6 +34,8 @@ class Gate:
     outage_seeds: int = 1
     fuzz_examples: int = 100
     reference_workloads: int = 100
+    counted_workloads: int = 5
+    random_sites: range = range(5, 10)
     whole_runs: int = 72
     bit_flips: int = 300
     slurm_outage_s: int = 5
@@ -65,6 +67,8 @@ GATES = {
         outage_seeds=25,
         fuzz_examples=2000,
         reference_workloads=5000,
+        counted_workloads=500,
+        random_sites=range(200),
         whole_runs=20_000,
         bit_flips=10_000,
         slurm_outage_s=60,

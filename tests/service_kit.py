@@ -19,6 +19,7 @@ from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
 from balancer.lifecycle.settings import ReserveRule, Settings
 from balancer.metrics import Metrics
+from balancer.timestamps import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -233,6 +234,16 @@ class World:
         return waiter.record
 
     # The batch system's side
+
+    def fails(self, *nodes: str) -> str:
+        """The batch system calls these nodes down for a minute; since when, as the API says it."""
+        self.batch.down |= {*nodes}
+        self.clock.advance_to(self.clock.now_us() + micros(1))
+        since_us = self.clock.now_us()
+        self.engine.reconcile()
+        self.clock.advance_to(since_us + micros(60))
+        self.engine.reconcile()
+        return iso(since_us)
 
     def start_job(self, job: str, *nodes: str, hook: bool = True) -> None:
         """A job begins; without `hook` the Balancer is not told."""

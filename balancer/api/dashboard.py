@@ -15,6 +15,7 @@ from balancer.clock import seconds
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
 from balancer.pools import SLOT_US
+from balancer.timestamps import iso
 from balancer.version import VERSION
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def _remark(node: NodeRecord, reading: NodeStatus | None, *, by_hand: bool) -> s
     """Why an operator should look at the node."""
     if node.state is NodeState.HELD:
         return f"in doubt: {node.doubt}"
+    if node.down_since_us is not None:
+        return f"down since {iso(node.down_since_us)}"
     if node.contested:
         return f"not granted: {node.contested}"
     if reading is None:

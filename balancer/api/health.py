@@ -85,6 +85,7 @@ def metrics() -> Any:
     engine.metrics.leads(engine.is_leader)
     nodes = engine.nodes()
     engine.metrics.contested(sum(bool(node.contested) for node in nodes))
+    engine.metrics.failed(len(engine.failed()))
     engine.metrics.asleep(engine.asleep())
     engine.metrics.open_requests(_open_requests(engine))
     now_us = engine.clock.now_us()

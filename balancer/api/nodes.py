@@ -25,7 +25,7 @@ from balancer.api.operations import Operations
 from balancer.api.problems import NOT_FOUND, WRONG_NODE, Problem
 from balancer.clock import micros
 from balancer.lifecycle.states import NodeState
-from balancer.timestamps import iso
+from balancer.timestamps import iso, iso_or_none
 
 if TYPE_CHECKING:
     from balancer.decided import Key
@@ -94,6 +94,7 @@ class Node(Answer):
     jobs: list[str]
     contested: str
     doubt: str | None
+    down_since: str | None
     reported: Reported | None
 
 
@@ -198,5 +199,6 @@ def to_json(record: NodeRecord, reading: NodeStatus | None) -> dict[str, Any]:
         "jobs": list(record.jobs),
         "contested": record.contested,
         "doubt": record.doubt if record.state is NodeState.HELD else None,
+        "down_since": iso_or_none(record.down_since_us),
         "reported": reported,
     }

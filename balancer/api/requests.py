@@ -61,6 +61,13 @@ class RequestNodes(Body):
         ),
     ] = None
     exclude: Annotated[Patterns | None, Field(description="None of these nodes")] = None
+    replace: Annotated[
+        bool,
+        Field(
+            description="A granted node that fails leaves the grant, and another request, by the same rules, "
+            "is made in its place"
+        ),
+    ] = False
 
 
 class ConfirmRequest(Body):
@@ -71,6 +78,21 @@ class RenewLease(Body):
     lease_s: Annotated[
         Seconds | None, Field(description="From now on; missing: as long as was asked for")
     ] = None
+
+
+class DownNode(Answer):
+    """A node of the grant that has failed and stays with it."""
+
+    node: str
+    since: str
+
+
+class LostNode(Answer):
+    """A node that failed and left the grant; `replaced_by`: the request that was made for another one."""
+
+    node: str
+    since: str
+    replaced_by: str
 
 
 class Request(Answer):
@@ -88,6 +110,10 @@ class Request(Answer):
     lease_ends_at: str | None
     overdue: bool
     ended_at: str | None
+    replace: bool
+    replaces: str | None
+    down: list[DownNode]
+    lost: list[LostNode]
 
 
 class Requests(Answer):
@@ -139,6 +165,7 @@ def request_nodes(json_data: RequestNodes) -> Any:
                 candidates=tuple(json_data.candidates or ()),
                 exclude=tuple(json_data.exclude or ()),
                 lease_us=None if json_data.lease_s is None else micros(json_data.lease_s),
+                replace=json_data.replace,
                 key=key,
                 event_id=event_id(),
             )
@@ -239,6 +266,15 @@ def to_json(record: RequestRecord) -> dict[str, Any]:
         "lease_ends_at": iso_or_none(record.due_us) if record.confirmed else None,
         "overdue": record.overdue,
         "ended_at": iso_or_none(record.ended_us),
+        "replace": record.replace,
+        "replaces": record.replaces or None,
+        "down": [
+            {"node": node, "since": iso(since_us)} for node, since_us in engine().down_of(record).items()
+        ],
+        "lost": [
+            {"node": each.node, "since": iso(each.since_us), "replaced_by": each.replaced_by}
+            for each in record.lost
+        ],
     }
 
 

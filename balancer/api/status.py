@@ -39,7 +39,10 @@ class Frozen(Answer):
 
 
 class Status(Answer):
-    """`last_hook_s`: since a hook reported a job last (null: none since the start)."""
+    """`failed`: granted nodes that are down -> since when.
+
+    `last_hook_s`: since a hook reported a job last (null: none since the start).
+    """
 
     version: str
     now: str
@@ -50,6 +53,7 @@ class Status(Answer):
     frozen: Frozen | None
     nodes: dict[str, int]
     held: dict[str, str]
+    failed: dict[str, str]
     waiting: Waits
     reserves: int
     batch: System
@@ -79,6 +83,7 @@ def to_json(source: Engine) -> dict[str, Any]:
         "frozen": None if order is None else {"by": order.by, "reason": order.reason, "at": order.at},
         "nodes": {state.value: count for state, count in source.counts().items()},
         "held": source.held(),
+        "failed": {name: iso(record.down_since_us or 0) for name, record in source.failed().items()},
         "waiting": {
             "requests": waiting.requests,
             "nodes": waiting.nodes,

@@ -101,7 +101,7 @@ def create(config: Path | None, db: str | None, role: str, name: str | None, exp
 @where
 @click.option("--json", "as_json", is_flag=True)
 def list_tokens(config: Path | None, db: str | None, as_json: bool) -> None:
-    """List the tokens; their texts are known to nobody."""
+    """List the tokens. Their secrets are not stored."""
     now_us = utc_us()
     found = _tokens(config, db).tokens()
     if as_json:

@@ -10,6 +10,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from balancer.whole_file import replacing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -70,21 +72,12 @@ def _give_to_service(descriptor: int, path: Path) -> None:
 
 def replace(path: Path, text: str, *, mode: int = 0o600) -> None:
     """The whole file, durably, or nothing. Raises AuthFileError."""
-    beside = path.with_name(path.name + ".new")
     try:
-        beside.unlink(missing_ok=True)  # its mode would be kept
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            _give_to_service(descriptor, path)
-            os.fchmod(descriptor, mode)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with replacing(path, durable=True) as draft:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                _give_to_service(descriptor, path)
+                os.fchmod(descriptor, mode)
+                file.write(text)
     except OSError as error:
         raise AuthFileError(f"{path} cannot be written: {error.strerror}") from error

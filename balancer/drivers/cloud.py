@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CloudStatus:
-    """One host as the cloud reports it: `enabled` may get a VM at once; `vms` are on it now."""
+    """One host as the cloud reports it: `enabled` may get a VM at once; `vms` are on it now; `is_up`: it answers."""
 
     enabled: bool
     vms: tuple[str, ...] = ()
+    is_up: bool = False
 
 
 class CloudDriver(Protocol):

@@ -61,7 +61,9 @@ class OpenStackDriver:
         is_gate = self.settings.gate == "service"
         return {
             service.host: CloudStatus(
-                enabled=is_gate and service.status == "enabled", vms=tuple(found.get(service.host, ()))
+                enabled=is_gate and service.status == "enabled",
+                vms=tuple(found.get(service.host, ())),
+                is_up=service.state == "up",
             )
             for service in services
         }

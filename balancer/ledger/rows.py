@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from balancer.ledger.chain import seal
 from balancer.ledger.errors import DamagedError
 from balancer.ledger.tables import answers, nodes, requests, reserves
-from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, ReserveRecord
+from balancer.lifecycle.records import (
+    Changes,
+    Lost,
+    NodeRecord,
+    RequestRecord,
+    RequestStatus,
+    ReserveRecord,
+)
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
@@ -36,10 +43,10 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _NODE = tuple(each.name for each in fields(NodeRecord))
 _REQUEST = tuple(each.name for each in fields(RequestRecord))
 _RESERVE = tuple(each.name for each in fields(ReserveRecord))
-_LISTS = ("nodes", "candidates", "exclude")
+_LISTS = ("nodes", "candidates", "exclude", "lost")
 """The lists in a request."""
 
-_FLAGS = ("at_once", "confirmed", "overdue")
+_FLAGS = ("at_once", "confirmed", "overdue", "replace")
 """What is true or false in a request; SQLite's own driver says 1 or 0."""
 
 
@@ -70,9 +77,9 @@ def request_row(record: RequestRecord) -> dict[str, Any]:
 def request_of(row: Any) -> RequestRecord:
     values = _checked(requests, row)
     del values["open"]
-    values |= {name: tuple(json.loads(values[name])) for name in _LISTS}
+    values |= {name: json.loads(values[name]) for name in _LISTS}
     values |= {name: bool(values[name]) for name in _FLAGS}
-    return RequestRecord(**values | {"status": RequestStatus(values["status"])})
+    return _request_of(values)
 
 
 def reserve_row(record: ReserveRecord) -> dict[str, Any]:
@@ -167,6 +174,11 @@ def _node(values: Sequence[Any]) -> NodeRecord:
 
 
 def _request(values: Sequence[Any]) -> RequestRecord:
-    named = _named(_REQUEST, values)
+    return _request_of(_named(_REQUEST, values))
+
+
+def _request_of(named: dict[str, Any]) -> RequestRecord:
+    """Lists as JSON has them. What an older release wrote lacks the newest fields."""
     named |= {name: tuple(named[name]) for name in _LISTS if name in named}
+    named["lost"] = tuple(Lost(*each) for each in named.get("lost", ()))
     return RequestRecord(**named | {"status": RequestStatus(named["status"])})

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 
 from balancer.ledger.errors import LedgerError
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest migration."""
 
 _FIRST = "0001"
-_KNOWN = ("0001", "0002", "0003", "0004")
+_KNOWN = ("0001", "0002", "0003", "0004", "0005")
 _LOCK = 0x42616C616E636572  # "Balancer": two services that start at once must not both migrate
 
 

@@ -26,6 +26,7 @@ nodes = sa.Table(
     sa.Column("jobs", sa.Text, nullable=False),
     sa.Column("contested", sa.Text, nullable=False, server_default=""),
     sa.Column("doubt", sa.Text, nullable=False, server_default=""),
+    sa.Column("down_since_us", sa.BigInteger),
     _digest(),
 )
 
@@ -51,6 +52,9 @@ requests = sa.Table(
     sa.Column("due_us", sa.BigInteger),
     sa.Column("overdue", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("ended_us", sa.BigInteger),
+    sa.Column("replace", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("replaces", sa.String(64), nullable=False, server_default=""),
+    sa.Column("lost", sa.Text, nullable=False, server_default="[]"),
     # It waits or has nodes: these are read at a start, among all that ever were.
     sa.Column("open", sa.Boolean, nullable=False, server_default=sa.false()),
     _digest(),

@@ -24,7 +24,8 @@ class NodesRequested(Event):
     """On-demand wants `count` nodes, at the latest `wait_us` from now (None: the configured W).
 
     Only of the `candidates` and none of the `exclude`d (names or patterns; no candidates: any node). `lease_us`:
-    how long from the confirmation on (None: the configured lease).
+    how long from the confirmation on (None: the configured lease). `replace`: a granted node that fails leaves the
+    grant, and a request for another one takes its place.
     """
 
     request_id: str
@@ -34,6 +35,7 @@ class NodesRequested(Event):
     candidates: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     lease_us: int | None = None
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +161,20 @@ class ServersObserved(Event):
     asked_us: int
     servers: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesFailed(Event):
+    """OD_ALLOC nodes that are down: name -> since when. What is not OD_ALLOC has moved on: the report is late."""
+
+    nodes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesRecovered(Event):
+    """OD_ALLOC nodes that had failed read well again, and are still their owners'."""
+
+    nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.nodes import GRANTED, NodeIndex
-from balancer.lifecycle.records import RequestStatus
+from balancer.lifecycle.records import Lost, RequestStatus
 from balancer.lifecycle.states import Cause, NodeState
 
 if TYPE_CHECKING:
@@ -155,7 +155,11 @@ class LeaseBook:
     def _give_back(self, nodes: Iterable[Node], cause: Cause, now_us: int) -> None:
         for node in nodes:
             self.lose(node, cause, now_us)
+            is_down = node.down_since_us is not None
             self._nodes.move(node, NodeState.OD_RESERVE, cause, since_us=now_us)
+            if is_down and not node.contested:
+                # Nobody's, until a look finds it well again.
+                self._nodes.contest(node, "it is down")
 
     def lose(self, node: Node, cause: Cause, now_us: int) -> None:
         """The node is about to leave the grant that it is part of, if any; the grant ends with its last one."""
@@ -166,6 +170,18 @@ class LeaseBook:
         if not lease.nodes:
             reason = "" if cause is Cause.RELEASED else f"{cause}: its nodes went back"
             self._change(lease, ended_us=now_us, overdue=False, reason=reason)
+
+    def lose_failed(self, node: Node, replaced_by: str, now_us: int) -> None:
+        """The failed node leaves its grant, which notes that; the grant ends with its last node."""
+        lease = self._leases[node.held_for or ""]
+        since_us = now_us if node.down_since_us is None else node.down_since_us
+        del lease.nodes[node.name]
+        lost = (*lease.record.lost, Lost(node.name, since_us, replaced_by))
+        if lease.nodes:
+            self._change(lease, lost=lost)
+        else:
+            reason = f"its nodes failed: {replaced_by} was made for others"
+            self._change(lease, lost=lost, ended_us=now_us, overdue=False, reason=reason)
 
     def keep(self, node: Node) -> None:
         """A node of a grant is the grant's beyond doubt; one that is past its end can end now."""

@@ -22,8 +22,10 @@ from balancer.lifecycle.events import (
     NodesAdopted,
     NodesContested,
     NodesDoubted,
+    NodesFailed,
     NodesObserved,
     NodesReclaimed,
+    NodesRecovered,
     NodesReleased,
     NodesRequested,
     NodesRestored,
@@ -38,6 +40,7 @@ from balancer.lifecycle.events import (
     TimerFired,
     WakeAt,
 )
+from balancer.lifecycle.failures import Failures
 from balancer.lifecycle.leases import LeaseBook, check_owner
 from balancer.lifecycle.looks import Looks
 from balancer.lifecycle.nodes import Node, NodeTable
@@ -55,8 +58,7 @@ from balancer.lifecycle.requests import (
     Request,
     RequestQueue,
     is_due,
-    not_at_once,
-    not_in_time,
+    reason_of,
 )
 from balancer.lifecycle.selfcheck import check
 from balancer.lifecycle.states import Cause, NodeState
@@ -107,6 +109,7 @@ class Lifecycle:
         self._reports = BatchReports(self._nodes, self._requests)
         self._looks = Looks(settings.fresh_us, self._nodes, self._requests, self._reports)
         self._doubts = Doubts(self._nodes, self._requests, self._leases)
+        self._failures = Failures(self._nodes, self._requests, self._leases)
         self._referee = Referee(algorithm, algorithm_name or type(algorithm).__name__, self._nodes)
         self._now_us = snapshot.now_us
         self._serial = snapshot.serial
@@ -131,6 +134,8 @@ class Lifecycle:
             NodesReclaimed: lambda event: self._reports.reclaimed(event, self._now_us),
             NodesRestored: lambda event: self._reports.restored(event, self._now_us),
             NodesObserved: self._on_observed,
+            NodesFailed: lambda event: self._failures.failed(event, self._now_us, self._next_order),
+            NodesRecovered: self._failures.recovered,
             NodesDoubted: lambda event: self._doubts.raised(event, self._now_us),
             NodesAdopted: self._on_adopted,
             TimerFired: self._on_timer,
@@ -318,7 +323,7 @@ class Lifecycle:
         request = self._requests.get(event.request_id)
         if request is not None:
             check_owner(request.record, event, f"request {event.request_id} is")
-            self._let_go_all(request)
+            self._requests.let_go_all(request)
             self._requests.decide(request, RequestStatus.WITHDRAWN, self._now_us, reason=event.reason)
 
     def _on_reserve_added(self, event: ReserveAdded) -> None:
@@ -335,6 +340,11 @@ class Lifecycle:
 
     def _on_adopted(self, event: NodesAdopted) -> None:
         self._reports.given_up += self._doubts.settled(event, self._now_us)
+
+    def _next_order(self) -> int:
+        """Of a request that an event makes besides itself."""
+        self._serial += 1
+        return self._serial
 
     def _on_timer(self, event: TimerFired) -> None:
         self._told_wake_us = None
@@ -458,31 +468,15 @@ class Lifecycle:
         self._answers.append(Grant(event_id=self._event_id, request_id=request_id, nodes=names))
 
     def _reject(self, request: Request, reason: str) -> None:
-        self._let_go_all(request)
+        self._requests.let_go_all(request)
         self._requests.decide(request, RequestStatus.REJECTED, self._now_us, reason=reason)
         self._answers.append(
             Reject(event_id=self._event_id, request_id=request.record.request_id, reason=reason)
         )
 
     def _reason(self, request: Request) -> str:
-        found, count = len(request.held), request.record.count
-        if request.short and request.record.at_once:
-            reason = not_at_once(count)
-        elif request.short:
-            reason = not_in_time(found, count)
-        elif request.ready < count:
-            reason = f"the batch system did not hand over {count - request.ready} of {count} nodes in time"
-        else:
-            reason = "the batch system did not show in time that its nodes are free"
-        is_late = request.record.at_once and self._looks.ran_out_for(request, self._now_us)
-        has_not_obeyed = not request.short or is_late
-        return f"{reason}: {self._trouble}" if self._trouble and has_not_obeyed else reason
-
-    def _let_go_all(self, request: Request) -> None:
-        for name in request.held:
-            self._nodes.let_go(self._nodes[name])
-        request.held.clear()
-        request.ready = 0
+        is_late = self._looks.ran_out_for(request, self._now_us)
+        return reason_of(request, trouble=self._trouble, is_late=is_late)
 
     # Self-check
 

@@ -35,6 +35,7 @@ class Node:
     __slots__ = (
         "contested",
         "doubt",
+        "down_since_us",
         "generation",
         "held_for",
         "jobs",
@@ -53,6 +54,7 @@ class Node:
         self.jobs = record.jobs
         self.contested = record.contested
         self.doubt = record.doubt
+        self.down_since_us = record.down_since_us
         self.seen_us = -1
         """When it was seen to be handed over, by a look at this node."""
 
@@ -71,6 +73,7 @@ class Node:
             jobs=self.jobs,
             contested=self.contested,
             doubt=self.doubt,
+            down_since_us=self.down_since_us,
         )
 
 
@@ -193,6 +196,8 @@ class NodeTable:
         node.held_for = held_for
         if to not in MAY_BE_CONTESTED:
             node.contested = ""
+        if to is not NodeState.OD_ALLOC:
+            node.down_since_us = None
         self._enter(node)
         self._touched[node.name] = node
         self.story.add(StoryEntry(self._at_us, self._event_id, node.name, start, to, cause, held_for))
@@ -215,6 +220,15 @@ class NodeTable:
         cause = Cause.CONTESTED if why else Cause.CLEARED
         self.story.add(
             StoryEntry(self._at_us, self._event_id, node.name, node.state, node.state, cause, None)
+        )
+
+    def set_down(self, node: Node, since_us: int | None) -> None:
+        """A granted node is down since then, or well again (None); it stays granted."""
+        node.down_since_us = since_us
+        self._touched[node.name] = node
+        cause = Cause.RECOVERED if since_us is None else Cause.FAILED
+        self.story.add(
+            StoryEntry(self._at_us, self._event_id, node.name, node.state, node.state, cause, node.held_for)
         )
 
     def set_jobs(self, node: Node, jobs: tuple[str, ...]) -> None:
@@ -286,6 +300,7 @@ class NodeTable:
             assert node.state in _MAY_BE_HELD or node.held_for is None, node.record()  # noqa: S101
             assert node.state is NodeState.OA_BUSY or not node.jobs, node.record()  # noqa: S101
             assert node.state in MAY_BE_CONTESTED or not node.contested, node.record()  # noqa: S101
+            assert node.state is NodeState.OD_ALLOC or node.down_since_us is None, node.record()  # noqa: S101
             is_held = node.held_for is not None and node.state is not NodeState.OD_ALLOC
             assert not (is_held and node.contested), node.record()  # noqa: S101
             assert node.generation >= 0, node.record()  # noqa: S101

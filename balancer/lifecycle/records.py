@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from balancer.lifecycle.states import NodeState
@@ -21,6 +21,16 @@ class RequestStatus(StrEnum):
     GRANTED = "granted"
     REJECTED = "rejected"
     WITHDRAWN = "withdrawn"
+
+
+class Lost(NamedTuple):
+    """A node that failed and left its grant. A tuple, because the ledger keeps it as a JSON list."""
+
+    node: str
+    since_us: int
+    """Since when it had been down."""
+    replaced_by: str
+    """The request that was made for another node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +50,8 @@ class NodeRecord:
     """Why it may not be granted although it is OD_RESERVE, OD_ALLOC or RECLAIMING; "": it may."""
     doubt: str = ""
     """HELD: why. In other states: the doubt that the cloud or an operator has settled; it is not raised again."""
+    down_since_us: int | None = None
+    """OD_ALLOC: since when it has been down; None: it is not known to be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +90,12 @@ class RequestRecord:
     """Of a grant: `due_us` is past, and nobody can tell whether a server runs there, or one does."""
     ended_us: int | None = None
     """Of a grant: when the last of its nodes went back."""
+    replace: bool = False
+    """Of a grant: a node that fails leaves it, and another request is made in its place."""
+    replaces: str = ""
+    """The request whose failed nodes this one was made for; "": somebody asked for it."""
+    lost: tuple[Lost, ...] = ()
+    """Of a grant: the nodes that failed and left it, oldest first."""
 
     @property
     def is_open(self) -> bool:

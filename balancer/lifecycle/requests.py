@@ -114,6 +114,13 @@ class RequestQueue:
             request.ready -= node.state is NodeState.OD_RESERVE
             request.ready_us = None
 
+    def let_go_all(self, request: Request) -> None:
+        """Nothing is held for it any more."""
+        for name in request.held:
+            self._nodes.let_go(self._nodes[name])
+        request.held.clear()
+        request.ready = 0
+
     def change(self, record: RequestRecord, **changes: Any) -> RequestRecord:
         """The record with these changes: a new generation for each event, not for each change."""
         if record.request_id not in self._changed:
@@ -179,6 +186,21 @@ def not_at_once(count: int) -> str:
 def not_in_time(found: int, count: int) -> str:
     """Why a request that has found fewer nodes than it wants by its deadline is rejected."""
     return f"only {found} of {count} nodes became available in time"
+
+
+def reason_of(request: Request, *, trouble: str, is_late: bool) -> str:
+    """Why it is rejected. `trouble`: what the batch system's commands failed with; `is_late`: a look came too late."""
+    found, count = len(request.held), request.record.count
+    if request.short and request.record.at_once:
+        reason = not_at_once(count)
+    elif request.short:
+        reason = not_in_time(found, count)
+    elif request.ready < count:
+        reason = f"the batch system did not hand over {count - request.ready} of {count} nodes in time"
+    else:
+        reason = "the batch system did not show in time that its nodes are free"
+    has_not_obeyed = not request.short or (request.record.at_once and is_late)
+    return f"{reason}: {trouble}" if trouble and has_not_obeyed else reason
 
 
 class HintBook:

@@ -53,8 +53,12 @@ class Cause(StrEnum):
     ADOPTED = "adopted"
     SEEN_IN_CLOUD = "seen in the cloud"
     NOT_IN_CLOUD = "not in the cloud"
+    FAILED = "failed"
+    """A granted node is down. The state stays, unless the grant gets another node in its place."""
+    RECOVERED = "recovered"
+    """A granted node that had failed reads well again. The state stays, so this cause is not in the table."""
     HELD = "held"
-    """For a waiting request: the state stays, so this cause and the next three are not in the table."""
+    """For a waiting request: the state stays, as with the next three."""
     LET_GO = "let go"
     CONTESTED = "contested"
     CLEARED = "cleared"
@@ -82,6 +86,7 @@ TRANSITIONS: tuple[tuple[NodeState, NodeState, Cause], ...] = (
     (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.SEEN_BUSY),
     (NodeState.OA_IDLE, NodeState.RECLAIMING, Cause.RECLAIM),
+    (NodeState.OD_ALLOC, NodeState.DOWN, Cause.FAILED),
     (NodeState.OD_ALLOC, NodeState.HELD, Cause.DOUBTED),
     (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.LEASE_ENDED),
     (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.NOT_CONFIRMED),

@@ -33,6 +33,7 @@ def request_of(event: NodesRequested, settings: Settings, *, now_us: int, order:
         candidates=event.candidates,
         exclude=event.exclude,
         lease_us=lease_us,
+        replace=event.replace,
     )
 
 

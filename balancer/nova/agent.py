@@ -15,8 +15,9 @@ import structlog
 from balancer.client import BalancerError
 from balancer.clock import SystemClock, micros, seconds, wall_us
 from balancer.drivers.base import DriverError
-from balancer.nova.decide import CloudLook, Leftover, Memory, Plan, Rules, Stuck, granted_to, plan
+from balancer.nova.decide import CloudLook, Failed, Leftover, Memory, Plan, Rules, Stuck, granted_to, plan
 from balancer.timestamps import iso, parse_iso
+from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 _SILENT = "a cell of Nova is silent: until it answers no node goes back"
+
+
+_WHAT = {
+    Leftover: "a node is kept for nobody",
+    Stuck: "a node is of no use",
+    Failed: "a granted node has failed",
+}
 
 
 class Cloud(Protocol):
@@ -75,7 +83,7 @@ class Agent:
         self._requests: dict[str, Request] = {}
         self._names: frozenset[str] = frozenset()
         self._told: frozenset[Intruder] = frozenset()
-        self._kept: frozenset[Leftover | Stuck] = frozenset()
+        self._kept: frozenset[Leftover | Stuck | Failed] = frozenset()
         self._problem = ""
 
     def run(self, is_over: Callable[[], bool], hints: HintReceiver) -> None:
@@ -203,13 +211,14 @@ class Agent:
         ):
             _log.info("the server is gone from there", server=server, node=node)
         self._told = shown
-        kept: frozenset[Leftover | Stuck] = frozenset((*decided.leftovers, *decided.stuck))
+        kept: frozenset[Leftover | Stuck | Failed] = frozenset(
+            (*decided.leftovers, *decided.stuck, *decided.failed)
+        )
         for new in sorted(kept - self._kept, key=lambda one: (one.node, one.why)):
-            what = "a node is kept for nobody" if isinstance(new, Leftover) else "a node is of no use"
-            _log.error(what, node=new.node, why=new.why, what_to_do=new.what_to_do)
+            _log.error(_WHAT[type(new)], node=new.node, why=new.why, what_to_do=new.what_to_do)
         self._kept = kept
 
-    def _shown(self, kind: type[Leftover | Stuck]) -> list[dict[str, object]]:
+    def _shown(self, kind: type[Leftover | Stuck | Failed]) -> list[dict[str, object]]:
         return [
             asdict(each) | {"why": each.why, "what_to_do": each.what_to_do}
             for each in sorted(self._kept, key=lambda one: (one.node, one.why))
@@ -228,8 +237,7 @@ class Agent:
             "nodes_in_use": None if decided is None else decided.in_use,
             "leftovers": self._shown(Leftover),
             "stuck": self._shown(Stuck),
+            "failed": self._shown(Failed),
             "intruders": [asdict(each) | {"what_to_do": each.what_to_do} for each in intruders],
         }
-        written = path.with_name(f".{path.name}.new")
-        written.write_text(json.dumps(shown, indent=2) + "\n", encoding="utf-8")
-        written.replace(path)
+        write_text(path, json.dumps(shown, indent=2) + "\n")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from balancer.console_kit import fail, service_at
+from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -104,7 +105,7 @@ def agent(
             fail(f"--hint-address: {error}")
         with hints:
             if ready_file is not None:
-                ready_file.write_text(json.dumps({"hints": hints.address}) + "\n", encoding="utf-8")
+                write_text(ready_file, json.dumps({"hints": hints.address}) + "\n")
             looking.run(over.is_set, hints)
 
 

@@ -110,6 +110,25 @@ class Stuck:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """A granted node that the Balancer has found down. The agent only tells: its services stay as they are in Nova."""
+
+    node: str
+    since_s: float
+
+    @property
+    def why(self) -> str:
+        return "the Balancer has found it down"
+
+    @property
+    def what_to_do(self) -> str:
+        return (
+            "repair it, or evacuate its servers (openstack server evacuate, nova-compute there must be down); it goes"
+            " back with the last of them, and nobody gets it before it reads well again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Intruder:
     """A server on a node that is not granted to Nova: it was forced there, or moved past the filter."""
 
@@ -151,6 +170,7 @@ class Plan:
     """After the grace."""
     stuck: tuple[Stuck, ...]
     """After `tell_s`."""
+    failed: tuple[Failed, ...]
     in_use: int
     is_whole: bool
     """False: a cell was silent, and nothing is known to be unused."""
@@ -254,6 +274,7 @@ def plan(
             for node in busy
             if now_s - since_useless_s.get(_key(node), now_s) >= rules.tell_s
         ),
+        failed=tuple(Failed(node.name, node.down_since_s) for node in ours if node.down_since_s is not None),
         in_use=len(busy),
         is_whole=cloud.whole,
         memory=Memory(

@@ -21,6 +21,7 @@ from balancer.predictors.interface import DAY_S, History, Slots
 from balancer.predictors.planner import Keep
 from balancer.predictors.runner import PredictorRunner, Step, read_history
 from balancer.timestamps import iso, parse_iso
+from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ def run_predictor(
             else:
                 click.echo(json.dumps(asdict(step)) if as_json else _in_words(step))
                 if ready_file is not None:
-                    _write_whole(ready_file, json.dumps(asdict(step)) + "\n")
+                    write_text(ready_file, json.dumps(asdict(step)) + "\n")
 
         if once:
             try:
@@ -87,13 +88,6 @@ def _connect(url: str) -> Balancer:
     except OSError as error:
         raise ValueError(f"$BALANCER_TOKEN_FILE cannot be read: {error}") from error
     return Balancer(url, patience_s=1.0, token=token, ca_file=os.environ.get("BALANCER_CA_FILE"))
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """The file appears whole or not at all."""
-    draft = path.with_name(f"{path.name}.new")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
 
 
 def with_parameters(item: object, changes: Sequence[str]) -> dict[str, object]:

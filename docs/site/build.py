@@ -30,6 +30,11 @@ OUTSIDE = "checkout/"
 _LINK = re.compile(r"(?<=\]\()([^)#\s:]+)((?:#[^)\s]*)?)(?=\))")
 _LANGUAGE = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash"}
 
+DECISIONS = (
+    "ledger-chain", "one-writer", "pure-lifecycle", "flask", "front-end", "held-clock", "kernels", "slurm-twin",
+    "test-doubles", "failing-nodes",
+)  # fmt: skip
+
 CONTENTS = {
     "All pages": ("contents",),
     "Tutorials": (
@@ -49,7 +54,8 @@ CONTENTS = {
         "balancer/managers", "balancer/algorithms", "balancer/predictors",
     ),
     "Explanation": (
-        "architecture", "balancer/lifecycle", "balancer/reconcile", "reproduce", "live-torque", "live-ondemand",
+        "architecture", "decisions", *(f"decisions/{name}" for name in DECISIONS), "checklists",
+        "balancer/lifecycle", "balancer/reconcile", "reproduce", "live-torque", "live-ondemand",
         "live-actions", "testing", "benchmarks", "dependencies",
     ),
 }  # fmt: skip

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from emulator.commands.run import InputError, _run, scenario_of
+from emulator.commands.run import _run, scenario_of
 from emulator.scenario import ScenarioError
+from emulator.terminal import InputError
 
 if TYPE_CHECKING:
     from emulator.schedulers.slurm.calibration import Calibration

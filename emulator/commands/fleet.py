@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from emulator.commands.fleet_swarm import swarm
 from emulator.commands.guarded import guarded, say
 from emulator.commands.options import plugin_option
-from emulator.commands.run import InputError, interruptible
+from emulator.commands.run import interruptible
+from emulator.terminal import InputError, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -216,7 +216,7 @@ def status(name: str | None, as_json: bool) -> None:
             shown = ", ".join(_with_names(state, found, role) for state in sorted(set(states)))
             role_s = sum(used_s.get(each.name, 0) for each in found if each.role == role)
             table.add_row(role, str(len(states)), shown, f"{role_s:.1f}")
-        Console().print(table)
+        stdout_console().print(table)
         if run is not None:
             done = f"{run.get('jobs_ended', 0)} jobs ended" if run["running"] else "not begun"
             click.echo(f"{run['scenario']}: cluster time {run['cluster_time_s']:.0f} s, {done}")

@@ -11,7 +11,8 @@ import click
 
 from emulator.commands.guarded import guarded, say
 from emulator.commands.options import plugin_option
-from emulator.commands.run import InputError, interruptible
+from emulator.commands.run import interruptible
+from emulator.terminal import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

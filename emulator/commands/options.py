@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, get_args
 
 import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 
 def _use_files(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
     if given:
         from balancer.plugin_files import use_files  # noqa: PLC0415 - only then
-        from emulator.commands.run import InputError  # noqa: PLC0415
         from emulator.plugins import KINDS  # noqa: PLC0415
+        from emulator.terminal import InputError  # noqa: PLC0415
 
         try:
             use_files(context, given, KINDS)
@@ -50,3 +54,51 @@ usage_option = click.option(
     help="Of a table over time: the column that counts nodes, servers or cores in use.",
 )  # fmt: skip
 """For commands that read logs: which column of a series is usage, where its name and unit do not say so."""
+
+
+def grouped(sections: Mapping[str, Sequence[str]]) -> type[click.Command]:
+    """A class of command whose help has its options in these sections: title to names of parameters.
+
+    What is in none (`--help`) comes last.
+    """
+
+    class Grouped(click.Command):
+        def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            given = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+            open_ = {each.name: each.get_help_record(ctx) for each in given}
+            for title, names in sections.items():
+                _section(formatter, title, [open_.pop(name) for name in names])
+            _section(formatter, "Other options", list(open_.values()))
+
+    return Grouped
+
+
+def _section(formatter: click.HelpFormatter, title: str, records: Sequence[tuple[str, str] | None]) -> None:
+    found = [record for record in records if record is not None]
+    if found:
+        with formatter.section(title):
+            formatter.write_dl(found)
+
+
+def names_of(group: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """For the shell's completion: the installed plug-ins of a kind."""
+
+    def complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+        from emulator.plugins import plugin_names  # noqa: PLC0415 - only there
+
+        return [name for name in plugin_names(group) if name.startswith(begun)]
+
+    return complete
+
+
+def schedulers(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """For the shell's completion: queue orders and schedulers, and behind `ORDER+` the backfill rules."""
+    from emulator.plugins import plugin_names  # noqa: PLC0415 - only there
+    from emulator.schedulers.config import Backfill  # noqa: PLC0415
+
+    order, plus, _rest = begun.rpartition("+")
+    names = [name for group in ("queue_orders", "schedulers") for name in plugin_names(f"emulator.{group}")]
+    if plus:
+        rules = (*get_args(Backfill), *plugin_names("emulator.backfills"))
+        names = [f"{order}+{name}" for name in rules]
+    return sorted({name for name in names if name.startswith(begun)})

@@ -7,14 +7,13 @@ import json
 from typing import Any, get_args, get_type_hints
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from balancer.plugins import about, listing, nearest, noun
 from emulator.commands.options import plugin_option
-from emulator.commands.run import InputError
 from emulator.plugins import KINDS, find_plugin
+from emulator.terminal import InputError, stdout_console
 
 
 def _text(values: dict[str, Any]) -> str:
@@ -38,7 +37,7 @@ def mechanisms(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2, default=str))
         return
-    console = Console()
+    console = stdout_console()
     for name, one in found.items():
         console.print(f"[bold]{name}[/bold]")
         console.print(one["about"], markup=False)
@@ -67,7 +66,7 @@ def plugins(kind: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2, default=str))
         return
-    console = Console()
+    console = stdout_console()
     for word, ones in found.items():
         table = Table(word, "parameters and defaults", "what it does", title=f"{word}", title_justify="left")
         for name, one in ones.items():
@@ -103,7 +102,7 @@ def schedulers(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"orders": orders, "options": options}, indent=2))
         return
-    console = Console()
+    console = stdout_console()
     table = Table("order", "serves first", "asked", "parameters", title="Queue orders", title_justify="left")
     for name, order in orders.items():
         table.add_row(name, order["about"], order["asked"], _text(order["parameters"]))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from emulator.commands.options import plugin_option
-from emulator.commands.run import SIGNAL, InputError, RunError, scenario_of
+from emulator.commands.run import SIGNAL, RunError, scenario_of
+from emulator.terminal import InputError
 
 if TYPE_CHECKING:
     from emulator.live.own_cluster import Replay

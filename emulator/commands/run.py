@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from emulator.commands.options import plugin_option, usage_option
+from emulator.commands.options import grouped, plugin_option, schedulers, usage_option
 from emulator.scenario import (
     Scenario,
     ScenarioError,
@@ -24,6 +24,7 @@ from emulator.scenario import (
     load,
     of_trace,
 )
+from emulator.terminal import InputError
 from emulator.workload.overruns import Overrun
 
 if TYPE_CHECKING:
@@ -39,15 +40,6 @@ _STDERR = 2
 _ENDING = b"emulator: ending the run; once more stops at once, without results\n"
 SIGNAL = 128
 """Exit status of a run that a signal ended: this and the signal's number, as in a shell."""
-
-
-class InputError(click.ClickException):
-    """Bad input: one clear line, exit status 2."""
-
-    exit_code = 2
-
-    def show(self, file: Any = None) -> None:  # noqa: ARG002
-        click.echo(f"emulator: {self.message}", err=True)
 
 
 class RunError(InputError):
@@ -93,7 +85,16 @@ def interruptible() -> Iterator[Interrupted]:
             signal.signal(number, handler)
 
 
-@click.command()
+_SECTIONS = {
+    "What runs": ("changes", "trace", "nodes", "scheduler", "overrun", "usage_column", "plugin", "seed"),
+    "Live": ("clock", "speed", "keep"),
+    "Results": ("out", "as_json", "anonymous", "no_report", "streamed", "check"),
+    "While it runs": ("watch", "quiet", "with_traceback"),
+    "Of a replay": ("accounting", "replay"),
+}
+
+
+@click.command(cls=grouped(_SECTIONS))
 @plugin_option
 @usage_option
 @click.argument(
@@ -107,7 +108,9 @@ def interruptible() -> Iterator[Interrupted]:
               help="Change a key of the scenario, for example mechanism.balancer.wait_s=300. Repeatable.")  # fmt: skip
 @click.option("--trace", type=click.Path(path_type=Path), help="The job log to run, instead of LOG.")
 @click.option("--nodes", type=int, help="Number of nodes (default: the trace's header).")
-@click.option("--scheduler", help="ORDER[+BACKFILL[+CHOICE]]; see `emulator schedulers`.")
+@click.option(
+    "--scheduler", shell_complete=schedulers, help="ORDER[+BACKFILL[+CHOICE]]; see `emulator schedulers`."
+)
 @click.option("--overrun", type=click.Choice(get_args(Overrun)),
               help="Jobs that ran longer than their estimate: extend that (default), kill, or run_on.")  # fmt: skip
 @click.option("--from-accounting", "accounting", metavar="sacct|FILE",
@@ -124,6 +127,8 @@ def interruptible() -> Iterator[Interrupted]:
               "Plain schedulers; no report.")  # fmt: skip
 @click.option("--keep", type=click.Path(path_type=Path), metavar="FOLDER",
               help="Live: keep the run in this folder. Ctrl-C stops it; the same command goes on with it.")  # fmt: skip
+@click.option("--anonymous", is_flag=True,
+              help="No users.csv, which has the names of users; other files have their numbers.")  # fmt: skip
 @click.option("--no-report", is_flag=True, help="No report.html; `emulator report DIR` makes it later.")
 @click.option(
     "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
@@ -147,6 +152,7 @@ def run(  # noqa: PLR0917
     watch: bool,
     streamed: bool,
     keep: Path | None,
+    anonymous: bool,
     no_report: bool,
     with_traceback: bool,
     check: bool,
@@ -185,6 +191,7 @@ def run(  # noqa: PLR0917
                 report=not no_report,
                 watch=watch,
                 keep=keep,
+                anonymous=anonymous,
             )
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
@@ -248,6 +255,7 @@ def _run(
     report: bool,
     watch: bool = False,
     keep: Path | None = None,
+    anonymous: bool = False,
 ) -> tuple[RunRecord, dict[str, Any], int]:
     """Run and write. Returns the record, its summary and the exit status."""
     if keep is not None and clock != "live":
@@ -277,9 +285,15 @@ def _run(
             assert_lawful(record)
         record = replace(record, recorded=with_doubts(record.recorded, scenario))
         threshold_s = scenario.results.bounded_slowdown_threshold_s
-        summary = files.write(
-            record, folder, bounded_slowdown_threshold_s=threshold_s, logs=logs, report=report
-        )
+        with scenario.plugged_in():  # what the mechanism shows
+            summary = files.write(
+                record,
+                folder,
+                bounded_slowdown_threshold_s=threshold_s,
+                logs=logs,
+                report=report,
+                user_names=None if anonymous else prepared.user_names,
+            )
         if kept is not None:
             kept.forget()
         if interrupted and record.interrupted:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.commands.run import InputError
 from emulator.scenario import ScenarioError
+from emulator.terminal import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -81,9 +81,9 @@ def _pairs(changes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _show(found: WhatIf, changes: tuple[str, ...]) -> None:
-    from rich.console import Console  # noqa: PLC0415
+    from emulator.terminal import stdout_console  # noqa: PLC0415
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = stdout_console(highlight=False, soft_wrap=True)
     everybody = found.groups[0]
     if everybody.recorded_min is not None:
         console.print(

@@ -86,7 +86,7 @@ class Verdict:
 
     @property
     def n(self) -> int:
-        """How many figures decide; a replay without chance is one, however often it was run."""
+        """How many figures decide; a deterministic run is one, however often it was run."""
         return len(set(self.values)) if self.claim.criterion.test is Procedure.REPLAY else len(self.values)
 
     @property
@@ -112,7 +112,7 @@ class Verdict:
         for name, values in self.also.items():
             middle = claim.show(median(values)) if values else "not run"
             ends = f" ({claim.show(min(values))} to {claim.show(max(values))})" if len(values) > 1 else ""
-            parts.append(f"Read otherwise, {name}: {middle}{ends}.")
+            parts.append(f"Under reading {name}: {middle}{ends}.")
         if not self.holds and claim.open_points:
             parts.append(claim.open_points)
         return " ".join(parts)
@@ -126,7 +126,7 @@ class Verdict:
         told = f" (sign test: p = {p:.2g})" if p is not None else ""
         how = f"met with {met} of {self.n} seeds"
         if criterion.test is Procedure.REPLAY:
-            how = f"{'met' if met == len(self.values) else 'not met'} in a replay without chance"
+            how = f"{'met' if met == len(self.values) else 'not met'} (deterministic run)"
         return f"Accepted: {criterion.accepted.text(self.claim.show)}; {how}{told}."
 
     def as_json(self) -> dict[str, Any]:
@@ -163,13 +163,14 @@ def counted(verdicts: Iterable[Verdict]) -> dict[Outcome, int]:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """One sentence: how many claims hold, do not, cannot be told, and are not tested."""
+    """How many claims these runs decide and how, how many they leave open, and how many are not tested."""
     found = counted(verdicts)
-    text = (
-        f"{found[Outcome.HOLDS]} claims hold, {found[Outcome.FAILS]} do not hold, {found[Outcome.OPEN]} cannot be told"
-        " from this trace"
-    )
-    return text + (f"; {found[Outcome.UNTESTED]} are not tested." if found[Outcome.UNTESTED] else ".")
+    holds, fails, is_open = (found[each] for each in (Outcome.HOLDS, Outcome.FAILS, Outcome.OPEN))
+    decided = f"{holds + fails} of {holds + fails + is_open} claims"
+    text = f"{decided} can be decided from these runs: {holds} held, {fails} not."
+    if is_open:
+        text += f" {is_open} undecided: they need more seeds or another trace."
+    return text + (f" {found[Outcome.UNTESTED]} not tested." if found[Outcome.UNTESTED] else "")
 
 
 def judge(claims: Sequence[Claim], found: Sequence[World]) -> list[Verdict]:

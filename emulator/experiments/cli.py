@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow.parquet as pq
-from rich.console import Console
 from rich.table import Table
 
 from balancer.clock import seconds, wall_us
-from emulator.commands.options import plugin_option
-from emulator.commands.run import InputError, interruptible
+from emulator.commands.options import names_of, plugin_option
+from emulator.commands.run import interruptible
 from emulator.experiments import fit as fit_
 from emulator.experiments.claims import counted, judge, summary, worlds
 from emulator.experiments.criteria import Outcome as ClaimOutcome
@@ -28,6 +27,7 @@ from emulator.scenario import ScenarioError
 from emulator.sweeps.cli import SweepProgress, choose_pool
 from emulator.sweeps.store import PARQUET, Store
 from emulator.sweeps.sweep import describe, run_sweep
+from emulator.terminal import InputError, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +73,9 @@ class _Job:
 
 @click.command()
 @plugin_option
-@click.argument("papers", nargs=-1, required=True, metavar="PAPER...")
+@click.argument(
+    "papers", nargs=-1, required=True, metavar="PAPER...", shell_complete=names_of("emulator.papers")
+)
 @click.option("--quick", is_flag=True, help="Seconds instead of minutes: fewer seeds and settings.")
 @click.option("--traces", type=click.Path(path_type=Path, file_okay=False, exists=True),
               help="Folder with the paper's own logs (default: `traces` of the checkout).")  # fmt: skip
@@ -236,7 +238,7 @@ def _tell_fit(job: _Job, *, quiet: bool) -> dict[str, Any]:
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     (job.folder / "fit.json").write_text(text, encoding="utf-8")
     if not quiet:
-        console = Console()
+        console = stdout_console()
         console.print(fit_.table(found, known))
         console.print(
             f"{len(found)} ways were tried, on seeds from {fit_.FIRST_SEED} on; all are in {job.folder}/fit.json."
@@ -259,8 +261,9 @@ def _logs(name: str, paper: Paper, traces: Path | None, *, stand_in: bool) -> Pa
 def _print(
     paper: Paper, options: Options, verdicts: Sequence[Verdict], tables: Sequence[Table], folder: Path
 ) -> None:
-    console = Console()
+    console = stdout_console()
     console.print(f"[bold]{paper.title}[/bold]")
+    console.print(summary(verdicts), markup=False, highlight=False)
     console.print(paper.about(options), markup=False, highlight=False)
     for table in tables:
         console.print()
@@ -286,7 +289,7 @@ def _print(
     for verdict in verdicts:
         if not verdict.holds or verdict.also:
             console.print(f"[bold]{verdict.claim.id}[/bold]: {verdict.why}", highlight=False)
-    console.print(f"\n{summary(verdicts)} Runs, claims.json and report.html (plots) are in {folder}.")
+    console.print(f"\nRuns, claims.json and report.html (plots) are in {folder}.")
 
 
 def _print_all(rows: Sequence[Sequence[str]]) -> None:
@@ -294,7 +297,7 @@ def _print_all(rows: Sequence[Sequence[str]]) -> None:
                   title="All papers", title_justify="left")  # fmt: skip
     for row in rows:
         table.add_row(*row)
-    console = Console()
+    console = stdout_console()
     console.print()
     console.print(table)
 

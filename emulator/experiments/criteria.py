@@ -2,7 +2,7 @@
 
 A *difference* needs a margin that a world without any effect cannot reach, and more traces beyond it than chance
 explains. A *level* is met within the precision that the paper prints. *Alike* is the claim that nothing differs.
-*Exact* is a replay without chance, which counts once however many seeds there are. What cannot be tested says why.
+*Exact* is a deterministic run, which counts once however many seeds there are. What cannot be tested says why.
 """
 
 from __future__ import annotations

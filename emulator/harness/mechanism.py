@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from emulator.harness.running import Save
+from emulator.harness.shown import Tile
 from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
@@ -233,6 +234,9 @@ def mechanism_of(item: object) -> Mechanism:
         raise TypeError(
             f"{name} is no mechanism: it has neither on_arrival nor make_machine (docs/mechanisms.md)"
         )
+    for tile in getattr(mechanism, "tiles", ()):
+        if not isinstance(tile, Tile):
+            raise TypeError(f"{plugin_name(item)}: tiles: {tile!r} is no Tile (docs/mechanisms.md)")
     return mechanism
 
 

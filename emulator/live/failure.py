@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import requests
 
 from balancer.clock import wall_us
+from balancer.whole_file import write_text
 from emulator.harness.failure import traceback_of
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ class Failure:
 def write_failure(home: Path, error: PluginError) -> Failure:
     """The file appears whole or not at all."""
     failure = Failure(str(error), traceback_of(error))
-    beside = home / "failure.new"
-    beside.write_text(json.dumps(asdict(failure)), encoding="utf-8")
-    beside.replace(home / "failure")
+    write_text(home / "failure", json.dumps(asdict(failure)))
     return failure
 
 

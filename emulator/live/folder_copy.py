@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from emulator.live.folder_server import files_of, write_whole
+from balancer.whole_file import write_bytes
+from emulator.live.folder_server import files_of
 from emulator.live.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class FolderCopy:
             path.unlink()
         told = self._ask(f"?{urlencode([('name', name) for name in names])}", None)
         for path, text in told["files"].items():
-            write_whole(self._folder / path, base64.b64decode(text))
+            (self._folder / path).parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(self._folder / path, base64.b64decode(text))
         self._there[names] = self._here(names)
 
     def send(self, names: tuple[str, ...]) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import os
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from balancer.whole_file import write_bytes
 from emulator.serving import QUEUE, Serving
 
 if TYPE_CHECKING:
@@ -31,14 +31,6 @@ def files_of(folder: Path, names: Collection[str]) -> Iterator[Path]:
     for path in folder.rglob("*"):
         if path.name.partition(".")[0] in names and path.is_file():
             yield path
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """The file appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_bytes(content)
-    os.replace(beside, path)  # noqa: PTH105 - the documented atomic replacement
 
 
 class FolderServer(Serving):
@@ -74,7 +66,8 @@ class _Handler(BaseHTTPRequestHandler):
             files = {self._inside(path): base64.b64decode(text) for path, text in told["files"].items()}
             gone = [self._inside(path) for path in told["gone"]]
             for path, content in files.items():
-                write_whole(path, content)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_bytes(path, content)
             for path in gone:
                 path.unlink(missing_ok=True)
         except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import socket
@@ -11,6 +10,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +37,7 @@ def lasting_port() -> int:
 
 def write_address(path: Path, address: tuple[str, int]) -> None:
     """Tell where a server listens; the file appears whole or not at all."""
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps({"host": address[0], "port": address[1]}), encoding="utf-8")
-    os.replace(beside, path)  # noqa: PTH105 - the documented atomic replacement
+    write_text(path, json.dumps({"host": address[0], "port": address[1]}))
 
 
 def read_address(home: Path) -> tuple[str, int] | None:

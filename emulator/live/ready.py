@@ -6,6 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from balancer.whole_file import write_text
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -14,6 +16,4 @@ def write_ready(path: Path | None, **more: str) -> None:
     """Write `{"pid": ..., **more}`; the file appears whole. Nothing happens without a path."""
     if path is None:
         return
-    draft = path.with_name(f"{path.name}.new")
-    draft.write_text(json.dumps(more | {"pid": os.getpid()}) + "\n", encoding="utf-8")
-    draft.replace(path)
+    write_text(path, json.dumps(more | {"pid": os.getpid()}) + "\n")

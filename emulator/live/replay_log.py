@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import micros, seconds
+from emulator.json_lines import JsonLines, read_json_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +25,8 @@ class ReplayLog:
         if resume and path.exists():
             path.replace(self._partial)
         if resume and self._partial.exists():
-            _drop_half_line(self._partial)
             self.past = read_replay(path)
-        self._file = self._partial.open("w" if self.past is None else "a", encoding="utf-8")
+        self._lines = JsonLines(self._partial, anew=self.past is None)
         self.counted: dict[str, int] = {}
 
     def write(self, event: str, at_us: int, number: int | None = None, **details: Any) -> None:
@@ -36,8 +35,7 @@ class ReplayLog:
         line: dict[str, Any] = {"event": event, "at_s": seconds(at_us)}
         if number is not None:
             line["number"] = number
-        self._file.write(json.dumps(line | details) + "\n")
-        self._file.flush()
+        self._lines.write(line | details)
 
     def count(self, what: str) -> None:
         self.counted[what] = self.counted.get(what, 0) + 1
@@ -45,7 +43,7 @@ class ReplayLog:
     def finish(self, at_us: int, interrupted: str) -> None:
         """Write the last line and give the file its name."""
         self.write("over", at_us, interrupted=interrupted, counted=dict(self.counted))
-        self._file.close()
+        self._lines.close()
         self._partial.replace(self._path)
 
 
@@ -82,24 +80,12 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
-def _drop_half_line(path: Path) -> None:
-    text = path.read_bytes()
-    with path.open("r+b") as file:
-        file.truncate(text.rfind(b"\n") + 1)
-
-
 def read_replay(path: Path) -> ReplayResult:
     """Read a log, or what a killed replayer left of it. A last line without its end is left out."""
     source = path if path.exists() else partial_path(path)
     result = ReplayResult()
-    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
-    for number, line in enumerate(lines, 1):
-        if not line.endswith("\n"):
-            break
-        try:
-            _apply(result, json.loads(line))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{source}:{number}: not a line of a replay log: {error!r}") from error
+    for _ in read_json_lines(source, lambda line: _apply(result, line), "a line of a replay log"):
+        pass
     return result
 
 

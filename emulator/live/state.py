@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from balancer.whole_file import write_text
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,9 +35,7 @@ class State:
     over: bool = False
 
     def save(self, path: Path) -> None:
-        beside = path.with_suffix(".new")
-        beside.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        beside.replace(path)
+        write_text(path, json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, path: Path) -> State:

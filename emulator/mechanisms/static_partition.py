@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.mechanisms.pools_shown import TILES, picture
 from emulator.plugins import check_number
 from emulator.workload.table import Kind
 
@@ -24,6 +25,8 @@ class StaticPartition:
     is wider than the rest could never start, so it is an error.
     """
 
+    tiles = TILES
+    picture = staticmethod(picture)
     ondemand_nodes: int
     _free: list[int] = field(init=False, repr=False, default_factory=list)
 

@@ -10,6 +10,7 @@ import numpy as np
 from balancer.clock import NEVER_US
 from emulator.harness.columns import blocks
 from emulator.harness.record import RunOutcome
+from emulator.plugins import named
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ def core_of_slot(record: RunRecord) -> NDArray[np.int64] | None:
 
     Its nodes are slots of cores there, `n001/c03.2` is the second of core 3. None where each job has its nodes alone.
     """
-    mechanism = record.scenario.get("mechanism")
-    if not isinstance(mechanism, dict) or "oversubscribe" not in mechanism:
+    if named(record.scenario.get("mechanism"), "oversubscribe") is None:
         return None
     cores = [name.rpartition(".")[0] or name for name in record.node_names]
     number = {core: place for place, core in enumerate(dict.fromkeys(cores))}

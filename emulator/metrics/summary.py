@@ -18,6 +18,7 @@ from emulator.metrics.energy import energy_of
 from emulator.metrics.moldable import moldable_figures
 from emulator.metrics.pools import node_us_by_pool
 from emulator.metrics.shared_nodes import shared_figures
+from emulator.metrics.shown import tiles_of
 from emulator.metrics.spread import spread_of
 from emulator.metrics.timeline import InconsistentRecordError
 from emulator.provenance import file_digest, traces, versions
@@ -40,7 +41,10 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
     Laws of the record that do not hold are named in `problems`, and the figures that hang on them are None; so is what
     a job's process said that its account does not.
     """
-    return figures(record, bounded_slowdown_threshold_s=bounded_slowdown_threshold_s) | {
+    found = figures(record, bounded_slowdown_threshold_s=bounded_slowdown_threshold_s)
+    tiles = tiles_of(record, found)
+    return found | {
+        **({"tiles": tiles} if tiles else {}),
         **({"recorded_waits": plain(record.recorded)} if record.recorded else {}),
         "seed": record.seed,
         "scenario": (scenario := plain(record.scenario)),

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.metrics.shown import at, tiles_of
 from emulator.metrics.summary import figures
+from emulator.report.tiles import figure_text, own_tiles
 from emulator.report.wording import NO_FIGURE, duration, number
 
 if TYPE_CHECKING:
@@ -32,11 +34,15 @@ class RunFigures:
     rejected: int = 0
     undecided: int = 0
     reserve_idle_node_h: float | None = None
+    tiles: tuple[tuple[str, str, float], ...] = ()
+    """Name, unit and figure of what the mechanism shows first, beyond the figures above."""
 
     @classmethod
     def of(cls, record: RunRecord) -> RunFigures:
         found = figures(record)
+        found["tiles"] = tiles_of(record, found)
         return cls(
+            tiles=tuple((tile["name"], tile["unit"], at(found, tile["figure"])) for tile in own_tiles(found)),
             **{key: found[key] for key in _SAME_NAME},
             requests=found.get("ondemand_requests", 0),
             granted=found.get("ondemand_granted", 0),
@@ -122,7 +128,17 @@ def figure_rows(a: RunFigures, b: RunFigures) -> list[Row]:
         ]
     if a.reserve_idle_node_h is not None or b.reserve_idle_node_h is not None:
         rows.append(_number_row("idle reserve, node-h", a.reserve_idle_node_h, b.reserve_idle_node_h))
-    return rows
+    return rows + _tile_rows(a, b)
+
+
+def _tile_rows(a: RunFigures, b: RunFigures) -> list[Row]:
+    """What the mechanism of both shows first."""
+    in_b = {(name, unit): value for name, unit, value in b.tiles}
+    return [
+        (name, figure_text(value, unit), figure_text(in_b[name, unit], unit), percent_change(value, in_b[name, unit]))
+        for name, unit, value in a.tiles
+        if (name, unit) in in_b
+    ]  # fmt: skip
 
 
 def percent_change(a: float | None, b: float | None) -> str:

@@ -7,27 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
+from emulator.commands.options import plugin_option
 from emulator.report import compare as comparing
 from emulator.report import files
 from emulator.report.pairs import METRICS, HeatMap, Pairs, write_jobs
 from emulator.report.summary_text import print_summary
+from emulator.terminal import InputError, stdout_console
 
 if TYPE_CHECKING:
     from emulator.metrics.heat import Average
-
-
-class UsableError(click.ClickException):
-    """An error of the input: its text on stderr and exit status 2."""
-
-    exit_code = 2
 
 
 _FOLDER = click.Path(path_type=Path)
 
 
 @click.command()
+@plugin_option
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def report(folder: Path, as_json: bool) -> None:
@@ -36,7 +32,7 @@ def report(folder: Path, as_json: bool) -> None:
         summary = files.load_summary(folder)
         files.rewrite_report(folder)
     except files.ResultsError as error:
-        raise UsableError(str(error)) from error
+        raise InputError(str(error)) from error
     if as_json:
         click.echo(files.to_json(summary), nl=False)
     else:
@@ -81,17 +77,17 @@ def compare(  # noqa: PLR0917
     only_pair = metric or page or job_file
     if any(other.is_file() for other in others):
         if only_pair or same or other_workloads or len(others) > 1:
-            raise UsableError(
+            raise InputError(
                 f"{others[0]} is a file: it is compared start by start, with --json and nothing else"
             )
         _explain(folder_a, others[0], as_json)
     if only_pair and len(others) > 1:
-        raise UsableError("--heat-map, --html and --jobs are of two runs; name one DIR beside the baseline")
+        raise InputError("--heat-map, --html and --jobs are of two runs; name one DIR beside the baseline")
     try:
         a = files.load(folder_a)
         records = [files.load(other) for other in others]
     except files.ResultsError as error:
-        raise UsableError(str(error)) from error
+        raise InputError(str(error)) from error
     found = [comparing.compare(a, b) for b in records]
     refused = [one for one in found if one.workload_difference] if not other_workloads else []
     heat = None
@@ -105,7 +101,7 @@ def compare(  # noqa: PLR0917
     else:
         _print_comparisons(found, str(folder_a), [str(other) for other in others], same=same, heat=shown)
     if refused:
-        raise UsableError("the workloads differ; --other-workloads compares the runs all the same")
+        raise InputError("the workloads differ; --other-workloads compares the runs all the same")
     click.get_current_context().exit(1 if same and not all(one.is_same for one in found) else 0)
 
 
@@ -125,7 +121,7 @@ def _write_pair(  # noqa: PLR0917
         if job_file is not None:
             write_jobs(pairs, job_file)
     except OSError as error:
-        raise UsableError(f"{error.filename}: cannot be written: {error.strerror}") from error
+        raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
 
 
 def _print_json(found: list[comparing.Comparison], heat: HeatMap | None) -> None:
@@ -137,7 +133,7 @@ def _print_json(found: list[comparing.Comparison], heat: HeatMap | None) -> None
 def _print_comparisons(
     found: list[comparing.Comparison], baseline: str, others: list[str], *, same: bool, heat: HeatMap | None
 ) -> None:
-    console = Console()
+    console = stdout_console()
     for name, one in zip(others, found, strict=True):
         if len(found) > 1:
             click.echo(f"{name} against {baseline}:")
@@ -174,9 +170,9 @@ def export(folder: Path, program: str, prefix: Path) -> None:
             with write_whole(prefix.with_name(prefix.name + end)) as file:
                 file.write(text.encode())
     except files.ResultsError as error:
-        raise UsableError(str(error)) from error
+        raise InputError(str(error)) from error
     except OSError as error:
-        raise UsableError(f"{error.filename}: {error.strerror}") from error
+        raise InputError(f"{error.filename}: {error.strerror}") from error
     for end in texts:
         click.echo(prefix.with_name(prefix.name + end))
 
@@ -188,11 +184,11 @@ def _explain(ours: Path, theirs: Path, as_json: bool) -> None:
     try:
         found = rules.explain(files.load(ours), read_theirs(theirs))
     except files.ResultsError as error:
-        raise UsableError(str(error)) from error
+        raise InputError(str(error)) from error
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
-        Console().print(rules.render(found, name=str(theirs)))
+        stdout_console().print(rules.render(found, name=str(theirs)))
     click.get_current_context().exit(0 if found.is_same else 1)
 
 
@@ -207,17 +203,17 @@ def gui(folder: Path | None, print_only: bool) -> None:
         page = folder / files.REPORT
         page = page if page.exists() else files.rewrite_report(folder)
     except files.ResultsError as error:
-        raise UsableError(str(error)) from error
+        raise InputError(str(error)) from error
     click.echo(page)
     if not print_only and click.launch(page.absolute().as_uri()):
         click.echo("no browser could be started; open the file above yourself", err=True)
 
 
 def _newest(runs: Path) -> Path:
-    """The folder of the newest results. Raises UsableError."""
+    """The folder of the newest results. Raises InputError."""
     summaries = sorted(runs.glob(f"*/{files.SUMMARY}"), key=lambda path: path.stat().st_mtime_ns)
     if not summaries:
-        raise UsableError(
+        raise InputError(
             f"there are no results in {runs}/; name the folder that a run wrote its results into"
         )
     return summaries[-1].parent

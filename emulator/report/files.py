@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from emulator.report import tables
 from emulator.report.batsim_jobs import batsim_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
@@ -33,7 +35,10 @@ SUMMARY, JOBS_CSV, JOBS, EVENTS, REPORT = (
     "events.parquet",
     "report.html",
 )
+USERS = "users.csv"
+"""Who the users of a log are: not to be given away with the results."""
 RESULT_FILES = (JOBS_CSV, JOBS, EVENTS, REPORT, SUMMARY)
+_MAY_BE_THERE = (USERS, *RESULT_FILES)
 LOGS = "logs"
 """Folder of the logs of a live run's processes."""
 _RECORD_KEY = b"emulator.record"
@@ -61,10 +66,12 @@ def write(
     bounded_slowdown_threshold_s: float = 10,
     logs: Path | None = None,
     report: bool = True,
+    user_names: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
     """Write the results of a run into `out_dir` and return the summary; `logs` is copied to `out_dir/logs`.
 
-    Without `report` there is no `report.html`: `rewrite_report` makes it whenever it is wanted.
+    Without `report` there is no `report.html`: `rewrite_report` makes it whenever it is wanted. `user_names` go into
+    `users.csv`, of those whose jobs are in the record.
 
     Everything is written into a folder beside it first. A new folder appears by one rename; in a folder that
     holds results already the files are replaced one by one, `summary.json` last, so that a folder with a
@@ -76,6 +83,8 @@ def write(
     summary = summarize(record, bounded_slowdown_threshold_s=bounded_slowdown_threshold_s)
     with folder_for(out_dir) as partial:
         _write_files(record, summary, partial, report=report)
+        if user_names:
+            _write_users(record, user_names, partial / USERS)
         if logs is not None:
             shutil.copytree(logs, partial / LOGS)
     return summary
@@ -125,7 +134,7 @@ def check_target(out_dir: Path) -> None:
     if SUMMARY in names:
         if _format_of(out_dir / SUMMARY) != FORMAT:
             raise ResultsError(f"{out_dir / SUMMARY} was not written by this program; name another folder")
-    elif foreign := sorted(names - {*RESULT_FILES, LOGS}):
+    elif foreign := sorted(names - {*_MAY_BE_THERE, LOGS}):
         raise ResultsError(
             f"{out_dir} is not empty and holds no results of ours (found {foreign[0]}); name another folder"
         )
@@ -183,13 +192,23 @@ def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path, *, re
     _ = record.runs.node  # laid out when it is first looked at: not by both threads
     # The text of numbers and their packing are other programs' code, which lets a second thread work.
     with ThreadPoolExecutor(1) as beside:
-        others = [beside.submit(_write_page, record, summary, folder / REPORT)] if report else []
+        page = folder / REPORT
+        knows = copy_context()  # plug-ins from files, which have a picture of their own
+        others = [beside.submit(knows.run, _write_page, record, summary, page)] if report else []
         others.append(beside.submit(_write_csv, batsim_table(record), folder / JOBS_CSV))
         _write_parquet(tables.jobs_table(record), folder / JOBS, kept_metadata(record))
         _write_parquet(tables.events_table(record), folder / EVENTS)
         for other in others:
             other.result()
     (folder / SUMMARY).write_text(to_json(summary), encoding="utf-8")
+
+
+def _write_users(record: RunRecord, names: Mapping[int, str], path: Path) -> None:
+    there = set(record.jobs.user.tolist())
+    with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("user", "name"))
+        writer.writerows((number, name) for number, name in sorted(names.items()) if number in there)
 
 
 def _write_page(record: RunRecord, summary: dict[str, Any], path: Path) -> None:
@@ -295,7 +314,7 @@ def _put(partial: Path, out_dir: Path) -> None:
     shutil.rmtree(out_dir / LOGS, ignore_errors=True)  # of the run whose results go
     if (partial / LOGS).exists():
         (partial / LOGS).rename(out_dir / LOGS)
-    for name in RESULT_FILES:
+    for name in _MAY_BE_THERE:
         if (partial / name).exists():
             (partial / name).replace(out_dir / name)
         else:

@@ -219,9 +219,10 @@
   for (const event of ["beforeprint", "afterprint"]) addEventListener(event, look);
   // A run that goes on: what is shown stays where it is, and all stays all.
   function load(given) {
-    const before = span, wanted = found.length ? job[found[0]] : NaN;
+    const before = span, nodes = all, wanted = found.length ? job[found[0]] : NaN;
     columns(given);
     if (view.t0 === 0 && view.t1 === before) view.t1 = span;
+    if (view.n0 === 0 && view.n1 === nodes) view.n1 = all;
     found = []; hovered = -1; tip.hidden = true;
     for (let run = 0; run < runs; run++) if (job[run] === wanted) found.push(run);
     redraw();

@@ -9,15 +9,19 @@ import jinja2
 import yaml
 
 from balancer.clock import US
+from emulator.harness.mechanism import plugin_name
 from emulator.harness.record import NodePool
+from emulator.metrics.shown import picture_of
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.report import gantt, plots
 from emulator.report.compare import table_rows, title_lines
 from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
+from emulator.report.tiles import tile_texts
 from emulator.report.wording import FIGURES, Figure, duration, number, value_text
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
+    from emulator.harness.shown import Picture
     from emulator.report.compare import Comparison
     from emulator.report.pairs import HeatMap
 
@@ -48,9 +52,13 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
     except InconsistentRecordError:
         line = None  # named in the summary's problems, which head the page
     axis = plots.TimeAxis(record.begin_us, record.horizon_us)
+    picture, failure = _picture(record)
+    of_mechanism = picture and plots.of_mechanism(picture, axis)
     has_requests = summary.get("ondemand_requests", 0) > 0
     return _environment.get_template("report.html.j2").render(
         title=str(record.scenario.get("name") or "Emulator run"),
+        opening=opening(summary),
+        places=_places(summary),
         record=record,
         summary=summary,
         span=duration((record.horizon_us - record.begin_us) / US),
@@ -62,6 +70,12 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         requests=plots.requests(record, axis) if has_requests else None,
         waits=plots.wait_times(record) if summary["jobs_run"] else None,
         by_size=plots.wait_by_size_and_length(record) if summary["jobs_run"] else None,
+        mechanism=plugin_name(record.scenario.get("mechanism") or ""),
+        tiles=tile_texts(summary),
+        picture=picture,
+        failure=failure,
+        of_mechanism=of_mechanism,
+        bands=picture and plots.legend_of(picture),
         gantt=gantt.section(record),
         gantt_style=gantt.style(),
         rows=[_row(figure, summary) for figure in FIGURES if figure.key in summary],
@@ -82,6 +96,14 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         else "",
         number=number,
     )
+
+
+def _picture(record: RunRecord) -> tuple[Picture | None, str]:
+    """The mechanism's picture, or how making it failed: the results of a run are not lost by it."""
+    try:
+        return picture_of(record), ""
+    except Exception as error:  # noqa: BLE001 - a plug-in's own code; told on the page
+        return None, f"Its picture could not be made: {type(error).__name__}: {error}"
 
 
 def render_comparison(comparison: Comparison, heat: HeatMap, names: tuple[str, str]) -> str:
@@ -118,7 +140,8 @@ def _headlines(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
             )
             found.append((name, duration(value), remark))
         else:
-            found.append((name, f"{100 * value:.1f} %", f"of {number(summary['nodes'])} nodes"))
+            remark = f"of {_places(summary)}, first submit to last end"
+            found.append((name, f"{100 * value:.1f} %", remark))
     left_out = sum(summary["jobs_left_out"].values())
     unfinished = summary["jobs_unfinished"]
     remark = ", ".join(
@@ -139,14 +162,38 @@ def _headlines(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
+def _places(summary: dict[str, Any]) -> str:
+    """`64 nodes`; where jobs share cores, so many cores (docs/results.md)."""
+    mechanism = summary["scenario"].get("mechanism")
+    shares = isinstance(mechanism, dict) and "oversubscribe" in mechanism
+    return f"{number(summary['nodes'])} {'cores' if shares else 'nodes'}"
+
+
+def opening(summary: dict[str, Any]) -> str:
+    """One sentence: what ran, and what came of it."""
+    jobs = number(summary["jobs_run"])
+    job = "batch job" if summary["jobs_run"] == 1 else "batch jobs"
+    text = f"{jobs} {job} ran on {_places(summary)} in {duration(summary['makespan_s'])}"
+    if summary["jobs_unfinished"]:
+        text += f", {number(summary['jobs_unfinished'])} did not end"
+    if summary["mean_wait_s"] is not None:
+        text += f"; the mean wait was {duration(summary['mean_wait_s'])}"
+    if asked := summary.get("ondemand_requests"):
+        text += f"; {number(summary['ondemand_granted'])} of {number(asked)} on-demand requests were granted"
+    return f"{text}."
+
+
 def _pools(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """(CSS variable, name, share of node-time) of each pool that held nodes, in the order of the plot."""
+    """(CSS variable, name, node-time) of each pool that held nodes, in the order of the plot."""
     spent = summary["node_time_us"]
     if not spent:
         return []
-    total = sum(spent.values()) or 1
     return [
-        (pool.value.lower().replace("_", "-"), name, f"{100 * spent[pool.value] / total:.1f} %")
+        (
+            pool.value.lower().replace("_", "-"),
+            name,
+            f"{number(summary['node_time_h'][pool.value])} node-h",
+        )
         for pool, name in _POOL_NAMES.items()
         if spent[pool.value]
     ]

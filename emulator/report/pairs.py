@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Batch jobs that ran to their end in both runs, one entry a job; sizes and run times are those of a."""
+    """Batch jobs that ran to their end in both runs, one entry a job; sizes are those of a.
+
+    `owed_us`: the run time that each job owed in a and in b, alone on its size (`emulator.metrics.jobs.owed_us`).
+    """
 
     number: NDArray[np.int64]
     size: NDArray[np.int32]
-    run_us: NDArray[np.int64]
+    owed_us: tuple[NDArray[np.int64], NDArray[np.int64]]
     submit_us: tuple[NDArray[np.int64], NDArray[np.int64]]
     start_us: tuple[NDArray[np.int64], NDArray[np.int64]]
     end_us: tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -44,7 +47,7 @@ class Pairs:
         return cls(
             number=number,
             size=a.jobs.nodes[in_a],
-            run_us=a.jobs.run_us[in_a],
+            owed_us=(job_figures.owed_us(a, in_a), job_figures.owed_us(b, in_b)),
             submit_us=(a.jobs.submit_us[in_a], b.jobs.submit_us[in_b]),
             start_us=(a.start_us[in_a], b.start_us[in_b]),
             end_us=(a.end_us[in_a], b.end_us[in_b]),
@@ -64,13 +67,13 @@ def _response_s(pairs: Pairs, run: int) -> Values:
 
 
 def _slowdown(pairs: Pairs, run: int) -> Values:
-    """S_OSub (Minami et al. 2023, equation 2): response over the run time that the job has alone, at least 1 s."""
-    return _response_s(pairs, run) / np.maximum(pairs.run_us / US, 1)
+    """S_OSub (Minami et al. 2023, equation 2): response over the run time that the job owed, at least 1 s."""
+    return _response_s(pairs, run) / np.maximum(pairs.owed_us[run] / US, 1)
 
 
 def _bounded_slowdown(pairs: Pairs, run: int) -> Values:
     response = job_figures.response_us(pairs.submit_us[run], pairs.end_us[run])
-    return job_figures.bounded_slowdown(response, pairs.run_us)
+    return job_figures.bounded_slowdown(response, pairs.owed_us[run])
 
 
 METRICS: dict[str, Callable[[Pairs, int], Values]] = {
@@ -79,7 +82,7 @@ METRICS: dict[str, Callable[[Pairs, int], Values]] = {
     "response_s": _response_s,
     "wait_s": _wait_s,
 }
-"""By the run time that the source says (jobs that share a core run longer)."""
+"""Slowdowns are those of the summary: a job that was killed at its limit owed what it had until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,8 @@ class HeatMap:
 
     @classmethod
     def of(cls, pairs: Pairs, metric: str, average: Average = "mean") -> HeatMap:
-        jobs, in_a = by_size_and_length(pairs.size, pairs.run_us, pairs.metric(metric, 0), average)
-        _, in_b = by_size_and_length(pairs.size, pairs.run_us, pairs.metric(metric, 1), average)
+        jobs, in_a = by_size_and_length(pairs.size, pairs.owed_us[0], pairs.metric(metric, 0), average)
+        _, in_b = by_size_and_length(pairs.size, pairs.owed_us[0], pairs.metric(metric, 1), average)
         ratio = np.divide(in_b, in_a, out=np.full_like(in_a, np.nan), where=in_a > 0)
         return cls(metric, average, jobs, ratio)
 
@@ -149,7 +152,11 @@ LENGTH_NAMES = ("< 1 min", "≥ 1 min", "≥ 10 min", "≥ 1 h", "≥ 6 h", "≥
 
 def write_jobs(pairs: Pairs, path: Path) -> None:
     """One row a job: its size and run time, and each metric in a and in b. Raises OSError."""
-    columns: dict[str, NDArray[Any]] = {"job": pairs.number, "nodes": pairs.size, "run_s": pairs.run_us / US}
+    columns: dict[str, NDArray[Any]] = {
+        "job": pairs.number,
+        "nodes": pairs.size,
+        "run_s": pairs.owed_us[0] / US,
+    }
     for name in METRICS:
         columns |= {f"{name}_{letter}": pairs.metric(name, run) for run, letter in enumerate("ab")}
     with path.open("w", encoding="utf-8", newline="") as file:

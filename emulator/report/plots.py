@@ -9,6 +9,7 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.harness.record import NodePool
+from emulator.harness.shown import DAY_US
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics.timeline import sampled
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
+    from emulator.harness.shown import Picture
     from emulator.metrics.timeline import Timeline
     from emulator.report.drawing import Axes
     from emulator.report.pairs import HeatMap
@@ -30,6 +32,11 @@ POOL_COLOURS = {
     pool: f"var(--{pool.value.lower().replace('_', '-')})"
     for pool in (NodePool.DOWN, NodePool.OD_ALLOC, NodePool.OD_RESERVE, NodePool.OA_BUSY, NodePool.OA_IDLE)
 }
+_BANDS = (
+    "var(--oa-busy)", "var(--od-alloc)", "var(--down)", "var(--faint)", "var(--od-reserve)", "var(--bad)",
+    "var(--accent)",
+)  # fmt: skip
+"""Colours of a mechanism's series, in their order."""
 _POINTS = {True: 480, False: 200}
 _MOST_MARKERS = 300
 _MOST_NUMBERED_MARKS = 25
@@ -176,6 +183,47 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
     return draw("on-demand-requests", "On-demand requests, granted and rejected", paint, height=2.3)
 
 
+def of_mechanism(picture: Picture, axis: TimeAxis) -> Plot:
+    """The picture that a mechanism declares: bands that are stacked, or lines, on the axis of the other plots."""
+    axis = TimeAxis(0, DAY_US) if picture.is_day else axis
+    x = np.repeat(axis.of(picture.edges_us), 2)[1:-1]
+    colours = {name: colour for colour, name in legend_of(picture)}
+
+    def paint(axes: Axes, is_wide: bool) -> None:
+        values = [each.values for each in picture.series]
+        shown = np.cumsum(values, axis=0) if picture.is_stacked else np.array(values)
+        for each, heights in reversed(list(zip(picture.series, shown, strict=True))):
+            y = np.repeat(heights, 2)
+            if picture.is_stacked:
+                axes.area(x, y, colours[each.name])
+                continue
+            known = np.isfinite(y)
+            for part in np.flatnonzero(np.diff(np.append(False, known).astype(np.int8)) == 1):
+                end = part + int(np.argmin(np.append(known[part:], False)))
+                axes.line(x[part:end], y[part:end], colours[each.name], width=1.8)
+        top = float(np.nanmax(shown, initial=0.0)) or 1.0
+        axes.show(y=(0, top * 1.12))
+        axes.label(y=picture.y_label)
+        axis.dress(axes)
+        if picture.is_day:
+            axes.label(x="hour of the day (cluster time)")
+        if picture.counts is not None:
+            middle = axis.of(picture.edges_us[:-1] + np.diff(picture.edges_us) / 2)
+            for at_x, count in zip(middle, picture.counts.values, strict=True):
+                if count and is_wide:
+                    axes.text(float(at_x), top, f"{count:g}", size=9, above=True)
+
+    return draw("of-mechanism", picture.title, paint, height=2.9)
+
+
+def legend_of(picture: Picture) -> list[tuple[str, str]]:
+    """(colour, name) of each band or line."""
+    return [
+        (f"var(--{each.colour})" if each.colour else _BANDS[place % len(_BANDS)], each.name)
+        for place, each in enumerate(picture.series)
+    ]
+
+
 _WAITS = (
     ("none", 1),
     ("≤ 1 min", 60),
@@ -283,9 +331,16 @@ class HeatCell:
 
 
 def heat_map(
-    name: str, label: str, cells: Sequence[HeatCell], rows: Sequence[str], columns: Sequence[str]
+    name: str,
+    label: str,
+    cells: Sequence[HeatCell],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    along: str = "",
+    upwards: str = "nodes",
 ) -> Plot:
-    """Sizes upwards, lengths to the right."""
+    """Rows upwards, columns to the right; `along` and `upwards` say of what."""
 
     def paint(axes: Axes, is_wide: bool) -> None:
         for cell in cells:
@@ -296,7 +351,7 @@ def heat_map(
         axes.x_names([place + 0.5 for place in range(len(columns))], names, size=10 if is_wide else 8)
         axes.y_names([place + 0.5 for place in range(len(rows))], rows)
         axes.no_ticks()
-        axes.label(y="nodes")
+        axes.label(x=along, y=upwards)
 
     return draw(name, label, paint, height=0.9 + 0.42 * len(rows))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.metrics.recorded import JOBS, LIKELY, RECORDED, SIMULATED, is_far
+from emulator.report.tiles import own_tiles, tile_texts
 from emulator.report.wording import duration, number
 from emulator.workload.recorded import FAR
 from emulator.workload.workload import is_not_read
@@ -147,6 +148,8 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
             ("on-demand requests", f"{granted} of {asked} granted, {rejected} rejected"),
             ("reserve, idle", f"{number(summary['reserve_idle_node_h'])} node-hours"),
         ]
+    own = tile_texts(summary, own_tiles(summary))
+    rows += [(name, f"{text} ({remark})" if remark else text) for name, text, remark in own]
     rows.append(("makespan", duration(summary["makespan_s"])))
     if "energy" in summary:
         energy = summary["energy"]
@@ -187,8 +190,11 @@ def recorded_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def speeds(pace: dict[str, Any]) -> str:
     """What was asked of the clock and what came of it, both in cluster time over wall time."""
-    text = f"{pace['reached_speed']:,.0f}x of {pace['speed']:,.0f}x"
-    return text + (f"; at most about {pace['limit_speed']:,.0f}x here" if "limit_speed" in pace else "")
+    reached, asked, limit = (
+        f"{number(round(pace[key]))}x" if key in pace else ""
+        for key in ("reached_speed", "speed", "limit_speed")
+    )
+    return f"{reached} of {asked}" + (f"; at most about {limit} here" if limit else "")
 
 
 def _cost_rows(pace: dict[str, Any], live: dict[str, Any]) -> list[tuple[str, str]]:

@@ -75,13 +75,15 @@ def number(value: float | str | None) -> str:
 
 
 def duration(time_s: float | None) -> str:
-    """A duration as people say it: `45.2 s`, `12 min 5 s`, `3 h 20 min`, `2 d 4 h`; a dash for None."""
+    """A duration as people say it: `132 ms`, `45.2 s`, `12 min 5 s`, `3 h 20 min`, `2 d 4 h`; a dash for None."""
     if time_s is None:
         return NO_FIGURE
     if time_s < 0:
         return f"-{duration(-time_s)}"
     if time_s < _MINUTE_S:
-        return f"{number(round(time_s, 3))} s" if time_s < 1 else f"{time_s:.1f} s".replace(".0 ", " ")
+        if 0 < time_s < 1:
+            return f"{1000 * time_s:.3g} ms"
+        return f"{time_s:.1f} s".replace(".0 ", " ")
     whole = round(time_s)
     for unit_s, unit, part_s, part in (
         (_DAY_S, "d", _HOUR_S, "h"),
@@ -100,8 +102,8 @@ def value_text(figure: Figure, value: Any) -> str:
         return NO_FIGURE
     match figure.unit:
         case "s":
-            exact = number(value)
-            return f"{exact} s" if value < _MINUTE_S else f"{exact} s ({duration(value)})"
+            exact = duration(value) if value < 1 else f"{number(value)} s"
+            return exact if value < _MINUTE_S else f"{exact} ({duration(value)})"
         case "share":
             return f"{100 * value:.2f} %"
         case "id":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.commands.options import plugin_option, usage_option
+from emulator.commands.options import grouped, plugin_option, schedulers, usage_option
 
 if TYPE_CHECKING:
     from emulator.study.growth import Grown
@@ -27,7 +27,7 @@ _QUICK_WEEKS = 2
 
 
 def _numbers(text: str, option: str) -> list[float]:
-    from emulator.commands.run import InputError  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
 
     try:
         found = sorted({float(part) for part in text.split(",") if part.strip()})
@@ -39,7 +39,7 @@ def _numbers(text: str, option: str) -> list[float]:
 
 
 def _split(text: str) -> tuple[int, int]:
-    from emulator.commands.run import InputError  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
 
     batch, plus, ondemand = text.partition("+")
     if not plus or not (batch.strip().isdecimal() and ondemand.strip().isdecimal()):
@@ -54,7 +54,20 @@ def study() -> None:
     """Answer an operator's question from the logs of the site."""
 
 
-@study.command()
+_SECTIONS = {
+    "The two logs": (
+        "batch", "ondemand", "nodes", "procs_per_node", "shared_nodes", "memory_per_node", "gpus_per_node",
+        "cores_per_node", "lay_together", "down_nodes", "reservations", "usage_column", "lenient",
+    ),
+    "What is tried": (
+        "week_count", "pairings", "reserve", "wait_min", "notice_min", "predictors", "scheduler", "quick",
+    ),
+    "What you accept": ("accept_rejected", "accept_wait_min", "accept_today", "believe", "node_hour_price", "growth"),
+    "How it is done": ("seed", "jobs", "dask", "out", "as_json", "quiet", "plugin"),
+}  # fmt: skip
+
+
+@study.command(cls=grouped(_SECTIONS))
 @plugin_option
 @usage_option
 @click.option("--batch", required=True, type=click.Path(path_type=Path), help="Log of the batch cluster.")
@@ -91,7 +104,13 @@ def study() -> None:
 @click.option("--wait-min", default="0,5,10", show_default=True, help="Longest waits W in minutes.")
 @click.option("--notice-min", default="15,30", show_default=True, help="Notices H of the hint algorithm.")
 @click.option("--predictor", "predictors", multiple=True, help="Predictors (default: all installed).")
-@click.option("--scheduler", default="fcfs+easy", show_default=True, help="See `emulator schedulers`.")
+@click.option(
+    "--scheduler",
+    default="fcfs+easy",
+    show_default=True,
+    shell_complete=schedulers,
+    help="See `emulator schedulers`.",
+)
 @click.option("--accept-rejected", type=click.FloatRange(0, 100), default=0.0, show_default=True,
               help="Per cent of the requests that may be rejected.")  # fmt: skip
 @click.option("--accept-wait-min", type=click.FloatRange(min=0), default=0.0, show_default=True,
@@ -118,8 +137,8 @@ def merge(**options: Any) -> None:
     Replays weeks of both logs on one machine of A+B nodes and compares with today's split. Runs that are done
     are kept in --out: the same command goes on after Ctrl-C, and more weeks or settings add only what is new.
     """
-    from emulator.commands.run import InputError  # noqa: PLC0415
     from emulator.scenario import ScenarioError  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
     try:
@@ -253,12 +272,11 @@ def _answer(  # noqa: PLR0917 - all of one study
     doubts: list[str],
 ) -> None:
     """Write page, document and tables, and print the answer."""
-    from rich.console import Console  # noqa: PLC0415
-
-    from emulator.study import held_out, judge, plausible, show, words  # noqa: PLC0415
+    from emulator.study import first_screen, held_out, judge, plausible, show, words  # noqa: PLC0415
     from emulator.study.answer import Answer  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
     from emulator.study.verdict import KEEP, verdict  # noqa: PLC0415
+    from emulator.terminal import stdout_console  # noqa: PLC0415
     from emulator.workload.files import write_whole  # noqa: PLC0415
 
     folder: Path = options["out"]
@@ -303,8 +321,11 @@ def _answer(  # noqa: PLR0917 - all of one study
     if options["as_json"]:
         click.echo(text, nl=False)
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = stdout_console(highlight=False, soft_wrap=True)
     console.print(answer.verdicts[0].sentence + "\n", markup=False)
+    for name, value, remark in first_screen.tiles(answer):
+        console.print(f"{name}: {value}{f' ({remark})' if remark else ''}", markup=False)
+    console.print(plausible.trust(today) + "\n", markup=False)
     console.print(show.terminal_table(answer))
     for paragraph in words.recommendations(answer):
         console.print("\n" + " ".join(paragraph), markup=False)
@@ -315,7 +336,6 @@ def _answer(  # noqa: PLR0917 - all of one study
         words.growth(answer),
         *words.proofs(answer),
         plausible.sentence(today),
-        plausible.trust(today),
     ]:
         if line:
             console.print("\n" + line, markup=False)
@@ -347,7 +367,7 @@ def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]], jobs: int |
 
 def _doubt(doubts: list[str], options: dict[str, Any]) -> list[str]:
     """The doubts. Raises InputError with what is not understood, unless the user goes on all the same."""
-    from emulator.commands.run import InputError  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
 
     if doubts and not options["believe"]:
         raise InputError(" ".join([*doubts, "To go on all the same: --believe."]))
@@ -358,8 +378,8 @@ def _doubt(doubts: list[str], options: dict[str, Any]) -> list[str]:
 
 def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
     from balancer.plugins import PREDICTORS, make_plugin, plugin_names  # noqa: PLC0415
-    from emulator.commands.run import InputError  # noqa: PLC0415
     from emulator.study.settings import default_reserves, settings  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
 
     reserves: list[float] = [*default_reserves(ondemand_nodes)]
     if options["reserve"] is not None:
@@ -387,8 +407,8 @@ def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
 
 def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, list[int]]:
     """Both logs, and the weeks to replay."""
-    from emulator.commands.run import InputError  # noqa: PLC0415
     from emulator.study.logs import read_logs, usable_weeks  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
 
     wanted = options["week_count"]

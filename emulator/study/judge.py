@@ -8,7 +8,7 @@ reject something comes from the number of weeks (Clopper and Pearson 1934), sinc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
+from math import exp, lgamma, log, log1p
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -237,9 +237,12 @@ def at_most(hits: int, trials: int, level: float = _LEVEL) -> float:
     if hits >= trials:
         return 1.0
     low, high = hits / trials, 1.0
+    ways = [lgamma(trials + 1) - lgamma(k + 1) - lgamma(trials - k + 1) for k in range(hits + 1)]
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        chance = sum(comb(trials, k) * middle**k * (1 - middle) ** (trials - k) for k in range(hits + 1))
+        chance = sum(
+            exp(many + k * log(middle) + (trials - k) * log1p(-middle)) for k, many in enumerate(ways)
+        )
         low, high = (middle, high) if chance > 1 - level else (low, middle)
     return high
 

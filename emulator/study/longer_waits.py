@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from emulator.plugins import named
 from emulator.sweeps.chains import Chains
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ def chains(sweep: Sweep) -> Chains:
     """By growing W, the runs of the basic algorithm that are the same in all else."""
     found: dict[str, list[tuple[float, Run]]] = {}
     for run in sweep.runs:
-        mechanism = run.scenario.mechanism
-        balancer = mechanism.get("balancer") if isinstance(mechanism, dict) else None
+        balancer = named(run.scenario.mechanism, "balancer")
         if balancer is None or _DECIDES_OTHERWISE & set(balancer):
             continue
         others = {name: value for name, value in balancer.items() if name != "wait_s"}

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from emulator.report import drawing
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
+from emulator.study import first_screen
 from emulator.study.plausible import sentence, trust
 from emulator.study.settings import BATCH_ONLY
 from emulator.study.words import assumed, growth, proofs, recommendations
@@ -156,7 +157,10 @@ def page(answer: Answer) -> str:
             f"{len(answer.found)} settings on {len(answer.weeks)} weeks, each with {pairings} pairing"
             f"{'s' if pairings > 1 else ''} of batch jobs and leases"
         ),
-        verdict=answer.verdicts[0].sentence,
+        verdict=answer.verdicts[0],
+        tiles=first_screen.tiles(answer),
+        light=first_screen.light(answer),
+        chart=first_screen.chart(answer),
         advice=[each for paragraph in recommendations(answer) for each in paragraph],
         proofs=[*proofs(answer), assumed(answer)],
         trade_off=_trade_off(answer),

@@ -1,13 +1,17 @@
 """Whether to merge at all: today's two machines are a candidate like any other, and doing nothing needs no proof.
 
 A merger stands as `merge` only if it shortens the batch wait of today by the whole interval (95 % of the draws of
-weeks), keeps to the wishes in as many of the draws, and did both on the half of the weeks that it was not chosen from.
+weeks), keeps to the wishes in as many of the draws, and did both on the half of the weeks that it was not chosen from;
+and if there were enough requests to say that no more are rejected in the long run than is accepted, or than 3 %, since
+no log shows that none ever is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from emulator.study.judge import at_most
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +23,8 @@ MERGE, KEEP, UNTOLD = "merge", "keep two machines", "cannot be told"
 FEWEST_WEEKS = 4
 """Half of them choose, half of them try: with fewer a half is a single week."""
 _SURE = 0.95
+_FEW = 0.03
+"""Of the requests: fewer rejections than these nobody can exclude who has hardly a hundred requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +82,16 @@ def verdict(  # noqa: PLR0911 - a reason each
         )
     if trial is None or not (trial.keeps and trial.wait_ratio is not None and trial.wait_ratio < 1):
         return Verdict(UNTOLD, f"{between}, but {_failed(trial)}; more weeks would tell.")
+    most, limit = at_most(each.rejected, each.requests), max(wishes.most_rejected, _FEW)
+    if most > limit:
+        return Verdict(
+            UNTOLD,
+            f"{between}, but {each.rejected} of {each.requests} rejected requests leave open whether in the long run up"
+            f" to {_tenths(most)} % are, where {_tenths(limit)} % would do; more weeks would tell.",
+        )
     return Verdict(
-        MERGE, f"{between}, {each.rejected} of {each.requests} requests are rejected, and weeks that it was not chosen"
-        " from say the same.",
+        MERGE, f"{between}, {each.rejected} of {each.requests} requests are rejected (in the long run at most"
+        f" {_tenths(most)} %), and weeks that it was not chosen from say the same.",
     )  # fmt: skip
 
 
@@ -94,6 +107,10 @@ def _failed(trial: HeldOut | None) -> str:
         f"what half of the weeks recommend, {trial.setting.label}, has batch jobs wait {_percent(trial.wait_ratio)} %"
         " of today's in the other half"
     )
+
+
+def _tenths(share: float) -> str:
+    return f"{100 * share:.1f}"
 
 
 def _percent(share: float) -> str:

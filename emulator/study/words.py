@@ -60,10 +60,10 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
         waits += f" Jobs wait {duration(60 * each.shared_wait_min)} for {what}"
         waits += "." if today is None else f", {duration(60 * today)} today."
     sure = (
-        f"Confidence: with weeks drawn anew from these {advice.weeks}, it keeps to your limits and batch jobs wait no"
+        f"Confidence: with weeks drawn anew from these {advice.weeks}, it meets your limits and batch jobs wait no"
         f" longer than today in {100 * advice.confidence:.0f} % of the draws, and it is the best choice in"
-        f" {100 * advice.same_choice:.0f} %. {advice.weeks} weeks cannot show more than that at most"
-        f" {100 * advice.unseen_weeks:.0f} % of such weeks reject anything (95 %)."
+        f" {100 * advice.same_choice:.0f} %. With {advice.weeks} weeks simulated, up to"
+        f" {100 * advice.unseen_weeks:.0f} % of future weeks could still see a refusal (95 % bound)."
     )
     is_out = answer.verdict_of(advice).value == KEEP
     return [first, waits, *([] if is_out else _worth(answer, given_up)), sure]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from rich.console import Console
 from rich.table import Table
 
 from emulator.sweeps.grid import CLOCK, LABEL, REPEAT, SEED
+from emulator.terminal import stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,7 +27,9 @@ def print_beside(parquet: Path) -> None:
     """Print the table for a sweep that was done on both clocks."""
     table = pq.read_table(parquet)
     varied = table.column_names[: table.column_names.index("jobs_in")]
-    Console().print(beside(table.to_pylist(), [name for name in varied if name not in (CLOCK, REPEAT)]))
+    stdout_console().print(
+        beside(table.to_pylist(), [name for name in varied if name not in (CLOCK, REPEAT)])
+    )
 
 
 def beside(rows: Iterable[Mapping[str, Any]], varied: Iterable[str]) -> Table:

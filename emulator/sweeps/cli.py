@@ -14,8 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from balancer.clock import US, wall_us
 from emulator.commands.options import plugin_option
-from emulator.commands.run import InputError, interruptible
+from emulator.commands.run import interruptible
 from emulator.scenario import ScenarioError
+from emulator.terminal import InputError, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +27,7 @@ _SILENT_US = 2 * US
 _MINUTE_S = 90
 _LINE_US = 5 * US
 _SHOWN_FAILURES = 10
+_PAGE = "report.html"
 
 
 class SweepProgress:
@@ -149,6 +151,8 @@ def sweep(  # noqa: PLR0917
         click.echo(f"emulator: and {len(outcome.failed) - _SHOWN_FAILURES} more failed", err=True)
     already = f" ({outcome.skipped} were there already)" if outcome.skipped else ""
     click.echo(f"{outcome.rows} runs{already} in {folder / PARQUET} and {CSV}")
+    if outcome.rows:
+        _write_page(folder, plan.name, plan.varied_keys, figure, highest=highest)
     if len(set(clocks)) > 1:
         print_beside(folder / PARQUET)
     if figure is not None and outcome.rows:
@@ -158,6 +162,25 @@ def sweep(  # noqa: PLR0917
         sys.exit(130)
     if outcome.failed:
         sys.exit(1)
+
+
+def _write_page(folder: Path, name: str, varied: Sequence[str], figure: str | None, *, highest: bool) -> None:
+    """`report.html`, where the runs can be ranked; where not, the tables are all there is."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - where a table is read
+
+    from emulator.sweeps.page import WAIT, page  # noqa: PLC0415
+    from emulator.sweeps.store import PARQUET  # noqa: PLC0415
+    from emulator.workload.files import write_whole  # noqa: PLC0415
+
+    try:
+        text = page(
+            name, pq.read_table(folder / PARQUET).to_pylist(), varied, figure or WAIT, highest=highest
+        )
+    except ScenarioError:
+        return  # --rank says it
+    with write_whole(folder / _PAGE) as file:
+        file.write(text.encode())
+    click.echo(f"The settings in order, with intervals: {folder / _PAGE}")
 
 
 def _print_ranking(parquet: Path, varied: Sequence[str], figure: str, *, highest: bool) -> None:
@@ -170,4 +193,4 @@ def _print_ranking(parquet: Path, varied: Sequence[str], figure: str, *, highest
         ranked = ranking.rank(pq.read_table(parquet).to_pylist(), varied, figure, highest=highest)
     except ScenarioError as error:
         raise InputError(f"--{error}") from error
-    Console().print(ranking.table(ranked, figure))
+    stdout_console().print(ranking.table(ranked, figure))

@@ -8,7 +8,6 @@ OUT/results.csv        the same for people and spreadsheets
 from __future__ import annotations
 
 import json
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from balancer.whole_file import replacing
 from emulator.provenance import sources
 from emulator.scenario import ScenarioError
 from emulator.sweeps.journal import Journal
@@ -84,10 +84,10 @@ class Store:
         columns = list(dict.fromkeys(name for row in rows for name in row))
         table = pa.table({name: _column([row.get(name) for row in rows]) for name in columns})
         with _refusals(self.folder):
-            _replace(
-                self.folder / PARQUET, lambda partial: pq.write_table(table, partial, compression="zstd")
-            )
-            _replace(self.folder / CSV, lambda partial: pa_csv.write_csv(table, partial))
+            with replacing(self.folder / PARQUET) as draft:
+                pq.write_table(table, draft, compression="zstd")
+            with replacing(self.folder / CSV) as draft:
+                pa_csv.write_csv(table, draft)
         return len(rows)
 
 
@@ -99,16 +99,6 @@ def _refusals(folder: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or folder
         raise ScenarioError(f"{where}: {error.strerror or error}; what is finished is kept") from error
-
-
-def _replace(path: Path, write: Any) -> None:
-    """The file appears complete or not at all; several sweeps may write it at once."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        write(partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _cell(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from emulator.commands.options import plugin_option, usage_option
+from emulator.terminal import InputError, stdout_console
 from emulator.workload.overruns import Overrun, Size
 
 if TYPE_CHECKING:
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
 
 
 _MOST_NODES = 2**31 - 1
-
-
-class BadInput(click.ClickException):
-    """What the user gave cannot be used: one line, exit status 2."""
-
-    exit_code = 2
 
 
 _lenient = click.option(
@@ -75,8 +70,6 @@ def info(  # noqa: PLR0917 - click passes them by name
     # Imports are here so that `emulator --help` does not wait for them.
     import json  # noqa: PLC0415
 
-    from rich.console import Console  # noqa: PLC0415
-
     from emulator.workload.formats import load  # noqa: PLC0415
     from emulator.workload.info import describe, render  # noqa: PLC0415
     from emulator.workload.rules import to_jobs  # noqa: PLC0415
@@ -96,11 +89,11 @@ def info(  # noqa: PLR0917 - click passes them by name
 
             plot_workload(workload, plot)
     except (ValueError, OSError) as error:
-        raise BadInput(str(error)) from error
+        raise InputError(str(error)) from error
     if as_json:
         click.echo(json.dumps(figures.as_dict(), indent=2))
     else:
-        Console(highlight=False, soft_wrap=True).print(render(figures))
+        stdout_console(highlight=False, soft_wrap=True).print(render(figures))
 
 
 @trace.command()
@@ -133,8 +126,6 @@ def check(  # noqa: PLR0917
     import json  # noqa: PLC0415
     import sys  # noqa: PLC0415
 
-    from rich.console import Console  # noqa: PLC0415
-
     from emulator.workload import check as checking  # noqa: PLC0415
     from emulator.workload.formats import find_format  # noqa: PLC0415
     from emulator.workload.rules import cluster_size, to_jobs  # noqa: PLC0415
@@ -159,11 +150,11 @@ def check(  # noqa: PLR0917
             reservations=reservations,
         )  # fmt: skip
     except (ValueError, OSError) as error:
-        raise BadInput(str(error)) from error
+        raise InputError(str(error)) from error
     if as_json:
         click.echo(json.dumps(found.as_dict(), indent=2))
     else:
-        Console(highlight=False, soft_wrap=True).print(checking.render(found))
+        stdout_console(highlight=False, soft_wrap=True).print(checking.render(found))
     sys.exit(1 if found.doubts else 0)
 
 
@@ -179,12 +170,12 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
     from emulator.workload.swf import write_swf  # noqa: PLC0415
 
     if not target.name.endswith((".swf", ".swf.gz", ".swf.xz")):
-        raise BadInput(f"{target}: the name must end in .swf, .swf.gz or .swf.xz")
+        raise InputError(f"{target}: the name must end in .swf, .swf.gz or .swf.xz")
     try:
         log = load(source, lenient=lenient)
         write_swf(log, target)
     except (ValueError, OSError) as error:
-        raise BadInput(str(error)) from error
+        raise InputError(str(error)) from error
     of_all = "" if log.records == len(log) else f" of {log.records:,} records"
     click.echo(f"{target}: {len(log):,} jobs{of_all}{_left_out(log)}")
 
@@ -220,8 +211,6 @@ def weeks(  # noqa: PLR0917
     """Compare the weeks of logs: free nodes, on-demand usage, and which week is the most challenging."""
     import json  # noqa: PLC0415
 
-    from rich.console import Console  # noqa: PLC0415
-
     from emulator.workload import challenge  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
     from emulator.workload.rules import cluster_size  # noqa: PLC0415
@@ -236,13 +225,13 @@ def weeks(  # noqa: PLR0917
             known_core_hours=known,
         )
     except (ValueError, OSError) as error:
-        raise BadInput(str(error)) from error
+        raise InputError(str(error)) from error
     if as_json:
         hardest = challenge.most_challenging_week(figures)
         document = {"weeks": [week.as_dict() for week in figures], "hardest": hardest.begin.isoformat()}
         click.echo(json.dumps(document, indent=2))
     else:
-        Console(highlight=False, soft_wrap=True).print(challenge.render(figures))
+        stdout_console(highlight=False, soft_wrap=True).print(challenge.render(figures))
 
 
 @trace.command()
@@ -275,14 +264,12 @@ def pack(  # noqa: PLR0917
     """Pack the jobs of shared nodes onto virtual machines and show the leases that come of it."""
     import json  # noqa: PLC0415
 
-    from rich.console import Console  # noqa: PLC0415
-
     from emulator.workload import store  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
     from emulator.workload.packing import describe, render, to_leases, vms_for, write_history  # noqa: PLC0415
 
     if (out is not None or history is not None) and len(logs) > 1:
-        raise BadInput(
+        raise InputError(
             "--out stores the leases of one log, and so does --history; give one, or a folder of weeks"
         )
     rows = []
@@ -297,11 +284,11 @@ def pack(  # noqa: PLR0917
             if out is not None:
                 store.save(leases, out)
     except (ValueError, OSError) as error:
-        raise BadInput(str(error)) from error
+        raise InputError(str(error)) from error
     if as_json:
         click.echo(json.dumps([row.as_dict() for row in rows], indent=2))
     else:
-        Console(highlight=False, soft_wrap=True).print(render(rows))
+        stdout_console(highlight=False, soft_wrap=True).print(render(rows))
 
 
 @trace.command()
@@ -319,7 +306,6 @@ def generate(  # noqa: PLR0917
     import json  # noqa: PLC0415
 
     import yaml  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
 
     from emulator.workload import store  # noqa: PLC0415
     from emulator.workload.generators import GROUP, parse_generators  # noqa: PLC0415
@@ -335,14 +321,14 @@ def generate(  # noqa: PLR0917
         if out is not None:
             store.save(jobs, out)
     except yaml.YAMLError as error:
-        raise BadInput(f"{generator}: not valid YAML") from error
+        raise InputError(f"{generator}: not valid YAML") from error
     except (ValueError, OSError) as error:
-        raise BadInput(str(error)) from error
+        raise InputError(str(error)) from error
     if as_json:
         document = {name: {"printed": printed, "obtained": value} for name, printed, value in rows}
         click.echo(json.dumps(document, indent=2))
     else:
-        Console(highlight=False, soft_wrap=True).print(render(target or "", rows))
+        stdout_console(highlight=False, soft_wrap=True).print(render(target or "", rows))
 
 
 @trace.command()
@@ -380,7 +366,6 @@ def fit(  # noqa: PLR0917
     import json  # noqa: PLC0415
 
     import yaml  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
 
     from emulator.workload import fit_jann, fit_lublin  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
@@ -388,7 +373,7 @@ def fit(  # noqa: PLR0917
     from emulator.workload.streams import stream  # noqa: PLC0415
 
     if out is not None and out.suffix not in {".yaml", ".yml"}:
-        raise BadInput(f"{out}: a scenario's name ends in .yaml")
+        raise InputError(f"{out}: a scenario's name ends in .yaml")
     try:
         log = load(file, lenient=lenient)
         workload = to_jobs(
@@ -406,12 +391,12 @@ def fit(  # noqa: PLR0917
             scenario = {"name": out.stem, "seed": seed, **part}
             out.write_text(f"# Fitted to {file.name}.\n{yaml.safe_dump(scenario, sort_keys=False)}")
     except (ValueError, OSError) as error:
-        raise BadInput(str(error)) from error
+        raise InputError(str(error)) from error
     if as_json:
         click.echo(json.dumps({**part, "log": both[0], "model": both[1]}, indent=2))
     else:
         click.echo(yaml.safe_dump(part, sort_keys=False), nl=False)
-        Console(highlight=False, soft_wrap=True).print(fit_lublin.render(file.name, *both))
+        stdout_console(highlight=False, soft_wrap=True).print(fit_lublin.render(file.name, *both))
 
 
 def _usage(text: str) -> tuple[date, float]:
@@ -424,7 +409,7 @@ def _usage(text: str) -> tuple[date, float]:
     except ValueError:
         hours = -1.0
     if not isfinite(hours) or hours < 0:
-        raise BadInput(f"--usage {text}: expected DATE=CORE_HOURS, for example 2015-04-05=12499")
+        raise InputError(f"--usage {text}: expected DATE=CORE_HOURS, for example 2015-04-05=12499")
     return begin, hours
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import os
 import zlib
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, cast
+
+from balancer.whole_file import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,22 +62,13 @@ def read_json(path: Path) -> Any:
 @contextmanager
 def write_whole(path: Path) -> Iterator[IO[bytes]]:
     """A stream into `path` (compressed when its name ends in .gz or .xz) that appears only when complete."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        raw = temporary.open("wb")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    try:
-        with raw:
-            if path.suffix == ".gz":
-                # No name and no time inside: equal data gives equal bytes.
-                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as stream:
-                    yield cast("IO[bytes]", stream)
-            elif path.suffix == ".xz":
-                with lzma.LZMAFile(raw, mode="wb") as xz_stream:
-                    yield cast("IO[bytes]", xz_stream)
-            else:
-                yield raw
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as draft, draft.open("wb") as raw:
+        if path.suffix == ".gz":
+            # No name and no time inside: equal data gives equal bytes.
+            with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as stream:
+                yield cast("IO[bytes]", stream)
+        elif path.suffix == ".xz":
+            with lzma.LZMAFile(raw, mode="wb") as xz_stream:
+                yield cast("IO[bytes]", xz_stream)
+        else:
+            yield raw

@@ -61,6 +61,8 @@ def taken_from(document: dict[str, Any]) -> str | None:
 
 def with_platform(path: Path, document: Mapping[str, Any], workload: WorkloadPart) -> dict[str, Any]:
     """What the file changes of a scenario: `nodes`, and `workload.procs_per_node` unless that is said."""
+    if not path.exists():
+        raise ValueError(f"{str(path)!r} is neither a number nor a file that describes a machine")
     platform = load_platform(path)
     says = "procs_per_node" in document["workload"] or "shared_nodes" in document
     procs = workload.procs_per_node if says else platform.procs_per_node

@@ -153,7 +153,8 @@ class Rows:
             if (column > 0).any():
                 columns = (*log.columns, column)
                 log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
-        return replace(faults.within(log), passed_over=dict(self.passed_over))
+        names = {number: name for name, number in self.users.numbers.items()}
+        return replace(faults.within(log), passed_over=dict(self.passed_over), user_names=names)
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:

@@ -160,6 +160,7 @@ def to_jobs(
         counted={what: count for what, count in counted.items() if count},
         source=log.source,
         wait_us=wait_us_of(log, rows[order]),
+        user_names=log.user_names,
     )
 
 

@@ -10,6 +10,8 @@ import pickle
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, cast
 
+from balancer.whole_file import replacing
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -39,13 +41,11 @@ def _write(path: Path, work: Workload) -> None:
     arrays: list[pickle.PickleBuffer] = []
     text = pickle.dumps(work, protocol=5, buffer_callback=arrays.append)
     parts = [memoryview(text), *(each.raw() for each in arrays)]
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
+    with replacing(path) as draft, draft.open("wb") as file:
         file.write(json.dumps([len(part) for part in parts]).encode() + b"\n")
         for part in parts:
             file.seek(_aligned(file.tell()))
             file.write(part)
-    partial.replace(path)
 
 
 def _mapped(path: Path) -> Workload:

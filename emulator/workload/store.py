@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from balancer.whole_file import replacing
 from emulator.workload.table import COLUMNS, JobTable
 
 if TYPE_CHECKING:
@@ -22,15 +23,14 @@ def save(table: JobTable, path: Path) -> None:
     """Write the table; the file appears whole or not at all. Raises ValueError for another suffix."""
     columns = {name: getattr(table, name) for name in COLUMNS}
     columns |= {f"{_EXTRA}{name}": values for name, values in table.extra.items()}
-    draft = path.with_name(f".{path.name}.new")
-    if path.suffix == ".parquet":
-        pq.write_table(pa.table(columns), draft)
-    elif path.suffix == ".npz":
-        with draft.open("wb") as file:
-            np.savez_compressed(file, **columns)
-    else:
-        raise ValueError(f"{path}: a job table is stored as .parquet or .npz")
-    draft.replace(path)
+    with replacing(path) as draft:
+        if path.suffix == ".parquet":
+            pq.write_table(pa.table(columns), draft)
+        elif path.suffix == ".npz":
+            with draft.open("wb") as file:
+                np.savez_compressed(file, **columns)
+        else:
+            raise ValueError(f"{path}: a job table is stored as .parquet or .npz")
 
 
 def load(path: Path) -> JobTable:

@@ -1,12 +1,13 @@
 """Which column of a table over time counts nodes, servers or cores: a series of watts is no usage.
 
 A column counts by its own name (`nodes`, `vcpus_used`), and `value` or `volume` by what the rows say of it in another
-column (`unit`, `name`, `meter`). Where neither says so a user does, with `--usage-column`.
+column (`unit`, `name`, `meter`). Where neither says so a user does, with `--usage-column` or `workload.usage_column`.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,15 +15,16 @@ from typing import TYPE_CHECKING
 from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 
 @dataclass(slots=True)
 class NamedColumn:
-    """The column that a user named, and whether a series was read by it."""
+    """The column that a user named, where that was said, and whether a series was read by it."""
 
     name: str
+    said: str = "--usage-column"
     is_used: bool = False
 
 
@@ -42,6 +44,25 @@ _ANOTHER = frozenset({
     "hour", "id", "uuid", "name", "memory", "ram", "disk", "byte", "price", "cost",
 })  # fmt: skip
 """With one of these a name is of a property of nodes or cores, not of how many there are."""
+
+
+@contextmanager
+def usage_in(path: Path, name: str | None) -> Iterator[None]:
+    """Of a table over time that is read in here this column is usage, unless the command line names one.
+
+    None: nothing is named. Raises TraceError where no table over time was read, so that the name was not used.
+    """
+    if name is None or USAGE_COLUMN.get() is not None:
+        yield
+        return
+    column = NamedColumn(name.strip().lower(), "workload.usage_column")
+    token = USAGE_COLUMN.set(column)
+    try:
+        yield
+    finally:
+        USAGE_COLUMN.reset(token)
+    if not column.is_used:
+        raise TraceError(f"{path}: {column.said} {name}: it is no table over time; leave the key out")
 
 
 def counts(text: str) -> bool:
@@ -73,7 +94,7 @@ def usage_column(path: Path, names: Sequence[str], rows: Iterable[dict[str, str]
     if given is not None:
         given.is_used = True
         if given.name not in names or given.name == "timestamp":
-            raise TraceError(f"{path}: --usage-column {given.name}: its columns are {', '.join(names)}")
+            raise TraceError(f"{path}: {given.said} {given.name}: its columns are {', '.join(names)}")
         return given.name
     by_name = [name for name in names if counts(name)]
     if len(by_name) == 1:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -29,7 +31,7 @@ class Workload:
     `rows[i]` is the row of the log that job i comes from. `left_out` counts rows of the log that are not in
     `jobs`, by reason: `len(jobs) + sum(left_out.values())` is the number of rows. `counted` counts what was
     changed or noticed on the way. `shift_s` was taken off all submit times, so that the first is 0.
-    `wait_us` are the waits of the jobs that the log recorded, -1 where it has none.
+    `wait_us` are the waits of the jobs that the log recorded, -1 where it has none. `user_names`: as in the log.
     """
 
     jobs: JobTable
@@ -40,3 +42,4 @@ class Workload:
     counted: dict[str, int] = field(default_factory=dict)
     source: str = "<memory>"
     wait_us: NDArray[np.int64] | None = None
+    user_names: Mapping[int, str] = field(default_factory=dict)

@@ -26,6 +26,9 @@ _LOOK_US = 400 * US
 _LATE_US = 700 * US
 """Much longer than it takes a Balancer that was down to start when the world heals."""
 
+_LONG_PAUSE_US = 3600 * US
+"""Longer than a Balancer is paused between a reading and what it makes of it."""
+
 
 class Checks:
     """One for a world."""
@@ -176,6 +179,10 @@ class Checks:
             self.reported.discard(name)
         if record.state.value == "OD_ALLOC" and before != "OD_ALLOC":
             self._granted(name)
+        if event.kind == "nodes_failed" and (
+            record.down_since_us is not None or record.state.value == "DOWN"
+        ):
+            self._failed(name, record.state.value)
         if before == "OD_ALLOC" and record.state.value != "OD_ALLOC" and name in self.world.vms:
             raise Violation("I19", f"{name} is taken away while {self.world.vms[name]}'s server runs", name)
         if before == "DOWN" and record.state.value == "OA_IDLE":
@@ -184,6 +191,20 @@ class Checks:
             if not host.marked and not host.mark_lost:
                 raise Violation("I8", f"{name} counts as handed over and batch can start jobs on it", name)
             self._no_job(host, "counts as handed over")
+
+    def _failed(self, name: str, state: str) -> None:
+        """A granted node has failed: it was out lately. One that is replaced has lost its server with its host."""
+        host, now_us = self.world.torque.hosts[name], self.world.time.now_us
+        is_well = (
+            not host.down and host.listed and (host.back_us < 0 or now_us - host.back_us > _LONG_PAUSE_US)
+        )
+        if is_well:
+            raise Violation("I8", f"{name} is said to have failed, and nothing is wrong with it", name)
+        if state != "DOWN":
+            return
+        client = self.world.clients.get(self.world.vms.get(name, ""))
+        if client is None or client.replaces:
+            self.world.vms.pop(name, None)
 
     def _request(self, record: Any) -> None:
         world = self.world
@@ -209,7 +230,12 @@ class Checks:
                 "I19", f"{record.request_id} is granted to {record.owner!r} until {record.due_us}"
             )
         client = world.clients.get(record.owner)
-        if client is None or client.hung_up_us is None or client.hung_up_starts != world.starts:
+        if (
+            record.replaces
+            or client is None
+            or client.hung_up_us is None
+            or client.hung_up_starts != world.starts
+        ):
             return
         has_had_time = world.time.now_us - client.hung_up_us > (HANGUP_S + 120) * US
         if has_had_time and not (world.rates.pause or world.rates.storage or world.rates.storage_unclear):
@@ -262,8 +288,9 @@ class Checks:
                 )
             if client.released and f"{client.name}-release" not in answers:
                 raise Violation("I4", f"the release of {client.request_id} was acknowledged and is gone")
-        if len(requests) > len(self.world.clients):
-            raise Violation("I6", f"{len(requests)} requests were made of {len(self.world.clients)}")
+        asked = sum("." not in request_id for request_id in requests)  # others are replacements
+        if asked > len(self.world.clients):
+            raise Violation("I6", f"{asked} requests were made of {len(self.world.clients)}")
 
     def moves_ended(self, healed_us: int) -> None:
         """No move that was under way when the world healed still is (I10)."""

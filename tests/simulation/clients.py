@@ -41,6 +41,8 @@ class Client:
         self.world, self.name, self.count = world, name, count
         self.wait_us, self.use_us = wait_us, use_us
         self.who = Caller(name)
+        self.replaces = sum(name.encode()) % 3 == 0
+        """Has nodes that fail replaced; it never hears of the others, which go back unconfirmed."""
         self.request_id: str | None = None
         self.nodes: tuple[str, ...] = ()
         self.released = False
@@ -73,7 +75,10 @@ class Client:
         with engine.idempotent(key) as stored:
             if stored is not None and stored.request_id is not None:
                 return stored.request_id
-            return engine.submit_request(self.count, self.wait_us, caller=self.who, key=key).request_id
+            record = engine.submit_request(
+                self.count, self.wait_us, caller=self.who, key=key, replace=self.replaces
+            )
+            return record.request_id
 
     def _look(self) -> None:
         if self.is_over:
@@ -157,11 +162,15 @@ class Client:
         self.world.later(0 if self.world.is_over else self.use_us, self._leave)
         self._renew_later()
 
+    @property
+    def has_servers(self) -> bool:
+        return any(self.world.vms.get(node) == self.name for node in self.nodes)
+
     def _renew_later(self) -> None:
         self.world.later((self.world.settings.lease_us or 0) // 3, self._renew)
 
     def _renew(self) -> None:
-        if self.is_over or self.world.vms.get(self.nodes[0]) != self.name:
+        if self.is_over or not self.has_servers:
             return
         try:
             is_kept = self._send(self._renew_once)
@@ -174,7 +183,7 @@ class Client:
         self._renew_later()
 
     def _leave(self) -> None:
-        if self.is_over or self.world.vms.get(self.nodes[0]) != self.name:
+        if self.is_over or not (self.has_servers or self.replaces):
             return
         self._stop_servers()
         self._release()
@@ -218,8 +227,13 @@ class Client:
         with engine.idempotent(key) as stored:
             if stored is not None:
                 return stored.body or ""
+            record = engine.ledger.request(self.request_id or "")
+            lost = {each.node for each in record.lost} if record is not None else set()
+            left = tuple(node for node in self.nodes if node not in lost)
+            if not left:
+                return "came too late to release"
             try:
-                engine.release_nodes(self.nodes, caller=self.who, key=key, answer="released")
+                engine.release_nodes(left, caller=self.who, key=key, answer="released")
             except Refused:
                 record = engine.ledger.request(self.request_id or "")
                 is_past = record is not None and (record.ended_us is not None or record.overdue)

@@ -163,6 +163,12 @@ BUGS = (
         '    if batch.is_foreign and batch.state in ("offline", "down"):',
         '    if batch.is_foreign and batch.state == "down":',
     ),
+    Bug(
+        "a granted node that was down once has failed",
+        "balancer/failing.py",
+        "at_us - since_us >= self._after_us",
+        "at_us >= self._after_us",
+    ),
 )
 
 MUSEUM = (

@@ -59,6 +59,8 @@ class Host:
     """A person marked it."""
     by_hand_us: int = 0
     """When that was."""
+    back_us: int = -1
+    """When it was back, after it was down or not listed."""
 
     def copy(self) -> Host:
         return Host(self.name, self.marked, self.note, self.jobs, self.down, self.listed)

@@ -337,7 +337,7 @@ class World:
     def _up(self, host: Host) -> None:
         if host.down or not host.listed:
             self.trace(f"{host.name} is back")
-            host.down, host.listed = False, True
+            host.down, host.listed, host.back_us = False, True, self.time.now_us
             self.torque.cycle()
 
     def heal(self) -> None:

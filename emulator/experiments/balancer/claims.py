@@ -161,7 +161,7 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
                     100 * world("split-R120/U88-M", RATE)
                 ),
             },
-            open_points=LEASES + " 300 stands for: not even 150 nodes suffice.",
+            open_points=LEASES + " 300 means: more than 150.",
         ),
         Claim(
             id="F3-R60",

@@ -129,7 +129,7 @@ def _other_readings(found: Sequence[World]) -> Table:
         **{f"week {name}": f"week-{name}:" for name in OTHER_WEEKS},
     }  # fmt: skip
     table = Table("", *(_NAMES[scheme] for scheme in SCHEMES))
-    table.title = f"Read otherwise, and other weeks: real-time / batch slowdown at {ONE} %"
+    table.title = f"Other readings, and other weeks: real-time / batch slowdown at {ONE} %"
     for name, prefix in readings.items():
         cells = [
             " / ".join(_median(found, prefix + scheme, ONE, figure) or "-" for figure in _SLOWDOWN)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,17 +41,8 @@ class Checkpoints:
         numbers = self._numbers()
         made = Checkpoint(max(numbers, default=0) + 1, done, total)
         content = {"number": made.number, "done": done, "total": total}
-        beside = self._folder / f".{self._name}.{os.getpid()}.new"
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(content | {"sha256": _digest(content)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self._path(made.number))  # noqa: PTH105 - the documented atomic replacement
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        text = json.dumps(content | {"sha256": _digest(content)})
+        write_text(self._path(made.number), text, durable=True)
         for number in sorted(numbers)[: -_KEPT + 1]:
             self._path(number).unlink(missing_ok=True)
         return made

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US, seconds
+from balancer.whole_file import write_text
 from emulator.live.job.control import Message, MessageKind
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ class Order:
 
     def write(self, path: Path) -> None:
         """The file appears whole or not at all."""
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        beside.replace(path)
+        write_text(path, json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, path: Path) -> Order:

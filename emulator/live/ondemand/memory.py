@@ -6,12 +6,10 @@ flushed before the caller hears of the change, so that a manager that dies forge
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, fields
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.lines import whole_lines
+from emulator.json_lines import JsonLines, read_json_lines
 from emulator.live.ondemand.auth import Account
 from emulator.live.ondemand.servers import Action, Reservation, Server, ServerSpec
 
@@ -23,24 +21,16 @@ class Memory:
     """Remembers in one file. `path` None: nothing is remembered."""
 
     def __init__(self, path: Path | None) -> None:
-        self._lock = Lock()
-        self._file = None
         self.past: list[Reservation] = []
         if path is not None:
             self.past = _read(path)
-            self._file = path.open("a", encoding="utf-8")
+        self._lines = JsonLines(path)
 
     def save(self, reservation: Reservation) -> None:
-        if self._file is None:
-            return
-        line = json.dumps(_as_json(reservation), separators=(",", ":"))
-        with self._lock:
-            self._file.write(line + "\n")
-            self._file.flush()
+        self._lines.write(_as_json(reservation))
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._lines.close()
 
 
 def _as_json(reservation: Reservation) -> dict[str, Any]:
@@ -64,13 +54,7 @@ def _as_json(reservation: Reservation) -> dict[str, Any]:
 def _read(path: Path) -> list[Reservation]:
     """Reservations in the order in which they were made."""
     found: dict[str, Reservation] = {}
-    for number, line in enumerate(whole_lines(path), 1):
-        try:
-            reservation = _from_json(json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{path}:{number}: not a reservation of an on-demand manager: {error!r}"
-            ) from error
+    for reservation in read_json_lines(path, _from_json, "a reservation of an on-demand manager"):
         found[reservation.id] = reservation
     return list(found.values())
 

@@ -15,7 +15,6 @@ as Slurm and the job report them. A Slurm without slurmdbd takes no update of a 
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import threading
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from emulator.harness.record import RunOutcome
+from emulator.json_lines import JsonLines, read_json_lines
 from emulator.live.job.orders import NEWS, Order
 from emulator.live.slurm.accounting import HELPER_NAME
 from emulator.live.slurm.sbatch import UNREACHABLE
@@ -181,8 +181,9 @@ class SlurmJobs:
 
     def job_rejected(self, row: int, reason: str, now_us: int) -> None:
         job = self._jobs[row]
-        with self._refusals.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"number": job.number, "at_s": seconds(now_us), "reason": reason}) + "\n")
+        lines = JsonLines(self._refusals)
+        lines.write({"number": job.number, "at_s": seconds(now_us), "reason": reason})
+        lines.close()
         self._cancel(job)
 
     def _take_over(self, job: _Job) -> None:
@@ -384,7 +385,8 @@ class SlurmJobs:
 
 def refusals_in(path: Path) -> Mapping[int, tuple[float, str]]:
     """Number of each on-demand job that got nothing -> when (s), and why."""
-    if not path.exists():
-        return {}
-    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {int(line["number"]): (float(line["at_s"]), str(line["reason"])) for line in lines}
+    return dict(read_json_lines(path, _refusal, "a line of refusals"))
+
+
+def _refusal(line: dict[str, Any]) -> tuple[int, tuple[float, str]]:
+    return int(line["number"]), (float(line["at_s"]), str(line["reason"]))

@@ -6,6 +6,8 @@ import re
 import threading
 from typing import TYPE_CHECKING
 
+from balancer.whole_file import write_text
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -58,9 +60,7 @@ class Enrolment:
             if len(self._known) >= self._wanted:
                 # As real Torque's server_priv/nodes: known from now on, whoever is up.
                 self.names = tuple(sorted(self._known, key=_natural))
-                beside = self._path.with_suffix(".new")
-                beside.write_text("\n".join(self.names) + "\n", encoding="utf-8")
-                beside.replace(self._path)
+                write_text(self._path, "\n".join(self.names) + "\n")
             self._changed.notify_all()
 
     def wait(self) -> bool:

@@ -8,10 +8,9 @@ command: before its answer); a process that dies loses nothing of it. Power cuts
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.lines import whole_lines
+from emulator.json_lines import JsonLines, read_json_lines
 from emulator.live.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -29,19 +28,15 @@ class Journal:
         self._path = path
         self.past = [] if path is None else list(_read(path))
         """(cluster time, what, details) of the server that wrote here before."""
-        self._file = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a", encoding="utf-8")
+        self._lines = JsonLines(path)
 
     def write(self, now_us: int, what: str, *details: Any) -> None:
-        if self._file is not None:
-            self._file.write(json.dumps([now_us, what, *details], separators=(",", ":")) + "\n")
-            self._file.flush()
+        self._lines.write([now_us, what, *details])
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._lines.close()
 
 
 def is_change(argv: tuple[str, ...]) -> bool:
@@ -52,11 +47,12 @@ def is_change(argv: tuple[str, ...]) -> bool:
 
 
 def _read(path: Path) -> Iterator[tuple[int, str, list[Any]]]:
-    for number, line in enumerate(whole_lines(path), 1):
-        try:
-            now_us, what, *details = json.loads(line)
-        except ValueError as error:
-            raise SettingsError(
-                f"{path}:{number}: not a line of a journal; delete the file to start without jobs"
-            ) from error
-        yield int(now_us), str(what), details
+    try:
+        yield from read_json_lines(path, _entry, "a line of a journal")
+    except ValueError as error:
+        raise SettingsError(f"{error}; delete the file to start without jobs") from error
+
+
+def _entry(line: list[Any]) -> tuple[int, str, list[Any]]:
+    now_us, what, *details = line
+    return int(now_us), str(what), details

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
+from balancer.whole_file import write_text
 from emulator.live.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -43,6 +43,4 @@ class MarksFile:
         if self.muted:
             return
         marked = {n.name: {"offline": n.offline, "note": n.note} for n in nodes if n.offline or n.note}
-        beside = self._path.with_suffix(".new")
-        beside.write_text(json.dumps({"next_number": next_number, "nodes": marked}), encoding="utf-8")
-        os.replace(beside, self._path)  # noqa: PTH105 - the documented atomic replacement
+        write_text(self._path, json.dumps({"next_number": next_number, "nodes": marked}))

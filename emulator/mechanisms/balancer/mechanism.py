@@ -15,6 +15,7 @@ from emulator.harness import tables as t
 from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, Deed, LeaseCloud
 from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
+from emulator.mechanisms.pools_shown import TILES, picture
 from emulator.plugins import check_number, make_plugin
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class BalancerMechanism:
     to its nodes' return; `cloud_faults`, when servers do not start (`emulator.cloud_faults`).
     """
 
+    tiles = TILES
+    picture = staticmethod(picture)
     algorithm: str | dict[str, Any] = "basic"
     static_reserve: int = 0
     reserve_rule: str = "fixed"

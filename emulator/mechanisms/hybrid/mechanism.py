@@ -21,6 +21,7 @@ from emulator.mechanisms.hybrid.few_jobs import few_jobs
 from emulator.mechanisms.hybrid.figures import figures
 from emulator.mechanisms.hybrid.loans import Loan, LoanBook
 from emulator.mechanisms.hybrid.machine import HybridCluster
+from emulator.mechanisms.hybrid.shown import TILES, picture
 from emulator.mechanisms.hybrid.view import NoticeOutlook, View
 from emulator.mechanisms.hybrid.whole import WholeRun, compiled_strategies
 from emulator.plugins import check_number, make_plugin
@@ -110,6 +111,8 @@ class HybridMechanism:
     time until a failed node is back.
     """
 
+    tiles = TILES
+    picture = staticmethod(picture)
     strategy: str = "cua+spaa"
     release_after_s: float = 600
     warning_s: float = 120

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from balancer.clock import NEVER_US, US, micros
 from emulator.mechanisms.malleable.machine import Minimum, PlanningMachine, Rules
+from emulator.mechanisms.malleable.shown import TILES, picture
 from emulator.mechanisms.malleable.speedup import GROUP, Speedup
 from emulator.plugins import check_number, make_plugin
 from emulator.schedulers.config import SchedulerConfig
@@ -35,6 +36,8 @@ class Malleable:
     whole multiples of it; 0: of a microsecond.
     """
 
+    tiles = TILES
+    picture = staticmethod(picture)
     minimum: Minimum = "least"
     placement: str = "earliest_completion"
     speedup: Any = "linear"

@@ -12,6 +12,7 @@ from emulator.mechanisms.oversubscribe.figures import Outcomes, figures
 from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, SharedCluster
 from emulator.mechanisms.oversubscribe.parts import Part, PartedCluster
 from emulator.mechanisms.oversubscribe.phases import draw_phases
+from emulator.mechanisms.oversubscribe.shown import TILES, picture
 from emulator.plugins import check_number
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.streams import stream
@@ -32,6 +33,8 @@ _MOST_SLOTS = 64
 class _SharedNodes:
     """What both have: nodes of cores, and a class of jobs that wants quick answers."""
 
+    tiles = TILES
+    picture = staticmethod(picture)
     cores: int
     """Of a node."""
     memory_gib: float = 0

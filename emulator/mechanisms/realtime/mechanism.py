@@ -12,6 +12,7 @@ from emulator.harness.checkpoint_io import CheckpointIO
 from emulator.harness.topology import layout_of
 from emulator.mechanisms.realtime.figures import figures
 from emulator.mechanisms.realtime.machine import SCHEMES, RealtimeMachine
+from emulator.mechanisms.realtime.shown import TILES, picture
 from emulator.plugins import check_number
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.streams import stream
@@ -39,6 +40,8 @@ class Realtime:
     backfilled behind the first. `narrow_nodes`: the widest that counts as narrow in the figures.
     """
 
+    tiles = TILES
+    picture = staticmethod(picture)
     scheme: str = "pre_ckpt"
     percent: float = 0
     jobs: list[int] = field(default_factory=list)

@@ -13,6 +13,7 @@ from emulator.harness.happenings import Happenings
 from emulator.harness.loop import Loop
 from emulator.harness.machine import HasOutages
 from emulator.harness.run import make_cluster, simulate
+from emulator.plugins import named
 from emulator.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.scheduler import Slurm
@@ -65,9 +66,8 @@ class Calibration:
 def settings_of(record: RunRecord) -> dict[str, Any]:
     """The twin's settings for a live run on Slurm, by its scenario. Raises ValueError."""
     live = record.scenario.get("live", {})
-    batch = live.get("batch") if isinstance(live, dict) else None
-    name, said = next(iter(batch.items())) if isinstance(batch, dict) else (batch, {})
-    if record.clock != "live" or name != "slurm":
+    said = named(live.get("batch") if isinstance(live, dict) else None, "slurm")
+    if record.clock != "live" or said is None:
         raise ValueError("this is no run on the real Slurm: use --clock live and live.batch: slurm")
     if record.scenario.get("mechanism") is not None:
         raise ValueError("a mechanism moved nodes or jobs in this run: leave it out to calibrate")

@@ -13,6 +13,7 @@ from balancer.api.problems import MEDIA_TYPE
 from balancer.app import create_app, openapi_text
 from balancer.clock import micros
 from balancer.lifecycle.settings import ReserveRule
+from balancer.timestamps import parse_iso
 
 ROOT = Path(__file__).parents[3]
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -60,6 +61,10 @@ def test_granted_nodes_are_in_the_answer(api):
         "lease_ends_at": None,
         "overdue": False,
         "ended_at": None,
+        "replace": False,
+        "replaces": None,
+        "down": [],
+        "lost": [],
     }
 
 
@@ -91,6 +96,41 @@ def test_a_grant_has_an_owner_who_confirms_renews_and_releases_it(api):
     assert http.post("/v1/release_nodes", json=release, headers=operator).status_code == 200
     late = http.post(f"{place}/confirm", json={}, headers=mine)
     assert (late.status_code, late.get_json()["code"]) == (409, "balancer.not_granted")
+
+
+def failures(http):
+    """What the log says of granted nodes that failed; timers may come in between."""
+    found = http.get("/v1/events").get_json()["events"]
+    return [each["body"] for each in found if each["kind"] == "nodes_failed"]
+
+
+def test_the_owner_of_a_node_that_fails_finds_it_in_the_request_the_log_and_the_status(api):
+    w, http = api(nodes=1, has_cloud=False, reconcile_period_s=0)
+    granted = http.post("/v1/request_nodes", json={"nodes": 1}).get_json()
+    since = w.fails("n01")
+    request = http.get(f"/v1/requests/{granted['id']}").get_json()
+    assert (request["down"], request["lost"]) == ([{"node": "n01", "since": since}], [])
+    assert http.get("/v1/nodes/n01").get_json()["down_since"] == since
+    assert http.get("/v1/status").get_json()["failed"] == {"n01": since}
+    assert "\nbalancer_nodes_failed 1.0\n" in http.get("/metrics").get_data(as_text=True)
+    assert failures(http) == [{"nodes": {"n01": parse_iso(since)}, "requests": {"n01": granted["id"]}}]
+
+
+def test_a_node_that_fails_is_replaced_where_that_was_asked_for(api, kit):
+    w, http = api(nodes=2, has_cloud=False, reconcile_period_s=0, confirm_s=60)
+    granted = http.post("/v1/request_nodes", json={"nodes": 1, "replace": True}).get_json()
+    http.post(f"/v1/requests/{granted['id']}/confirm", json={})
+    since = w.fails("n01")
+    request = http.get(f"/v1/requests/{granted['id']}").get_json()
+    (lost,) = request["lost"]
+    assert lost == {"node": "n01", "since": since, "replaced_by": lost["replaced_by"]}
+    place = f"/v1/requests/{lost['replaced_by']}"
+    other = http.get(f"{place}?wait_s=10").get_json()
+    assert (other["state"], other["nodes"], other["replaces"]) == ("granted", ["n02"], granted["id"])
+    assert http.post(f"{place}/confirm", json={}).get_json()["confirmed"]
+    (event,) = failures(http)
+    assert event["replaced_by"] == {"n01": lost["replaced_by"]}
+    assert w.states() == {"n01": "DOWN", "n02": "OD_ALLOC"}
 
 
 def test_an_unobtainable_request_is_a_conflict_that_names_the_request(api):

@@ -57,7 +57,7 @@ def test_every_host_is_listed_with_the_servers_of_all_projects(cloud):
 def test_where_the_service_is_the_gate_an_enabled_one_may_get_a_server(cloud):
     with connection(cloud) as admin:
         driver = OpenStackDriver(OpenStackSettings(gate="service"), admin)
-        assert driver.get_status_of_hosts() == dict.fromkeys(NODES, CloudStatus(enabled=True))
+        assert driver.get_status_of_hosts() == dict.fromkeys(NODES, CloudStatus(enabled=True, is_up=True))
 
 
 def test_a_cloud_that_refuses_or_is_away_is_a_driver_error_and_no_answer(cloud):

@@ -183,7 +183,7 @@ def crashes_at(place, step):
 def test_a_ledger_of_a_newer_release_is_refused_and_left_alone(place):
     place.open().close()
     place.sql("UPDATE alembic_version SET version_num = '0099'")
-    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0004: use the version"):
+    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0005: use the version"):
         place.open()
     assert place.sql("SELECT version_num FROM alembic_version") == [("0099",)]
 

@@ -16,8 +16,10 @@ from balancer.lifecycle.events import (
     GrantConfirmed,
     Instruction,
     LeaseRenewed,
+    NodesFailed,
     NodesObserved,
     NodesReclaimed,
+    NodesRecovered,
     NodesReleased,
     NodesRequested,
     NodesRestored,
@@ -113,6 +115,12 @@ class World:
         return self.handle(
             NodesObserved(at_us=self.now_us, read_us=self.now_us, contested=contested or {}, **more)
         )
+
+    def fail(self, *nodes: str) -> list[Instruction]:
+        return self.handle(NodesFailed(at_us=self.now_us, nodes=dict.fromkeys(nodes, self.now_us)))
+
+    def recover(self, *nodes: str) -> list[Instruction]:
+        return self.handle(NodesRecovered(at_us=self.now_us, nodes=nodes))
 
     def grant(self, key: str) -> RequestRecord | None:
         return self.lifecycle.grant(key)

@@ -16,8 +16,10 @@ from balancer.clock import US
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import (
     Grant,
+    NodesFailed,
     NodesObserved,
     NodesReclaimed,
+    NodesRecovered,
     NodesReleased,
     NodesRequested,
     NodesRestored,
@@ -64,6 +66,8 @@ class World(RuleBasedStateMachine):
         self.commands = []  # told and not carried out yet, in order
         self.waiting = {}  # request id -> (count, deadline)
         self.granted = {}  # node -> request id
+        self.failed = set()  # granted nodes that are down
+        self.replacements = set()  # ids of requests for others
         self.stored = {record.name: record for record in self.lifecycle.snapshot().nodes}
         self.wake_us = None
 
@@ -75,6 +79,10 @@ class World(RuleBasedStateMachine):
             assert self.lifecycle.snapshot() == before
             raise
         changes = self.lifecycle.drain_changes()
+        for request in changes.requests:
+            if request.replaces and request.request_id not in self.replacements:
+                self.replacements.add(request.request_id)
+                self.waiting[request.request_id] = request.count, request.deadline_us
         for record in changes.nodes:
             assert record.generation == self.stored[record.name].generation + 1, "I7"
             self.stored[record.name] = record
@@ -99,12 +107,14 @@ class World(RuleBasedStateMachine):
         self.serial += 1
         return f"x{self.serial}"
 
-    @rule(count=st.integers(1, 7), wait_s=st.sampled_from((None, 0, 10)))
-    def request(self, count, wait_s):
+    @rule(count=st.integers(1, 7), wait_s=st.sampled_from((None, 0, 10)), replace=st.booleans())
+    def request(self, count, wait_s, replace):
         key = self.next_id()
         wait_us = self.settings.wait_us if wait_s is None else wait_s * US
         self.waiting[key] = (count, self.now_us + wait_us)
-        self.tell(NodesRequested(at_us=self.now_us, request_id=key, count=count, wait_us=wait_us))
+        self.tell(
+            NodesRequested(at_us=self.now_us, request_id=key, count=count, wait_us=wait_us, replace=replace)
+        )
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -119,7 +129,35 @@ class World(RuleBasedStateMachine):
         nodes = data.draw(st.lists(st.sampled_from(sorted(self.granted)), min_size=1, unique=True))
         for node in nodes:
             del self.granted[node]
+        self.failed -= {*nodes}
         self.tell(NodesReleased(at_us=self.now_us, nodes=tuple(nodes)))
+
+    @precondition(lambda self: self.granted)
+    @rule(data=st.data())
+    def granted_nodes_fail(self, data):
+        nodes = data.draw(st.lists(st.sampled_from(sorted(self.granted)), min_size=1, unique=True))
+        grants = {key: self.lifecycle.grant(key) for key in self.granted.values()}
+        is_replaced = {node: grants[self.granted[node]].replace for node in nodes}
+        held = {node: self.granted[node] for node in nodes}
+        for node in nodes:
+            if is_replaced[node]:
+                del self.granted[node]
+                self.real[node] = "down"
+            else:
+                self.failed.add(node)
+        self.tell(NodesFailed(at_us=self.now_us, nodes=dict.fromkeys(nodes, self.now_us)))
+        for node in nodes:
+            if is_replaced[node]:
+                assert self.lifecycle.node(node).state is NodeState.DOWN
+            else:
+                assert self.lifecycle.node(node).held_for == held[node], "it is its owner's still"
+
+    @precondition(lambda self: self.failed)
+    @rule(data=st.data())
+    def a_failed_node_recovers(self, data):
+        node = data.draw(st.sampled_from(sorted(self.failed)))
+        self.failed.remove(node)
+        self.tell(NodesRecovered(at_us=self.now_us, nodes=(node,)))
 
     @rule(count=st.integers(1, 4), ahead_s=st.integers(0, 40))
     def add_reserve(self, count, ahead_s):
@@ -219,6 +257,7 @@ class World(RuleBasedStateMachine):
             on_demand = record.state in (NodeState.OD_RESERVE, NodeState.OD_ALLOC)
             assert not on_demand or self.real[node] == "offline", f"I1: {node} is enabled in both pools"
             assert (record.state is NodeState.OD_ALLOC) == (node in self.granted)
+            assert (record.down_since_us is not None) == (node in self.failed)
         requests = self.lifecycle.snapshot().requests
         waiting = {request.request_id for request in requests if request.status == "waiting"}
         assert waiting == set(self.waiting)

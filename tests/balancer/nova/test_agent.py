@@ -261,3 +261,14 @@ def test_a_node_that_was_granted_anew_meanwhile_is_not_returned(site):
     assert site.client.request_nodes(3, idempotency_key="again").nodes
     site.agent._do(decided)
     assert site.allocated() == site.world.names
+
+
+def test_a_granted_node_that_has_failed_is_told_and_nothing_is_done_about_it(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    site.world.fails(node)
+    site.agent.look()
+    (failed,) = json.loads(site.status.read_text())["failed"]
+    assert (failed["node"], failed["why"]) == (node, "the Balancer has found it down")
+    assert site.allocated() == [node]

@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 
 from balancer.client_records import Node, Request
-from balancer.nova.decide import Allocation, CloudLook, Intruder, Leftover, Memory, Rules, Server, plan
+from balancer.nova.decide import (
+    Allocation,
+    CloudLook,
+    Failed,
+    Intruder,
+    Leftover,
+    Memory,
+    Rules,
+    Server,
+    plan,
+)
 
 NODE = Node(
     name="n1", state="OD_ALLOC", pool="on-demand", since_s=0.0, generation=7, request_id="r1", jobs=(), contested="",
@@ -156,3 +166,9 @@ def test_an_intruder_says_where_it_is_and_what_to_do():
     (found,) = decided(ONE, node=replace(NODE, state="OA_BUSY", jobs=("1.server",))).intruders
     assert found == Intruder("s1", "n1", "the node is batch's (OA_BUSY, runs 1.server)")
     assert "openstack server migrate s1" in found.what_to_do
+
+
+def test_a_granted_node_that_the_balancer_has_found_down_is_told_and_left_as_it_is():
+    found = decided(ONE, node=replace(NODE, down_since_s=40.0))
+    assert (found.failed, found.release, found.stuck) == ((Failed("n1", 40.0),), {}, ())
+    assert decided(ONE).failed == ()

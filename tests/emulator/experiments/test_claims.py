@@ -55,7 +55,7 @@ def test_a_claim_that_does_not_hold_says_why_and_what_another_reading_gives():
     (verdict,) = judge([claim(also=other, criterion=printed(0.1, 0.1, replay=True))], seeds(0.02))
     assert verdict.outcome is Outcome.FAILS
     assert verdict.why == (
-        "Accepted: 5.0 % to 15.0 %; not met in a replay without chance. Read otherwise, twice: 4.0 %. Leases differ."
+        "Accepted: 5.0 % to 15.0 %; not met (deterministic run). Under reading twice: 4.0 %. Leases differ."
     )
 
 
@@ -113,7 +113,8 @@ def test_what_the_trace_cannot_tell_is_told_apart_from_what_is_not_tested():
     assert "Another log." in found[0].why
     assert "Fitted to it." in found[1].why
     assert summary(found) == (
-        "1 claims hold, 1 do not hold, 1 cannot be told from this trace; 1 are not tested."
+        "2 of 3 claims can be decided from these runs: 1 held, 1 not."
+        " 1 undecided: they need more seeds or another trace. 1 not tested."
     )
 
 

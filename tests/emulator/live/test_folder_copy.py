@@ -115,7 +115,7 @@ def test_an_agent_whose_folder_does_not_answer_or_takes_no_more_says_so(folder, 
     def full(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("emulator.live.folder_server.write_whole", full)
+    monkeypatch.setattr("emulator.live.folder_server.write_bytes", full)
     with pytest.raises(ConnectionError, match=rf"the jobs' folder at {address} says 507: .*No space left"):
         at_a.send(JOB)
     with pytest.raises(ConnectionError, match=r"folder at 127\.0\.0\.1:1 does not answer"):

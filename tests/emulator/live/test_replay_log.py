@@ -34,8 +34,9 @@ def test_what_a_killed_replayer_left_can_be_read(tmp_path):
     path = tmp_path / "replay.jsonl"
     log = ReplayLog(path)
     log.write("submitted", 0, 1, job_id="1.pbs", tries=1)
-    log._file.write('{"event": "submi')
-    log._file.close()
+    log._lines.close()
+    with partial_path(path).open("a", encoding="utf-8") as file:
+        file.write('{"event": "submi')
     result = read_replay(path)
     assert result.job_ids == {1: "1.pbs"}
     assert result.interrupted == "the replayer did not finish its log"

@@ -59,7 +59,7 @@ def test_a_job_that_starts_later_is_found(week):
     assert comparison.mean_start_difference_s == pytest.approx(3 / comparison.started_in_both)
     assert comparison.largest == (StartDifference(int(week.jobs.number[row]), start_s, start_s + 3),)
     assert comparison.mean_wait_difference_percent > 0
-    assert "batch wait +0.008 s" in shown(comparison)
+    assert "batch wait +7.52 ms" in shown(comparison)
     assert "started at another time" in shown(comparison)
 
 
@@ -135,7 +135,7 @@ class TestWhatChanged:
         ]
         assert said[4:12:1][-2].split() == ["requests", "rejected", "5", "of", "35", "0", "of", "35", "-5"]
         assert said[-1] == "No interval: one day of jobs; `sweep` gives one."
-        assert len(said) == 3 + 9 + 1
+        assert len(said) == 3 + 11 + 1
         assert max(map(len, said)) <= 80
         assert "1 days" not in result.stdout
 

@@ -109,7 +109,7 @@ def test_many_requests_and_marks_stay_a_small_page(simulated):
     [
         (None, "\N{EN DASH}"),
         (0, "0 s"),
-        (0.25, "0.25 s"),
+        (0.25, "250 ms"),
         (45.2, "45.2 s"),
         (725, "12 min 5 s"),
         (12_000, "3 h 20 min"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from emulator.metrics import summarize
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES, by_size_and_length
 from emulator.metrics.jobs import batch_jobs_run
 from emulator.report import cli, files
@@ -55,6 +56,13 @@ def test_of_a_run_and_itself_every_ratio_is_one(crowded):
         assert heat.jobs.sum() == len(batch_jobs_run(crowded)) > 100
 
 
+def test_mean_slowdown_is_the_summarys_for_jobs_that_their_limit_killed(simulated):
+    record = simulated(jobs=300, leases=0, nodes=32)
+    pairs = Pairs.of(record, record)
+    mean = pairs.metric("bounded_slowdown", 1).mean()
+    assert mean == pytest.approx(summarize(record)["mean_bounded_slowdown"], rel=1e-12)
+
+
 def test_waits_three_times_as_long_are_three_in_every_class(crowded):
     heat = HeatMap.of(Pairs.of(crowded, waiting(crowded, 3)), "wait_s")
     there = ~np.isnan(heat.ratio)
@@ -67,7 +75,7 @@ def test_the_ratio_is_that_of_the_means_as_in_the_paper(crowded):
     """Not the mean of the ratios: `averaged inside each bin and the ratio is calculated by dividing`."""
     pairs = Pairs.of(crowded, waiting(crowded, 2))
     heat = HeatMap.of(pairs, "slowdown")
-    mine = (pairs.size == 1) & (pairs.run_us >= 600 * US) & (pairs.run_us < 3600 * US)
+    mine = (pairs.size == 1) & (pairs.owed_us[0] >= 600 * US) & (pairs.owed_us[0] < 3600 * US)
     expected = pairs.metric("slowdown", 1)[mine].mean() / pairs.metric("slowdown", 0)[mine].mean()
     assert heat.ratio[0, 2] == pytest.approx(expected)
 

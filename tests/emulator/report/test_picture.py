@@ -17,7 +17,7 @@ def drawn(folder, **changes):
 
 
 def test_the_picture_of_the_readme_is_made_by_its_command(tmp_path):
-    assert "runs the default day" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "runs this day live" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert drawn(tmp_path / "run") == SHOWN.read_text(encoding="utf-8"), (
         "draw it anew: scripts/readme-picture"
     )

@@ -28,8 +28,8 @@ def test_the_summary_names_an_interruption_and_the_hold_of_a_live_clock(live_wee
     text = click.unstyle(summary_text(summarize(live_week)))
 
     assert text.startswith("Interrupted: stopped by SIGINT")
-    assert "for 4.2 s in all, by at most 0.031 s (wall time)" in text
-    assert "598x of 600x; at most about 14,103x here" in text
+    assert "for 4.2 s in all, by at most 31 ms (wall time)" in text
+    assert "598x of 600x; at most about 14\u202f103x here" in text
 
 
 def test_figures_stand_below_each_other_and_go_on_below_themselves_in_a_narrow_terminal(week):

@@ -197,6 +197,10 @@ def test_in_a_browser_it_follows_the_run_and_keeps_what_is_zoomed_to(page, hand,
         while not shown(3):
             pass
         assert seen.evaluate(f"{CHART}.view.t1") == 80  # all of it
+        assert seen.evaluate(f"[{CHART}.view.n0, {CHART}.view.n1]") == [
+            0,
+            4,
+        ]  # nodes too, of which there was none yet
         seen.evaluate("document.querySelector('[data-do=in]').click()")
         zoomed = seen.evaluate(f"JSON.stringify({CHART}.view)")
         while not shown(8):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from click.testing import CliRunner
 
 import made_site
 from emulator.cli import main
+from emulator.report.wording import duration
 from made_site import BEGIN_S, DAY_S, DAYS, HOUR_S, Server
 
 LIKELY_CORES = "Likely the log counts processors: say --procs-per-node"
@@ -60,6 +63,29 @@ def test_where_merging_pays_it_is_merge(judge, batch_jobs):
     assert (status, document["verdict"]) == (0, "merge")
     assert document["advice"][0]["figures"]["setting"] == "basic R=3 W=0"
     assert document["advice"][0]["wait_ratio"][1] < 1
+
+
+def test_the_page_opens_with_verdict_tiles_trust_and_one_chart(judge, batch_jobs, tmp_path):
+    _, document, _ = judge(made_site.sacct(batch_jobs), made_site.usage(made_site.servers()))
+    page = unescape((tmp_path / "out" / "report.html").read_text())
+    found = document["advice"][0]["figures"]
+    split = next(each for each in document["settings"] if each["setting"] == "split")
+    waits = " to ".join(duration(60 * each["wait_min"]) for each in (split, found))
+    cards = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page)
+    assert cards == [
+        ("On-demand nodes kept", f"{found['reserve']} of {document['ondemand_nodes']}"),
+        ("Mean batch wait, today to merged", waits),
+        ("Requests refused", f"{found['rejected']} of {found['requests']}"),
+    ]
+    parts = [
+        'class="verdict">Merge<',
+        "<dt>On-demand nodes kept",
+        'class="light green"',
+        'id="first"',
+        "<details>",
+    ]
+    assert sorted(parts, key=page.index) == parts
+    assert page.count('<div class="wide" id="first">') == 1
 
 
 def test_where_merging_is_worse_two_machines_are_kept(judge, batch_jobs):

@@ -196,10 +196,10 @@ def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
         assert label in done.stdout
     assert "If on-demand users give notice: " in done.stdout
     page = (site / "out" / "report.html").read_text()
-    assert page.count("<svg") == 10
+    assert page.count("<svg") == 12
     for text in (
         "What each node given up brings",
-        "Cannot be told: ",
+        '<p class="verdict">Cannot be told</p>',
         "Who waits how long",
         "2 to 4 nodes",
         "Assumed: 12 batch and 4",
@@ -210,7 +210,7 @@ def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
     assert (
         (site / "out" / "who.csv").read_text().startswith("by,group,jobs,today_min,then_min\nnodes,1 node,")
     )
-    assert "Recommendation" in page
+    assert "The recommendation in words" in page
     assert "http" not in page.replace("http://www.w3.org", "")
     document = json.loads((site / "out" / "study.json").read_text())
     assert [each["setting"] for each in document["settings"]][:2] == ["split", "batch only"]

@@ -240,7 +240,10 @@ def test_the_command_prints_where_the_rows_are_and_refuses_bad_input_with_status
     out = str(tmp_path / "out")
     done = CliRunner().invoke(main, ["sweep", str(sweep_file(seeds=2)), "--out", out, "--jobs", "1"])
     assert done.exit_code == 0, done.output
-    assert done.stdout == f"2 runs in {out}/results.parquet and results.csv\n"
+    assert done.stdout == (
+        f"2 runs in {out}/results.parquet and results.csv\n"
+        f"The settings in order, with intervals: {out}/report.html\n"
+    )
     again = CliRunner().invoke(main, ["sweep", str(sweep_file(seeds=2)), "--out", out, "--jobs", "1"])
     assert "2 runs (2 were there already)" in again.output
     bad = CliRunner().invoke(main, ["sweep", str(sweep_file(nope=1))])

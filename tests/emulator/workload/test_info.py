@@ -155,7 +155,7 @@ def test_bad_input_ends_with_status_2_and_one_clear_line(swf_file, swf_line, lin
     result = run(path, *args)
     assert result.exit_code == 2
     assert message in result.output
-    assert result.output.startswith("Error: ")
+    assert result.output.startswith("emulator: ")
     assert result.output.count("\n") == 1
 
 

@@ -126,7 +126,9 @@ def test_a_scenario_names_the_file_and_keeps_what_is_in_it(tmp_path: Path) -> No
 def test_a_number_in_quotes_is_a_number_and_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     path = scenario_of(tmp_path, "")
     assert load(path, ("nodes='16'",)).nodes == 16
-    with pytest.raises(ScenarioError, match=r"scenario.yaml: nodes: nowhere.xml: No such file"):
+    with pytest.raises(
+        ScenarioError, match=r"scenario.yaml: nodes: 'nowhere.xml' is neither a number nor a file"
+    ):
         load(path, ("nodes=nowhere.xml",))
     with pytest.raises(
         ScenarioError, match=r"scenario.yaml: nodes: .*machine: not a machine in a known format"

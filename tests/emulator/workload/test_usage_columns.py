@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
@@ -113,6 +115,37 @@ def test_a_column_that_is_not_there_is_named(text_file):
         2,
         True,
     )
+
+
+def usage_scenario(path, column, text):
+    (path / "usage.csv").write_text(text)
+    document = f"nodes: 4\nworkload: {{trace: usage.csv, usage_column: {column}}}\n"
+    (path / "usage.yaml").write_text(document)
+    return emulate("run", path / "usage.yaml", "--out", path / "out", "--no-report", "--json")
+
+
+def test_a_scenario_says_it_with_a_key(tmp_path):
+    done = usage_scenario(tmp_path, "value", series("timestamp,value", [1, 2, 0]))
+    assert done.exit_code == 0, done.output
+    summary = json.loads(done.stdout)
+    assert summary["scenario"]["workload"]["usage_column"] == "value"
+    assert summary["jobs_run"] == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "said"),
+    [
+        ("vcpus", POWER, "workload.usage_column vcpus: its columns are timestamp, value"),
+        (
+            "value",
+            "; MaxNodes: 8\n; MaxProcs: 8\n1 0 -1 3600 8 -1 -1 8 7200 -1 1 1 1 -1 1 -1 -1 -1\n",
+            "workload.usage_column value: it is no table over time; leave the key out",
+        ),
+    ],
+)
+def test_a_key_that_names_nothing_ends_with_2(tmp_path, column, text, said):
+    done = usage_scenario(tmp_path, column, text)
+    assert (done.exit_code, said in done.stderr) == (2, True), done.output
 
 
 def test_an_option_that_no_log_needed_is_told(text_file):

@@ -148,7 +148,7 @@ def test_a_line_that_was_being_written_is_left_out_and_a_broken_file_is_named(tm
     journal.close()
     assert path.read_text() == '[1,"begin",0,{}]\n[3,"due"]\n'
     path.write_text("nonsense\n")
-    with pytest.raises(SettingsError, match=r"journal:1: not a line of a journal; delete the file"):
+    with pytest.raises(SettingsError, match=r"journal:1: not a line of a journal: .*; delete the file"):
         Journal(path)
 
 

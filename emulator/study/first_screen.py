@@ -1,0 +1,90 @@
+"""What a study of a merger shows first: the verdict, three tiles, how far to trust it, and one chart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw
+from emulator.report.wording import duration
+from emulator.study.plausible import trust
+from emulator.study.settings import SPLIT
+
+if TYPE_CHECKING:
+    from emulator.report.drawing import Axes, Plot
+    from emulator.study.answer import Answer
+    from emulator.study.judge import Figures
+
+_COLOURS = (ACCENT, "var(--od-alloc)", "var(--down)", FAINT)
+"""Of the lines, one a wait; from the fourth on all alike."""
+
+
+def tiles(answer: Answer) -> list[tuple[str, str, str]]:
+    """(name, value, remark) of nodes kept, batch wait and refused requests with the first advice; none without any."""
+    if not answer.advice:
+        return []
+    advice = answer.advice[0][1]
+    each, today = advice.figures, _today(answer)
+    kept = each.setting.reserve if each.setting.algorithm == "basic" else 0
+    wait, refused_today = f"{duration(60 * each.wait_min)}", ""
+    if today is not None:
+        wait = f"{duration(60 * today.wait_min)} to {wait}"
+        refused_today = f"today {today.rejected} of {today.requests}"
+    between = ""
+    if advice.wait_ratio is not None:
+        low, high = advice.wait_ratio
+        between = f"95 %: {100 * low:.0f} to {100 * high:.0f} % of today's"
+    return [
+        ("On-demand nodes kept", f"{kept} of {answer.ondemand_nodes}", f"with {each.setting.label}"),
+        ("Mean batch wait, today to merged", wait, between),
+        ("Requests refused", f"{each.rejected} of {each.requests}", refused_today),
+    ]
+
+
+def light(answer: Answer) -> tuple[str, str]:
+    """Colour (`green` or `amber`; a red study has no page) and words of how far to trust the answer."""
+    text = trust(answer.today)
+    return ("green" if "(green)" in text else "amber"), text
+
+
+def chart(answer: Answer) -> Plot | None:
+    """Batch wait by nodes kept, a line a wait W, today as a point; with what is refused beside each point."""
+    lines: dict[float, list[Figures]] = {}
+    for each in answer.found:
+        if each.setting.algorithm == "basic":
+            lines.setdefault(each.setting.wait_min, []).append(each)
+    today = _today(answer)
+    if not lines:
+        return None
+
+    def paint(axes: Axes, is_wide: bool) -> None:
+        for place, (wait_min, found) in enumerate(sorted(lines.items())):
+            colour = _COLOURS[min(place, len(_COLOURS) - 1)]
+            found.sort(key=lambda each: each.setting.reserve)
+            kept, waits = [each.setting.reserve for each in found], [each.wait_min for each in found]
+            axes.line(kept, waits, colour, width=1.6)
+            axes.dots(kept, waits, colour, size=6)
+            axes.legend(f"W = {wait_min:g} min", colour)
+            if is_wide and len(lines) == 1:
+                for each in found:
+                    said = f"{100 * each.reject_rate:.1f} %" if each.rejected else "none"
+                    axes.text(each.setting.reserve, each.wait_min, said, size=9, above=True)
+            refused = [each for each in found if each.rejected]
+            axes.dots(
+                [each.setting.reserve for each in refused],
+                [each.wait_min for each in refused],
+                BAD,
+                size=8,
+                crossed=True,
+            )
+        axes.legend("some requests refused", BAD)
+        if today is not None:
+            axes.dots([answer.ondemand_nodes], [today.wait_min], INK, size=9)
+            axes.legend("today, two machines", INK)
+        axes.label(x="on-demand nodes kept", y="mean batch wait, min")
+        axes.show(x=(-0.02 * answer.ondemand_nodes, 1.02 * answer.ondemand_nodes), y=(0, None))
+
+    return draw("first", "Batch wait by on-demand nodes kept, with refusals and today", paint, height=3.4)
+
+
+def _today(answer: Answer) -> Figures | None:
+    return next((each for each in answer.found if each.setting.algorithm == SPLIT), None)

@@ -1,0 +1,184 @@
+"""A sweep as a page: which setting is best, how sure that is, and what it costs in another figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from emulator.report import drawing
+from emulator.report.drawing import ACCENT, FAINT, Plot, draw
+from emulator.report.plots import HeatCell, heat_map
+from emulator.report.wording import number
+from emulator.scenario import ScenarioError
+from emulator.sweeps.ranking import rank
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from emulator.sweeps.ranking import Ranked
+
+WAIT = "mean_wait_s"
+_SECOND = (("ondemand_rejected", False), ("utilization", True))
+"""What a setting with a short wait may cost: the first that every run has; whether more of it is better."""
+_environment = jinja2.Environment(
+    loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(drawing.__file__).parent]),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+)
+
+
+def page(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    varied: Sequence[str],
+    figure: str = WAIT,
+    *,
+    highest: bool = False,
+) -> str:
+    """The page of a sweep's rows, ranked by `figure`. Raises ScenarioError where they cannot be ranked by it."""
+    ranked = rank(rows, varied, figure, highest=highest)
+    second = _second(rows, varied, figure)
+    front = _front(ranked, second, highest=highest)
+    return _environment.get_template("sweep.html.j2").render(
+        title=name,
+        opening=_opening(rows, ranked, figure),
+        figure=figure,
+        second=second[0] if second else "",
+        names=[each.rpartition(".")[2] for each in ranked[0].setting],
+        rows=[_cells(each, place, second, is_front=place in front) for place, each in enumerate(ranked)],
+        heat=_heat(ranked, figure),
+        pareto=_pareto(ranked, second, front, figure),
+    )
+
+
+_Second = tuple[str, bool, dict[tuple[str, ...], float]]
+"""A figure, whether more of it is better, and its mean by setting."""
+
+
+def _key(setting: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(map(str, setting.values()))
+
+
+def _second(rows: Sequence[Mapping[str, Any]], varied: Sequence[str], figure: str) -> _Second | None:
+    for other, is_better in _SECOND:
+        if other == figure or any(row.get(other) is None for row in rows):
+            continue
+        try:
+            found = rank(rows, varied, other)
+        except ScenarioError:
+            continue
+        means = {_key(each.setting): each.mean for each in found}
+        if len(set(means.values())) > 1:
+            return other, is_better, means
+    return None
+
+
+def _front(ranked: Sequence[Ranked], second: _Second | None, *, highest: bool) -> set[int]:
+    """Places of the settings than which no other is better in one figure and as good in the other."""
+    if second is None:
+        return set()
+    _, more_is_better, means = second
+    best: float | None = None
+    found, sign = set(), -1 if more_is_better else 1
+    order = sorted(
+        range(len(ranked)),
+        key=lambda place: (
+            -ranked[place].mean if highest else ranked[place].mean,
+            sign * means[_key(ranked[place].setting)],
+        ),
+    )
+    for place in order:  # the best first: each later one must be better in the second figure
+        value = sign * means[_key(ranked[place].setting)]
+        if best is None or value < best:
+            best = value
+            found.add(place)
+    return found
+
+
+def _opening(rows: Sequence[Mapping[str, Any]], ranked: Sequence[Ranked], figure: str) -> str:
+    best = ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in ranked[0].setting.items())
+    text = (
+        f"{number(len(rows))} runs of {number(len(ranked))} settings, {number(ranked[0].seeds)} seeds each."
+    )
+    if len(ranked) == 1:
+        return text
+    sure = [each for each in ranked[1:] if each.beyond_best is not None and each.beyond_best.is_sure]
+    return (
+        f"{text} Best by {figure}: {best} ({number(ranked[0].mean)}), surely better than {number(len(sure))} of the"
+        f" other {number(len(ranked) - 1)}."
+    )
+
+
+def _cells(each: Ranked, place: int, second: _Second | None, *, is_front: bool) -> dict[str, Any]:
+    change, interval = each.beyond_best, each.interval
+    told = "best" if change is None else "cannot be told"
+    if change is not None and change.low is not None and change.is_sure:
+        told = "differs"
+    between = (
+        ""
+        if interval.low is None or interval.high is None
+        else f"{number(interval.low)} to {number(interval.high)}"
+    )
+    return {
+        "rank": place + 1,
+        "setting": [str(value) for value in each.setting.values()],
+        "mean": number(each.mean),
+        "interval": between,
+        "beyond": "" if change is None else f"{'+' if change.mean > 0 else ''}{number(change.mean)}",
+        "told": told,
+        "second": "" if second is None else number(second[2][_key(each.setting)]),
+        "is_front": is_front,
+    }
+
+
+def _heat(ranked: Sequence[Ranked], figure: str) -> Plot | None:
+    """The figure by two settings; None unless two vary."""
+    values = {name: list(dict.fromkeys(each.setting[name] for each in ranked)) for name in ranked[0].setting}
+    names = [name for name, found in values.items() if len(found) > 1]
+    if len(names) != 2:  # noqa: PLR2004 - a map has two sides
+        return None
+    columns, lines = (sorted(values[name], key=_in_order) for name in names)
+    low, high = min(each.mean for each in ranked), max(each.mean for each in ranked)
+    cells = [
+        HeatCell(
+            lines.index(each.setting[names[1]]),
+            columns.index(each.setting[names[0]]),
+            number(each.mean),
+            ACCENT,
+            0.06 + 0.6 * ((each.mean - low) / (high - low) if high > low else 0),
+        )
+        for each in ranked
+    ]
+    along, upwards = (name.rpartition(".")[2] for name in names)
+    label = f"{figure}: {along} to the right, {upwards} upwards"
+    rows, across = ([str(each) for each in found] for found in (lines, columns))
+    return heat_map("heat", label, cells, rows, across, along=along, upwards=upwards)
+
+
+def _in_order(value: object) -> tuple[bool, float, str]:
+    is_number = isinstance(value, int | float)
+    return (not is_number, float(value) if isinstance(value, int | float) else 0.0, str(value))
+
+
+def _pareto(ranked: Sequence[Ranked], second: _Second | None, front: set[int], figure: str) -> Plot | None:
+    """Each setting by both figures; the best trade-offs stand out, with their ranks."""
+    if second is None:
+        return None
+    x = [each.mean for each in ranked]
+    y = [second[2][_key(each.setting)] for each in ranked]
+
+    def paint(axes: drawing.Axes, is_wide: bool) -> None:  # noqa: ARG001 - it is the same
+        others = [place for place in range(len(ranked)) if place not in front]
+        axes.dots([x[place] for place in others], [y[place] for place in others], FAINT, size=6)
+        best = sorted(front, key=lambda place: x[place])
+        axes.line([x[place] for place in best], [y[place] for place in best], ACCENT)
+        axes.dots([x[place] for place in best], [y[place] for place in best], ACCENT, size=8)
+        for place in best:
+            axes.text(x[place], y[place], str(place + 1), size=10, above=True)
+        axes.label(x=figure, y=second[0])
+
+    return draw("pareto", f"{second[0]} by {figure}, a dot a setting", paint, height=3.4)

@@ -1,0 +1,39 @@
+"""What all commands print alike: one form of errors, and tables that lose nothing."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NO_LIMIT = 100_000
+"""Columns of a file or a pipe."""
+
+
+class InputError(click.ClickException):
+    """Bad input: one clear line, exit status 2."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"emulator: {self.message}", file=file, err=file is None)
+
+
+class UsageError(InputError):
+    """What click says of a command line, in the form of all errors, with the command that has the help."""
+
+    def __init__(self, error: click.UsageError) -> None:
+        help_of = "" if error.ctx is None else f"; `{error.ctx.command_path} --help` shows what there is"
+        super().__init__(f"{error.format_message().rstrip('.')}{help_of}")
+
+
+def stdout_console(**options: Any) -> Console:
+    """For tables and texts on stdout; where that is no terminal, lines are as long as what is in them."""
+    from rich.console import Console  # noqa: PLC0415 - slow to load; most runs need none
+
+    width = None if sys.stdout.isatty() else _NO_LIMIT
+    return Console(width=width, **options)
