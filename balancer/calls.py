@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from balancer.metrics import Metrics
     from balancer.reader import Reader
     from balancer.reconciler import Reconciler
+    from balancer.waker import Waker
     from balancer.writer import Writer
 
 CONCURRENT_UPDATE = "concurrent_update"
@@ -44,6 +45,7 @@ class TooManyError(Exception):
 class EngineSettings:
     """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
 
+    `calendar_origin_us`: Unix time when the clock shows 0, for reserves that come again.
     `hold_s`: how long a node in doubt without a server in the cloud is held.
     `failed_after_s`: how long readings must find a granted node down before it has failed; None: it never has.
     `unreachable_s`: how old the last reading may be, once one fails, before the service is not ready.
@@ -61,6 +63,7 @@ class EngineSettings:
     max_waiting_requests: int = 10_000
     max_reserves: int = 10_000
     hold_s: float = 600.0
+    calendar_origin_us: int = 0
     failed_after_s: float | None = 60.0
     commands: CommandSettings = field(default_factory=CommandSettings)
     callers: CallerSettings = field(default_factory=CallerSettings)
@@ -89,6 +92,7 @@ class Calls:
     _reader: Reader
     _reconciler: Reconciler
     _keys: Keys
+    _waker: Waker
 
     @property
     def is_stopping(self) -> bool:

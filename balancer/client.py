@@ -217,6 +217,10 @@ class Balancer:
             body["generations"] = dict(generations)
         self._post("/v1/release_nodes", body, idempotency_key)
 
+    def adopt(self, reason: str) -> dict[str, Any]:
+        """No other Balancer runs: this one takes over. Returns why it does not (`claimed`), and `held` nodes."""
+        return self._post("/v1/adopt", {"reason": reason}, None)
+
     def adopt_nodes(
         self, nodes: Sequence[str], pool: str, *, reason: str = "", idempotency_key: str | None = None
     ) -> None:
@@ -244,16 +248,28 @@ class Balancer:
     def add_reserve(
         self,
         count: int,
-        notice_s: float,
+        notice_s: float | None = None,
         *,
         keep_s: float | None = None,
+        every: str | None = None,
+        zone: str | None = None,
+        exceptions: Sequence[str] = (),
         idempotency_key: str | None = None,
     ) -> Reserve:
-        """Have `count` more nodes in reserve `notice_s` from now and for `keep_s` after it (else for I)."""
-        body: dict[str, Any] = {"nodes": count, "notice_s": notice_s}
-        if keep_s is not None:
-            body["keep_s"] = keep_s
+        """Have `count` more nodes in reserve `notice_s` from now and for `keep_s` after it (else for I).
+
+        With `every` ("Mon-Fri 20:00-06:00", by the clocks of `zone`) in each of its windows, but those that begin on
+        one of the `exceptions`; they are collected `notice_s` before it.
+        """
+        given = {"notice_s": notice_s, "keep_s": keep_s, "every": every, "zone": zone}
+        body: dict[str, Any] = {"nodes": count} | {k: each for k, each in given.items() if each is not None}
+        if exceptions:
+            body["exceptions"] = list(exceptions)
         return reserve_of(self._post("/v1/add_reserve", body, idempotency_key))
+
+    def withdraw_reserve(self, reserve_id: str) -> Reserve:
+        """Want this reserve no longer, in none of its windows."""
+        return reserve_of(self._call("DELETE", f"/v1/reserves/{reserve_id}", retry=True))
 
     # Calls that only read
 

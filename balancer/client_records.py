@@ -82,6 +82,11 @@ class Reserve:
     added_s: float
     by_s: float
     kept_until_s: float
+    every: str | None = None
+    """Its windows, by the clocks of `zone`; None: it does not come again. The times are those of the next window."""
+    zone: str | None = None
+    exceptions: tuple[str, ...] = ()
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +165,10 @@ def reserve_of(body: Mapping[str, Any]) -> Reserve:
         added_s=_at(body["added_at"]),
         by_s=_at(body["by"]),
         kept_until_s=_at(body["kept_until"]),
+        every=body.get("every"),  # older services have none
+        zone=body.get("zone"),
+        exceptions=tuple(body.get("exceptions", ())),
+        owner=body["owner"],
     )
 
 

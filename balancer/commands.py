@@ -51,6 +51,7 @@ from balancer.lifecycle.events import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from balancer.claims import Claims
     from balancer.clock import Clock
     from balancer.driver_calls import CommandObserver
     from balancer.drivers.base import BatchDriver, SiteCheck
@@ -83,7 +84,14 @@ class Unmark(Instruction):
     nodes: tuple[str, ...]
 
 
-Order = Reclaim | Restore | Mark | Unmark
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wake(Instruction):
+    """Have nodes switched on that power saving has switched off; nothing else is meant by it."""
+
+    nodes: tuple[str, ...]
+
+
+Order = Reclaim | Restore | Mark | Unmark | Wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,7 @@ class Commander:
     `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
     `is_batchs` says whether a mark of ours may come off a node now, `is_kept_off` whether one may be set there that was
     only renewed or found missing: an order may be overtaken by a later decision.
-    `signature` goes into the note of every mark.
+    `signature` goes into the note of every mark. `claims`: looked after by this thread before each round.
     """
 
     def __init__(
@@ -123,8 +131,10 @@ class Commander:
         is_batchs: Callable[[str], bool] = lambda _: True,
         is_kept_off: Callable[[str], bool] = lambda _: True,
         signature: Callable[[], str] = lambda: "",
+        claims: Claims | None = None,
         threaded: bool = True,
     ) -> None:
+        self._claims = claims
         self._batch = DriverCalls(driver, observer=observer, check_writer=check_writer, signature=signature)
         self._clock = clock
         self._settings = settings
@@ -145,6 +155,11 @@ class Commander:
     @property
     def driver_name(self) -> str:
         return self._batch.name
+
+    @property
+    def can_wake(self) -> bool:
+        """Whether the driver can have nodes switched on that sleep."""
+        return self._batch.can_wake
 
     def site_checks(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
         """Whether the batch system is set up for what we do, as far as the driver can tell. Raises DriverError."""
@@ -228,7 +243,8 @@ class Commander:
         with self._changed:
             if self._tickets or self._readers:
                 return 0
-            return self._looked_us + self._poll_us if self._open else NEVER_US
+            claim_us = NEVER_US if self._claims is None else self._claims.due_us
+            return min(claim_us, self._looked_us + self._poll_us if self._open else NEVER_US)
 
     @property
     def pending(self) -> int:
@@ -240,7 +256,8 @@ class Commander:
         """Nodes of orders that wait, and of marks that are being set: those are not open."""
         marks = (each for each in self._issuing if isinstance(each, (Mark, Unmark)))
         waiting = (each for ticket in self._tickets for each in ticket.instructions)
-        return [node for order in (*waiting, *marks) for node in order.nodes]
+        moves = (each for each in (*waiting, *marks) if not isinstance(each, Wake))
+        return [node for order in moves for node in order.nodes]
 
     def _has_fresh(self) -> bool:
         return any(not work.is_late for work in self._open.values())
@@ -273,14 +290,25 @@ class Commander:
                 if self._hold is not None and not (self._tickets or self._readers or self._has_fresh()):
                     self._hold.close()
                     self._hold = None
-                poll_s = seconds(self._poll_us) if self._open else None
-                self._changed.wait_for(lambda: self._stopped or self._tickets or self._readers, poll_s)
+                self._changed.wait_for(
+                    lambda: self._stopped or self._tickets or self._readers, self._pause_s()
+                )
                 if self._stopped:
                     break
             self.step()
 
+    def _pause_s(self) -> float | None:
+        """How long there is nothing to do, if nobody calls meanwhile."""
+        claim_s = None
+        if self._claims is not None and self._claims.due_us < NEVER_US:
+            claim_s = max(0.0, seconds(self._claims.due_us - wall_us()))
+        poll_s = seconds(self._poll_us) if self._open else None
+        return min((each for each in (claim_s, poll_s) if each is not None), default=None)
+
     def step(self) -> None:
-        """One round: the commands that wait, a look at the nodes that are open, the readings asked for."""
+        """One round: the claim, the commands that wait, a look at the nodes that are open, the readings asked for."""
+        if self._claims is not None and wall_us() >= self._claims.due_us:
+            self._claims.look()
         with self._changed:
             tickets, self._tickets = self._tickets, []
             self._issuing = [each for ticket in tickets for each in ticket.instructions]
@@ -303,7 +331,7 @@ class Commander:
         limit_us = wall_us() + micros(self._settings.confirm_limit_s)
         for ticket in tickets:
             for instruction in ticket.instructions:
-                if isinstance(instruction, (Mark, Unmark)):
+                if isinstance(instruction, (Mark, Unmark, Wake)):
                     continue
                 aim = Aim.RECLAIM if isinstance(instruction, Reclaim) else Aim.RESTORE
                 work = NodeCommand(aim=aim, limit_us=limit_us, event_id=instruction.event_id)
@@ -311,7 +339,8 @@ class Commander:
 
     def _issue(self, tickets: Sequence[_Ticket]) -> None:
         """All restores in one command, all reclaims in another; of two orders for a node the later counts."""
-        last = {node: each for ticket in tickets for each in ticket.instructions for node in each.nodes}
+        orders = (each for ticket in tickets for each in ticket.instructions if not isinstance(each, Wake))
+        last = {node: each for each in orders for node in each.nodes}
         restores = [node for node, each in last.items() if isinstance(each, (Restore, Unmark))]
         marks = {node for node, each in last.items() if isinstance(each, Mark) and self._is_kept_off(node)}
         reclaims = [node for node, each in last.items() if isinstance(each, Reclaim) or node in marks]
@@ -319,6 +348,8 @@ class Commander:
             if restores:
                 self._restore(self._not_held_by_others(restores))
             self._reclaim(reclaims)
+            for each in (one for ticket in tickets for one in ticket.instructions if isinstance(one, Wake)):
+                self._batch.wake(each.nodes)
         finally:
             for ticket in tickets:
                 ticket.issued.set()

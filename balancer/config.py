@@ -101,6 +101,7 @@ class Config(Pluggable):
     hold_s: SomeSeconds = 600.0
     failed_after_s: PositiveSeconds | None = 60.0
     unreachable_s: PositiveSeconds = 90.0
+    calendar_origin_s: SomeSeconds = 0.0
     freeze_file: Path | None = None
     disable_file: str | None = None
 
@@ -138,6 +139,7 @@ class Config(Pluggable):
             mark_wait_s=self.mark_wait_s,
             callers=CallerSettings(hangup_s=self.hangup_s, return_s=self.return_s),
             hold_s=self.hold_s,
+            calendar_origin_us=micros(self.calendar_origin_s),
             failed_after_s=self.failed_after_s,
             commands=CommandSettings(
                 confirm_poll_s=self.confirm_poll_s, confirm_limit_s=self.confirm_limit_s

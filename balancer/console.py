@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from balancer.client import Balancer
-    from balancer.client_records import Node, Request
+    from balancer.client_records import Node, Request, Reserve
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -146,6 +146,8 @@ def status(url: str, as_json: bool) -> None:
     )
     if found["frozen"] is not None:
         rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
+    if found.get("claimed"):  # not told by older services
+        rows.append(["claimed", "by another Balancer: nothing is moved, see `balancer adopt`"])
     rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
     show(as_json, found, ["WHAT", "HOW"], rows)
 
@@ -294,9 +296,14 @@ def _call_for_request(url: str, as_json: bool, call: Callable[[Balancer], Reques
 
 @cli.command("withdraw")
 @asks_service
-@click.argument("request_id", metavar="REQUEST")
+@click.argument("request_id", metavar="REQUEST|RESERVE")
 def withdraw(url: str, as_json: bool, request_id: str) -> None:
-    """Wait no longer for REQUEST. One that was granted meanwhile keeps its nodes: release them."""
+    """Wait no longer for REQUEST, or want RESERVE no longer. What was granted keeps its nodes: release them."""
+    if request_id.startswith("h"):
+        with service_at(url) as balancer:
+            ended = balancer.withdraw_reserve(request_id)
+        _show_reserves(as_json, [ended], asdict(ended))
+        return
     _call_for_request(url, as_json, lambda balancer: balancer.withdraw_request(request_id))
 
 
@@ -335,14 +342,58 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
 
 @cli.command("reserve")
 @asks_service
-@click.argument("count", type=click.IntRange(min=1))
-@click.option("--in-s", "notice_s", required=True, type=click.FloatRange(min=0), help="How far ahead.")
-def reserve(url: str, as_json: bool, count: int, notice_s: float) -> None:
-    """Have COUNT more nodes in reserve by a time to come."""
+@click.argument("count", type=click.IntRange(min=1), required=False)
+@click.option("--nodes", type=click.IntRange(min=1), help="The same as COUNT.")
+@click.option("--in-s", "notice_s", type=click.FloatRange(min=0), help="How far ahead; with --every: how long before"
+              " each window its nodes are collected, 1800 if it is not given.")  # fmt: skip
+@click.option("--every", metavar="WINDOWS", help="In each of these, e.g. 'Mon-Fri 20:00-06:00' or"
+              " 'FREQ=MONTHLY;BYDAY=1MO 08:00-18:00' (RFC 5545).")  # fmt: skip
+@click.option("--zone", help="Whose clocks --every goes by, e.g. Europe/Berlin.  [default: UTC]")
+@click.option(
+    "--except", "exceptions", metavar="DAY", multiple=True, help="No window begins on it. Repeatable."
+)
+def reserve(  # noqa: PLR0917
+    url: str,
+    as_json: bool,
+    count: int | None,
+    nodes: int | None,
+    notice_s: float | None,
+    every: str | None,
+    zone: str | None,
+    exceptions: tuple[str, ...],
+) -> None:
+    """Have COUNT more nodes in reserve by a time to come, or in windows that come again."""
+    if (count is None) == (nodes is None):
+        fail("say how many nodes, as COUNT or with --nodes")
+    if every is None and (notice_s is None or zone or exceptions):
+        fail("say when: --in-s, or --every (which --zone and --except go with)")
     with service_at(url) as balancer:
-        made = balancer.add_reserve(count, notice_s)
-    rows = [[made.id, str(made.count), _time(made.by_s), _time(made.kept_until_s)]]
-    show(as_json, asdict(made), ["RESERVE", "NODES", "BY", "KEPT UNTIL"], rows)
+        made = balancer.add_reserve(
+            count or nodes or 0, notice_s, every=every, zone=zone, exceptions=exceptions
+        )
+    _show_reserves(as_json, [made], asdict(made))
+
+
+@cli.command("reserves")
+@asks_service
+def reserves(url: str, as_json: bool) -> None:
+    """List what is reserved by a time to come, or in windows that come again (its next one is shown)."""
+    with service_at(url) as balancer:
+        found = balancer.reserves()
+    _show_reserves(as_json, found, [asdict(each) for each in found])
+
+
+def _show_reserves(as_json: bool, found: Sequence[Reserve], shown: Any) -> None:
+    rows = [
+        [each.id, str(each.count), _time(each.by_s), _time(each.kept_until_s), _windows(each)]
+        for each in found
+    ]
+    show(as_json, shown, ["RESERVE", "NODES", "BY", "KEPT UNTIL", "EVERY"], rows)
+
+
+def _windows(reserve: Reserve) -> str:
+    without = f", not on {' '.join(reserve.exceptions)}" if reserve.exceptions else ""
+    return "" if reserve.every is None else f"{reserve.every} {reserve.zone}{without}"
 
 
 def _show_requests(as_json: bool, found: Sequence[Request], shown: Any) -> None:
@@ -374,6 +425,7 @@ def _time(at_s: float) -> str:
 
 
 def _add_commands() -> None:
+    from balancer.adopt_console import adopt
     from balancer.auth.console import hook_key, token
     from balancer.freeze_console import freeze, thaw
     from balancer.nova.cli import nova
@@ -383,6 +435,7 @@ def _add_commands() -> None:
     cli.add_command(predict)
     cli.add_command(predictor)
     cli.add_command(check)
+    cli.add_command(adopt)
     cli.add_command(freeze)
     cli.add_command(thaw)
     cli.add_command(token)

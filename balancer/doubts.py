@@ -84,5 +84,5 @@ def another_claims(records: Iterable[NodeRecord], found: Mapping[str, str], ledg
     nodes = f"node {named[0]} has" if len(named) == 1 else f"{len(named)} nodes ({named[0]}, ...) have"
     return (
         f"{nodes} a mark of another ledger, and this one, {ledger_id}, has lent nothing: it moves no node. Another "
-        "Balancer may be running: stop one of the two. Only if no other runs: `balancer ledger adopt`"
+        "Balancer may be running: stop one of the two. Only if no other runs: `balancer adopt`"
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from balancer.clock import micros, seconds, wall_us
-from balancer.drivers.base import ChecksSite, DriverError, RefusedError, Tidies, UnclearError
+from balancer.drivers.base import ChecksSite, DriverError, RefusedError, Tidies, UnclearError, WakesNodes
 from balancer.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class DriverCalls:
         self._tidies = driver if isinstance(driver, Tidies) else None
         self._tidied_us = -_TIDY_EVERY_US
         self._refusals = 0
+        self._withheld: dict[str, tuple[tuple[str, ...], str]] = {}
         self.silence = ""
         """What the latest look failed with; "": it did not."""
         self.failure = ""
@@ -105,6 +106,15 @@ class DriverCalls:
     def restore(self, nodes: Sequence[str]) -> None:
         self._change("restore", lambda: self._driver.restore_nodes(nodes), nodes)
 
+    @property
+    def can_wake(self) -> bool:
+        return isinstance(self._driver, WakesNodes)
+
+    def wake(self, nodes: Sequence[str]) -> None:
+        driver = self._driver
+        if isinstance(driver, WakesNodes):
+            self._change("wake", lambda: driver.wake_nodes(nodes), nodes)
+
     def tidy(self) -> None:
         """Look after what belongs to our marks, now and then."""
         if self._tidies is None or wall_us() - self._tidied_us < _TIDY_EVERY_US:
@@ -123,8 +133,12 @@ class DriverCalls:
         try:
             self._check_writer()
         except LedgerError as error:
-            _log.error("command not given", command=command, nodes=list(nodes), error=str(error))
+            withheld = tuple(nodes), str(error)
+            if self._withheld.get(command) != withheld:  # it is tried again every poll
+                _log.error("command not given", command=command, nodes=list(nodes), error=str(error))
+            self._withheld[command] = withheld
             return
+        self._withheld.clear()
         failure = self._call(command, action)
         self.failure = str(failure or "")
         self._refusals = self._refusals + 1 if isinstance(failure, RefusedError) else 0

@@ -16,6 +16,7 @@ import structlog
 from balancer.algorithms.bounded import Bounded
 from balancer.callers import Callers
 from balancer.calls import EngineSettings
+from balancer.claims import Claims
 from balancer.clock import micros, seconds, wall_us
 from balancer.commands import Commander
 from balancer.configured import Configured
@@ -32,6 +33,7 @@ from balancer.node_calls import NodeCalls
 from balancer.on_demand_calls import OnDemandCalls
 from balancer.reconciler import Reconciler
 from balancer.timers import Timers
+from balancer.waker import Waker
 from balancer.writer import StoppingError, Writer
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ class Engine(OnDemandCalls, NodeCalls):
         self._freeze = freeze
         if freeze is not None:
             algorithm = Freezable(algorithm, freeze)
-        algorithm = Yielding(algorithm, lambda: bool(self._reconciler.claimed))
+        algorithm = Yielding(algorithm, lambda: bool(self.claimed))
         self._bounded = (
             Bounded(algorithm, self.algorithm_name, self.settings.plan_limit_s) if threaded else None
         )
@@ -122,6 +124,7 @@ class Engine(OnDemandCalls, NodeCalls):
             on_decided=self._set_wake,
             threaded=threaded,
         )
+        self._claims = Claims(driver, ledger_id=lambda: ledger.ledger_id, check_writer=ledger.check_writer)
         self._commander = Commander(
             driver,
             clock,
@@ -132,15 +135,24 @@ class Engine(OnDemandCalls, NodeCalls):
             is_batchs=self._is_batchs,
             is_kept_off=self._is_kept_off,
             signature=lambda: str(ledger.stamp()),
+            claims=self._claims,
             threaded=threaded,
+        )
+        self._waker = Waker(
+            self._writer,
+            self._commander,
+            readings=lambda: self._reconciler.readings,
+            may_move=lambda: not self.claimed and self.frozen is None,
         )
         self._reconciler = Reconciler(
             self._writer,
             self._commander,
+            claims=self._claims,
             cloud=cloud,
             clock=clock,
             metrics=metrics,
             carry_out=self._carry_out,
+            on_read=self._waker.look,
             refresh_age_s=self.settings.refresh_age_s,
             threaded=threaded,
             hold_us=micros(self.settings.hold_s),
@@ -266,7 +278,7 @@ class Engine(OnDemandCalls, NodeCalls):
             return f"the batch system refuses to be read: {self.batch.error}"
         if self._commander.refused is not None:
             return f"the batch system refuses commands: {self._commander.refused}"
-        return self._silence() or self._reconciler.claimed or None
+        return self._silence() or self.claimed or None
 
     def _silence(self) -> str | None:
         """The batch system has not answered for too long."""
@@ -289,6 +301,21 @@ class Engine(OnDemandCalls, NodeCalls):
     def cloud(self) -> Contact | None:
         """When the cloud answered last; None: there is none."""
         return self._reconciler.cloud
+
+    @property
+    def claimed(self) -> str:
+        """Why this service moves no node: another Balancer has them; "": none that we know of."""
+        return self._claims.why or self._reconciler.marked
+
+    def adopt(self) -> str:
+        """An operator says that no other Balancer runs on these nodes. Returns why it still moves none; "": it does.
+
+        Waits for the batch system. Nodes that are held for another's marks stay so until somebody says whose they are.
+        """
+        self._claims.adopt()
+        self._reconciler.adopted()
+        self.reconcile()
+        return self.claimed
 
     @property
     def is_read_only(self) -> bool:
@@ -388,6 +415,7 @@ class Engine(OnDemandCalls, NodeCalls):
     def _check_writer(self) -> None:
         """Before a command. Raises LedgerError."""
         self._writer.refuse_if_unproven()
+        self._claims.refuse_if_anothers()
         self.ledger.check_writer()
 
     def _is_batchs(self, node: str) -> bool:

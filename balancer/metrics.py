@@ -44,6 +44,9 @@ class _StateOfTheService:
         self._reserves = gauge("reserves", "Announced reserves that have not ended")
         self._ready = gauge("ready", "1 while /readyz says so")
         self._read_only = gauge("read_only", "1 while nothing can be stored")
+        self._claimed = gauge(
+            "claimed_by_another", "1 while another Balancer has the nodes and none is moved"
+        )
         self._frozen = gauge("frozen", "1 while people have ordered that no node moves")
         self._reachable = gauge("reachable", "1 while the last question had an answer", ("system",))
         self._age = gauge("reading_age_seconds", "Cluster time since the last answer", ("system",))
@@ -61,6 +64,7 @@ class _StateOfTheService:
         self._reserves.set(status["reserves"])
         self._ready.set(status["problem"] is None)
         self._read_only.set(status["read_only"])
+        self._claimed.set(status["claimed"] is not None)
         self._frozen.set(status["frozen"] is not None)
         for system in ("batch", "cloud"):
             if status[system] is not None:

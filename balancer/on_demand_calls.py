@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from balancer.callers import CallerGoneError
@@ -14,6 +15,7 @@ from balancer.lifecycle.events import (
     NodesRequested,
     RequestWithdrawn,
     ReserveAdded,
+    ReserveWithdrawn,
 )
 from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
 from balancer.writer import StoppingError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from balancer.decided import Key
     from balancer.lifecycle.events import Event
     from balancer.lifecycle.records import Changes
+    from balancer.lifecycle.recurrence import Recurrence
     from balancer.waiting import Waiter
 
 _LOOKS_S = 0.5
@@ -72,6 +75,7 @@ class OnDemandCalls(Calls):
         with self.clock.held():
             done = self._write(requested, key=key)
             self._reconciler.look_ahead()
+            self._waker.look()
         return next(each for each in done.changes.requests if each.request_id == f"r{done.seq}")
 
     def wait_for_request(
@@ -210,14 +214,18 @@ class OnDemandCalls(Calls):
         *,
         caller: Caller = NOBODY,
         keep_us: int | None = None,
+        every: Recurrence | None = None,
         key: Key | None = None,
         answer: Callable[[ReserveRecord], str] | None = None,
         event_id: str = "",
     ) -> ReserveRecord:
         """More nodes in reserve by a time: the paper's H is `notice_us` from now, its N is `count`.
 
-        They are kept for `keep_us` after H; None: for I.
+        They are kept for `keep_us` after H; None: for I. With `every` in each of its windows, and collected
+        `notice_us` before it.
         """
+        if every is not None:
+            every = replace(every, origin_us=self.settings.calendar_origin_us)
 
         def added(changes: Changes) -> ReserveRecord:
             return max(changes.reserves, key=lambda record: record.order)
@@ -233,6 +241,8 @@ class OnDemandCalls(Calls):
                 by_us=at_us + notice_us,
                 keep_us=keep_us,
                 owner=caller.name,
+                every="" if every is None else every.text,
+                lead_us=0 if every is None else notice_us,
             )
 
         with self.clock.held():
@@ -242,6 +252,23 @@ class OnDemandCalls(Calls):
                 answer=lambda changes: answer(added(changes)) if answer is not None else "",
             )
         return added(done.changes)
+
+    def withdraw_reserve(
+        self, reserve_id: str, *, caller: Caller = NOBODY, event_id: str = ""
+    ) -> ReserveRecord | None:
+        """Nobody wants this reserve any more: as it was. None: there is none (any more). Raises Refused."""
+        record = next((each for each in self.ledger.reserves() if each.reserve_id == reserve_id), None)
+        if record is not None:
+            self._write_held(
+                lambda at_us, _: ReserveWithdrawn(
+                    at_us=at_us,
+                    event_id=event_id,
+                    reserve_id=reserve_id,
+                    by=caller.name,
+                    as_operator=caller.is_operator,
+                )
+            )
+        return record
 
 
 def _wait_with(waiter: Waiter, timeout_s: float | None, is_gone: Callable[[], bool]) -> None:

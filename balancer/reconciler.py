@@ -30,6 +30,7 @@ from balancer.reconcile import Agreed, Difference, compare
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from balancer.claims import Claims
     from balancer.clock import Clock
     from balancer.commands import Commander, Reading
     from balancer.drivers.base import NodeStatus
@@ -54,10 +55,12 @@ class Reconciler:
         writer: Writer,
         commander: Commander,
         *,
+        claims: Claims,
         cloud: CloudDriver | None,
         clock: Clock,
         metrics: Metrics,
         carry_out: Callable[[Sequence[Instruction]], object],
+        on_read: Callable[[], None],
         refresh_age_s: float,
         hold_us: int,
         failed_after_us: int | None,
@@ -69,8 +72,10 @@ class Reconciler:
         self.cloud = None if cloud is None else Contact(cloud.name)
         self.by_hand: tuple[str, ...] = ()
         """Batch nodes that carry an offline mark which is not ours."""
-        self.claimed = ""
+        self.marked = ""
         """Why no node is moved: marks of another ledger are there, and ours has lent nothing since the start."""
+        self._claims = claims
+        self._was_claimed = False
         self.last_jobs: dict[str, str] = {}
         """Node -> the job whose end was reported there last: it may still be listed for a moment."""
         self._writer = writer
@@ -79,6 +84,7 @@ class Reconciler:
         self._clock = clock
         self._metrics = metrics
         self._carry_out = carry_out
+        self._on_read = on_read
         self._hold_us = hold_us
         self._given: set[Stamp] = set()
         self._agreed: Agreed = {}
@@ -99,6 +105,10 @@ class Reconciler:
     def reconcile(self) -> bool:
         """Compare the ledger with batch system and cloud, and set right what can be set right; False: no answer."""
         return self._attempt(with_cloud=True)
+
+    def adopted(self) -> None:
+        """An operator says that no other Balancer runs: marks of another ledger keep no other nodes from moving."""
+        self._has_lent = True
 
     def look_ahead(self) -> None:
         """A request came: have a reading for the next ones before the last reading is too old for them.
@@ -159,6 +169,7 @@ class Reconciler:
             self._check_site()
             unknown = self._doubt(reading.states)
             self._use(reading, before, cloud=cloud, unknown=unknown if with_cloud else None)
+            self._on_read()
             if cloud is not None or self._cloud is None:
                 self._tell_failures(reading, cloud, before)
         if cloud is not None:
@@ -324,14 +335,12 @@ class Reconciler:
         """Whether this service, which may have been started by mistake, moves nodes. Logs a change."""
         ledger_id = self._writer.ledger_id
         self._has_lent = self._has_lent or has_lent(records)
-        before, self.claimed = (
-            self.claimed,
-            "" if self._has_lent else another_claims(records, found, ledger_id),
-        )
-        if self.claimed and not before:
-            _log.error("no node is moved", why=self.claimed)
-        if before and not self.claimed:
-            _log.warning("nodes are moved again: no mark of another ledger is left")
+        self.marked = "" if self._has_lent else another_claims(records, found, ledger_id)
+        was_claimed, self._was_claimed = self._was_claimed, bool(self._claims.why or self.marked)
+        if self._was_claimed and not was_claimed:
+            _log.error("no node is moved", why=self._claims.why or self.marked)
+        if was_claimed and not self._was_claimed:
+            _log.warning("nodes are moved again: neither claim nor mark of another ledger is in the way")
             self._is_ahead = True  # what the reading says is told, so that it is planned with
 
     def _renew_marks(self, nodes: tuple[str, ...]) -> None:

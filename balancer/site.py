@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from balancer.claims import LIVES_S
 from balancer.drivers.base import ChecksSite, DriverError, SiteCheck
+from balancer.drivers.claims import KeepsClaims
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -49,6 +51,7 @@ def _batch(nodes: Sequence[str], driver: BatchDriver, ledger_id: str) -> Iterato
         f"{some(unread)} cannot: they are neither lent nor granted until they can" if unread else "",
     )
     yield SiteCheck("no other Balancer's marks are on them", _others_marks(nodes, listed, ledger_id))
+    yield from _others_claims(driver, ledger_id)
     if isinstance(driver, ChecksSite):
         try:
             yield from driver.check_site(nodes)
@@ -78,8 +81,26 @@ def _others_marks(nodes: Sequence[str], listed: Mapping[str, NodeStatus], ledger
     return (
         f"{some(list(others))} are marked by ledger {theirs}, {ours}: another Balancer may be running. Stop one of the "
         "two; a service that has lent nothing moves no node beside the other's marks. Only if no other runs: "
-        "`balancer ledger adopt`"
+        "`balancer adopt`"
     )
+
+
+def _others_claims(driver: BatchDriver, ledger_id: str) -> Iterator[SiteCheck]:
+    """Whether another ledger claims the nodes; one look does not tell whether its service is alive."""
+    if not (isinstance(driver, KeepsClaims) and driver.keeps_claims):
+        return
+    what = "no other Balancer claims the nodes"
+    try:
+        others = [key for key in driver.read_claims() if key != ledger_id]
+    except DriverError as error:
+        yield SiteCheck(what, f"it cannot be told: {error}")
+        return
+    ours = f"this one is {ledger_id}" if ledger_id else "this one does not exist yet"
+    problem = (
+        f"ledger {' and '.join(others)} does, {ours}: stop that service. A claim whose service is gone counts no more "
+        f"after {LIVES_S:.0f} s, or at once with `balancer adopt`"
+    )
+    yield SiteCheck(what, problem if others else "")
 
 
 def _missing(nodes: Sequence[str], listed: Collection[str], who: str) -> str:

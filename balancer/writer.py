@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from balancer.drivers.marks import Stamp
     from balancer.ledger.store import Ledger
     from balancer.lifecycle.events import Instruction
+    from balancer.lifecycle.requests import Wish
     from balancer.lifecycle.settings import Settings
     from balancer.metrics import Metrics
 
@@ -165,8 +166,7 @@ class Writer:
     ) -> Decided | None:
         """`make(now_us, number)` gives the event (None: nothing to do); it is durable when this returns.
 
-        `is_proof`: it holds nodes in doubt, which comes before all else. With a key the answer is stored too: the
-        text that `answer` gives, or the request the event made.
+        `is_proof`: it holds nodes in doubt: before all else. With a key `answer`, else the request made, is stored too.
         """
         self._refuse_if_read_only()
         if self.is_broken:
@@ -469,6 +469,10 @@ class Writer:
     def wants_look(self) -> bool:
         """Whether somebody waits for a look at all nodes. For the function that is given to `apply`."""
         return self._lifecycle.wants_look
+
+    def wishes(self) -> tuple[Wish, ...]:
+        with self._deciding:
+            return self._lifecycle.wishes()
 
     def cares_for(self, servers: Iterable[str], empty: Iterable[str]) -> bool:
         """As `Lifecycle.cares_for`. For the function that is given to `apply`."""

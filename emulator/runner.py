@@ -36,9 +36,11 @@ from emulator.qos_rules import jobs_with_qos
 from emulator.scenario import OUR_BATCH_SYSTEM, Scenario, ScenarioError, WorkloadPart
 from emulator.scenario_happenings import OUTAGES, RULES, SLEEP, make_happenings
 from emulator.scenario_parts import SharedNodesPart
+from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.formats import load
 from emulator.workload.generators import GROUP as GENERATORS
 from emulator.workload.generators import parse_generators
+from emulator.workload.local_times import in_zone
 from emulator.workload.own import jobs_from
 from emulator.workload.recorded import RecordedWaits
 from emulator.workload.relations import has_relations, ready_to_run
@@ -206,8 +208,11 @@ def _read_trace(
 
 def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
     part = WorkloadPart.model_validate_json(part_json)
-    with usage_in(cast("Path", part.trace), part.usage_column):
-        log = load(cast("Path", part.trace), lenient=part.lenient)
+    trace = cast("Path", part.trace)
+    with usage_in(trace, part.usage_column), in_zone(part.time_zone) as zone:
+        log = load(trace, lenient=part.lenient)
+    if part.time_zone is not None and zone is not None and not zone.is_used:
+        raise ScenarioError(f"workload.time_zone: all times of {part.trace} say when they were; leave it out")
     parts = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
     if parts is not None and parts.cores is not None and part.procs_per_node not in {1, parts.cores}:
         raise ScenarioError(
@@ -450,6 +455,13 @@ def run_or_fail(
     return record, loop.decisions.failure
 
 
+def _not_followed(scenario: Scenario) -> tuple[str, ...]:
+    """What the configuration of a whole scheduler says that it does not do: Slurm's twin tells."""
+    with scenario.plugged_in():
+        machine = scenario.scheduler_config.make_machine()
+    return machine.not_followed() if isinstance(machine, Slurm) else ()
+
+
 def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **changes: Any) -> RunRecord:
     """The record with what is known about its input."""
     return replace(
@@ -457,6 +469,7 @@ def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **change
         left_out=dict(prepared.left_out),
         counted=dict(prepared.counted),
         recorded=beside_recorded(record, prepared.recorded),
+        not_followed=() if record.clock == "live" else _not_followed(scenario),
         scenario=scenario.as_json(),
         seed=scenario.seed,
         **changes,

@@ -33,6 +33,7 @@ from emulator.scenario_parts import (
 )
 from emulator.scenario_parts import Part as _Part
 from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.local_times import zone_of
 from emulator.workload.overruns import Overrun, Size  # noqa: TC001 - pydantic reads it
 from emulator.workload.platforms import taken_from, with_platform
 
@@ -50,7 +51,7 @@ _MOST_NODES = 10_000_000
 """More is a slip of the finger, and would fill the memory."""
 
 
-_LATER_KEYS = ("dependencies", "cancelled", "queue_field", "usage_column")
+_LATER_KEYS = ("dependencies", "cancelled", "queue_field", "usage_column", "time_zone")
 """Of `workload`: earlier results have them not."""
 _LATER_PARTS = (
     "limits", "qos", "features", "partitions", "reservations", "shared_nodes", "placement", "moldable", "failures",
@@ -68,7 +69,8 @@ class WorkloadPart(_Part):
     `dependencies`: whether a job starts after its preceding job (SWF field 17), or is submitted think time (field 18)
     after its end. `cancelled`: jobs that were cancelled end after their recorded run time, or are cancelled when
     they were. `queue_field`: what a job's queue is, SWF field 15 or 16. `usage_column`: of a table over time, the
-    column that counts nodes, servers or cores in use.
+    column that counts nodes, servers or cores in use. `time_zone`: whose clock wrote the trace's times that
+    say no offset from UTC.
     """
 
     trace: Path | None = None
@@ -84,11 +86,21 @@ class WorkloadPart(_Part):
     cancelled: Literal["as_run", "at_time"] = "as_run"
     queue_field: Literal["queue", "partition"] = "queue"
     usage_column: str | None = None
+    time_zone: str | None = None
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_a_zone(cls, name: str | None) -> str | None:
+        if name is not None:
+            zone_of(name)
+        return name
 
     @model_validator(mode="after")
     def _a_source(self) -> WorkloadPart:
         if self.trace is None and not self.generate:
             raise ValueError("give `trace` or `generate`, or both")
+        if self.trace is None and self.time_zone is not None:
+            raise ValueError("time_zone is that of a trace's times, and there is no `trace`")
         return self
 
 

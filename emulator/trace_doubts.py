@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from emulator.metrics.recorded import LIKELY, RECORDED, SIMULATED, is_far
 from emulator.workload.check import check
 from emulator.workload.formats import find_format
+from emulator.workload.local_times import in_zone
 from emulator.workload.rules import to_jobs
+from emulator.workload.usage_columns import usage_in
 
 if TYPE_CHECKING:
     from typing import Any
@@ -40,7 +42,8 @@ def _doubts(scenario: Scenario) -> list[str]:
         return []
     with scenario.plugged_in():
         reader = find_format(part.trace)
-        log = reader.read(part.trace, lenient=part.lenient)
+        with usage_in(part.trace, part.usage_column), in_zone(part.time_zone):
+            log = reader.read(part.trace, lenient=part.lenient)
         work = to_jobs(
             log,
             nodes=scenario.nodes,

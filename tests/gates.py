@@ -33,6 +33,7 @@ class Gate:
     takeovers: int = 20
     outage_seeds: int = 1
     fuzz_examples: int = 100
+    fuzzed_files: int = 25  # of each reader
     reference_workloads: int = 100
     counted_workloads: int = 5
     random_sites: range = range(5, 10)
@@ -66,6 +67,7 @@ GATES = {
         takeovers=2000,
         outage_seeds=25,
         fuzz_examples=2000,
+        fuzzed_files=1100,
         reference_workloads=5000,
         counted_workloads=500,
         random_sites=range(200),

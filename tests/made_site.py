@@ -115,7 +115,7 @@ COLUMNS = (
 def sacct_rows(found: list[Job]) -> list[list[str]]:
     return [
         [
-            str(job.number), iso(job.submit_s), iso(job.start_s), iso(job.end_s), span(job.run_s),
+            str(job.number), str(job.submit_s), str(job.start_s), str(job.end_s), span(job.run_s),
             span(60 * job.limit_min), str(job.nodes), str(job.nodes * CORES), "COMPLETED", job.user, "batch",
         ]
         for job in found

@@ -22,7 +22,7 @@ from balancer.metrics import Metrics
 from balancer.timestamps import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
     from balancer.drivers.cloud import CloudStatus
@@ -105,6 +105,26 @@ class FakeBatch:
         """Those that change something."""
         with self.lock:
             return [call for call in self.calls if not call[0].startswith("status")]
+
+
+class ClaimingBatch(FakeBatch):
+    """One that keeps a note of whose its nodes are."""
+
+    keeps_claims = True
+
+    def __init__(self, nodes: Iterable[str]) -> None:
+        super().__init__(nodes)
+        self.claims: dict[str, str] = {}
+
+    def read_claims(self) -> dict[str, str]:
+        self._command("status claims", ())
+        return dict(self.claims)
+
+    def renew_claim(self, ledger_id: str, *, instead_of: Collection[str] = ()) -> None:
+        self._command("status renew", tuple(instead_of))
+        count = int(self.claims.get(ledger_id, "0")) + 1
+        kept = {key: text for key, text in self.claims.items() if key not in instead_of}
+        self.claims = kept | {ledger_id: str(count)}
 
 
 class FakeCloud:

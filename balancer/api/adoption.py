@@ -1,18 +1,21 @@
-"""hold_nodes: an operator takes nodes out of everything; adopt_nodes: they say whose held nodes are."""
+"""Operators only: hold_nodes takes nodes out of everything, adopt_nodes says whose those are, adopt whose all are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import structlog
 from pydantic import Field
 
 from balancer.api.access import owner
-from balancer.api.context import Answer, Body, engine, event_id, once
+from balancer.api.context import Answer, Body, engine, event_id, idempotency_key, once
 from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
 from balancer.api.operations import Operations
 
 if TYPE_CHECKING:
     from balancer.decided import Key
+
+_log = structlog.get_logger()
 
 blueprint = Operations("adoption", tag="nodes")
 
@@ -34,12 +37,23 @@ class HoldNodes(Body):
     reason: Reason
 
 
+class Adopt(Body):
+    reason: Reason
+
+
 class Held(Answer):
     nodes: list[str]
 
 
 class Adopted(Answer):
     nodes: list[str]
+
+
+class Claimed(Answer):
+    """`claimed`: why it still moves no node (null: it does). `held`: nodes whose owner somebody must name."""
+
+    claimed: str | None
+    held: dict[str, str]
 
 
 @blueprint.call(
@@ -81,3 +95,13 @@ def hold_nodes(json_data: HoldNodes) -> Any:
         )
 
     return once(json_data, {"nodes": json_data.nodes}, hold)
+
+
+@blueprint.call("POST", "/v1/adopt", body=Adopt, answer=Claimed)
+def adopt(json_data: Adopt) -> Any:
+    """No other Balancer runs on the nodes: this one takes over and moves them. Waits for the batch system."""
+    idempotency_key(json_data)  # a wrong one is told; said twice it is the same
+    _log.warning(
+        "an operator says that no other Balancer runs on the nodes", by=owner().name, reason=json_data.reason
+    )
+    return {"claimed": engine().adopt() or None, "held": engine().held()}

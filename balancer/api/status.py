@@ -39,8 +39,9 @@ class Frozen(Answer):
 
 
 class Status(Answer):
-    """`failed`: granted nodes that are down -> since when.
+    """`claimed`: why no node is moved, where another Balancer has them.
 
+    `failed`: granted nodes that are down -> since when.
     `last_hook_s`: since a hook reported a job last (null: none since the start).
     """
 
@@ -50,6 +51,7 @@ class Status(Answer):
     problem: str | None
     leader: bool
     read_only: bool
+    claimed: str | None
     frozen: Frozen | None
     nodes: dict[str, int]
     held: dict[str, str]
@@ -80,6 +82,7 @@ def to_json(source: Engine) -> dict[str, Any]:
         "problem": source.problem(),
         "leader": source.is_leader,
         "read_only": source.is_read_only,
+        "claimed": source.claimed or None,
         "frozen": None if order is None else {"by": order.by, "reason": order.reason, "at": order.at},
         "nodes": {state.value: count for state, count in source.counts().items()},
         "held": source.held(),

@@ -42,6 +42,8 @@ class NodeStatus:
     """What a mark of ours says of the ledger that wanted it."""
     is_asleep: bool = False
     """It is `down` because power saving has switched it off, is doing so, or is switching it on: nothing is broken."""
+    is_off: bool = False
+    """It is asleep and quite off: it can be woken now."""
 
     @property
     def is_handed_over(self) -> bool:
@@ -125,6 +127,14 @@ class Tidies(Protocol):
 
     def tidy(self) -> None:
         """Make it what the marks that are there ask for. Now and then after a reading. Raises DriverError."""
+
+
+@runtime_checkable
+class WakesNodes(Protocol):
+    """A driver that can have nodes switched on which power saving has switched off (`is_asleep`)."""
+
+    def wake_nodes(self, nodes: Sequence[str]) -> None:
+        """Ask for it; whether they come is read back. Raises DriverError."""
 
 
 @runtime_checkable

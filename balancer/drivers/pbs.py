@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from shutil import which
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from balancer.drivers.base import RefusedError, with_ours
+from balancer.drivers.claims import claim_in, claimed
 from balancer.drivers.marks import kept_of, noted
 from balancer.drivers.pieces import NodesInPieces
 from balancer.drivers.programs import batches, longest_left, run_program
 from balancer.plugins import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from balancer.drivers.base import NodeStatus
     from balancer.drivers.pieces import Form
@@ -23,13 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PbsSettings:
-    """Where the commands are and how long each may take. `ask_for_cycle`: have jobs looked for after a restore."""
+    """Where the commands are and how long each may take. `ask_for_cycle`: have jobs looked for after a restore.
+
+    `claim`: note in the server's `comment` which ledger has the nodes, so that a second Balancer sees it.
+    """
 
     pbsnodes: str = "pbsnodes"
     qmgr: str = "qmgr"
     qstat: str = "qstat"
     timeout_s: float = 15.0
     ask_for_cycle: bool = True
+    claim: bool = True
 
     def __post_init__(self) -> None:
         check_number("pbs", "timeout_s", self.timeout_s, above=0)
@@ -85,6 +92,35 @@ class PbsDriver(ABC, Generic[Settings]):
             if not status.is_foreign:
                 groups.setdefault(kept_of(status.note, note), []).append(node)
         return groups
+
+    @property
+    def keeps_claims(self) -> bool:
+        return self.settings.claim
+
+    def read_claims(self) -> dict[str, str]:
+        """As `KeepsClaims` has it: the server's comment, which also people may write."""
+        comment = self._comment()
+        found = claim_in(comment)
+        return {} if found is None else {found[1]: comment}
+
+    def renew_claim(self, ledger_id: str, *, instead_of: Collection[str] = ()) -> None:  # noqa: ARG002 - one comment
+        """`qmgr -c "set server comment = ..."`; what people wrote there stays in front."""
+        text = claimed(self._comment(), ledger_id)
+        quote = "'" if '"' in text else '"'
+        if quote in text:
+            raise RefusedError("the server's comment has both kinds of quotes: no claim can be added to it")
+        self._run((self.settings.qmgr, "-c", f"set server comment = {quote}{text}{quote}"))
+
+    def _comment(self) -> str:
+        """What `qstat -B -f` shows; it breaks long lines and begins the rest with a tab.
+
+        Raises RefusedError where there is no qstat: nothing else here needs one.
+        """
+        if which(self.settings.qstat) is None:
+            raise RefusedError(f"there is no {self.settings.qstat}, and so no claim in the server's comment")
+        said = self._run((self.settings.qstat, "-B", "-f")).replace("\n\t", "")
+        found = re.search(r"^ *comment = (.*)$", said, re.MULTILINE)
+        return "" if found is None else found[1].strip()
 
     @abstractmethod
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:

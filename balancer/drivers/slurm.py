@@ -23,6 +23,7 @@ from balancer.drivers.slurm_text import (
     NodeLine,
     job_nodes,
     node_lines,
+    parse_claims,
     parse_jobs,
     parse_node,
     parse_nodes,
@@ -33,7 +34,7 @@ from balancer.drivers.slurm_text import (
 from balancer.plugins import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 _UNREACHABLE_WORDS = ("unable to contact slurm controller", "connection refused", "could not resolve")
 # These change what the commands print, whom they ask, or which jobs they leave out.
@@ -46,8 +47,9 @@ class SlurmSettings:
 
     `hold`: what keeps a lent node: `drain`, or `reservation` (and a Slurm reservation `MARK-NODE`, so that no job
     starts there also when somebody resumes the node). `awake_partition`: one with SuspendTime=INFINITE, which is given
-    exactly the lent nodes: power saving leaves them alone ("": there is none). A controller that is down makes the
-    commands take about 9 s: `timeout_s` should be more than that.
+    exactly the lent nodes: power saving leaves them alone ("": there is none). `claim`: note which ledger has the nodes
+    in a reservation `MARK-claim-LEDGER` that begins in three years, so that a second Balancer sees it. A controller
+    that is down makes the commands take about 9 s: `timeout_s` should be more than that.
     """
 
     scontrol: str = "scontrol"
@@ -57,6 +59,7 @@ class SlurmSettings:
     reason: str = "lent to on-demand"
     hold: Literal["drain", "reservation"] = "drain"
     awake_partition: str = ""
+    claim: bool = True
 
     def __post_init__(self) -> None:
         check_number("slurm", "timeout_s", self.timeout_s, above=0)
@@ -182,6 +185,10 @@ class SlurmDriver:
 
     # Power saving
 
+    def wake_nodes(self, nodes: Sequence[str]) -> None:
+        """`scontrol update state=power_up`: Slurm runs its ResumeProgram; they are idle when they have registered."""
+        self._update([(nodes, ("state=power_up",))], left=())
+
     def _lent(self, lines: Mapping[str, NodeLine]) -> set[str]:
         """The nodes that something of ours keeps from batch."""
         marked = {name for name, line in lines.items() if line.is_drained and not self._is_foreign(line)}
@@ -198,6 +205,34 @@ class SlurmDriver:
         if wanted != now:
             nodes = ",".join(sorted(wanted))
             self._run((settings.scontrol, "update", f"partitionname={name}", f"nodes={nodes}"))
+
+    # Claims
+
+    @property
+    def keeps_claims(self) -> bool:
+        return self.settings.claim
+
+    @property
+    def _claim(self) -> str:
+        return f"{self.settings.mark}-claim-"
+
+    def read_claims(self) -> dict[str, str]:
+        """As `KeepsClaims` has it: reservations far ahead, whose start is moved with each renewal."""
+        return parse_claims(
+            self._run((self.settings.scontrol, "--oneliner", "show", "reservation")), self._claim
+        )
+
+    def renew_claim(self, ledger_id: str, *, instead_of: Collection[str] = ()) -> None:
+        """A reservation of one node, for a minute in three years: it keeps no job from it."""
+        scontrol, start = self.settings.scontrol, "starttime=now+1095days"
+        name = f"reservationname={self._claim}{ledger_id}"
+        if ledger_id in self.read_claims():
+            ours: tuple[str, ...] = (scontrol, "update", name, start)
+        else:
+            what = (f"nodes={min(self._lines())}", "users=root", "flags=IGNORE_JOBS,OVERLAP")
+            ours = (scontrol, "create", "reservation", name, start, "duration=1", *what)
+        ends = [(scontrol, "delete", f"reservationname={self._claim}{other}") for other in instead_of]
+        self._update([], left=(), then=[ours, *ends])
 
     # Reservations
 

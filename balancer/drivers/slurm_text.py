@@ -28,14 +28,15 @@ _LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
 # Reason and comment are free text and come last; what they say must not be taken for a field.
 _TEXTS = "Comment|Extra|InstanceId|InstanceType|ReservationName"
 _NODE = re.compile(rf"NodeName=(\S+) (.*? State=\S+ .*?)(?: +(Reason|{_TEXTS})=(.*))?")
-_REASON = re.compile(rf"(.*?)(?: \[[^\[\]]*@[^\[\]]*\](?: (?:{_TEXTS})=.*)?)?")
+_REASON = re.compile(rf"(.*?)(?: \[[^\[\]]*@[^\[\]]*\](?: (?:{_TEXTS}|Topology)=.*)?)?")
 _ONCE = ("CPUAlloc", "CPUTot", "State", "BootTime", "CfgTRES", "AllocTRES")
-_RESERVATION = re.compile(r"ReservationName=(\S+) .*? Nodes=(\S+) ")
+_RESERVATION = re.compile(r"ReservationName=(\S+) StartTime=(\S+) .*? Nodes=(\S+) ")
 # Old versions put a mark behind the state instead of spelling the flag out.
 _SUFFIXES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN"}
 _HARMLESS = frozenset({"DRAIN", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"})
 _AWAY = frozenset({"NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN"})
 _ASLEEP = _AWAY - {"NOT_RESPONDING"}
+_CHANGING = frozenset({"POWERING_DOWN", "POWERING_UP", "POWER_UP", "POWER_DOWN"})
 _BUSY = frozenset({"ALLOCATED", "MIXED"})
 
 
@@ -133,17 +134,26 @@ def parse_jobs(
 
 def parse_reservations(text: str, prefix: str) -> frozenset[str]:
     """The output of `scontrol show reservation -o`: the nodes that a reservation PREFIX + node keeps."""
-    held = set()
+    return frozenset(nodes for name, _, nodes in _reservations(text) if name == prefix + nodes)
+
+
+def parse_claims(text: str, prefix: str) -> dict[str, str]:
+    """The same output: of the reservations PREFIX + ledger the ledger and the start."""
+    found = ((name, start) for name, start, _ in _reservations(text) if name.startswith(prefix))
+    return {name.removeprefix(prefix): start for name, start in found}
+
+
+def _reservations(text: str) -> list[tuple[str, str, str]]:
+    """Name, start and nodes of each."""
+    found = []
     for line in _lines(text, "scontrol show reservation"):
         if line.startswith("No reservations in the system"):
             continue
         match = _RESERVATION.match(line)
         if match is None:
             raise UnclearError(f"scontrol show reservation printed what is no reservation: {line[:80]!r}")
-        name, nodes = match.groups()
-        if name == prefix + nodes:
-            held.add(nodes)
-    return frozenset(held)
+        found.append((match[1], match[2], match[3]))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +206,8 @@ def status_of(
         is_foreign=node.is_drained and not is_ours,
         stamp=mark.stamp if mark is not None else None,
         is_asleep=is_asleep,
+        # Slurm forgets a wish for power that comes while it still switches the node off.
+        is_off=is_asleep and "POWERED_DOWN" in node.flags and not node.flags & _CHANGING,
     )
 
 

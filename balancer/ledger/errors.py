@@ -35,5 +35,9 @@ class UnprovenError(LedgerError):
     """Marks and ledger have not been compared since the start, and nothing else says that it is the newest."""
 
 
+class ClaimedError(LedgerError):
+    """Another Balancer, with a ledger of its own, claims the same nodes: this one commands nothing."""
+
+
 class BrokenLogError(LedgerError):
     """The events contradict each other or have a gap: something else has written to the database."""

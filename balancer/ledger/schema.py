@@ -13,11 +13,11 @@ import sqlalchemy as sa
 
 from balancer.ledger.errors import LedgerError
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest migration."""
 
 _FIRST = "0001"
-_KNOWN = ("0001", "0002", "0003", "0004", "0005")
+_KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006")
 _LOCK = 0x42616C616E636572  # "Balancer": two services that start at once must not both migrate
 
 

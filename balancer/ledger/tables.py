@@ -78,6 +78,9 @@ reserves = sa.Table(
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("owner", sa.String(255), nullable=False, server_default=""),
     _digest(),
+    # It comes again in the windows of this rule (`lifecycle/recurrence.py`); "": it does not.
+    sa.Column("every", sa.Text, nullable=False, server_default=""),
+    sa.Column("lead_us", sa.BigInteger, nullable=False, server_default="0"),
 )
 
 events = sa.Table(

@@ -93,14 +93,26 @@ class NodesUpdated(Event):
 class ReserveAdded(Event):
     """`count` more reserve nodes are wanted before `by_us` (paper: add_reserve(H, N)).
 
-    They are kept for `keep_us` after that; None: for I.
+    They are kept for `keep_us` after that; None: for I. With `every` (`recurrence.Recurrence.text`) they are wanted in
+    each window of that rule, and collected `lead_us` before it; the two times say nothing then.
     """
 
     reserve_id: str
     count: int
-    by_us: int
+    by_us: int = 0
     keep_us: int | None = None
     owner: str = ANONYMOUS
+    every: str = ""
+    lead_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveWithdrawn(Event):
+    """Nobody wants this reserve any more. `by` is the owner, unless `as_operator`."""
+
+    reserve_id: str
+    by: str = ANONYMOUS
+    as_operator: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
         LeaseRenewed,
         NodesReleased,
         RequestWithdrawn,
+        ReserveWithdrawn,
         ServersObserved,
     )
     from balancer.lifecycle.nodes import Node, NodeTable
-    from balancer.lifecycle.records import RequestRecord
+    from balancer.lifecycle.records import RequestRecord, ReserveRecord
     from balancer.lifecycle.requests import RequestQueue
     from balancer.lifecycle.settings import Settings
 
@@ -240,7 +241,9 @@ class LeaseBook:
 
 
 def check_owner(
-    record: RequestRecord, event: GrantConfirmed | LeaseRenewed | NodesReleased | RequestWithdrawn, what: str
+    record: RequestRecord | ReserveRecord,
+    event: GrantConfirmed | LeaseRenewed | NodesReleased | RequestWithdrawn | ReserveWithdrawn,
+    what: str,
 ) -> None:
     """Raises Refused for what is somebody else's. What is older than owners is everybody's."""
     if record.owner not in ("", event.by) and not event.as_operator:

@@ -35,6 +35,7 @@ from balancer.lifecycle.events import (
     Reject,
     RequestWithdrawn,
     ReserveAdded,
+    ReserveWithdrawn,
     Restore,
     ServersObserved,
     TimerFired,
@@ -44,19 +45,14 @@ from balancer.lifecycle.failures import Failures
 from balancer.lifecycle.leases import LeaseBook, check_owner
 from balancer.lifecycle.looks import Looks
 from balancer.lifecycle.nodes import Node, NodeTable
-from balancer.lifecycle.records import (
-    Changes,
-    NodeRecord,
-    RequestRecord,
-    RequestStatus,
-    Snapshot,
-)
+from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, Snapshot
 from balancer.lifecycle.referee import Referee
 from balancer.lifecycle.reports import BatchReports
 from balancer.lifecycle.requests import (
     HintBook,
     Request,
     RequestQueue,
+    Wish,
     is_due,
     reason_of,
 )
@@ -131,6 +127,7 @@ class Lifecycle:
             NodesContested: lambda event: self._reports.contest(event.nodes),
             NodesUpdated: lambda event: self._reports.updated(event, self._now_us),
             ReserveAdded: self._on_reserve_added,
+            ReserveWithdrawn: self._hints.withdrawn,
             NodesReclaimed: lambda event: self._reports.reclaimed(event, self._now_us),
             NodesRestored: lambda event: self._reports.restored(event, self._now_us),
             NodesObserved: self._on_observed,
@@ -151,7 +148,7 @@ class Lifecycle:
     @property
     def next_wake_us(self) -> int | None:
         """When `TimerFired` is due; None: nothing waits for time to pass."""
-        ends = [self._plan_wake_us, self._hints.next_end_us, self._leases.next_due_us]
+        ends = [self._plan_wake_us, self._hints.next_due_us(self._now_us), self._leases.next_due_us]
         ends += [request.end_us for request in self._requests]
         return min([end for end in ends if end is not None], default=None)
 
@@ -159,6 +156,9 @@ class Lifecycle:
     def wants_idle(self) -> bool:
         """True while it would take a node the moment it becomes idle."""
         return self._unmet > 0
+
+    def wishes(self) -> tuple[Wish, ...]:
+        return self._requests.wishes(self._unmet)
 
     @property
     def counts(self) -> dict[NodeState, int]:
@@ -267,7 +267,7 @@ class Lifecycle:
         a hint): nothing has changed then. A failing algorithm cannot undo facts: at all other events the
         event stands, no move is made for it, and the instructions say `PlanRefused`.
         """
-        before = self._now_us, self._serial
+        before, granted = (self._now_us, self._serial), self._nodes.counts[NodeState.OD_ALLOC]
         self._now_us = max(self._now_us, event.at_us)
         self._serial += 1
         self._event_id = event.event_id or f"event-{self._serial}"
@@ -284,6 +284,7 @@ class Lifecycle:
             else:
                 if not isinstance(event, (NodesRequested, ReserveAdded)):  # these can still be undone
                     self._expire(event)
+                self._hints.freed(granted - self._nodes.counts[NodeState.OD_ALLOC], self._now_us)
                 self._settle(event)
         except (Refused, BadPlan):
             self._now_us, self._serial = before

@@ -120,6 +120,15 @@ class ReserveRecord:
     ended: bool = False
     generation: int = 0
     owner: str = ANONYMOUS
+    every: str = ""
+    """When it comes again (`recurrence.Recurrence.text`); "": it does not. The times are those of the next window."""
+    lead_us: int = 0
+    """Of one that comes again: how long before `by_us` its nodes are collected."""
+
+    @property
+    def begins_us(self) -> int:
+        """From when on its nodes are collected."""
+        return self.by_us - self.lead_us if self.every else self.added_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

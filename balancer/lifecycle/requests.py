@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.interface import ReserveWish, Waiting
 from balancer.lifecycle.errors import Refused
+from balancer.lifecycle.leases import check_owner
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
+from balancer.lifecycle.wishes import following
 from balancer.nodelist import NodeListError, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from balancer.lifecycle.events import ReserveWithdrawn
     from balancer.lifecycle.nodes import Node, NodeTable
     from balancer.lifecycle.records import RequestRecord, ReserveRecord
+
+
+Wish = tuple[int, "frozenset[str] | None"]
+"""So many nodes, of these (None: any)."""
 
 
 class Request:
@@ -94,6 +101,11 @@ class RequestQueue:
         except NodeListError as error:
             raise Refused(Refused.BAD_CANDIDATES, f"candidates or exclude: {error}") from error
         return frozenset(wanted).difference(unwanted).intersection(self._nodes.names)
+
+    def wishes(self, unmet: int) -> tuple[Wish, ...]:
+        """Of each that is short of nodes, then what is wanted beyond them of `unmet` nodes."""
+        found = [(each.short, each.among) for each in self if each.short]
+        return (*found, (max(0, unmet - sum([short for short, _ in found])), None))
 
     def undo_add(self, request_id: str) -> None:
         """As if it had never come."""
@@ -227,8 +239,7 @@ class HintBook:
         self._active[record.reserve_id] = record
         self._wishes[record.reserve_id] = _wish(record)
         if _by_time(record) < _by_time(last):
-            self._active = {known.reserve_id: known for known in sorted(self._active.values(), key=_by_time)}
-            self._wishes = {key: self._wishes[key] for key in self._active}
+            self._in_order()
         if self._next_end_us is None or record.ends_us < self._next_end_us:
             self._next_end_us = record.ends_us
         self._changed[record.reserve_id] = record
@@ -254,13 +265,42 @@ class HintBook:
         if self._next_end_us is None or self._next_end_us > now_us:
             return
         for record in [record for record in self if record.ends_us <= now_us]:
-            self._change(record, ended=True)
-            del self._active[record.reserve_id], self._wishes[record.reserve_id]
+            again = _again(record, now_us)
+            if again is not None:
+                self._change(record, by_us=again.by_us, ends_us=again.ends_us, used=0)
+            else:
+                self._forget(record)
+        self._in_order()
+
+    def withdrawn(self, event: ReserveWithdrawn) -> None:
+        """Nobody wants it any more. Raises Refused for somebody else's."""
+        record = self._active.get(event.reserve_id)
+        if record is not None:  # else it has ended meanwhile
+            check_owner(record, event, f"reserve {event.reserve_id} is")
+            self._forget(record)
+            self._in_order()
+
+    def _forget(self, record: ReserveRecord) -> None:
+        self._change(record, ended=True)
+        del self._active[record.reserve_id], self._wishes[record.reserve_id]
+
+    def _in_order(self) -> None:
+        self._active = {known.reserve_id: known for known in sorted(self._active.values(), key=_by_time)}
+        self._wishes = {key: self._wishes[key] for key in self._active}
         self._next_end_us = self._first_end_us()
 
-    @property
-    def next_end_us(self) -> int | None:
-        return self._next_end_us
+    def freed(self, count: int, now_us: int) -> None:
+        """`count` granted nodes have come back: in its window, a reserve that comes again has so many more to give."""
+        for record in [each for each in self if each.every and each.by_us <= now_us]:
+            given_back = min(max(count, 0), record.used)
+            if given_back:
+                count -= given_back
+                self._change(record, used=record.used - given_back)
+
+    def next_due_us(self, now_us: int) -> int | None:
+        """When the next one ends, or begins to be collected."""
+        begins_us = [each.begins_us for each in self if each.every and each.begins_us > now_us]
+        return min((each for each in (self._next_end_us, *begins_us) if each is not None), default=None)
 
     def drain(self) -> tuple[ReserveRecord, ...]:
         changed = tuple(self._changed.values())
@@ -272,7 +312,9 @@ class HintBook:
         self._changed.clear()
 
     def view(self, now_us: int) -> tuple[ReserveWish, ...]:
-        wishes = tuple(self._wishes.values())
+        wishes = tuple(
+            self._wishes[each.reserve_id] for each in self if not each.every or each.begins_us <= now_us
+        )
         if self._next_end_us is None or self._next_end_us > now_us:
             return wishes
         return tuple(wish for wish in wishes if wish.ends_us > now_us)
@@ -294,6 +336,14 @@ class HintBook:
         in_order = [record.reserve_id for record in sorted(self, key=_by_time)]
         assert [*self._active] == [*self._wishes] == in_order  # noqa: S101
         assert self._next_end_us == self._first_end_us(), self._next_end_us  # noqa: S101
+
+
+def _again(record: ReserveRecord, now_us: int) -> ReserveRecord | None:
+    """In its next window; None: it ends, also where its rule cannot be read any more (the zone is gone)."""
+    try:
+        return following(record, now_us) if record.every else None
+    except Refused:
+        return None
 
 
 def _wish(record: ReserveRecord) -> ReserveWish:

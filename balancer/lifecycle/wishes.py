@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.records import RequestRecord, ReserveRecord
+from balancer.lifecycle.recurrence import Recurrence
 
 if TYPE_CHECKING:
     from balancer.lifecycle.events import NodesRequested, ReserveAdded
@@ -48,8 +50,10 @@ def reserve_of(
     keep_us = settings.idle_hold_us if event.keep_us is None else event.keep_us
     if keep_us < 0:
         raise Refused(Refused.BAD_TIME, f"a reserve cannot be kept for {keep_us} us")
+    if event.lead_us < 0:
+        raise Refused(Refused.BAD_TIME, f"nodes cannot be collected {event.lead_us} us ahead")
     by_us = max(event.by_us, now_us)
-    return ReserveRecord(
+    record = ReserveRecord(
         reserve_id=event.reserve_id,
         count=event.count,
         by_us=by_us,
@@ -57,4 +61,24 @@ def reserve_of(
         added_us=now_us,
         order=order,
         owner=event.owner,
+        every=event.every,
+        lead_us=event.lead_us,
     )
+    if not event.every:
+        return record
+    first = following(record, now_us)
+    if first is None:
+        raise Refused(Refused.BAD_TIME, "every: no window begins within five years")
+    return first
+
+
+def following(record: ReserveRecord, now_us: int) -> ReserveRecord | None:
+    """A reserve that comes again, in the first window of its rule that ends later than now; None: in none.
+
+    Raises Refused for a rule that cannot be read.
+    """
+    try:
+        window = Recurrence.of(record.every).window(record.added_us, now_us)
+    except ValueError as error:
+        raise Refused(Refused.BAD_TIME, str(error)) from error
+    return None if window is None else replace(record, by_us=window[0], ends_us=window[1], used=0)

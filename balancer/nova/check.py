@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from balancer.nova.cloud import NovaCloud
 
 FILTER = "balancer.nova.scheduler_filter.BalancerFilter"
+_AFFINITY = ("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter")
+"""Nova has them on by default; a list of one's own often lacks them."""
+
 _LONG_RPC_S = 1800.0
 """Nova's default of `long_rpc_timeout`."""
 
@@ -177,6 +180,14 @@ def conf_checks(path: Path, wait_s: float | None) -> Iterator[SiteCheck]:
     elif enabled[-1] != "BalancerFilter":
         problem = f"[filter_scheduler]: it is before {enabled[-1]}: what that refuses is granted in vain; put it last"
     yield SiteCheck("the filter is enabled, as the last one", problem)
+    absent = [name for name in _AFFINITY if enabled and name not in enabled]
+    yield SiteCheck(
+        "servers of groups with affinity find their host",
+        f"[filter_scheduler]: add {' and '.join(absent)} to enabled_filters, before BalancerFilter: without them each "
+        "server of such a group fails"
+        if absent
+        else "",
+    )
     ours = found.get("balancer", {})
     yield SiteCheck(
         "it knows where the Balancer is",

@@ -43,7 +43,7 @@ CONTENTS = {
     ),
     "How to": (
         "python", "reinforcement-learning", "sweeps", "study", "plugins", "containers", "balancer/service",
-        "balancer/runbook", "balancer/backup", "balancer/security",
+        "balancer/runbook", "balancer/backup", "balancer/high-availability", "balancer/capacity", "balancer/security",
     ),
     "Reference": (
         "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "placement",

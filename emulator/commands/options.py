@@ -49,6 +49,33 @@ def _name_column(context: click.Context, _: click.Parameter, given: str | None) 
         context.call_on_close(end)
 
 
+def _name_zone(context: click.Context, _: click.Parameter, given: str | None) -> None:
+    from emulator.workload.local_times import in_zone  # noqa: PLC0415 - only then
+
+    if given is None:
+        return
+    try:
+        zone = context.with_resource(in_zone(given))
+    except ValueError as error:
+        from emulator.terminal import InputError  # noqa: PLC0415
+
+        raise InputError(f"--time-zone: {error}") from error
+
+    def end() -> None:
+        is_error = isinstance(sys.exc_info()[1], click.ClickException)  # which says enough
+        if zone is not None and not zone.is_used and not is_error:
+            click.echo(
+                f"emulator: --time-zone {given}: all times say when they were, so it was not used", err=True
+            )
+
+    context.call_on_close(end)
+
+
+zone_option = click.option(
+    "--time-zone", metavar="ZONE", expose_value=False, is_eager=True, callback=_name_zone,
+    help="Whose clock wrote times that say no offset from UTC, such as Europe/Berlin. [default: UTC]",
+)  # fmt: skip
+"""For commands that read logs."""
 usage_option = click.option(
     "--usage-column", metavar="NAME", expose_value=False, is_eager=True, callback=_name_column,
     help="Of a table over time: the column that counts nodes, servers or cores in use.",

@@ -86,7 +86,17 @@ def interruptible() -> Iterator[Interrupted]:
 
 
 _SECTIONS = {
-    "What runs": ("changes", "trace", "nodes", "scheduler", "overrun", "usage_column", "plugin", "seed"),
+    "What runs": (
+        "changes",
+        "trace",
+        "nodes",
+        "scheduler",
+        "overrun",
+        "usage_column",
+        "time_zone",
+        "plugin",
+        "seed",
+    ),
     "Live": ("clock", "speed", "keep"),
     "Results": ("out", "as_json", "anonymous", "no_report", "streamed", "check"),
     "While it runs": ("watch", "quiet", "with_traceback"),
@@ -113,6 +123,8 @@ _SECTIONS = {
 )
 @click.option("--overrun", type=click.Choice(get_args(Overrun)),
               help="Jobs that ran longer than their estimate: extend that (default), kill, or run_on.")  # fmt: skip
+@click.option("--time-zone", metavar="ZONE",
+              help="Whose clock wrote times of the log that say no offset from UTC (Europe/Berlin).")  # fmt: skip
 @click.option("--from-accounting", "accounting", metavar="sacct|FILE",
               help="Run nothing: what became of a replay (--replay), by sacct, a file with what it printed, "
               "Slurm's job log, or the folder of PBS's accounting.")  # fmt: skip
@@ -144,6 +156,7 @@ def run(  # noqa: PLR0917
     nodes: int | None,
     scheduler: str | None,
     overrun: str | None,
+    time_zone: str | None,
     accounting: str | None,
     replay: Path | None,
     out: Path | None,
@@ -178,7 +191,7 @@ def run(  # noqa: PLR0917
         else:
             scenario = scenario_of(
                 scenario_file, changes, trace=trace, nodes=nodes, scheduler=scheduler, overrun=overrun,
-                seed=seed, speed=speed,
+                time_zone=time_zone, seed=seed, speed=speed,
             )  # fmt: skip
             folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
             do: Callable[..., Any] = _stream if streamed else _run
@@ -224,12 +237,14 @@ def scenario_of(
     nodes: int | None,
     scheduler: str | None = None,
     overrun: str | None = None,
+    time_zone: str | None = None,
     seed: int | None = None,
     speed: float | None = None,
 ) -> Scenario:
     """The scenario file with the command line's changes, or one made of the command line alone."""
     given = {
-        "nodes": nodes, "scheduler": scheduler, "workload.overrun": overrun, "seed": seed, "live.speed": speed,
+        "nodes": nodes, "scheduler": scheduler, "workload.overrun": overrun,
+        "workload.time_zone": time_zone, "seed": seed, "live.speed": speed,
     }  # fmt: skip
     more = tuple(f"{key}={value}" for key, value in given.items() if value is not None)
     if path is not None and trace is not None:

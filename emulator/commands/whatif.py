@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from emulator.commands.options import zone_option
 from emulator.scenario import ScenarioError
 from emulator.terminal import InputError
 
@@ -19,13 +20,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@zone_option
 @click.option("--log", "log_path", required=True, metavar="LOG", type=click.Path(path_type=Path),
               help="What sacct printed, or any other job log.")  # fmt: skip
 @click.option("--slurm-conf", "conf", metavar="FILE", type=click.Path(path_type=Path),
               help="Today's slurm.conf; without it, Slurm's defaults.")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", required=True,
               help="What is changed: bf_interval=60, nodes.lent=12, ... Repeatable.")  # fmt: skip
-@click.option("--nodes", type=click.IntRange(min=1), help="Size of the cluster, if the log does not say it.")
+@click.option(
+    "--nodes", type=click.IntRange(min=1), help="Size of the cluster, if neither log nor slurm.conf says it."
+)
 @click.option("--procs-per-node", type=click.IntRange(min=1), default=1, show_default=True,
               help="Processors of a node, where the log counts processors.")  # fmt: skip
 @click.option(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.harness import tables as t
 from emulator.harness.account import Account
 from emulator.harness.cluster import Cluster
 from emulator.harness.cluster_views import IllegalJobTransition
@@ -364,8 +363,8 @@ class Accounting:
         if self._running is not None:
             return self._running.account(job)
         row = self.cluster.table[job]  # nothing was ever done to a running job
-        start_us, run_us = int(row[t.START]), int(row[t.RUN])
-        return Account(total=run_us * int(row[t.NODES]), done=0, since_us=start_us, end_us=start_us + run_us)
+        start_us, run_us = int(row.start_us), int(row.run_us)
+        return Account(total=run_us * int(row.nodes), done=0, since_us=start_us, end_us=start_us + run_us)
 
     def left(self, job: int, row: int) -> tuple[int, int]:
         return self.running.left(job, row)

@@ -89,7 +89,7 @@ class AskedOrder:
             self._count[r.ACCOUNTS_N] += 1
         return found
 
-    def use(self, job: t.Ints, queue: t.Ints32, runs: t.Ints, reg: t.Ints) -> None:
+    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Ints) -> None:
         """Work on these tables of the cluster from now on."""
         self._job, self._queue, self._runs, self._reg = job, queue, runs, reg
         if len(self._view) != len(job):
@@ -175,7 +175,7 @@ class AskedOrder:
             which = f"the job in row {row}" if self._ranks is None else f"job {self._seen[row].number}"
             raise ValueError(f"it gave {which} the priority NaN, which has no place in an order")
         keys = -order_keys(given)
-        job[rows, t.KEY] = np.where(job[rows, t.KEY] == t.FRONT, t.FRONT, keys)
+        job["key"][rows] = np.where(job["key"][rows] == t.FRONT, t.FRONT, keys)
         r.sort_queue(job, self._queue, self._reg, self._spare)
 
     def _shown(self, rows: NDArray[np.int32]) -> QueueView:

@@ -30,8 +30,14 @@ _set_submit: Any = Job.__dict__["submit_us"].__set__
 _set_start: Any = Job.__dict__["start_us"].__set__
 _set_end: Any = Job.__dict__["expected_end_us"].__set__
 _set_returns: Any = Job.__dict__["returns"].__set__
-_ASKED = [t.SUBMIT, t.ESTIMATE, t.NODES]
-_RUNS = [t.START, t.EXPECTED, t.ESTIMATE, t.NODES, t.RETURNS]
+_ASKED = ["submit_us", "estimate_us", "nodes"]
+_RUNS = ["start_us", "expected_end_us", "estimate_us", "nodes", "returns"]
+
+
+def _columns(job: t.Jobs, names: list[str], rows: list[int] | NDArray[np.int64]) -> Iterable[tuple[int, ...]]:
+    """Of each of these rows what has these names."""
+    which = np.asarray(rows, np.int64)
+    return zip(*(job[name][which].tolist() for name in names), strict=True)
 
 
 class SeenJobs:
@@ -55,11 +61,11 @@ class SeenJobs:
             Job(*values) for values in zip(*(each.tolist() for each in columns), strict=True)
         ]
 
-    def waiting(self, job: t.Ints, rows: list[int], now_us: int) -> tuple[Job, ...]:
+    def waiting(self, job: t.Jobs, rows: list[int], now_us: int) -> tuple[Job, ...]:
         """These rows, as they are now."""
         jobs = self._jobs
         found = []
-        for row, (submit_us, estimate_us, nodes) in zip(rows, job[rows][:, _ASKED].tolist(), strict=True):
+        for row, (submit_us, estimate_us, nodes) in zip(rows, _columns(job, _ASKED, rows), strict=True):
             one = jobs[row]
             _set_wait(one, now_us - submit_us)
             if one.estimate_us != estimate_us or one.nodes != nodes or one.submit_us != submit_us:
@@ -73,10 +79,10 @@ class SeenJobs:
             found.append(one)
         return tuple(found)
 
-    def running(self, job: t.Ints, rows: NDArray[np.int64], now_us: int) -> tuple[Job, ...]:
+    def running(self, job: t.Jobs, rows: NDArray[np.int64], now_us: int) -> tuple[Job, ...]:
         """Of these rows, which run, those whose nodes come back to the pool."""
         found = []
-        columns = job[rows][:, _RUNS].tolist()
+        columns = _columns(job, _RUNS, rows)
         for row, (start_us, expected_us, estimate_us, nodes, returns) in zip(
             rows.tolist(), columns, strict=True
         ):
@@ -118,7 +124,7 @@ class Chooser:
         if self._order is not None:
             self._order.learn(jobs, first)
 
-    def use(self, job: t.Ints, queue: t.Ints32, runs: t.Ints, reg: t.Ints, started: t.Ints32) -> None:
+    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Ints, started: t.Ints32) -> None:
         """Work on these tables of the cluster from now on."""
         self._job, self._queue, self._runs, self._reg, self._started = job, queue, runs, reg, started
         if self._order is not None:
@@ -173,8 +179,8 @@ class Chooser:
         """The batch jobs that run, in order of start."""
         count = int(self._reg[t.RUNS_N])
         rows = np.concatenate((self._open, np.arange(self._runs_seen, count)))
-        self._open, self._runs_seen = rows[self._runs[rows, t.R_END] < 0], count
-        return self._seen.running(self._job, self._runs[self._open, t.R_JOB], now_us)
+        self._open, self._runs_seen = rows[self._runs["end_us"][rows] < 0], count
+        return self._seen.running(self._job, self._runs["job"][self._open], now_us)
 
 
 def _rows_of(starts: Iterable[Any], waiting: tuple[Job, ...], rows: list[int], free: int) -> list[int]:

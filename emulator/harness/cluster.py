@@ -18,7 +18,7 @@ from emulator.harness import tables as t
 from emulator.harness.asked import AskedOrder
 from emulator.harness.chosen import Chooser
 from emulator.harness.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
-from emulator.harness.columns import fill
+from emulator.harness.columns import fill, longer
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.rows import new_rows
 from emulator.schedulers.tiers import with_tiers
@@ -104,7 +104,7 @@ class Cluster(ClusterViews):
         """How often nodes were put back into the pool."""
         self._added: list[tuple[int, ...]] = []
         count = len(self._known)
-        self._job = np.zeros((max(count, 64), t.JOB_COLUMNS), np.int64)
+        self._job = new_rows(t.Job, max(count, 64))
         self._fill_rows(self._known, 0)
         self._node = new_rows(t.Node, node_count)
         t.clear_nodes(self._node)
@@ -118,7 +118,7 @@ class Cluster(ClusterViews):
         # Jobs that gave their nodes back before their turn stand in it until then, beside those that took their place.
         ends = 2 * node_count if scheduler.exact_ends_first else node_count
         self._heap = new_rows(t.Due, ends + 1)
-        self._runs = no_runs(count + 2 * node_count + 8)
+        self._runs = new_rows(t.Run, count + 2 * node_count + 8)
         room = int(self._known.nodes.sum()) + 2 * node_count + 8
         self._log = np.zeros(room, np.int32)
         self._started = np.zeros(node_count, np.int32)
@@ -159,18 +159,18 @@ class Cluster(ClusterViews):
         return np.zeros((3, 2 * len(self._job) + self.node_count + 8 if conservative else 1), np.int64)
 
     def _fill_rows(self, jobs: JobTable, first: int) -> None:
-        columns: dict[int, ArrayLike] = {
-            t.SUBMIT: jobs.submit_us,
-            t.RUN: jobs.run_us,
-            t.ESTIMATE: np.maximum(jobs.estimate_us, 1),
-            t.NODES: jobs.nodes,
-            t.KIND: jobs.kind,
-            t.START: -1,
-            t.END: -1,
-            t.RUN_ROW: -1,
+        columns: dict[str, ArrayLike] = {
+            "submit_us": jobs.submit_us,
+            "run_us": jobs.run_us,
+            "estimate_us": np.maximum(jobs.estimate_us, 1),
+            "nodes": jobs.nodes,
+            "kind": jobs.kind,
+            "start_us": -1,
+            "end_us": -1,
+            "run_row": -1,
         }
         if self._asked is None:
-            columns[t.KEY] = self._order(jobs, self.scheduler)
+            columns["key"] = self._order(jobs, self.scheduler)
         elif self._chooser is None:
             self._asked.learn(jobs, first)
         if self._chooser is not None:
@@ -223,12 +223,12 @@ class Cluster(ClusterViews):
         reg = self._reg
         next_end = self._heap[0].at_us if reg[t.HEAP_N] else t.NEVER
         row = reg[t.NEXT_SUBMIT]
-        next_submit = self._job[row, t.SUBMIT] if row < reg[t.JOBS_N] else t.NEVER
+        next_submit = self._job["submit_us"][row] if row < reg[t.JOBS_N] else t.NEVER
         return int(min(next_end, next_submit, reg[t.NEXT_CYCLE]))
 
     def _grow_runs(self) -> None:
         spare = max(len(self._runs), self.node_count)
-        self._runs = np.concatenate((self._runs, no_runs(spare)))
+        self._runs = longer(self._runs, spare)
         self._log = np.concatenate((self._log, np.zeros(max(len(self._log), self.node_count), np.int32)))
         self._make_state()
 
@@ -274,52 +274,52 @@ class Cluster(ClusterViews):
         )
         self._fill_rows(one, row)  # asks the order, which may raise: then the job was never added
         self._added.append(values)
-        self._job[row, t.STATE] = JobState.FUTURE
+        self._job["state"][row] = JobState.FUTURE
         self._reg[t.JOBS_N] = row + 1
         return row
 
     def _grow_jobs(self) -> None:
-        self._job = np.concatenate((self._job, np.zeros_like(self._job)))
-        longer = np.zeros(2 * len(self._job) + 8, np.int32)
+        self._job = longer(self._job, len(self._job))
+        queue = np.zeros(2 * len(self._job) + 8, np.int32)
         waiting = self.queue
-        middle = len(longer) // 2
-        longer[middle : middle + len(waiting)] = waiting
+        middle = len(queue) // 2
+        queue[middle : middle + len(waiting)] = waiting
         self._reg[t.QUEUE_LO], self._reg[t.QUEUE_HI] = middle, middle + len(waiting)
-        self._queue = longer
+        self._queue = queue
         self._scratch = self._new_scratch()
         self._make_state()
 
     def submit(self, job: int, now_us: int) -> None:
         self.must_be(job, JobState.FUTURE, "be submitted")
-        self._job[job, t.SUBMIT] = now_us
+        self._job["submit_us"][job] = now_us
         self._submits_changed = True
-        self._job[job, t.STATE] = JobState.QUEUED
+        self._job["state"][job] = JobState.QUEUED
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
     def hold(self, job: int) -> None:
         self.must_be(job, JobState.QUEUED, "be held")
         structures.queue_remove(self._queue, self._reg, job)
-        self._job[job, t.STATE] = JobState.HELD
+        self._job["state"][job] = JobState.HELD
 
     def release_hold(self, job: int) -> None:
         self.must_be(job, JobState.HELD, "be released from a hold")
-        self._job[job, t.STATE] = JobState.QUEUED
+        self._job["state"][job] = JobState.QUEUED
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
     def hold_back(self, job: int) -> None:
         """A job that is submitted now is held at once."""
         self.must_be(job, JobState.FUTURE, "be held back")
-        self._job[job, t.STATE] = JobState.HELD
+        self._job["state"][job] = JobState.HELD
 
     def submit_later(self, job: int, now_us: int) -> None:
         """A held job counts as submitted only now, which is no earlier than it did."""
         self.must_be(job, JobState.HELD, "be submitted later")
-        self._job[job, t.SUBMIT] = now_us
+        self._job["submit_us"][job] = now_us
         self._submits_changed = True
         if self._asked is None:
             one = replace(self._known.take(np.array([job])), submit_us=np.array([now_us]))
             key = self._order(one, self.scheduler)[0]
-            self._job[job, t.KEY] = key * _LATER + now_us if self._keys_have_submits else key
+            self._job["key"][job] = key * _LATER + now_us if self._keys_have_submits else key
 
     def expect_later_submits(self) -> None:
         """Call it before anything happens, if `submit_later` will be called: rows are not in order of submit then.
@@ -329,40 +329,40 @@ class Cluster(ClusterViews):
         """
         if self.scheduler.order_name not in ("fcfs", "priority"):
             return
-        keys = self._job[: len(self), t.KEY]
+        keys = self._job["key"][: len(self)]
         if np.abs(keys).max(initial=0) >= _MOST_PRIORITY:
             raise ValueError(
                 f"priorities beyond {_MOST_PRIORITY - 1} do not go with jobs that are submitted after others' ends"
             )
-        self._job[: len(self), t.KEY] = keys * _LATER + self._job[: len(self), t.SUBMIT]
+        self._job["key"][: len(self)] = keys * _LATER + self._job["submit_us"][: len(self)]
         self._keys_have_submits = True
 
     def cancel(self, job: int, now_us: int) -> None:
         """Take a job that does not run out of the queue for good."""
-        if self._job[job, t.STATE] == JobState.QUEUED:
+        if self._job["state"][job] == JobState.QUEUED:
             structures.queue_remove(self._queue, self._reg, job)
         else:
             self.must_be(job, JobState.HELD, "be cancelled while it waits")
-        self._job[job, t.STATE] = JobState.CANCELLED
-        self._job[job, t.END] = now_us
+        self._job["state"][job] = JobState.CANCELLED
+        self._job["end_us"][job] = now_us
 
     def reject(self, job: int, now_us: int) -> None:
         """An on-demand lease gets no nodes."""
         self.must_be(job, JobState.FUTURE, "be rejected")
-        self._job[job, t.STATE] = JobState.REJECTED
-        self._job[job, t.END] = now_us
+        self._job["state"][job] = JobState.REJECTED
+        self._job["end_us"][job] = now_us
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         """A running job is over; its nodes return to the pool unless they are offline."""
         self.must_be(job, JobState.RUNNING, "end")
-        if self._reg[t.SIMULATED] and self._job[job, t.EXPECTED]:
+        if self._reg[t.SIMULATED] and self._job["expected_end_us"][job]:
             structures.heap_remove(self._heap, self._reg, job)
         occupancy.end_job(
             self._job, self._node, self._free, self._plan, self._blocks, self._runs, self._log, self._reg,
             job, now_us, int(outcome),
         )  # fmt: skip
         if outcome == RunOutcome.CANCELLED:
-            self._job[job, t.STATE] = JobState.CANCELLED
+            self._job["state"][job] = JobState.CANCELLED
 
     def requeue(
         self, job: int, now_us: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.REQUEUED
@@ -372,17 +372,17 @@ class Cluster(ClusterViews):
         self._wait_again(job, front=front)
 
     def _wait_again(self, job: int, *, front: bool) -> None:
-        self._job[job, t.STATE] = JobState.QUEUED
-        self._job[job, t.START] = self._job[job, t.END] = -1
+        self._job["state"][job] = JobState.QUEUED
+        self._job["start_us"][job] = self._job["end_us"][job] = -1
         if front:
-            self._job[job, t.KEY] = t.FRONT
+            self._job["key"][job] = t.FRONT
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
     def suspend(self, job: int, now_us: int) -> None:
         """A running job leaves its nodes and keeps its memory there. It began when its run began."""
         self.end(job, now_us, RunOutcome.SUSPENDED)
-        self._job[job, t.STATE] = JobState.SUSPENDED
-        self._job[job, t.END] = -1
+        self._job["state"][job] = JobState.SUSPENDED
+        self._job["end_us"][job] = -1
 
     def resume(self, job: int, now_us: int, end_us: int, expected_us: int) -> None:
         """A suspended job has its nodes again, which must be idle; offline ones stay offline."""
@@ -390,24 +390,24 @@ class Cluster(ClusterViews):
         nodes = t.node_array(self.nodes_of(job))
         self._must_be_idle(job, nodes)
         self._make_room()
-        start_us = self._job[job, t.START]
+        start_us = self._job["start_us"][job]
         reshape.occupy(self._state, job, nodes, now_us, end_us, expected_us)
-        self._job[job, t.START] = start_us
+        self._job["start_us"][job] = start_us
 
     def lose_memory(
         self, job: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.PREEMPTED
     ) -> None:
         """A suspended job waits again: `outcome` is what became of its run after all."""
         self.must_be(job, JobState.SUSPENDED, "lose its memory")
-        self._runs[self.run_row(job), t.R_OUTCOME] = outcome
+        self._runs["outcome"][self.run_row(job)] = outcome
         self._wait_again(job, front=front)
 
     def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
         """A lease that could not start at once waits in the batch queue and is started like a batch job."""
         self.must_be(job, JobState.FUTURE, "wait in the queue")
-        self._job[job, t.STATE] = JobState.QUEUED
+        self._job["state"][job] = JobState.QUEUED
         if front:
-            self._job[job, t.KEY] = t.FRONT
+            self._job["key"][job] = t.FRONT
         self._reg[t.NOW] = now_us
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
@@ -420,9 +420,9 @@ class Cluster(ClusterViews):
         nodes: NDArray[np.int64],
     ) -> None:
         """What the next runs of jobs that do not run now ask for."""
-        self._job[jobs, t.RUN] = run_us
-        self._job[jobs, t.ESTIMATE] = estimate_us
-        self._job[jobs, t.NODES] = nodes
+        self._job["run_us"][jobs] = run_us
+        self._job["estimate_us"][jobs] = estimate_us
+        self._job["nodes"][jobs] = nodes
 
     def start_waiting(
         self, job: int, nodes: NDArray[np.int64], now_us: int, end_us: int, expected_us: int
@@ -496,8 +496,3 @@ class Cluster(ClusterViews):
             )
         self._make_room()
         occupancy.start_on(self._state, job, chosen, now_us)
-
-
-def no_runs(count: int) -> NDArray[np.int64]:
-    """Empty rows of the run table. Memory that is not used costs nothing."""
-    return np.zeros((count, t.RUN_COLUMNS), np.int64)

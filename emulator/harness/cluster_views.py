@@ -29,6 +29,8 @@ class IllegalJobTransition(RuntimeError):
 class ClusterViews(TableViews):
     """The part of `Cluster` that only reads."""
 
+    _job: t.Jobs
+    _runs: t.Runs
     _node: t.Nodes
     _node_job: NDArray[np.int64]
     _node_since: NDArray[np.int64]
@@ -43,7 +45,7 @@ class ClusterViews(TableViews):
     node_count: int
 
     @property
-    def kernel_table(self) -> NDArray[np.int64]:
+    def kernel_table(self) -> t.Jobs:
         """`table` for compiled functions, which are compiled for arrays that can be written."""
         return self._job
 
@@ -78,22 +80,22 @@ class ClusterViews(TableViews):
 
     def submitted_us(self, job: int) -> int:
         """When the job was, or will be, submitted."""
-        return int(self._job[job, t.SUBMIT])
+        return int(self._job["submit_us"][job])
 
     def nodes_wanted(self, job: int) -> int:
-        return int(self._job[job, t.NODES])
+        return int(self._job["nodes"][job])
 
     def nodes_of(self, job: int) -> NDArray[np.int32]:
         """The nodes of a running job; those of its last run, if it has ended or left its memory there."""
-        if int(self._job[job, t.STATE]) not in (JobState.ENDED, JobState.SUSPENDED):
+        if int(self._job["state"][job]) not in (JobState.ENDED, JobState.SUSPENDED):
             self.must_be(job, JobState.RUNNING, "have nodes")
         self._name_nodes()
-        first = self._runs[self._job[job, t.RUN_ROW], t.R_FIRST]
+        first = self._runs["first"][self._job["run_row"][job]]
         return self._log[first : first + self.nodes_wanted(job)].copy()
 
     def started_since(self, count: int) -> list[int]:
         """Jobs that began a run after the first `count` runs, in order; one that began twice is there twice."""
-        jobs: list[int] = self._runs[count : self._reg[t.RUNS_N], t.R_JOB].tolist()
+        jobs: list[int] = self._runs["job"][count : self._reg[t.RUNS_N]].tolist()
         return jobs
 
     @property
@@ -109,18 +111,18 @@ class ClusterViews(TableViews):
 
     def run_row(self, job: int) -> int:
         """The row of a job's present or last run in the run table."""
-        return int(self._job[job, t.RUN_ROW])
+        return int(self._job["run_row"][job])
 
     def expected_end_us(self, job: int) -> int:
         """When a running job should be over by its user's estimate."""
-        return int(self._job[job, t.EXPECTED])
+        return int(self._job["expected_end_us"][job])
 
     def ended_since(self, count: int) -> list[int]:
         """Jobs that left their nodes after the first `count` of `ended_count`, the earliest first."""
         who, ended = int(self._reg[t.LAST_ENDED]), []
         for _ in range(self.ended_count - count):
             ended.append(who)
-            who = int(self._job[who, t.ENDED_BEFORE])
+            who = int(self._job["ended_before"][who])
         return ended[::-1]
 
     def _show_nodes(self) -> None:
@@ -141,10 +143,11 @@ class ClusterViews(TableViews):
         reg[t.NODES_KEPT] = True
         runs = self._runs[: reg[t.RUNS_N]]
         nodes = self._log[: reg[t.LOG_N]]
-        run = np.repeat(np.arange(len(runs)), np.diff(runs[:, t.R_FIRST], append=len(nodes)))
-        is_over = runs[run, t.R_END] >= 0
-        self._node["since_us"][nodes[is_over]] = runs[run[is_over], t.R_END]  # of several the last one counts
-        self._node["job"][nodes[~is_over]] = runs[run[~is_over], t.R_JOB]
+        run = np.repeat(np.arange(len(runs)), np.diff(runs["first"], append=len(nodes)))
+        is_over = runs["end_us"][run] >= 0
+        over, open_ = run[is_over], run[~is_over]
+        self._node["since_us"][nodes[is_over]] = runs["end_us"][over]  # of several the last one counts
+        self._node["job"][nodes[~is_over]] = runs["job"][open_]
         self._node["place"][self._free[: reg[t.FREE]]] = np.arange(reg[t.FREE])
 
     def choose_nodes_afterwards(self) -> None:
@@ -163,8 +166,8 @@ class ClusterViews(TableViews):
     def _laid_out(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Nodes of the runs so far that were only counted."""
         runs = self._runs[: self._reg[t.RUNS_N]]
-        width = self._job[runs[:, t.R_JOB], t.NODES]
-        columns = (runs[:, t.R_START].copy(), runs[:, t.R_END].copy(), width)
+        width = self._job["nodes"][runs["job"]]
+        columns = (runs["start_us"].copy(), runs["end_us"].copy(), width)
         return nodes_of_runs(self.node_count, *columns)
 
     def _name_nodes(self) -> None:
@@ -176,14 +179,14 @@ class ClusterViews(TableViews):
         runs = self._runs[: reg[t.RUNS_N]]
         self._log[: len(nodes)] = nodes
         is_free = np.ones(self.node_count, np.bool_)
-        open_ = runs[:, t.R_END] < 0
+        open_ = runs["end_us"] < 0
         is_free[nodes[np.repeat(open_, np.diff(first))]] = False
         self._free[: reg[t.FREE]] = np.flatnonzero(is_free)[::-1]
         reg[t.COUNTS_ONLY] = False
 
     def must_be(self, job: int, state: JobState, deed: str) -> None:
         """Raises IllegalJobTransition, with the job's history, unless the job is in this state."""
-        found = int(self._job[job, t.STATE])
+        found = int(self._job["state"][job])
         if found != state:
             raise IllegalJobTransition(
                 f"job {self.number(job)} cannot {deed}: it is {JobState(found).name}, not {state.name}"
@@ -192,11 +195,10 @@ class ClusterViews(TableViews):
 
     def story(self, job: int) -> str:
         """The runs of a job so far, for messages."""
-        rows = np.flatnonzero(self._runs[: self._reg[t.RUNS_N], t.R_JOB] == job)
+        rows = np.flatnonzero(self._runs["job"][: self._reg[t.RUNS_N]] == job)
         runs = ", ".join(
-            f"ran {self._runs[row, t.R_START] / 1e6:g}-{self._runs[row, t.R_END] / 1e6:g} s "
-            f"({RunOutcome(int(self._runs[row, t.R_OUTCOME])).name.lower()})"
-            for row in rows
+            f"ran {run.start_us / 1e6:g}-{run.end_us / 1e6:g} s ({RunOutcome(int(run.outcome)).name.lower()})"
+            for run in self._runs[rows]
         )
         return f"; so far it {runs}" if runs else ""
 
@@ -222,7 +224,7 @@ class ClusterViews(TableViews):
             unknown = np.full(len(self._added), -1)
             extra = {name: np.append(values, unknown) for name, values in extra.items()}
         if self._submits_changed:
-            columns[1] = self._job[: len(self), t.SUBMIT].copy()
+            columns[1] = self._job["submit_us"][: len(self)].copy()
         shown = {name: read_only(values) for name, values in extra.items()}
         return replace(table_of(map(read_only, columns)), extra=shown)
 

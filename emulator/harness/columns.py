@@ -6,16 +6,22 @@ three times as long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
+
+from emulator.harness.rows import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+    from emulator.harness.rows import Rows
+
 T = TypeVar("T")
+C = TypeVar("C", int, str)
+Table: TypeAlias = "NDArray[Any] | Rows[Any]"
 
 _ROWS = 4096
 """A block of the widest table fits into the processor's own memory."""
@@ -27,28 +33,34 @@ def blocks(count: int, rows: int = _ROWS) -> Iterator[slice]:
         yield slice(first, min(first + rows, count))
 
 
-def fill(table: NDArray[Any], columns: Mapping[int, ArrayLike]) -> None:
-    """Write columns, each of them one value or one a row of the table."""
-    whole = {column: np.broadcast_to(values, len(table)) for column, values in columns.items()}
-    for rows in blocks(len(table)):
-        block = table[rows]
-        for column, values in whole.items():
-            block[:, column] = values[rows]
-
-
-def copies(table: NDArray[Any], dtypes: Mapping[int, DTypeLike]) -> list[NDArray[Any]]:
-    """Columns as arrays of their own, of these types."""
-    found = [np.empty(len(table), dtype) for dtype in dtypes.values()]
-    for rows in blocks(len(table)):
-        block = table[rows]
-        for column, values in zip(dtypes, found, strict=True):
-            values[rows] = block[:, column]
+def _column(table: Any, column: int | str) -> NDArray[Any]:
+    """A column by its name, or by its number where it has none."""
+    found: NDArray[Any] = table[column] if isinstance(column, str) else table[:, column]
     return found
+
+
+def fill(table: Table, columns: Mapping[C, ArrayLike]) -> None:
+    """Write columns, each of them one value or one a row of the table."""
+    whole = [
+        (_column(table, which), np.broadcast_to(values, len(table))) for which, values in columns.items()
+    ]
+    for rows in blocks(len(table)):
+        for column, values in whole:
+            column[rows] = values[rows]
+
+
+def copies(table: Table, dtypes: Mapping[C, DTypeLike]) -> list[NDArray[Any]]:
+    """Columns as arrays of their own, of these types."""
+    whole = [(_column(table, which), np.empty(len(table), dtype)) for which, dtype in dtypes.items()]
+    for rows in blocks(len(table)):
+        for column, values in whole:
+            values[rows] = column[rows]
+    return [values for _, values in whole]
 
 
 def longer(table: T, more: int) -> T:
     """The table with so many rows of zeros behind it; of these none is touched, and what is not costs no memory."""
     old = cast("NDArray[Any]", table)
     whole = np.zeros((len(old) + more, *old.shape[1:]), old.dtype)
-    whole[: len(old)] = old
+    plain(whole)[: len(old)] = plain(old)
     return cast("T", whole)

@@ -14,14 +14,10 @@ from emulator.harness.passes import choose_backfill, choose_heads, choose_planne
 from emulator.harness.tables import (
     BACKFILL_CONSERVATIVE,
     BACKFILL_EASY,
-    ESTIMATE,
-    EXPECTED,
     FREE,
     NEVER,
-    NODES,
     QUEUE_HI,
     QUEUE_LO,
-    RUN,
     STARTED_N,
 )
 
@@ -190,9 +186,9 @@ def give(state: State, wires: Wires, who: int, penalty: float) -> None:
             given[how[GIVEN_N]] = order[place]
             how[GIVEN_N] += 1
     if penalty > 0:
-        extra = extra_parts(wires, job[who, NODES])
+        extra = extra_parts(wires, job[who].nodes)
         full[who] = base[who] + int(float(base[who]) * penalty * float(extra))
-        job[who, RUN] = min(full[who], job[who, ESTIMATE]) if how[KILLS] else full[who]
+        job[who].run_us = min(full[who], job[who].estimate_us) if how[KILLS] else full[who]
 
 
 @inner
@@ -219,7 +215,7 @@ def start_given(state: State, wires: Wires, now: int) -> None:
             kept += 1
     behind = how[GIVEN_N]
     for k in range(reg[STARTED_N] - 1, -1, -1):
-        needed = job[started[k], NODES]
+        needed = job[started[k]].nodes
         behind -= needed
         for place in range(behind, behind + needed):
             spare[kept] = given[place]
@@ -243,7 +239,7 @@ def place_chosen(state: State, wires: Wires, now: int, penalty: float) -> None:
     for k in range(reg[STARTED_N]):
         for place in range(open_.shape[0]):
             may[place] = open_[place]
-        pick(wires, job[started[k], NODES])
+        pick(wires, job[started[k]].nodes)
         give(state, wires, started[k], penalty)
     start_given(state, wires, now)
 
@@ -277,8 +273,8 @@ def see_releases(state: State, wires: Wires, now: int) -> None:
         who = node[which].job
         if open_[place]:
             release[place] = now
-        elif who >= 0 and node[which].offline == 0 and job[who, EXPECTED]:
-            release[place] = max(job[who, EXPECTED], now + 1)
+        elif who >= 0 and node[which].offline == 0 and job[who].expected_end_us:
+            release[place] = max(job[who].expected_end_us, now + 1)
         else:
             release[place] = NEVER
 
@@ -300,7 +296,7 @@ def choose_now(state: State, wires: Wires, who: int, now: int, penalty: float) -
     job, started, reg = state[0], state[9], state[11]
     picked, release = wires[5], wires[8]
     give(state, wires, who, penalty)
-    end = now + job[who, ESTIMATE] if now < NEVER - job[who, ESTIMATE] else NEVER
+    end = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
     for place in range(picked.shape[0]):
         if picked[place]:
             release[place] = end
@@ -345,18 +341,18 @@ def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: f
     job, queue, reg = state[0], state[3], state[11]
     while reg[QUEUE_LO] < reg[QUEUE_HI]:
         head = queue[reg[QUEUE_LO]]
-        if not has_place(wires, job[head, NODES], 0):
+        if not has_place(wires, job[head].nodes, 0):
             break
         reg[QUEUE_LO] += 1
         choose_now(state, wires, head, now, penalty)
     if backfill != BACKFILL_EASY or reg[QUEUE_HI] - reg[QUEUE_LO] < 2:  # noqa: PLR2004 - a head and another
         return
-    shadow = hold_for_head(wires, job[queue[reg[QUEUE_LO]], NODES], now)
+    shadow = hold_for_head(wires, job[queue[reg[QUEUE_LO]]].nodes, now)
     to = reg[QUEUE_LO] + 1
     for place in range(reg[QUEUE_LO] + 1, reg[QUEUE_HI]):
         who = queue[place]
-        crosses = 1 if job[who, ESTIMATE] > shadow - now else 0
-        if has_place(wires, job[who, NODES], crosses):
+        crosses = 1 if job[who].estimate_us > shadow - now else 0
+        if has_place(wires, job[who].nodes, crosses):
             choose_now(state, wires, who, now, penalty)
         else:
             queue[to] = who
@@ -425,13 +421,13 @@ def require_planned(state: State, wires: Wires, now: int, penalty: float) -> Non
         who = queue[queued]
         first = 0
         while left > 0 and first < steps:  # with none left nobody starts now, and plans are not kept
-            if plan_at(wires, first, steps, job[who, NODES], job[who, ESTIMATE]):
+            if plan_at(wires, first, steps, job[who].nodes, job[who].estimate_us):
                 break
             first += 1
         if left > 0 and first < steps:
-            steps = plan_there(wires, first, steps, job[who, ESTIMATE])
+            steps = plan_there(wires, first, steps, job[who].estimate_us)
         if left > 0 and first == 0:
-            left -= job[who, NODES]
+            left -= job[who].nodes
             choose_now(state, wires, who, now, penalty)
         else:
             queue[to] = who

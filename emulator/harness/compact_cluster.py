@@ -75,6 +75,6 @@ class CompactCluster(HookedCluster):
         wires = self._interconnect
         if not (wires.penalty and wires.kills):
             return table
-        cut = self._full[table.job] > self._job[table.job, t.ESTIMATE]
+        cut = self._full[table.job] > self._job["estimate_us"][table.job]
         outcome = np.where(cut & (table.outcome == RunOutcome.FINISHED), RunOutcome.KILLED, table.outcome)
         return replace(table, outcome=outcome.astype(np.int8))

@@ -40,7 +40,8 @@ from emulator.harness.reorder import (
     set_keys,
     sort_queue,
 )  # fmt: skip
-from emulator.harness.tables import JOB_COLUMNS, QUEUE_HI, QUEUE_LO, REGISTERS, RUN_COLUMNS
+from emulator.harness.rows import dtype_of
+from emulator.harness.tables import QUEUE_HI, QUEUE_LO, REGISTERS, Job, Run
 from emulator.schedulers.dynamic import WAITING
 
 if TYPE_CHECKING:
@@ -80,9 +81,16 @@ def _pointer(kind: Any, element: Any) -> Any:
 
 
 ints_at = _pointer(types.int64, _INT)
-"""`int64 *` of an address; `ints32_at` and `floats_at` are alike."""
+"""`int64 *` of an address; `ints32_at`, `floats_at`, `jobs_at` and `runs_at` are alike."""
 ints32_at = _pointer(types.int32, ir.IntType(32))
 floats_at = _pointer(types.float64, ir.DoubleType())
+
+
+def _rows_at(row: type) -> Any:
+    return _pointer(numba.from_dtype(dtype_of(row)), ir.ArrayType(ir.IntType(8), dtype_of(row).itemsize))
+
+
+jobs_at, runs_at = _rows_at(Job), _rows_at(Run)
 
 
 @compiled
@@ -100,7 +108,7 @@ def reorder(context: int, now: int) -> None:
     """The hook of an order with a compiled `score`: look, ask, sort. `context`: the array of addresses."""
     at = carray(ints_at(context), ADDRESSES)
     rooms = at[JOBS_ROOM]
-    job = carray(ints_at(at[A_JOB]), (rooms, JOB_COLUMNS))
+    job = carray(jobs_at(at[A_JOB]), rooms)
     queue = carray(ints32_at(at[A_QUEUE]), 2 * rooms + 8)
     reg = carray(ints_at(at[A_REG]), REGISTERS)
     view = carray(ints_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
@@ -108,7 +116,7 @@ def reorder(context: int, now: int) -> None:
     scores = carray(floats_at(at[A_SCORES]), rooms)
     look(job, queue, reg, view, now)
     if count[ACCOUNTS_N]:
-        runs = carray(ints_at(at[A_RUNS]), (at[RUNS_ROOM], RUN_COLUMNS))
+        runs = carray(runs_at(at[A_RUNS]), at[RUNS_ROOM])
         numbers = carray(floats_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
         accounts = carray(floats_at(at[A_ACCOUNTS]), (at[ACCOUNTS_ROOM], ACCOUNT_COLUMNS))
         open_runs = carray(ints_at(at[A_OPEN]), at[OPEN_ROOM])

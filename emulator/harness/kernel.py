@@ -17,7 +17,6 @@ from emulator.harness.tables import (
     BATCH,
     CORRECT,
     ENDS_BY_START,
-    ESTIMATE,
     EVERY_EVENT,
     EXACT_FIRST,
     FINISHED,
@@ -25,7 +24,6 @@ from emulator.harness.tables import (
     GOES_ON,
     HEAP_N,
     JOBS_N,
-    KIND,
     LOG_N,
     NEEDS_ROOM,
     NEVER,
@@ -33,30 +31,26 @@ from emulator.harness.tables import (
     NEXT_SUBMIT,
     NOW,
     QUEUED,
-    RUN,
-    RUN_ROW,
     RUNNING,
     RUNS_N,
-    STATE,
     STOP_ON_END,
     STOP_ON_PASS,
-    SUBMIT,
     SUBMITS_FIRST,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Heap, Ints, Ints32, State
+    from emulator.harness.tables import Heap, Ints, Ints32, Jobs, State
 
 
 @inlined
-def submit_due(job: Ints, queue: Ints32, reg: Ints, now: int, at_most: int) -> int:
+def submit_due(job: Jobs, queue: Ints32, reg: Ints, now: int, at_most: int) -> int:
     """Queue batch jobs that are submitted now, `at_most` so many. Returns how many."""
     count = 0
-    while count < at_most and reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT], SUBMIT] <= now:
+    while count < at_most and reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
         who = reg[NEXT_SUBMIT]
         reg[NEXT_SUBMIT] += 1
-        if job[who, KIND] == BATCH and job[who, STATE] == FUTURE:
-            job[who, STATE] = QUEUED
+        if job[who].kind == BATCH and job[who].state == FUTURE:
+            job[who].state = QUEUED
             queue_insert(job, queue, reg, who)
             count += 1
     return count
@@ -71,7 +65,7 @@ def submit_one_by_one(state: State, now: int) -> None:
 
 
 @inlined
-def pop_end(job: Ints, heap: Heap, reg: Ints, now: int) -> int:
+def pop_end(job: Jobs, heap: Heap, reg: Ints, now: int) -> int:
     """Remove the next of the ends of this instant: by job, or by start (`ends_in_order_of: start`)."""
     if reg[ENDS_BY_START] == 0:
         who: int = heap_pop(heap, reg)
@@ -79,7 +73,7 @@ def pop_end(job: Ints, heap: Heap, reg: Ints, now: int) -> int:
     first: int = heap[0].key
     for k in range(1, reg[HEAP_N]):
         who = heap[k].key
-        if heap[k].at_us == now and job[who, RUN_ROW] < job[first, RUN_ROW]:
+        if heap[k].at_us == now and job[who].run_row < job[first].run_row:
             first = who
     heap_remove(heap, reg, first)
     return first
@@ -98,13 +92,13 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
             call_hook(reg[CORRECT], 0, now)
         for k in range(reg[HEAP_N]):
             who = heap[k].key
-            if heap[k].at_us == now and job[who, RUN] == job[who, ESTIMATE]:
+            if heap[k].at_us == now and job[who].run_us == job[who].estimate_us:
                 end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
     if reg[SUBMITS_FIRST] and now != until:
         submit_one_by_one(state, now)
     while reg[HEAP_N] and heap[0].at_us == now:
         who = pop_end(job, heap, reg, now)
-        if job[who, STATE] == RUNNING:
+        if job[who].state == RUNNING:
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
         if now != until:
             schedule_pass(state, now)

@@ -60,9 +60,9 @@ class MoldableCluster(HookedCluster):
         """All jobs; those that have begun with the nodes and times of the size that they got."""
         jobs = super().job_table()
         table = self._job[: len(self)]
-        begun = table[:, t.RUN_ROW] >= 0
+        begun = table["run_row"] >= 0
         had: dict[str, Any] = {
-            name: np.where(begun, table[:, column], getattr(jobs, name)).astype(getattr(jobs, name).dtype)
-            for name, column in (("nodes", t.NODES), ("run_us", t.RUN), ("estimate_us", t.ESTIMATE))
+            name: np.where(begun, table[name], getattr(jobs, name)).astype(getattr(jobs, name).dtype)
+            for name in ("nodes", "run_us", "estimate_us")
         }
         return replace(jobs.with_extra(**{ASKED: jobs.nodes}), **had)

@@ -16,13 +16,10 @@ from emulator.harness.tables import (
     BACKFILL_CONSERVATIVE,
     BACKFILL_EASY,
     BLOCKS_N,
-    ESTIMATE,
     FREE,
     NEVER,
-    NODES,
     QUEUE_HI,
     QUEUE_LO,
-    RUN,
     STARTED_N,
 )
 
@@ -110,9 +107,9 @@ def choose_size(state: State, molding: Molding, who: int, k: int) -> None:
     """A job starts in this pass, at this size."""
     job, started, reg = state[0], state[9], state[11]
     size = molding[1]
-    job[who, NODES] = size[k, WIDTH]
-    job[who, RUN] = size[k, LENGTH]
-    job[who, ESTIMATE] = size[k, LIMIT]
+    job[who].nodes = size[k, WIDTH]
+    job[who].run_us = size[k, LENGTH]
+    job[who].estimate_us = size[k, LIMIT]
     started[reg[STARTED_N]] = who
     reg[STARTED_N] += 1
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from balancer.clock import NEVER_US, micros
 from emulator.plugins import check_number
 from emulator.workload.files import TraceError
+from emulator.workload.local_times import in_zone, zone_of
 from emulator.workload.outages import read_outages
 
 if TYPE_CHECKING:
@@ -174,21 +175,29 @@ class Weibull:
 class Recorded:
     """The failure model `recorded`: outages from a file, `node,begin,end` or what Slurm's `sacctmgr show event` prints.
 
-    `zero_unix_s` is the time of the file that is cluster time 0; what was over by then is passed over.
+    `zero_unix_s` is the time of the file that is cluster time 0; what was over by then is passed over. `time_zone`:
+    whose clock wrote times that say no offset from UTC.
     """
 
     trace: str
     zero_unix_s: float = 0
+    time_zone: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.trace, str | Path):
             raise ValueError(f"recorded: trace must be the name of a file, not {self.trace!r}")  # noqa: TRY004 - a border: one kind of error
         check_number("recorded", "zero_unix_s", self.zero_unix_s, at_least=0, at_most=_LONGEST_S)
+        if self.time_zone is not None:
+            zone_of(self.time_zone)
 
     def outages(self, rng: np.random.Generator, node_names: Sequence[str]) -> Iterator[Outage]:  # noqa: ARG002
         place = {name: node for node, name in enumerate(node_names)}
         found = []
-        for name, spans in read_outages(Path(self.trace), until_s=_LONGEST_S).items():
+        with in_zone(self.time_zone) as zone:
+            outages = read_outages(Path(self.trace), until_s=_LONGEST_S)
+        if self.time_zone is not None and zone is not None and not zone.is_used:
+            raise TraceError(f"{self.trace}: all its times say when they were; leave time_zone out")
+        for name, spans in outages.items():
             if name not in place:
                 raise TraceError(
                     f"{self.trace}: there is no node {name!r}; nodes are {node_names[0]} to {node_names[-1]}"

@@ -19,60 +19,45 @@ from emulator.harness.structures import (
 )
 from emulator.harness.tables import (
     COUNTS_ONLY,
-    END,
     ENDED,
-    ENDED_BEFORE,
     ENDED_N,
-    ESTIMATE,
-    EXPECTED,
     FREE,
     LAST_ENDED,
     LOG_N,
-    NODES,
     NODES_KEPT,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_OUTCOME,
-    R_START,
-    RETURNS,
-    RUN,
-    RUN_ROW,
     RUNNING,
     RUNS_N,
     SIMULATED,
-    START,
-    STATE,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Blocks, Heap, Ints, Ints32, Nodes, Plan, State
+    from emulator.harness.tables import Blocks, Heap, Ints, Ints32, Jobs, Nodes, Plan, Runs, State
 
 
 @inlined
-def begin_run(job: Ints, runs: Ints, reg: Ints, who: int, now: int) -> None:
+def begin_run(job: Jobs, runs: Runs, reg: Ints, who: int, now: int) -> None:
     """The part of a start that is the same for every job: its state and its row in the run table."""
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
-    runs[row, R_JOB] = who
-    runs[row, R_START] = now
-    runs[row, R_END] = -1
-    runs[row, R_FIRST] = reg[LOG_N]
-    job[who, RUN_ROW] = row
-    job[who, STATE] = RUNNING
-    job[who, START] = now
+    runs[row].job = who
+    runs[row].start_us = now
+    runs[row].end_us = -1
+    runs[row].first = reg[LOG_N]
+    job[who].run_row = row
+    job[who].state = RUNNING
+    job[who].start_us = now
 
 
 @inlined
 def start_chosen(
-    job: Ints, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, heap: Heap, runs: Ints, log: Ints32,
+    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, heap: Heap, runs: Runs, log: Ints32,
     started: Ints32, reg: Ints, first: int, last: int, now: int,
 ) -> None:  # fmt: skip
     """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
     for chosen in range(first, last):
         who = started[chosen]
         begin_run(job, runs, reg, who, now)
-        needed = job[who, NODES]
+        needed = job[who].nodes
         left = reg[FREE] - needed
         logged = reg[LOG_N]
         if reg[COUNTS_ONLY] == 0:
@@ -82,11 +67,11 @@ def start_chosen(
                     node[log[k]].job = who
         reg[LOG_N] = logged + needed
         reg[FREE] = left
-        job[who, RETURNS] = needed
-        job[who, EXPECTED] = now + job[who, ESTIMATE]
-        plan_insert(plan, blocks, reg, job[who, EXPECTED], needed)
+        job[who].returns = needed
+        job[who].expected_end_us = now + job[who].estimate_us
+        plan_insert(plan, blocks, reg, job[who].expected_end_us, needed)
         if reg[SIMULATED]:
-            heap_push(heap, reg, now + job[who, RUN], who)
+            heap_push(heap, reg, now + job[who].run_us, who)
 
 
 @inlined
@@ -98,26 +83,26 @@ def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
         node[nodes[k]].job = who
         log[reg[LOG_N]] = nodes[k]
         reg[LOG_N] += 1
-    job[who, RETURNS] = 0
-    job[who, EXPECTED] = 0
+    job[who].returns = 0
+    job[who].expected_end_us = 0
 
 
 @inlined
 def end_job(
-    job: Ints, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Ints, log: Ints32, reg: Ints,
+    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Runs, log: Ints32, reg: Ints,
     who: int, now: int, outcome: int,
 ) -> None:  # fmt: skip
     """Take a running job off its nodes; those that are not offline return to the pool.
 
     In a simulated run the caller has taken its entry from the heap.
     """
-    row = job[who, RUN_ROW]
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = outcome
-    if job[who, EXPECTED]:
-        plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
-    first = runs[row, R_FIRST]
-    count = job[who, NODES]
+    row = job[who].run_row
+    runs[row].end_us = now
+    runs[row].outcome = outcome
+    if job[who].expected_end_us:
+        plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
+    first = runs[row].first
+    count = job[who].nodes
     if reg[NODES_KEPT]:
         for k in range(first, first + count):
             which = log[k]
@@ -129,9 +114,9 @@ def end_job(
         if reg[COUNTS_ONLY] == 0:
             copy(log, first, free, reg[FREE], count)
         reg[FREE] += count
-    job[who, END] = now
-    job[who, STATE] = ENDED
-    job[who, ENDED_BEFORE] = reg[LAST_ENDED]
+    job[who].end_us = now
+    job[who].state = ENDED
+    job[who].ended_before = reg[LAST_ENDED]
     reg[LAST_ENDED] = who
     reg[ENDED_N] += 1
 
@@ -146,9 +131,9 @@ def set_offline(state: State, which: int) -> None:
     who = node[which].job
     if who < 0:
         free_remove(node, free, reg, which)
-    elif job[who, EXPECTED]:
-        plan_change(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS], -1)
-        job[who, RETURNS] -= 1
+    elif job[who].expected_end_us:
+        plan_change(plan, blocks, reg, job[who].expected_end_us, job[who].returns, -1)
+        job[who].returns -= 1
 
 
 @inlined
@@ -162,9 +147,9 @@ def set_online(state: State, which: int, now: int) -> None:
     if who < 0:
         node[which].since_us = now
         free_push(node, free, reg, which)
-    elif job[who, EXPECTED]:
-        plan_change(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS], +1)
-        job[who, RETURNS] += 1
+    elif job[who].expected_end_us:
+        plan_change(plan, blocks, reg, job[who].expected_end_us, job[who].returns, +1)
+        job[who].returns += 1
 
 
 @compiled

@@ -29,7 +29,6 @@ from emulator.harness.tables import (
     CHOICE,
     COMMIT,
     CYCLE,
-    ESTIMATE,
     FIRST_FIT,
     FREE,
     FRONT,
@@ -39,22 +38,19 @@ from emulator.harness.tables import (
     KEPT_HEAD,
     KEPT_SHADOW,
     KEPT_SPARE,
-    KEY,
     NEVER,
     NEXT_CYCLE,
-    NODES,
     ORDER_FAILED,
     PROTECT_HEAD,
     QUEUE_HI,
     QUEUE_LO,
     QUEUED_ESTIMATES,
-    RUN,
     SPARE_NODES,
     STARTED_N,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, State
+    from emulator.harness.tables import Ints, Ints32, Jobs, State
 
 
 @inlined
@@ -64,7 +60,7 @@ def choose(started: Ints32, reg: Ints, who: int) -> None:
 
 
 @inlined
-def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints, now: int) -> None:
+def choose_heads(job: Jobs, queue: Ints32, started: Ints32, reg: Ints, now: int) -> None:
     """In queue order, until the first that does not fit, or that waits for its reservation.
 
     With COMMIT that one comes before all others until it starts (the scheduler option `commit`).
@@ -74,10 +70,10 @@ def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints, now: int)
         head = queue[reg[QUEUE_LO]]
         if reg[HEAD_WAITS] and head == reg[KEPT_HEAD] and now < reg[KEPT_SHADOW] < NEVER:
             return
-        left -= job[head, NODES]
+        left -= job[head].nodes
         if left < 0:
             if reg[COMMIT]:
-                job[head, KEY] = FRONT
+                job[head].key = FRONT
             return
         reg[QUEUE_LO] += 1
         choose(started, reg, head)
@@ -86,19 +82,25 @@ def choose_heads(job: Ints, queue: Ints32, started: Ints32, reg: Ints, now: int)
 
 
 @inlined
+def length_of(job: Jobs, who: int, by_run: bool) -> int:
+    """How long a waiting job is thought to run: as long as it will, or as its user says."""
+    return job[who].run_us if by_run else job[who].estimate_us
+
+
+@inlined
 def choose_first_fit(
-    job: Ints, queue: Ints32, started: Ints32, reg: Ints, now: int, shadow: int, spare: int
+    job: Jobs, queue: Ints32, started: Ints32, reg: Ints, now: int, shadow: int, spare: int
 ) -> int:
     """In queue order, every job behind the head that does not delay it (EASY rule 3). Returns spare nodes."""
-    length_column = RUN if reg[QUEUED_ESTIMATES] else ESTIMATE
+    by_run = reg[QUEUED_ESTIMATES] != 0
     latest = shadow - now - reg[BEFORE_SHADOW]
     left = reg[FREE]
     place = reg[QUEUE_LO] + 1
     while left > 0 and place < reg[QUEUE_HI]:
         who = queue[place]
-        needed = job[who, NODES]
+        needed = job[who].nodes
         if needed <= left:
-            in_time = job[who, length_column] <= latest
+            in_time = length_of(job, who, by_run) <= latest
             if in_time or needed <= spare:
                 if not in_time:
                     spare -= needed
@@ -114,7 +116,7 @@ def choose_first_fit(
 def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     """As first fit, but always the widest (best fit) or the shortest (shortest first) that may start."""
     job, _, _, queue, _, _, _, _, _, started, _, reg = state
-    length_column = RUN if reg[QUEUED_ESTIMATES] else ESTIMATE
+    by_run = reg[QUEUED_ESTIMATES] != 0
     widest = reg[CHOICE] == BEST_FIT
     latest = shadow - now - reg[BEFORE_SHADOW]
     left = reg[FREE]
@@ -123,18 +125,18 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
         best_score = -NEVER
         for place in range(reg[QUEUE_LO] + 1, reg[QUEUE_HI]):
             who = queue[place]
-            needed = job[who, NODES]
-            if needed <= left and (job[who, length_column] <= latest or needed <= spare):
-                score = needed if widest else -job[who, ESTIMATE]
+            needed = job[who].nodes
+            if needed <= left and (length_of(job, who, by_run) <= latest or needed <= spare):
+                score = needed if widest else -job[who].estimate_us
                 if score > best_score:
                     best = place
                     best_score = score
         if best < 0:
             break
         who = queue[best]
-        if job[who, length_column] > latest:
-            spare -= job[who, NODES]
-        left -= job[who, NODES]
+        if length_of(job, who, by_run) > latest:
+            spare -= job[who].nodes
+        left -= job[who].nodes
         choose(started, reg, who)
         queue_remove_at(queue, reg, best)
     return spare
@@ -155,7 +157,7 @@ def choose_backfill(state: State, now: int) -> None:
             shadow = reg[KEPT_SHADOW]
             spare = reg[KEPT_SPARE]
         else:
-            shadow, spare = shadow_of(plan, blocks, reg, job[head, NODES], now)
+            shadow, spare = shadow_of(plan, blocks, reg, job[head].nodes, now)
         if reg[SPARE_NODES] == 0:
             spare = 0
     reserved = shadow
@@ -197,14 +199,14 @@ def choose_planned(state: State, now: int) -> None:
             level[steps - 1] += plan[slot, k].nodes
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k], NODES])
+        narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k]].nodes)
     place = reg[QUEUE_LO]
     for k in range(waiting):
         if narrowest[k] > level[0]:
             return  # nobody further back can start now, and plans are not kept
         who = queue[place]
-        needed = job[who, NODES]
-        length = job[who, ESTIMATE]
+        needed = job[who].nodes
+        length = job[who].estimate_us
         first = earliest_start(at, level, steps, needed, length)
         if first >= steps:
             place += 1  # wider than what is in the pool: waits until nodes come back

@@ -13,6 +13,7 @@ from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
 from emulator.harness.decisions import default_node_names
 from emulator.harness.loop import Loop
+from emulator.harness.rows import plain
 from emulator.harness.views import read_only
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import Kind
@@ -103,13 +104,13 @@ class PickedCluster(Cluster):
         if len(self._log) < (wanted := int(jobs.nodes.sum())):
             raise ValueError(f"{wanted} nodes in all runs: there is room for {len(self._log)}")
         self._known = jobs
-        self._job[:] = 0
+        plain(self._job)[:] = 0
         self._fill_rows(jobs, 0)
         if reg[t.NODES_KEPT]:
             t.clear_nodes(self._node)
         places = np.arange(self.node_count + 1)
         self._free[:] = places[-2::-1]
-        self._blocks[:] = 0
+        plain(self._blocks)[:] = 0
         self._blocks["slot"][:] = places
         self._runs[:] = 0
         reg[:] = 0

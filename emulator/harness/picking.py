@@ -28,7 +28,6 @@ from emulator.harness.tables import (
     FREE,
     HEAP_N,
     NEVER,
-    NODES,
     NOW,
     QUEUE_HI,
     QUEUE_LO,
@@ -36,7 +35,7 @@ from emulator.harness.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, State
+    from emulator.harness.tables import Ints, Ints32, Jobs, State
 
 NEXT, FITTING = range(2)
 
@@ -58,10 +57,10 @@ def next_instant(state: State) -> bool:
 
 
 @inlined
-def first_fitting(job: Ints, queue: Ints32, reg: Ints, window: int) -> int:
+def first_fitting(job: Jobs, queue: Ints32, reg: Ints, window: int) -> int:
     """The place in the queue, from its head, of the first of `window` jobs that fits now; -1 if none does."""
     for k in range(min(window, reg[QUEUE_HI] - reg[QUEUE_LO])):
-        if job[queue[reg[QUEUE_LO] + k], NODES] <= reg[FREE]:
+        if job[queue[reg[QUEUE_LO] + k]].nodes <= reg[FREE]:
             return k
     return -1
 
@@ -99,7 +98,7 @@ def start_next(state: State, place: int) -> None:
     for k in range(head + place, head, -1):
         queue[k] = queue[k - 1]
     queue[head] = who  # later submits have later rows, so the queue need not know a reason
-    while job[who, NODES] > reg[FREE]:
+    while job[who].nodes > reg[FREE]:
         if reg[BACKFILL] == BACKFILL_EASY:
             reg[STARTED_N] = 0
             choose_backfill(state, reg[NOW])

@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.tables import (
     BLOCKS_N,
-    ESTIMATE,
-    EXPECTED,
     FREE,
     NEVER,
-    NODES,
     NODES_KEPT,
     QUEUE_HI,
     QUEUE_LO,
@@ -104,8 +101,8 @@ def make_levels(state: State, placing: Placing, now: int, steps: int) -> None:
         level[0, node_class[free[place]]] += 1
     for which in range(node.shape[0]):
         who = node[which].job
-        if who >= 0 and node[which].offline == 0 and job[who, EXPECTED]:
-            k = step_at(at, steps, max(job[who, EXPECTED], now + 1))
+        if who >= 0 and node[which].offline == 0 and job[who].expected_end_us:
+            k = step_at(at, steps, max(job[who].expected_end_us, now + 1))
             level[k, node_class[which]] += 1
     for k in range(1, steps):
         for c in range(classes):
@@ -244,8 +241,8 @@ def one_job(  # noqa: PLR0917
     """Choose a job, plan it for later, or leave it. Returns the number of steps."""
     job, started, reg = state[0], state[9], state[11]
     asked, work, picks, closed = placing[1], placing[9], placing[10], placing[11]
-    needed = job[who, NODES]
-    length = job[who, ESTIMATE]
+    needed = job[who].nodes
+    length = job[who].estimate_us
     own = own_now(placing, who, now, length)
     if own >= 0 and now < placing[3][own, BEGIN]:
         return steps
@@ -308,7 +305,7 @@ def put_on_top(state: State, placing: Placing) -> None:
     count = node.shape[0]
     above = top
     for k in range(chosen):
-        above -= job[started[k], NODES]
+        above -= job[started[k]].nodes
         spare[2 * count + 1 + k] = above
     spare[2 * count] = 0
     for place in range(top):
@@ -342,7 +339,7 @@ def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
             seen = reg[STARTED_N]
             steps = one_job(state, placing, who, now, steps, rule)
             if reg[STARTED_N] > seen:
-                left -= state[0][who, NODES]
+                left -= state[0][who].nodes
                 if left == 0:
                     break
         if left == 0:

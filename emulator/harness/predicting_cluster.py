@@ -143,7 +143,7 @@ class Predictions:
         who, ended = int(reg[t.LAST_ENDED]), []
         for _ in range(int(reg[t.ENDED_N]) - self._ends_seen):
             ended.append(who)
-            who = int(job[who, t.ENDED_BEFORE])
+            who = int(job["ended_before"][who])
         self._ends_seen = int(reg[t.ENDED_N])
         if not self._exact_first:
             return ended[::-1]
@@ -153,16 +153,17 @@ class Predictions:
         self._untold = [who for who in every if who in early]
 
         def turn(who: int) -> tuple[int, int]:
-            run_row = int(job[who, t.RUN_ROW])
-            return int(runs[run_row, t.R_END]), run_row if self._by_start else who
+            run_row = int(job["run_row"][who])
+            return int(runs["end_us"][run_row]), run_row if self._by_start else who
 
         return sorted((who for who in every if who not in early), key=turn)
 
-    def _tell_of_end(self, who: int, job: t.Ints, runs: t.Ints) -> None:
-        row = runs[job[who, t.RUN_ROW]]
-        if row[t.R_OUTCOME] not in {t.FINISHED, t.KILLED} or self._kind[who] != t.BATCH:
+    def _tell_of_end(self, who: int, job: t.Jobs, runs: t.Runs) -> None:
+        row = job["run_row"][who]
+        if runs["outcome"][row] not in {t.FINISHED, t.KILLED} or self._kind[who] != t.BATCH:
             return
-        one = Ended(self._seen[who], float(seconds(int(row[t.R_END] - row[t.R_START]))))
+        ran_us = int(runs["end_us"][row] - runs["start_us"][row])
+        one = Ended(self._seen[who], float(seconds(ran_us)))
         self._history.add(one)
         if hasattr(self._predictor, "on_job_end"):
             self.event = f"on_job_end of job {one.job.number}"
@@ -172,23 +173,23 @@ class Predictions:
         """Predictions whose time has come while the job runs on: the next end that is expected lies behind now."""
         job, runs, reg = state[0], state[7], state[11]
         for row in range(self._runs_seen, int(reg[t.RUNS_N])):
-            who = int(runs[row, t.R_JOB])
-            if job[who, t.EXPECTED]:
-                heapq.heappush(self._over, (int(job[who, t.EXPECTED]), row))
+            who = int(runs["job"][row])
+            if job["expected_end_us"][who]:
+                heapq.heappush(self._over, (int(job["expected_end_us"][who]), row))
         self._runs_seen = int(reg[t.RUNS_N])
         while self._over and self._over[0][0] <= now_us:
             expected_us, row = heapq.heappop(self._over)
-            who = int(runs[row, t.R_JOB])
-            if runs[row, t.R_END] >= 0 or job[who, t.EXPECTED] != expected_us:
+            who = int(runs["job"][row])
+            if runs["end_us"][row] >= 0 or job["expected_end_us"][who] != expected_us:
                 continue
-            start_us = int(runs[row, t.R_START])
+            start_us = int(runs["start_us"][row])
             latest_us = start_us + int(self._estimate_us[who])
             later_us = expected_us
             while later_us <= now_us and later_us < latest_us:
                 later_us = min(start_us + self._corrected(who, later_us - start_us), latest_us)
             if later_us != expected_us:
                 reshape.expect(state, who, later_us)
-                job[who, t.ESTIMATE] = later_us - start_us
+                job["estimate_us"][who] = later_us - start_us
                 heapq.heappush(self._over, (later_us, row))
 
     def _corrected(self, who: int, ran_us: int) -> int:
@@ -203,11 +204,11 @@ class Predictions:
             )
         return length_us
 
-    def _predict(self, job: t.Ints, who: int) -> None:
+    def _predict(self, job: t.Jobs, who: int) -> None:
         one = self._seen[who]
         self.event = f"predict of job {one.number}"
         length_us = self._length_us(self._predictor.predict(one, self._history), who, one)
-        job[who, t.ESTIMATE] = length_us
+        job["estimate_us"][who] = length_us
         self._predicted_at[who] = len(self._history.ended)
 
     def _length_us(self, said: Any, who: int, one: Job) -> int:

@@ -169,7 +169,8 @@ class RunRecord:
     `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs. `figures` are the
     mechanism's own. `recorded`: waits that the log of the run has beside those of the run
     (`emulator.metrics.recorded`), empty without any. `contradictions`: sentences about what processes of jobs said of
-    their work and their account does not, on a live clock that waits for them. `traceback`: where a plug-in failed, if
+    their work and their account does not, on a live clock that waits for them. `not_followed`: sentences about what the
+    configuration of the scheduler says and the run does not do. `traceback`: where a plug-in failed, if
     that ended the run; not kept.
     """
 
@@ -196,3 +197,4 @@ class RunRecord:
     figures: dict[str, object] = field(default_factory=dict)
     recorded: dict[str, Any] = field(default_factory=dict)
     contradictions: tuple[str, ...] = ()
+    not_followed: tuple[str, ...] = ()

@@ -11,29 +11,21 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
 from emulator.harness.tables import (
-    ESTIMATE,
     FRONT,
     INSTANTS_LEFT,
-    KEY,
     LOG_N,
-    NODES,
     NOT_A_NUMBER,
     ORDER_FAILED,
     QUEUE_HI,
     QUEUE_LO,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_START,
     RUNS_N,
-    SUBMIT,
 )
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.harness.tables import Ints, Ints32, Jobs, Runs
 
     Floats = NDArray[np.float64]
 
@@ -82,7 +74,7 @@ def decayed(nodes: int, begin: int, end: int, now: int, half_life: float) -> flo
 
 @compiled
 def count_usage(
-    runs: Ints,
+    runs: Runs,
     view: Ints,
     accounts: Floats,
     open_runs: Ints,
@@ -99,16 +91,16 @@ def count_usage(
     still_open = 0
     for k in range(count[OPEN_N] + reg[RUNS_N] - count[RUNS_SEEN]):
         row = open_runs[k] if k < count[OPEN_N] else count[RUNS_SEEN] + k - count[OPEN_N]
-        behind = runs[row + 1, R_FIRST] if row + 1 < reg[RUNS_N] else reg[LOG_N]
-        nodes = behind - runs[row, R_FIRST]
-        begin = max(runs[row, R_START], before)
-        end = runs[row, R_END]
+        behind = runs[row + 1].first if row + 1 < reg[RUNS_N] else reg[LOG_N]
+        nodes = behind - runs[row].first
+        begin = max(runs[row].start_us, before)
+        end = runs[row].end_us
         if end < 0:
             end = now
             open_runs[still_open] = row
             still_open += 1
         if end > begin:
-            which = view[runs[row, R_JOB], V_ACCOUNT]
+            which = view[runs[row].job, V_ACCOUNT]
             accounts[which, USAGE] += decayed(nodes, begin, end, now, half_life)
     count[OPEN_N] = still_open
     count[RUNS_SEEN] = reg[RUNS_N]
@@ -116,14 +108,14 @@ def count_usage(
 
 
 @compiled
-def look(job: Ints, queue: Ints32, reg: Ints, view: Ints, now: int) -> None:
+def look(job: Jobs, queue: Ints32, reg: Ints, view: Ints, now: int) -> None:
     """What an order sees of the waiting jobs, but for usage."""
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = queue[place]
-        view[who, V_SUBMIT] = job[who, SUBMIT]
-        view[who, V_WAIT] = now - job[who, SUBMIT]
-        view[who, V_ESTIMATE] = job[who, ESTIMATE]
-        view[who, V_NODES] = job[who, NODES]
+        view[who, V_SUBMIT] = job[who].submit_us
+        view[who, V_WAIT] = now - job[who].submit_us
+        view[who, V_ESTIMATE] = job[who].estimate_us
+        view[who, V_NODES] = job[who].nodes
 
 
 @compiled
@@ -147,33 +139,33 @@ def look_at_usage(
 
 
 @compiled
-def set_keys(job: Ints, queue: Ints32, reg: Ints, scores: Floats, bits: Ints) -> None:
+def set_keys(job: Jobs, queue: Ints32, reg: Ints, scores: Floats, bits: Ints) -> None:
     """Keys of the waiting jobs from their priorities `scores`, by row; `bits` is the same memory."""
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = queue[place]
         if scores[who] != scores[who]:
             reg[ORDER_FAILED] = NOT_A_NUMBER
             reg[INSTANTS_LEFT] = 0
-        if job[who, KEY] != FRONT:
+        if job[who].key != FRONT:
             size = ((bits[who] & 0x7FFFFFFFFFFFFFFF) + (1 << 19)) >> 20  # as in `order_keys`
-            job[who, KEY] = size if bits[who] < 0 else -size
+            job[who].key = size if bits[who] < 0 else -size
 
 
 @compiled
-def first_behind(job: Ints, queue: Ints32, place: int, hi: int) -> int:
+def first_behind(job: Jobs, queue: Ints32, place: int, hi: int) -> int:
     """Where the part of the queue that begins at `place` and is in order ends."""
     place += 1
     while place < hi:
         one = queue[place - 1]
         other = queue[place]
-        if job[one, KEY] > job[other, KEY] or (job[one, KEY] == job[other, KEY] and one > other):
+        if job[one].key > job[other].key or (job[one].key == job[other].key and one > other):
             break
         place += 1
     return place
 
 
 @compiled
-def merge(job: Ints, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32) -> None:
+def merge(job: Jobs, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32) -> None:
     """Make one sorted part of two that are neighbours."""
     count = middle - lo
     for k in range(count):
@@ -184,7 +176,7 @@ def merge(job: Ints, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32
     while left < count and right < hi:
         one = spare[left]
         other = queue[right]
-        if job[other, KEY] < job[one, KEY] or (job[other, KEY] == job[one, KEY] and other < one):
+        if job[other].key < job[one].key or (job[other].key == job[one].key and other < one):
             queue[place] = other
             right += 1
         else:
@@ -198,7 +190,7 @@ def merge(job: Ints, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32
 
 
 @compiled
-def sort_queue(job: Ints, queue: Ints32, reg: Ints, spare: Ints32) -> None:
+def sort_queue(job: Jobs, queue: Ints32, reg: Ints, spare: Ints32) -> None:
     """Sort the queue by (key, job): parts that are in order already are merged in pairs, until there is one."""
     lo = reg[QUEUE_LO]
     hi = reg[QUEUE_HI]

@@ -12,18 +12,10 @@ from emulator.harness.occupancy import begin_run
 from emulator.harness.plan import plan_insert, plan_remove
 from emulator.harness.structures import free_push, free_remove, heap_push, heap_remove
 from emulator.harness.tables import (
-    EXPECTED,
     LOG_N,
     NEVER,
-    NODES,
-    R_END,
-    R_FIRST,
-    R_OUTCOME,
     RESIZED,
-    RETURNS,
-    RUN_ROW,
     SIMULATED,
-    START,
 )
 
 if TYPE_CHECKING:
@@ -60,9 +52,9 @@ def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: in
         node[which].job = who
         log[reg[LOG_N]] = which
         reg[LOG_N] += 1
-    job[who, NODES] = nodes.shape[0]
-    job[who, RETURNS] = returns
-    job[who, EXPECTED] = expected
+    job[who].nodes = nodes.shape[0]
+    job[who].returns = returns
+    job[who].expected_end_us = expected
     plan_insert(plan, blocks, reg, expected, returns)
     if reg[SIMULATED] and end < NEVER:
         heap_push(heap, reg, end, who)
@@ -72,13 +64,13 @@ def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: in
 def vacate(state: State, who: int, now: int) -> None:
     """Close a job's run as RESIZED and take it off its nodes: `occupy` must follow at once."""
     job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
-    row = job[who, RUN_ROW]
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = RESIZED
-    plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
+    row = job[who].run_row
+    runs[row].end_us = now
+    runs[row].outcome = RESIZED
+    plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     if reg[SIMULATED]:
         heap_remove(heap, reg, who)
-    for k in range(runs[row, R_FIRST], runs[row, R_FIRST] + job[who, NODES]):
+    for k in range(runs[row].first, runs[row].first + job[who].nodes):
         which = log[k]
         node[which].job = -1
         node[which].since_us = now
@@ -90,29 +82,29 @@ def vacate(state: State, who: int, now: int) -> None:
 def change_nodes(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
     """A running job has exactly these nodes from now on, and other ends; it keeps its start."""
     job = state[0]
-    start = job[who, START]
+    start = job[who].start_us
     vacate(state, who, now)
     occupy(state, who, nodes, now, end, expected)
-    job[who, START] = start
+    job[who].start_us = start
 
 
 @compiled
 def expect(state: State, who: int, expected: int) -> None:
     """A running job is expected to end at another time; it ends when it did."""
     job, _, _, _, plan, blocks, _, _, _, _, _, reg = state
-    plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
-    plan_insert(plan, blocks, reg, expected, job[who, RETURNS])
-    job[who, EXPECTED] = expected
+    plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
+    plan_insert(plan, blocks, reg, expected, job[who].returns)
+    job[who].expected_end_us = expected
 
 
 @compiled
 def retime(state: State, who: int, end: int, expected: int) -> None:
     """A running job ends at another time than was thought; NEVER: not by itself."""
     job, _, _, _, plan, blocks, heap, _, _, _, _, reg = state
-    if job[who, EXPECTED]:
-        plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
-        plan_insert(plan, blocks, reg, expected, job[who, RETURNS])
-        job[who, EXPECTED] = expected
+    if job[who].expected_end_us:
+        plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
+        plan_insert(plan, blocks, reg, expected, job[who].returns)
+        job[who].expected_end_us = expected
     if reg[SIMULATED]:
         heap_remove(heap, reg, who)
         if end < NEVER:

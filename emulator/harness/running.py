@@ -15,7 +15,7 @@ from emulator.harness import tables as t
 from emulator.harness import work as w
 from emulator.harness.account import Account
 from emulator.harness.cluster_views import IllegalJobTransition
-from emulator.harness.columns import blocks
+from emulator.harness.columns import blocks, longer
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.views import read_only
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.cluster import Cluster
+    from emulator.harness.rows import Rows
 
 
 class Save(StrEnum):
@@ -89,6 +90,18 @@ class _Paused:
     write_us: int = 0
 
 
+class BrokenOff:
+    """A row of the run table that a compiled run broke off. Work is node-us."""
+
+    row: int
+    did: int
+    """Work done in it."""
+    lost: int
+    """Work thrown away at its end."""
+    in_all: int
+    """Work that the job had done by then."""
+
+
 class RunningJobs:
     """The running jobs of a cluster and their work. Rows are those of the job table the cluster began with."""
 
@@ -101,7 +114,7 @@ class RunningJobs:
         """Of a run that is over: what each job's last run did."""
         self._done_in_row: dict[int, tuple[int, int, int]] = {}
         """Row of the run table: work that was done in it, thrown away at its end, and done by then in all."""
-        self._broken_off: list[NDArray[np.int64]] = []
+        self._broken_off: list[Rows[BrokenOff]] = []
         self._writing: dict[int, tuple[int, int]] = {}
         self._suspended: dict[int, _Paused] = {}
         self._saving: dict[int, int] = {}
@@ -426,15 +439,15 @@ class RunningJobs:
         found = np.empty(len(self._work), np.int64)
         for rows in blocks(len(found)):
             work = self._work[rows]
-            in_phase = work[:, w.ROW] == self._job[rows, t.RUN_ROW] + 1
+            in_phase = work[:, w.ROW] == self._job["run_row"][rows] + 1
             begun = np.where(in_phase, work[:, w.BEGUN], work[:, w.SAVED])
             found[rows] = work[:, w.RUN_US] * work[:, w.WIDTH] - begun
         return found
 
-    def note_rows(self, rows: NDArray[np.int64]) -> None:
-        """Rows of the run table that a compiled run broke off: (row, done in it, thrown away, done in all)."""
+    def note_rows(self, rows: Rows[BrokenOff]) -> None:
+        """Rows of the run table that a compiled run broke off."""
         if len(rows):
-            self._broken_off.append(rows.copy())
+            self._broken_off.append(longer(rows, 0))
 
     def work_of_runs(
         self, job: NDArray[np.int32], outcome: NDArray[np.int8], now_us: int
@@ -450,5 +463,5 @@ class RunningJobs:
         for row, (did, threw_away, _) in self._done_in_row.items():
             done[row], lost[row] = did, threw_away
         for rows in self._broken_off:
-            done[rows[:, 0]], lost[rows[:, 0]] = rows[:, 1], rows[:, 2]
+            done[rows["row"]], lost[rows["row"]] = rows["did"], rows["lost"]
         return done, lost

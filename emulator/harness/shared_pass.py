@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.tables import (
-    ESTIMATE,
     FREE,
     NEVER,
-    NODES,
     QUEUE_HI,
     QUEUE_LO,
-    R_FIRST,
-    RUN_ROW,
     RUNNING,
     STARTED_N,
-    STATE,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +89,7 @@ def node_of(state: State, sharing: Sharing, who: int, k: int) -> int:
     if wants[who, SPOT] >= 0:
         which = spots[wants[who, SPOT] + k]
     else:
-        which = node_of_core[log[runs[job[who, RUN_ROW], R_FIRST] + k * wants[who, CORES]]]
+        which = node_of_core[log[runs[job[who].run_row].first + k * wants[who, CORES]]]
     return which
 
 
@@ -113,7 +108,7 @@ def see_ends(state: State, sharing: Sharing) -> None:
     count = 0
     for k in range(own[RUNNING_N]):
         who = running[k]
-        if job[who, STATE] == RUNNING:
+        if job[who].state == RUNNING:
             running[count] = who
             count += 1
         else:
@@ -181,8 +176,8 @@ def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
             own[SPOTS_N] += 1
             give(room, which, wants, who, -1)
     wants[who, GOES] = 1
-    wants[who, UNTIL] = now + job[who, ESTIMATE] if now < NEVER - job[who, ESTIMATE] else NEVER
-    own[IDLE] -= job[who, NODES]
+    wants[who, UNTIL] = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
+    own[IDLE] -= job[who].nodes
     started[reg[STARTED_N]] = who
     reg[STARTED_N] += 1
     place = own[RUNNING_N]
@@ -201,7 +196,7 @@ def choose_heads(state: State, sharing: Sharing, now: int) -> int:
     place: int = reg[QUEUE_LO]
     while place < reg[QUEUE_HI]:
         who = queue[place]
-        if job[who, NODES] > own[IDLE] or open_now(sharing, room, who) < wants[who, WIDTH]:
+        if job[who].nodes > own[IDLE] or open_now(sharing, room, who) < wants[who, WIDTH]:
             break
         choose(state, sharing, who, now)
         place += 1
@@ -271,10 +266,10 @@ def backfill(state: State, sharing: Sharing, place: int, now: int) -> None:
     while place < reg[QUEUE_HI] and own[IDLE] > 0:
         who = queue[place]
         place += 1
-        if job[who, NODES] > own[IDLE]:
+        if job[who].nodes > own[IDLE]:
             continue
         count = open_now(sharing, room, who)
-        is_late = job[who, ESTIMATE] > shadow - now
+        is_late = job[who].estimate_us > shadow - now
         if count >= wants[who, WIDTH] and is_late:
             count = beside_head(sharing, who, head, spare)
         if count < wants[who, WIDTH]:
@@ -377,12 +372,12 @@ def choose_planned(state: State, sharing: Sharing, now: int) -> None:
     waiting = reg[QUEUE_HI] - low
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], job[queue[low + k], NODES])
+        narrowest[k] = min(narrowest[k + 1], job[queue[low + k]].nodes)
     for k in range(waiting):
         if narrowest[k] > own[IDLE]:
             return  # nobody further back can start now, and plans are not kept
         who = queue[low + k]
-        length = job[who, ESTIMATE]
+        length = job[who].estimate_us
         for which in range(marks.shape[1]):
             marks[CHECKED, which] = 0
             marks[FAILED, which] = 0
@@ -422,7 +417,7 @@ def put_on_top(state: State, sharing: Sharing) -> None:
     top = reg[FREE]
     for chosen in range(reg[STARTED_N]):
         who = started[chosen]
-        to = top - job[who, NODES]
+        to = top - job[who].nodes
         below = to
         for k in range(wants[who, SPOT], wants[who, SPOT] + wants[who, WIDTH]):
             core = first_core[spots[k]]

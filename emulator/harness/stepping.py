@@ -14,17 +14,16 @@ from emulator.harness.tables import (
     NEXT_SUBMIT,
     NOW,
     PAUSED,
-    SUBMIT,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints
+    from emulator.harness.tables import EveryJobs, Ints
 
 
 @inlined
-def next_submit(job: Ints, reg: Ints) -> int:
+def next_submit(job: EveryJobs, reg: Ints) -> int:
     """When the next job of the table is submitted, NEVER if none is left."""
-    return job[reg[NEXT_SUBMIT], SUBMIT] if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
+    return job[reg[NEXT_SUBMIT]].submit_us if reg[NEXT_SUBMIT] < reg[JOBS_N] else NEVER
 
 
 @inlined

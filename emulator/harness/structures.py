@@ -17,13 +17,12 @@ from emulator.harness.compiled import compiled, inlined
 from emulator.harness.tables import (
     FREE,
     HEAP_N,
-    KEY,
     QUEUE_HI,
     QUEUE_LO,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Heap, Ints, Ints32, Nodes
+    from emulator.harness.tables import Heap, Ints, Ints32, Jobs, Nodes
 
 _AT_ONCE = 16
 
@@ -159,7 +158,7 @@ def queue_remove_at(queue: Ints32, reg: Ints, place: int) -> int:
 
 
 @inlined
-def queue_insert(job: Ints, queue: Ints32, reg: Ints, who: int) -> None:
+def queue_insert(job: Jobs, queue: Ints32, reg: Ints, who: int) -> None:
     """Keep the queue sorted by (key, job)."""
     lo = reg[QUEUE_LO]
     hi = reg[QUEUE_HI]
@@ -169,17 +168,17 @@ def queue_insert(job: Ints, queue: Ints32, reg: Ints, who: int) -> None:
         move(queue, lo, hi, new_lo)
         lo = new_lo
         hi = new_lo + count
-    key = job[who, KEY]
+    key = job[who].key
     left = lo
     right = hi
     if hi > lo:
         last = queue[hi - 1]
-        if job[last, KEY] < key or (job[last, KEY] == key and last < who):
+        if job[last].key < key or (job[last].key == key and last < who):
             left = hi  # the usual case: first come, first served
     while left < right:
         middle = (left + right) >> 1
         other = queue[middle]
-        if job[other, KEY] < key or (job[other, KEY] == key and other < who):
+        if job[other].key < key or (job[other].key == key and other < who):
             left = middle + 1
         else:
             right = middle

@@ -1,7 +1,7 @@
 """The kernel's tables: which row means what. Compiled loops and Python see the same memory.
 
-The state is a plain tuple of arrays (`State`). Tables have named columns: `job[j, START]` is the start of
-job j. Times are integer microseconds.
+The state is a plain tuple of arrays (`State`). Rows have names: `job[j].start_us` is the start of job j,
+`job["start_us"]` the column. Times are integer microseconds.
 """
 
 from __future__ import annotations
@@ -19,17 +19,57 @@ if TYPE_CHECKING:
 
 NEVER = (1 << 63) - 1
 
-# What the tables of every machine begin with: columns of the job table and of the run table, registers. What is
-# common to all of them (`views.py`, `stepping.py`) looks at nothing else.
-EVERY_JOB, EVERY_RUN, EVERY_REGISTER = range(8), range(5), range(8)
+# What the registers of every machine begin with. What is common to all of them (`views.py`, `stepping.py`) looks at
+# nothing else, at `EveryJob` of the job table and at `Run` of the run table.
+EVERY_REGISTER = range(8)
 
-# Columns of the job table: one row a job, so that a start or an end touches one place in memory.
-# RUN, ESTIMATE and NODES are those of the present run, else of the next one. KEY: place in the queue order; RETURNS:
-# nodes that go back to the pool at its end; EXPECTED: where it stands in the plan, 0 if it does not; RUN_ROW: its
-# present run; ENDED_BEFORE: the job that left its nodes before this one.
-SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END = EVERY_JOB
-RETURNS, RUN_ROW, KIND, EXPECTED, ENDED_BEFORE = range(8, 13)
-JOB_COLUMNS = 13
+
+class EveryJob:
+    """What a row of the job table has on every machine; one row a job, so that a start touches one place in memory."""
+
+    submit_us: int
+    run_us: int
+    """How long its present run takes, else its next one."""
+    estimate_us: int
+    """How long the user thinks that it takes."""
+    nodes: int
+    """How many its present run has, else its next one; units of nodes, where a machine gives those."""
+    key: int
+    """Its place in the queue order."""
+    state: int
+    """`JobState`."""
+    start_us: int
+    """When its last run started, -1 for never."""
+    end_us: int
+    """When it was over, -1 before."""
+    run_row: int
+    """Its present or last run in the run table, -1 for none."""
+
+
+class Job(EveryJob):
+    """A row of a cluster's job table."""
+
+    returns: int
+    """Nodes that go back to the pool at its end."""
+    kind: int
+    """`Kind`."""
+    expected_end_us: int
+    """Its end by the estimate: where it stands in the plan; 0 if it does not."""
+    ended_before: int
+    """The job that left its nodes before this one did."""
+
+
+class Run:
+    """A row of the run table: a stay of a job on its nodes."""
+
+    job: int
+    start_us: int
+    end_us: int
+    """-1 while it runs."""
+    outcome: int
+    """`RunOutcome`, once it is over."""
+    first: int
+    """Where its nodes begin in the node log."""
 
 
 class Due:
@@ -78,9 +118,6 @@ class Node:
 
 BLOCK = 32
 """Entries that a block of the plan has room for."""
-# Columns of the run table. R_FIRST: where the run's nodes begin in the node log.
-R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = EVERY_RUN
-RUN_COLUMNS = 5
 # Registers. CYCLE: passes happen at multiples of it, 0 for whenever something happens; NEXT_CYCLE: when one is due.
 # HEAD_WAITS: a blocked head starts at its reservation, not before; BEFORE_SHADOW: who is not spare ends before it.
 # EXACT_FIRST: jobs that end when they were expected to give their nodes back before the first pass of an instant.
@@ -118,7 +155,10 @@ Heap: TypeAlias = "Rows[Due]"
 Plan: TypeAlias = "Rows[PlanEntry]"
 Blocks: TypeAlias = "Rows[PlanBlock]"
 Nodes: TypeAlias = "Rows[Node]"
-State: TypeAlias = "tuple[Ints, Nodes, Ints32, Ints32, Plan, Blocks, Heap, Ints, Ints32, Ints32, Ints, Ints]"
+EveryJobs: TypeAlias = "Rows[EveryJob]"
+Jobs: TypeAlias = "Rows[Job]"
+Runs: TypeAlias = "Rows[Run]"
+State: TypeAlias = "tuple[Jobs, Nodes, Ints32, Ints32, Plan, Blocks, Heap, Runs, Ints32, Ints32, Ints, Ints]"
 """(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -13,47 +13,53 @@ from emulator.harness.record import RunTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from emulator.harness.rows import Rows
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
+
+T = TypeVar("T")
+
+
+def read_only(array: T) -> T:
     """The same memory, for those who only look; so are slices of it."""
-    view = array.view()
+    view = cast("NDArray[Any]", array).view()
     view.flags.writeable = False
-    return view
+    return cast("T", view)
 
 
 class TableViews:
     """The part of `Machine` that only reads. Columns are read-only views of live memory: copy what must not change."""
 
-    _job: NDArray[np.int64]
-    _runs: NDArray[np.int64]
+    _job: t.EveryJobs
+    _runs: Rows[t.Run]
     _log: NDArray[np.int32]
     _reg: NDArray[np.int64]
-    _shown: NDArray[np.int64] | None = None
+    _shown: t.EveryJobs | None = None
+    _shown_of: t.EveryJobs | None = None
 
     def __len__(self) -> int:
         """Jobs in the table."""
         return int(self._reg[t.JOBS_N])
 
     @property
-    def table(self) -> NDArray[np.int64]:
-        """The kernel's job table (columns: `tables.py`), also rows without a job."""
-        if self._shown is None or self._shown.base is not self._job:  # it has grown
-            self._shown = read_only(self._job)
+    def table(self) -> t.EveryJobs:
+        """The kernel's job table (`tables.py` says what a row has), also rows without a job."""
+        if self._shown is None or self._shown_of is not self._job:  # it has grown
+            self._shown, self._shown_of = read_only(self._job), self._job
         return self._shown
 
     @property
     def state(self) -> NDArray[np.int64]:
         """`JobState` of each job."""
-        return self.table[: len(self), t.STATE]
+        return self.table["state"][: len(self)]
 
     @property
     def start_us(self) -> NDArray[np.int64]:
         """When each job started, -1 if it did not."""
-        return self.table[: len(self), t.START]
+        return self.table["start_us"][: len(self)]
 
     @property
     def end_us(self) -> NDArray[np.int64]:
-        return self.table[: len(self), t.END]
+        return self.table["end_us"][: len(self)]
 
     @property
     def now_us(self) -> int:
@@ -71,7 +77,7 @@ class TableViews:
         nodes = self._log[:logged]
         nodes.flags.writeable = False
         job, start_us, end_us, outcome = copies(
-            runs, {t.R_JOB: np.int32, t.R_START: np.int64, t.R_END: np.int64, t.R_OUTCOME: np.int8}
+            runs, {"job": np.int32, "start_us": np.int64, "end_us": np.int64, "outcome": np.int8}
         )
-        first = np.append(runs[:, t.R_FIRST], logged)
+        first = np.append(runs["first"], logged)
         return RunTable(job, start_us, end_us, outcome, first, nodes)

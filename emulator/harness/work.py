@@ -14,12 +14,11 @@ import numpy as np
 
 from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
-from emulator.harness.tables import NODES, RUN_ROW, START
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from emulator.harness.tables import Ints
+    from emulator.harness.tables import Ints, Jobs
     from emulator.workload.table import JobTable
 
 # Columns of the work table. Fixed: RUN_US and WIDTH make what the job owes, ESTIMATE_US is its user's guess of RUN_US;
@@ -67,22 +66,22 @@ def length_us(work: Work, who: int, owed: int, nodes: int, num: int, den: int) -
 
 
 @compiled
-def phase_of(job: Ints, work: Work, who: int) -> tuple[int, int, int, int, int]:
+def phase_of(job: Jobs, work: Work, who: int) -> tuple[int, int, int, int, int]:
     """(begun, done, since, num, den) of a running job's present phase."""
-    if work[who, ROW] == job[who, RUN_ROW] + 1:
+    if work[who, ROW] == job[who].run_row + 1:
         return work[who, BEGUN], work[who, DONE], work[who, SINCE], work[who, NUM], work[who, DEN]
-    return work[who, SAVED], work[who, SAVED], job[who, START] + work[who, SETUP], 1, 1
+    return work[who, SAVED], work[who, SAVED], job[who].start_us + work[who, SETUP], 1, 1
 
 
 @compiled
-def done_at(job: Ints, work: Work, who: int, now: int) -> tuple[int, int]:
+def done_at(job: Jobs, work: Work, who: int, now: int) -> tuple[int, int]:
     """(done, saved) node-us of a running job. `saved` is what its last whole checkpoint keeps."""
     _, done, since, num, den = phase_of(job, work, who)
     saved = work[who, SAVED]
     if now <= since:
         return done, saved
     owed = work[who, RUN_US] * work[who, WIDTH]
-    speed = job[who, NODES] * num
+    speed = job[who].nodes * num
     computing = now - since
     interval = work[who, INTERVAL]
     if interval > 0:
@@ -95,7 +94,7 @@ def done_at(job: Ints, work: Work, who: int, now: int) -> tuple[int, int]:
 
 
 @compiled
-def done_of_each(job: Ints, work: Work, who: Ints, now: int, done: Ints, saved: Ints) -> None:
+def done_of_each(job: Jobs, work: Work, who: Ints, now: int, done: Ints, saved: Ints) -> None:
     """`done_at` of many running jobs."""
     for k in range(who.shape[0]):
         done[k], saved[k] = done_at(job, work, who[k], now)

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-import requests
 import structlog
 from pydantic import Field
 
 from balancer.clock import Clock, SystemClock, micros, seconds
 from balancer.plugin_files import Pluggable
+from emulator.live.announce import add_reserve
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
 from emulator.live.qsub import (
     SUBMITTERS,
@@ -96,6 +96,8 @@ class ReplayerConfig(Pluggable, Settings):
     notice_s: float | None = Field(default=None, gt=0)
     balancer_url: str | None = None
     balancer_token: str | None = None
+    reserves: tuple[dict[str, Any], ...] = ()
+    """Capacity that comes again: bodies of calls that are made when the trace starts."""
     retry_s: float = Field(default=1.0, gt=0)
     """First pause before a failed call is repeated; doubled each time."""
     retry_limit_s: float = Field(default=60.0, gt=0)
@@ -143,6 +145,8 @@ class Replayer:
         self.job_count = len(table)
         self.last_us = int(table.submit_us.max(initial=0))
         """The last submit, since the trace started."""
+        for place, body in enumerate(config.reserves):
+            self._add(self._origin_us, Rank.NOTICE, self._stand(place, body))
         self._fill(table)
         self._set_alarm()
 
@@ -329,23 +333,23 @@ class Replayer:
         """Announce a lease: add_reserve(H, N) of the paper."""
 
         def act(now_us: int) -> None:
-            config = self._config
-            token = config.balancer_token
-            body = {"nodes": job.nodes, "notice_s": seconds(job.submit_us - now_us)}
-            try:
-                response = requests.post(
-                    f"{config.balancer_url}/v1/add_reserve",
-                    json=body,
-                    headers={} if token is None else {"Authorization": f"Bearer {token}"},
-                    timeout=30,
-                )
-            except requests.RequestException as error:
-                self._write("notice_failed", now_us, job, reason=f"unreachable: {error}")
-                return
-            if response.ok:
-                self._write("noticed", now_us, job)
+            failure = add_reserve(
+                self._config, {"nodes": job.nodes, "notice_s": seconds(job.submit_us - now_us)}
+            )
+            if failure:
+                self._write("notice_failed", now_us, job, reason=failure)
             else:
-                self._write("notice_failed", now_us, job, reason=response.text.strip())
+                self._write("noticed", now_us, job)
+
+        return act
+
+    def _stand(self, place: int, body: dict[str, Any]) -> Callable[[int], None]:
+        """Make a reserve that comes again; once, also where the replay goes on."""
+
+        def act(_: int) -> None:
+            failure = add_reserve(self._config, body, key=f"standing-{place}")
+            if failure:
+                raise RuntimeError(f"the Balancer makes no reserve of {body}: {failure}")
 
         return act
 

@@ -18,6 +18,7 @@ from balancer.plugin_files import files_of
 from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
 from emulator.clock_master import SharedClockMaster
 from emulator.live.qsub import SUBMITTERS
+from emulator.mechanisms.balancer.windows import zero_us
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -174,6 +175,8 @@ class RunSettings:
             "confirm_s": 3600,
             "mark_wait_s": 60,
         }
+        if mechanism.every:
+            config["calendar_origin_s"] = seconds(zero_us(mechanism.time_zero))
         return Told(config | dict(cloud or {}) | driver, environ, plugins=self._plugins(ALGORITHMS))
 
     def ondemand(self, places: Places) -> Told:
@@ -236,12 +239,16 @@ class RunSettings:
             "balancer_url": places.balancer_url,
             "balancer_token": places.token,
             "notice_s": mechanism.notice_s or None,
+            "reserves": [each.body for each in mechanism.standing()],
         }
 
     def torque_driver(self, places: Places) -> Part:
         """How the Balancer drives our batch server, and as whom."""
-        programs = {name: places.command(name) for name in ("pbsnodes", "qmgr")}
-        return {"driver": {"torque": programs}, "confirm_poll_s": 0.005}, {"TORQUE_USER": "root"}
+        programs: dict[str, Any] = {name: places.command(name) for name in ("pbsnodes", "qmgr")}
+        # The server is ours alone: nobody else could claim its nodes.
+        return {"driver": {"torque": programs | {"claim": False}}, "confirm_poll_s": 0.005}, {
+            "TORQUE_USER": "root"
+        }
 
     def torque_submitting(self, places: Places) -> Part:
         """How the replayer submits jobs to our batch server, and as whom."""

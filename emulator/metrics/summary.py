@@ -46,6 +46,7 @@ def summarize(record: RunRecord, *, bounded_slowdown_threshold_s: float = 10) ->
     return found | {
         **({"tiles": tiles} if tiles else {}),
         **({"recorded_waits": plain(record.recorded)} if record.recorded else {}),
+        **({"not_followed": list(record.not_followed)} if record.not_followed else {}),
         "seed": record.seed,
         "scenario": (scenario := plain(record.scenario)),
         "traces": {path.name: file_digest(path) for path in traces(scenario.get("workload"))},

@@ -184,7 +184,8 @@ def load(out_dir: Path) -> RunRecord:
         wall_s=summary["wall_s"],
         interrupted=summary["interrupted"],
         figures=summary.get("mechanism", {}),
-        **kept | {"node_names": tuple(kept["node_names"])},
+        **kept
+        | {"node_names": tuple(kept["node_names"]), "not_followed": tuple(kept.get("not_followed", ()))},
     )
 
 
@@ -229,6 +230,8 @@ def to_json(summary: dict[str, Any]) -> str:
 def kept_metadata(record: RunRecord) -> dict[bytes, str]:
     """What `jobs.parquet` keeps beside its rows: the rest of the record."""
     kept = {name: plain(getattr(record, name)) for name in _KEPT}
+    if record.not_followed:
+        kept["not_followed"] = list(record.not_followed)
     return {_RECORD_KEY: json.dumps(kept, ensure_ascii=False)}
 
 

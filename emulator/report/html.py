@@ -85,6 +85,7 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
         left_out=summary["jobs_left_out"],
         changed=summary["jobs_changed"],
         recorded=recorded_rows(summary),
+        not_followed=summary.get("not_followed", ()),
         rejected=summary.get("ondemand_rejected_by_reason", {}),
         marks=[
             (place, duration(mark.at_us / US), mark.text)

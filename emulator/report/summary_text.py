@@ -155,6 +155,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         energy = summary["energy"]
         boots = f", {number(energy['boots'])} boots" if energy["boots"] else ""
         rows.append(("energy", f"{number(energy['total_kwh'])} kWh{boots}"))
+    rows += [("not followed", said) for said in summary.get("not_followed", ())]
     pace = summary.get("pace", {})
     if "held_s" in pace:
         in_all, most = duration(pace["held_s"]), duration(pace["longest_hold_s"])

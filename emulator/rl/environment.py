@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from emulator.harness import tables as t
 from emulator.harness.picked_cluster import PickedCluster
 from emulator.metrics.jobs import bounded_slowdown
 from emulator.rl import kernel
@@ -127,12 +126,12 @@ def spaces_of(settings: Settings) -> tuple[spaces.Space[Seen], spaces.Discrete]:
 def figures_of(cluster: PickedCluster, settings: Settings) -> dict[str, float]:
     """Figures of an episode that is over, with the names that results have for them."""
     table = cluster.kernel_table[: len(cluster)]
-    submit, start, end = table[:, t.SUBMIT], table[:, t.START], table[:, t.END]
+    submit, start, end = table["submit_us"], table["start_us"], table["end_us"]
     response_us = end - submit
     threshold_s = settings.bounded_slowdown_threshold_s
     slowdown = bounded_slowdown(response_us, end - start, threshold_s=threshold_s)
     span_us = int(end.max() - submit[0])
-    used_us = float((table[:, t.NODES] * (end - start)).sum())
+    used_us = float((table["nodes"] * (end - start)).sum())
     return {
         "mean_bounded_slowdown": float(slowdown.mean()),
         "mean_wait_s": float((start - submit).mean() / 1e6),

@@ -23,25 +23,20 @@ from emulator.harness.picking import (
     start_next,
 )
 from emulator.harness.tables import (
-    END,
     FREE,
     HEAP_N,
     JOBS_N,
     NEXT_SUBMIT,
-    NODES,
     NOW,
     QUEUE_HI,
     QUEUE_LO,
-    RUN,
-    START,
-    SUBMIT,
 )
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.tables import Blocks, Ints, Ints32, Plan, State
+    from emulator.harness.tables import Blocks, Ints, Ints32, Jobs, Plan, State
 
     Features: TypeAlias = "NDArray[np.float32]"
     Costs: TypeAlias = "NDArray[np.float64]"
@@ -66,7 +61,7 @@ _MICRO = 1e-6
 
 @inlined
 def observe(
-    job: Ints, queue: Ints32, plan: Plan, blocks: Blocks, reg: Ints, setup: Ints, known: Features, seen: Features,
+    job: Jobs, queue: Ints32, plan: Plan, blocks: Blocks, reg: Ints, setup: Ints, known: Features, seen: Features,
     whole: Features, mask: Mask,
 ) -> None:  # fmt: skip
     """Fill `seen`, `whole` and `mask`, which are all zero."""
@@ -77,8 +72,8 @@ def observe(
     shown = min(waiting, seen.shape[0])
     for k in range(shown):
         who = queue[first + k]
-        waited = float(now - job[who, SUBMIT])
-        fits = job[who, NODES] <= free
+        waited = float(now - job[who].submit_us)
+        fits = job[who].nodes <= free
         seen[k, WAITS] = 1
         seen[k, WAIT] = waited / (waited + HALF_US)
         seen[k, URGENCY] = waited / (waited + known[who, KNOWN_ESTIMATE])
@@ -89,7 +84,7 @@ def observe(
         mask[k] = 1 if setup[DECISION] == NEXT else fits
     wanted = 0
     for k in range(waiting):
-        wanted += job[queue[first + k], NODES]
+        wanted += job[queue[first + k]].nodes
     whole[IDLE] = free / setup[NODE_COUNT]
     whole[QUEUE] = waiting / (waiting + seen.shape[0])
     whole[DEMAND] = wanted / (wanted + setup[NODE_COUNT])
@@ -102,33 +97,33 @@ def observe(
 
 
 @inlined
-def cost_so_far(job: Ints, reg: Ints, setup: Ints) -> float:
+def cost_so_far(job: Jobs, reg: Ints, setup: Ints) -> float:
     """What the jobs have cost up to now: the sum of the objective over those that are submitted."""
     now = reg[NOW]
     objective = setup[OBJECTIVE]
     total = 0.0
     for who in range(reg[NEXT_SUBMIT]):
-        start = job[who, START]
+        start = job[who].start_us
         if objective == RESPONSE:
-            end = job[who, END]
-            total += ((end if end >= 0 else now) - job[who, SUBMIT]) * _MICRO
+            end = job[who].end_us
+            total += ((end if end >= 0 else now) - job[who].submit_us) * _MICRO
             continue
-        waited = (start if start >= 0 else now) - job[who, SUBMIT]
+        waited = (start if start >= 0 else now) - job[who].submit_us
         if objective == WAIT_TIME:
             total += waited * _MICRO
         else:
-            run = job[who, RUN]
+            run = job[who].run_us
             total += max((waited + run) / max(run, setup[THRESHOLD_US]), 1.0)
     return total
 
 
 @inlined
-def used_part(job: Ints, reg: Ints, setup: Ints) -> float:
+def used_part(job: Jobs, reg: Ints, setup: Ints) -> float:
     """The part of all node time that jobs ran in, from the first submit to the last end."""
     used = 0.0
     for who in range(reg[JOBS_N]):
-        used += float(job[who, NODES]) * job[who, RUN]
-    span = reg[NOW] - job[0, SUBMIT]
+        used += float(job[who].nodes) * job[who].run_us
+    span = reg[NOW] - job[0].submit_us
     return used / (float(span) * setup[NODE_COUNT]) if span > 0 else 0.0
 
 
@@ -158,13 +153,13 @@ def follow(state: State, action: int, setup: Ints, window: int) -> tuple[bool, b
         is_wrong = False
         next_instant(state)
     else:
-        is_wrong = not (0 <= action < waiting and job[queue[reg[QUEUE_LO] + action], NODES] <= reg[FREE])
+        is_wrong = not (0 <= action < waiting and job[queue[reg[QUEUE_LO] + action]].nodes <= reg[FREE])
         start_fitting(state, first_fitting(job, queue, reg, window) if is_wrong else action)
     return go_on(state, setup[DECISION], window), is_wrong
 
 
 @inlined
-def reward_of(job: Ints, reg: Ints, setup: Ints, told: Costs, goes_on: bool) -> float:
+def reward_of(job: Jobs, reg: Ints, setup: Ints, told: Costs, goes_on: bool) -> float:
     """The reward of a step: at the end of the episode, or what the time since the last decision cost."""
     if setup[OBJECTIVE] == UTILIZATION:
         return 0.0 if goes_on else used_part(job, reg, setup)

@@ -56,6 +56,8 @@ def check(scenario: Scenario) -> None:
     ):
         if is_there:
             raise ScenarioError(f"--stream: {what} needs all jobs at once; run it without --stream")
+    if part.time_zone is not None:
+        raise ScenarioError("workload.time_zone: --stream reads SWF, whose times have no zone; leave it out")
 
 
 def stream(scenario: Scenario, out_dir: Path, *, go_on: Callable[[], bool] = lambda: True) -> dict[str, Any]:

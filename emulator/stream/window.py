@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.harness import tables as t
-from emulator.harness.cluster import Cluster, no_runs
+from emulator.harness.cluster import Cluster
+from emulator.harness.columns import longer
 from emulator.harness.layout import Layout
+from emulator.harness.rows import new_rows, plain
 from emulator.stream.blocks import joined
 from emulator.workload.table import JobTable
 
@@ -55,13 +57,13 @@ class Window(Cluster):
     def feed(self, jobs: JobTable) -> None:
         """The next block: its jobs are submitted after all that happened so far."""
         reg, old = self._reg, self._job[: len(self)]
-        kept = np.flatnonzero(old[:, t.STATE] != t.ENDED)
+        kept = np.flatnonzero(old["state"] != t.ENDED)
         row_of = np.full(len(old), -1, np.int64)
         row_of[kept] = np.arange(len(kept))
         waiting = row_of[self.queue]
         count = len(kept) + len(jobs)
-        self._job = np.zeros((max(count, 64), t.JOB_COLUMNS), np.int64)
-        self._job[: len(kept)] = old[kept]
+        self._job = new_rows(t.Job, max(count, 64))
+        plain(self._job)[: len(kept)] = plain(old)[kept]
         self._known = joined(self._known.take(kept), jobs)
         self._fill_rows(jobs, len(kept))
         self._ids = np.append(self._ids[kept], self._jobs_seen + np.arange(len(jobs)))
@@ -81,13 +83,13 @@ class Window(Cluster):
 
     def _keep_open_runs(self, row_of: Ints, jobs: int) -> None:
         runs = self._runs[: self._reg[t.RUNS_N]]
-        open_ = np.flatnonzero(runs[:, t.R_END] < 0)
+        open_ = np.flatnonzero(runs["end_us"] < 0)
         self._layout.keep(open_)
         self._run_ids = self._run_ids[open_]
         kept = runs[open_]
-        kept[:, t.R_JOB] = row_of[kept[:, t.R_JOB]]
-        self._job[kept[:, t.R_JOB], t.RUN_ROW] = np.arange(len(open_))
-        self._runs = np.concatenate((kept, no_runs(jobs + 2 * self.node_count + 8)))
+        kept["job"][:] = row_of[kept["job"]]
+        self._job["run_row"][kept["job"]] = np.arange(len(open_))
+        self._runs = longer(kept, jobs + 2 * self.node_count + 8)
         self._reg[t.RUNS_N] = len(open_)
         self._log = np.zeros(
             int(self._known.nodes.sum()) + 2 * self.node_count + 8, np.int32
@@ -102,27 +104,27 @@ class Window(Cluster):
         self.advance(last_us)
         ended = int(reg[t.LAST_ENDED])
         if last_us != t.NEVER and (
-            reg[t.NEXT_SUBMIT] < reg[t.JOBS_N] or (ended >= 0 and self._job[ended, t.END] == last_us)
+            reg[t.NEXT_SUBMIT] < reg[t.JOBS_N] or (ended >= 0 and self._job["end_us"][ended] == last_us)
         ):
             self.finish_instant(last_us)
         return self._happened(known)
 
     def _happened(self, known: int) -> Happened:
         runs = self._runs[: self._reg[t.RUNS_N]]
-        jobs = runs[:, t.R_JOB]
-        self._layout.lay_out(runs[:, t.R_START].copy(), runs[:, t.R_END].copy(), self._job[jobs, t.NODES])
+        jobs = runs["job"]
+        self._layout.lay_out(runs["start_us"].copy(), runs["end_us"].copy(), self._job["nodes"][jobs])
         first_run = self._runs_seen
         self._runs_seen += len(runs) - known
         self._run_ids = np.append(self._run_ids, np.arange(first_run, self._runs_seen))
-        over = np.flatnonzero(runs[:, t.R_END] >= 0)
+        over = np.flatnonzero(runs["end_us"] >= 0)
         cut = self._layout.cut[known:]
         return Happened(
             first_run=first_run,
             started=self._ids[jobs[known:]],
-            start_us=runs[known:, t.R_START].copy(),
+            start_us=runs["start_us"][known:].copy(),
             cut=cut - cut[0],
             pieces=self._layout.pieces[cut[0] :].copy(),
             over=self._run_ids[over],
             ended=self._ids[jobs[over]],
-            end_us=runs[over, t.R_END].copy(),
+            end_us=runs["end_us"][over].copy(),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.commands.options import grouped, plugin_option, schedulers, usage_option
+from emulator.commands.options import grouped, plugin_option, schedulers, usage_option, zone_option
 
 if TYPE_CHECKING:
     from emulator.study.growth import Grown
@@ -57,7 +57,8 @@ def study() -> None:
 _SECTIONS = {
     "The two logs": (
         "batch", "ondemand", "nodes", "procs_per_node", "shared_nodes", "memory_per_node", "gpus_per_node",
-        "cores_per_node", "lay_together", "down_nodes", "reservations", "usage_column", "lenient",
+        "cores_per_node", "lay_together", "down_nodes", "reservations", "usage_column", "time_zone",
+        "lenient",
     ),
     "What is tried": (
         "week_count", "pairings", "reserve", "wait_min", "notice_min", "predictors", "scheduler", "quick",
@@ -70,6 +71,7 @@ _SECTIONS = {
 @study.command(cls=grouped(_SECTIONS))
 @plugin_option
 @usage_option
+@zone_option
 @click.option("--batch", required=True, type=click.Path(path_type=Path), help="Log of the batch cluster.")
 @click.option("--ondemand", "--on-demand", required=True, type=click.Path(path_type=Path),
               help="Log of the on-demand cluster.")  # fmt: skip

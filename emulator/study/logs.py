@@ -18,7 +18,8 @@ from emulator.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.held import held
-from emulator.workload.rules import not_read, to_jobs
+from emulator.workload.local_times import is_assumed, not_one_clock
+from emulator.workload.rules import not_read, to_jobs, told
 from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
 from emulator.workload.swf import GPUS_KEY
@@ -110,7 +111,9 @@ def read_logs(
     """
     taken = held(batch, down_nodes, reservations, batch_nodes)
     batch, shared_queue = taken.log, None
-    notes: list[str] = []
+    notes = [
+        f"{which}: {each}" for which, log in (("batch", batch), ("on-demand", ondemand)) for each in told(log)
+    ]
     if shared_nodes:
         if procs_per_node == 1:
             procs_per_node, note = _guess_procs(batch)
@@ -257,6 +260,9 @@ def _common_clock(batch: SwfLog, ondemand: SwfLog) -> tuple[int, str]:
                 f" times), so nobody knows which lease met which job; add that line, or {cure}"
             )
         spans.append((zero_s, zero_s + float(submit_s.min()), zero_s + float(submit_s.max())))
+    if is_assumed(batch) != is_assumed(ondemand):
+        local, other = (batch, ondemand) if is_assumed(batch) else (ondemand, batch)
+        raise ScenarioError(not_one_clock(local.source, other.source))
     begin_s, end_s = max(span[1] for span in spans), min(span[2] for span in spans)
     if begin_s > end_s:
         said = [
@@ -268,6 +274,8 @@ def _common_clock(batch: SwfLog, ondemand: SwfLog) -> tuple[int, str]:
     overlap = (
         f"both logs have submits from {_day(begin_s)} to {_day(end_s)} (UTC): {weeks:.1f} weeks in common"
     )
+    if is_assumed(batch):
+        overlap += "; the times of both say no offset from UTC, and are taken for those of one clock"
     return (spans[1][0] - spans[0][0]) * US, overlap
 
 

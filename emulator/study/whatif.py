@@ -14,13 +14,13 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.harness.run import simulate
+from emulator.live.slurm.conf_lines import read_lines, site_nodes
 from emulator.metrics.intervals import blocks, mean_interval
 from emulator.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.conf import not_followed
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.scheduler import Slurm
-from emulator.workload.rules import not_read, to_jobs
+from emulator.workload.rules import not_read, to_jobs, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -112,9 +112,13 @@ def read_site(
     log: SwfLog, *, nodes: int | None, procs_per_node: int, conf: Path | None, changes: Mapping[str, Any]
 ) -> Site:
     """The jobs that both settings can run. Raises TraceError, ScenarioError and ValueError."""
+    is_said = nodes is not None or bool(log.key_int("MaxProcs") or log.key_int("MaxNodes"))
+    if conf is not None and not is_said:
+        nodes = len(site_nodes(read_lines(conf))) or None
     work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, origin_s=0)
-    notes = [f"left out: {count:,} {reason}" for reason, count in work.left_out.items()]
-    notes += not_read(work)
+    notes = [] if is_said else [f"{work.nodes:,} nodes, by the NodeName lines of {conf}"]
+    notes += [f"left out: {count:,} {reason}" for reason, count in work.left_out.items()]
+    notes += [*not_read(work), *told(log)]
     queue_names = _numbered(log, "Queue")
     changed, lent = settings(changes)
     if lent >= work.nodes:
@@ -125,8 +129,7 @@ def read_site(
     elsewhere = sorted(
         {queue_names.get(number, str(number)) for number in np.unique(work.jobs.queue).tolist()} - names
     )
-    if conf is not None:
-        notes += not_followed(conf, work.nodes)
+    notes += Slurm(**today).not_followed()
     if conf is not None and elsewhere:
         notes.append(
             f"no such partition in {conf}, taken for the default one: {', '.join(elsewhere[:_MOST_NAMES])}"

@@ -115,9 +115,9 @@ def _run_s(name: Any, profiles: dict[str, Any], deep: int = 0) -> float:
     if not isinstance(profile, dict):
         raise Malformed(f"profile {name!r} is not among `profiles`")
     kind = profile.get("type")
-    if kind in _DELAYS:
+    if isinstance(kind, str) and kind in _DELAYS:
         return _time(profile, "delay")
-    if kind not in _SEQUENCES:
+    if not isinstance(kind, str) or kind not in _SEQUENCES:
         raise Malformed(
             f"profile {name!r} is of type {kind!r}: how long it takes depends on Batsim's platform; only delays"
             " (`delay`, `DelayProfile`) and sequences of them (`composed`, `SequentialCompositionProfile`) say it"

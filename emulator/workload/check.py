@@ -12,6 +12,7 @@ from balancer.clock import US
 from emulator.workload import rules
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.held import held
+from emulator.workload.local_times import ZONE_KEY, is_assumed
 from emulator.workload.outages import as_jobs
 from emulator.workload.packing import level
 from emulator.workload.swf import GPUS_KEY, HOST_KEY, RESERVATION_KEY
@@ -89,8 +90,12 @@ def check(
     in_use = _in_use(log, workload)
     facts: list[tuple[str, str]] = []
     if down_nodes is not None:
-        down = _taken(log, workload, held(log, down_nodes, None, workload.nodes))
-        facts.append(("down", f"{_said_of(down, workload)}; they count as in use"))
+        were_down = held(log, down_nodes, None, workload.nodes)
+        down = _said_of(_taken(log, workload, were_down), workload)
+        facts += [
+            ("down", f"{down}; they count as in use"),
+            *(("clock, down", said) for said in were_down.clocks),
+        ]
     if reservations is not None:
         alone = held(log, None, reservations, workload.nodes)
         facts.append(
@@ -99,6 +104,7 @@ def check(
                 f"{_said_of(_taken(log, workload, alone), workload)}; these count as in use, {alone.said}",
             )
         )
+        facts += [("clock, reserved", said) for said in alone.clocks]
     if facts:
         in_use = _in_use(log, workload, held(log, down_nodes, reservations, workload.nodes))
     left_out = [(count, reason, _WHY.get(reason, "")) for reason, count in workload.left_out.items()]
@@ -226,7 +232,10 @@ def _when(log: SwfLog, workload: Workload) -> str:
             " are no Unix times"
         )
     first_s = log.zero_unix_s + workload.shift_s
-    return f"submits from {_date(first_s)} to {_date(first_s + last_us / US)} UTC"
+    when = f"submits from {_date(first_s)} to {_date(first_s + last_us / US)} UTC"
+    if is_assumed(log):
+        return f"{when}, if that is what its times mean: they say no offset (--time-zone)"
+    return f"{when}{''.join(f' (its clock: {name})' for name in log.keys.get(ZONE_KEY, ()))}"
 
 
 def _date(unix_s: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from emulator.commands.options import plugin_option, usage_option
+from emulator.commands.options import plugin_option, usage_option, zone_option
 from emulator.terminal import InputError, stdout_console
 from emulator.workload.overruns import Overrun, Size
 
@@ -42,6 +42,7 @@ def trace() -> None:
 @trace.command()
 @plugin_option
 @usage_option
+@zone_option
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
 @click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
@@ -99,6 +100,7 @@ def info(  # noqa: PLR0917 - click passes them by name
 @trace.command()
 @plugin_option
 @usage_option
+@zone_option
 @click.argument("file", metavar="LOG", type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
 @click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
@@ -161,6 +163,7 @@ def check(  # noqa: PLR0917
 @trace.command()
 @plugin_option
 @usage_option
+@zone_option
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
 @_lenient
@@ -183,6 +186,7 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
 @trace.command()
 @plugin_option
 @usage_option
+@zone_option
 @click.argument("logs", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the batch cluster; without it, the size in the header.")
 @click.option(
@@ -237,6 +241,7 @@ def weeks(  # noqa: PLR0917
 @trace.command()
 @plugin_option
 @usage_option
+@zone_option
 @click.argument("logs", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--nodes", type=int, default=372, show_default=True, help="The cluster that the utilisation is of."
@@ -333,6 +338,8 @@ def generate(  # noqa: PLR0917
 
 @trace.command()
 @plugin_option
+@usage_option
+@zone_option
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
 @click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")

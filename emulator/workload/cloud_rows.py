@@ -17,6 +17,7 @@ from emulator.workload.rows import Malformed, Rows
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from emulator.workload.local_times import LocalTimes
     from emulator.workload.rows import Faults
     from emulator.workload.swf import SwfLog
 
@@ -92,25 +93,30 @@ class Servers:
         return rows.log(path, f"{note}; times are Unix times", faults, tuple(more))
 
 
-def unix_s(value: Any, name: str) -> float | None:
-    """A time as OpenStack writes it: ISO 8601 (UTC unless it says otherwise) or a Unix time. None for none."""
+def unix_s(value: Any, name: str, clock: LocalTimes | None = None) -> float | None:
+    """A time as OpenStack writes it: ISO 8601 (UTC unless it says otherwise, or of `clock`) or a Unix time.
+
+    None for none.
+    """
     text = str(value).strip()
     if text in _NO_TIME:
         return None
     try:
         number = float(text)
     except ValueError:
-        return _of_date(text, name)
+        return _of_date(text, name, clock)
     if not 0 <= number < _MILLISECONDS:
         raise Malformed(f"{name} is {text[:40]!r}, not a time in seconds")
     return number
 
 
-def _of_date(text: str, name: str) -> float:
+def _of_date(text: str, name: str, clock: LocalTimes | None) -> float:
     try:
         time = datetime.fromisoformat(text.replace(" UTC", "+00:00"))
     except ValueError:
         raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44Z") from None
+    if clock is not None:
+        return clock.unix_s(time)
     return (time.replace(tzinfo=UTC) if time.tzinfo is None else time).timestamp()
 
 
@@ -133,7 +139,7 @@ def count(value: Any, name: str) -> int:
         return 1
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise Malformed(f"{name} is {str(value)[:40]!r}, not a whole number") from None
     if not 1 <= number <= 2**31:
         raise Malformed(f"{name} is {number}, not a number of processors")

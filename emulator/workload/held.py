@@ -10,6 +10,7 @@ import numpy as np
 
 from emulator.workload import outages
 from emulator.workload.files import TraceError
+from emulator.workload.local_times import SACCT_REMEDY, LocalTimes, is_assumed
 from emulator.workload.reservations import read_reservations
 from emulator.workload.sreport import is_sreport, read_sreport
 from emulator.workload.swf import RESERVATION_KEY
@@ -38,6 +39,8 @@ class Held:
     notes: tuple[str, ...]
     inside: NDArray[np.bool_]
     said: str = ""
+    clocks: tuple[str, ...] = ()
+    """What is to be told of the clocks of the files."""
 
     def as_jobs(self, queue: int) -> JobTable:
         """Each time as a job of one node, at the log's times."""
@@ -61,20 +64,23 @@ def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, node
     begin_s, end_s = zero_s + float(submit_s.min()), zero_s + float(submit_s.max())
     ends_s = submit_s + np.maximum(batch.column("wait_s"), 0) + np.maximum(batch.column("run_s"), 0)
     until_s = zero_s + float(ends_s.max())
+    clock = LocalTimes(SACCT_REMEDY.format("sacctmgr or scontrol"))
     when = f"on average from {_day(begin_s)} to {_day(end_s)}"
-    notes, every, inside, said = list[str](), list[Spans](), None, ""
+    notes, clocks, every, inside, said = list[str](), list[str](), list[Spans](), None, ""
     if down_nodes is not None:
         if is_sreport(down_nodes):
-            spans = read_sreport(down_nodes, nodes=nodes)
+            spans = read_sreport(down_nodes, nodes=nodes, clock=clock)
         else:
-            spans = outages.read_outages(down_nodes, until_s=until_s)
+            spans = outages.read_outages(down_nodes, until_s=until_s, clock=clock)
+        clocks += _said_of_clock(batch, down_nodes, clock)
         every.append(spans)
         notes.append(
             f"batch: {len(spans):,} nodes were down at times, {_mean(spans, begin_s, end_s):.1f} of them {when}; a node"
             " that is down counts as one in use"
         )
     if reservations is not None:
-        spans, names = read_reservations(reservations, until_s=until_s)
+        spans, names = read_reservations(reservations, until_s=until_s, clock=clock)
+        clocks += _said_of_clock(batch, reservations, clock)
         every.append(spans)
         inside = in_reservations(batch, names)
         said = (
@@ -91,7 +97,14 @@ def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, node
         inside = np.zeros(len(batch), np.bool_)
     else:
         kept = replace(batch, columns=tuple(column[~inside] for column in batch.columns))
-    return Held(kept, _together(every), tuple(notes), inside, said)
+    return Held(kept, _together(every), (*notes, *clocks), inside, said, tuple(clocks))
+
+
+def _said_of_clock(batch: SwfLog, path: Path, clock: LocalTimes) -> list[str]:
+    """What to tell where only one of the two says which clock its times are of."""
+    if clock.is_assumed and not is_assumed(batch):
+        return [f"{path}: its times say no offset from UTC, and were taken to be UTC; say --time-zone"]
+    return []
 
 
 def in_reservations(log: SwfLog, names: Iterable[str]) -> NDArray[np.bool_] | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING
 
 from balancer.clock import micros
 from emulator.workload.files import TraceError
-from emulator.workload.rows import lines_of
+from emulator.workload.rows import Malformed, csv_fields, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +25,11 @@ def lines_by_name(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dic
         problem = f"has the column {wrong[0]!r}" if wrong else "has no column `job`"
         raise TraceError(f"{path}:1: the header {problem}; columns are {', '.join(columns)}")
     for at, line in lines:
-        fields = next(csv.reader([line]))
         where = f"{path}:{at}"
+        try:
+            fields = csv_fields(line)
+        except Malformed as fault:
+            raise TraceError(f"{where}: {fault}") from fault
         if len(fields) != len(names):
             raise TraceError(f"{where}: {len(fields)} fields where the header has {len(names)}")
         said = dict.fromkeys(columns, "")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _FILE = re.compile(r"lsb\.acct(\.\d+)?(\.gz|\.xz)?")
 _FIELD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
-_FINISH, _RESERVED = "JOB_FINISH", "EVENT_ADRSV_FINISH"
-_BEGIN = re.compile(rf'"({_FINISH}|{_RESERVED})" "')
+_FINISH = "JOB_FINISH"
+_BEGIN = re.compile(rf'"({_FINISH}|EVENT_ADRSV_FINISH|JOB_RESIZE)" "')
 _FIXED = (
     "type", "version", "eventTime", "jobId", "userId", "options", "numProcessors", "submitTime", "beginTime",
     "termTime", "startTime", "userName", "queue", "resReq", "dependCond", "preExecCmd", "fromHost", "cwd", "inFile",
@@ -92,8 +92,8 @@ def _take(line: str, rows: Rows) -> None:
     match = _BEGIN.match(line)
     if match is None:
         raise Malformed('not an accounting record ("JOB_FINISH" "10.1" TIME JOBID ...)')
-    if match[1] == _RESERVED:
-        rows.pass_over(f"{_RESERVED} record")
+    if match[1] != _FINISH:
+        rows.pass_over(f"{match[1]} record")
         return
     said, hosts = _named([text or word for text, word in _FIELD.findall(line)])
     submit_s, start_s, end_s = (_time_s(said, name) for name in ("submitTime", "startTime", "eventTime"))

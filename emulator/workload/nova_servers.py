@@ -12,12 +12,11 @@ times unless they are asked for, and never an end: `nova_usage` is better where 
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import Server, Servers, beginning, count, unix_s
 from emulator.workload.files import TraceError, open_trace, read_json
-from emulator.workload.rows import Faults, Malformed
+from emulator.workload.rows import Faults, Malformed, csv_fields, csv_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +54,7 @@ class NovaServersFormat:
         """All servers. Raises TraceError naming file and server."""
         servers, faults = Servers(), Faults(lenient)
         is_json = beginning(path).startswith(("{", "["))
-        for place, record in enumerate(_of_json(path) if is_json else _of_csv(path), 1):
+        for place, record in enumerate(_of_json(path) if is_json else _of_csv(path, faults), 1):
             said = {_plain(name): value for name, value in record.items()}
             try:
                 updated_s = unix_s(said.get("updated") or said.get("updated_at"), "updated")
@@ -76,12 +75,17 @@ def _of_json(path: Path) -> list[dict[str, Any]]:
     return [each.get("server", each) for each in listed]
 
 
-def _of_csv(path: Path) -> Iterator[dict[str, Any]]:
+def _of_csv(path: Path, faults: Faults) -> Iterator[dict[str, Any]]:
     with open_trace(path) as stream:
         text = (line.decode("utf-8-sig", "replace") for line in stream)
-        first = next(text, "")
+        first = next(text, "").rstrip("\r\n")
         mark = "\t" if "\t" in first else ";" if ";" in first else ","
-        yield from csv.DictReader((line for part in ([first], text) for line in part), delimiter=mark)
+        try:
+            names = csv_fields(first, mark)
+        except Malformed as fault:
+            raise TraceError(f"{path}:1: {fault}") from fault
+        for _, fields in csv_rows(path, text, mark, faults):
+            yield dict(zip(names, fields, strict=False))
 
 
 def _header(begin: str) -> set[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
 from emulator.workload.files import TraceError, read_json
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, whole
+from emulator.workload.rows import Faults, Malformed, Rows, first_line, span_s, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +35,7 @@ _NAMES = {
     "owner": ("owner", "job_user", "user"),
     "queue": ("queue", "queue_name"),
 }
+_WALLTIME = re.compile(r"\b(?:W|walltime)=(\d+(?::\d+){0,2})")
 _REQUEST = re.compile(r"""-l\s+(["'])(.*?)\1(?=\s|$)|-l\s+(\S+)""")
 _PROPERTIES = re.compile(r"\{[^}]*\}")
 _LEVEL = re.compile(r"/?([\w.-]+)=(\d+)")
@@ -88,7 +89,7 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         return
     submit_s = whole(_text(job, "submit"), "submissionTime")
     start_s, stop_s = (whole(_text(job, which) or "0", f"{which}Time") for which in ("start", "stop"))
-    has_started, has_ended = start_s > 0, job.get("state") in _ENDED and stop_s > 0
+    has_started, has_ended = start_s > 0, str(job.get("state")) in _ENDED and stop_s > 0
     if not submit_s <= (start_s if has_started else submit_s) or (
         has_started and has_ended and stop_s < start_s
     ):
@@ -96,10 +97,9 @@ def _take(name: str, job: Any, rows: Rows) -> None:
             f"submissionTime {submit_s}, startTime {start_s} and stopTime {stop_s} are not in this order"
         )
     nodes, resources = (
-        len(set(_listed(job, "assigned_network_address"))),
+        len({str(each) for each in _listed(job, "assigned_network_address")}),
         len(_listed(job, "assigned_resources")),
     )
-    limit = job.get("walltime")
     number = whole(_text(job, "number") or name, "Job_Id")
     rows.add_run(
         (number, submit_s, _text(job, "owner")),
@@ -114,12 +114,21 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         nodes=nodes or -1,
         gpus=_gpus(job) or -1,
         host=rows.host_of({str(each) for each in _listed(job, "assigned_network_address")}),
-        requested_s=-1 if limit is None else whole(str(limit), "walltime"),
+        requested_s=_limit_s(job),
         status=_status(job),
         user=rows.users.number(_text(job, "owner")),
         group=rows.groups.number(str(job.get("project") or "")),
         queue=rows.queues.number(_text(job, "queue")),
     )
+
+
+def _limit_s(job: dict[str, Any]) -> int:
+    """Seconds; where `walltime` is missing the scheduler's message has it (`R=16,W=12:0:0`), or the request."""
+    if job.get("walltime") is not None:
+        return whole(str(job["walltime"]), "walltime")
+    texts = (str(job.get(name) or "") for name in ("message", "wanted_resources"))
+    found = next((match for match in map(_WALLTIME.search, texts) if match), None)
+    return -1 if found is None else span_s(found[1], "walltime")
 
 
 def _first(job: dict[str, Any], which: str) -> Any:
@@ -157,9 +166,9 @@ def _gpus(job: dict[str, Any]) -> int:
 
 def _status(job: dict[str, Any]) -> int:
     """SWF's: 1 completed, 0 failed, 5 cancelled, -1 not ended."""
-    if job.get("state") not in _ENDED:
+    if str(job.get("state")) not in _ENDED:
         return -1
-    kinds = {each.get("type") for each in _listed(job, "events") if isinstance(each, dict)}
+    kinds = {str(each.get("type")) for each in _listed(job, "events") if isinstance(each, dict)}
     if "FRAG_JOB_REQUEST" in kinds:  # oardel
         return 5
     return (

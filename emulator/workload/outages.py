@@ -3,22 +3,22 @@
     SLURM_TIME_FORMAT=%s sacctmgr -P show event start=2026-01-01 end=now format=NodeName,TimeStart,TimeEnd,State,Reason
 
 A line an outage, columns told apart by `|` or `,` and named by the header: `NodeName`, `TimeStart` and `TimeEnd` as
-sacctmgr(1) has them, or `node`, `begin`, `end`. Times are Unix times, or dates that are taken to be UTC. An outage
+sacctmgr(1) has them, or `node`, `begin`, `end`. Times are Unix times, or dates (`local_times.py`). An outage
 without an end lasts. Lines without a node are events of the cluster, and are passed over. Draining nodes count as down.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from balancer.clock import US
 from emulator.workload.files import TraceError
-from emulator.workload.rows import Faults, Malformed, lines_of
+from emulator.workload.local_times import LocalTimes
+from emulator.workload.rows import Faults, Malformed, csv_fields, lines_of
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ _HOW = "sacctmgr -P show event format=NodeName,TimeStart,TimeEnd,State"
 
 
 def read_outages(
-    path: Path, *, until_s: float, lenient: bool = False
+    path: Path, *, until_s: float, lenient: bool = False, clock: LocalTimes | None = None
 ) -> dict[str, list[tuple[float, float]]]:
     """Of each node when it was down: (begin, end) in Unix seconds in order, those that overlap as one.
 
-    What has not ended lasts to `until_s`. Raises TraceError naming file and line.
+    What has not ended lasts to `until_s`. `clock` reads the times. Raises TraceError naming file and line.
     """
     lines = ((at, line) for at, line in lines_of(path) if line.strip())
     _, heading = next(lines, (1, ""))
@@ -51,33 +51,31 @@ def read_outages(
             f"{path}:1: the header has no column for the {missing[0]} of an outage; write it with {_HOW}"
         )
     faults, found = Faults(lenient), dict[str, list[tuple[float, float]]]()
+    clock = LocalTimes() if clock is None else clock
     for number, line in lines:
         if re.fullmatch(r"[-| ,]+", line):
             continue
         try:
-            _take(line, mark, names, until_s, found)
+            said = fields_of(line, mark, names)
+            if said["node"]:
+                found.setdefault(said["node"], []).append(_outage(said, until_s, clock))
         except Malformed as fault:
             faults.add(path, number, fault)
     return {node: joined(spans) for node, spans in found.items()}
 
 
-def _take(
-    line: str, mark: str, names: list[str], until_s: float, found: dict[str, list[tuple[float, float]]]
-) -> None:
-    said = fields_of(line, mark, names)
-    if not said["node"]:
-        return
-    begin_s, has_ended = time_s(said["begin"], "begin"), said["end"] not in NO_TIME
-    end_s = time_s(said["end"], "end") if has_ended else max(begin_s, until_s)
+def _outage(said: dict[str, str], until_s: float, clock: LocalTimes) -> tuple[float, float]:
+    begin_s, has_ended = time_s(said["begin"], "begin", clock), said["end"] not in NO_TIME
+    end_s = time_s(said["end"], "end", clock, begin_s) if has_ended else max(begin_s, until_s)
     if end_s < begin_s:
         raise Malformed(f"it ends at {said['end']}, before it begins at {said['begin']}")
-    found.setdefault(said["node"], []).append((begin_s, end_s))
+    return begin_s, end_s
 
 
 def fields_of(line: str, mark: str, names: list[str]) -> dict[str, str]:
     """The fields of a line by their names. Raises Malformed if some are missing."""
     # A reason is free text: it comes last, and may have the mark in it; --parsable ends each line with the mark.
-    fields = next(csv.reader([line])) if mark == "," else line.split(mark)
+    fields = csv_fields(line) if mark == "," else line.split(mark)
     if len(fields) < len(names):
         raise Malformed(f"{len(fields)} fields where the header has {len(names)}")
     return {name: field.strip() for name, field in zip(names, fields, strict=False)}
@@ -111,8 +109,8 @@ def joined(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
-def time_s(text: str, name: str) -> float:
-    """A Unix time, of itself or of a date that is UTC unless it says otherwise. Raises Malformed naming the field."""
+def time_s(text: str, name: str, clock: LocalTimes, not_before_s: float | None = None) -> float:
+    """A Unix time, of itself or of a date. Raises Malformed naming the field."""
     text = text.strip()
     if text.isdecimal():
         return float(text)
@@ -120,4 +118,4 @@ def time_s(text: str, name: str) -> float:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44") from None
-    return (time.replace(tzinfo=UTC) if time.tzinfo is None else time).timestamp()
+    return clock.unix_s(time, not_before_s=not_before_s)

@@ -131,9 +131,11 @@ class _Asked:
                 rows.doubt(name, fault)
                 return unknown
 
-        nodes, procs, gpus = value("Resource_List.nodes", _nodes_asked, (0, 0, 0))
+        # Some batch systems say in nodect what others say in nodes.
+        where = "nodect" if ":" in said.get("Resource_List.nodect", "") else "nodes"
+        nodes, procs, gpus = value(f"Resource_List.{where}", _nodes_asked, (0, 0, 0))
         return cls(
-            nodes=nodes or value("Resource_List.nodect", whole, 0),
+            nodes=nodes or (value("Resource_List.nodect", whole, 0) if where == "nodes" else 0),
             # Torque's own default is ncpus=1, whatever the nodes are.
             procs=procs or value("Resource_List.ncpus", whole, 0),
             gpus=value("Resource_List.ngpus", whole, 0) or gpus,
@@ -150,7 +152,7 @@ def _nodes_asked(text: str, name: str) -> tuple[int, int, int]:
         count = int(first) if first.isdecimal() else 1  # else the name of a node, or of a property
         nodes += count
         procs += count * whole(each.get("ppn", "1"), f"ppn of {name}")
-        gpus += count * whole(each.get("gpus", "0"), f"gpus of {name}")
+        gpus += count * whole(each.get("gpus", each.get("gpu", "0")), f"gpus of {name}")
     return nodes, procs, gpus
 
 

@@ -5,7 +5,7 @@
 
 Of `sacctmgr` (and of a table `name,begin,end,nodes`) a line is a reservation, or a part of its time in which it had
 these nodes; of `scontrol` the lines from one `ReservationName=` to the next, or one line (`-o`). Times are Unix times,
-or dates that are taken to be UTC. A reservation without an end lasts. Jobs that ran in a reservation are told by the
+or dates (`local_times.py`). A reservation without an end lasts. Jobs that ran in a reservation are told by the
 log (sacct's column `Reservation`).
 """
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from balancer.nodelist import NodeListError, expand
 from emulator.workload.files import TraceError
+from emulator.workload.local_times import LocalTimes
 from emulator.workload.outages import NO_TIME, fields_of, joined, time_s
 from emulator.workload.rows import Faults, Malformed, lines_of
 
@@ -35,18 +36,19 @@ _NO_NODES = {"", "(null)", "None", "none assigned", "None assigned"}
 
 
 def read_reservations(
-    path: Path, *, until_s: float, lenient: bool = False
+    path: Path, *, until_s: float, lenient: bool = False, clock: LocalTimes | None = None
 ) -> tuple[dict[str, list[tuple[float, float]]], frozenset[str]]:
     """Of each node when a reservation held it, as `read_outages`, and the names of the reservations.
 
-    What has not ended lasts to `until_s`. Raises TraceError naming file and line.
+    What has not ended lasts to `until_s`. `clock` reads the times. Raises TraceError naming file and line.
     """
     lines = [(at, line) for at, line in lines_of(path) if line.strip()]
     is_block = bool(lines) and lines[0][1].startswith(_BLOCK)
     faults, found, names = Faults(lenient), dict[str, list[tuple[float, float]]](), set[str]()
+    clock = LocalTimes() if clock is None else clock
     for number, said in _blocks(lines) if is_block else _rows(lines, path, faults):
         try:
-            nodes, span = _span(said, until_s)
+            nodes, span = _span(said, until_s, clock)
         except Malformed as fault:
             faults.add(path, number, fault)
             continue
@@ -87,12 +89,14 @@ def _blocks(lines: list[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, st
     yield at, words
 
 
-def _span(said: Mapping[str, str], until_s: float) -> tuple[list[str], tuple[float, float]]:
+def _span(
+    said: Mapping[str, str], until_s: float, clock: LocalTimes
+) -> tuple[list[str], tuple[float, float]]:
     missing = [name for name in _NEEDED if name not in said]
     if missing:
         raise Malformed(f"it does not say the {missing[0]} of the reservation")
-    begin_s, has_ended = time_s(said["begin"], "begin"), said["end"] not in NO_TIME
-    end_s = time_s(said["end"], "end") if has_ended else max(begin_s, until_s)
+    begin_s, has_ended = time_s(said["begin"], "begin", clock), said["end"] not in NO_TIME
+    end_s = time_s(said["end"], "end", clock, begin_s) if has_ended else max(begin_s, until_s)
     if end_s < begin_s:
         raise Malformed(f"it ends at {said['end']}, before it begins at {said['begin']}")
     if said["nodes"] in _NO_NODES:  # of licenses, or of nodes that were not chosen yet

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+from array import array
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emulator.workload.files import TraceError, open_trace
+from emulator.workload.local_times import LocalTimes
 from emulator.workload.swf import (
     FIELDS,
     GPUS_KEY,
@@ -21,15 +24,16 @@ from emulator.workload.swf import (
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Collection, Hashable, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
     from pathlib import Path
 
 _MOST_COMPLAINTS = 10
+_BIGGEST = 2**62
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
 __all__ = [
-    "EARLIER_RUN", "SAME_RUN", "SAMPLES", "Faults", "Malformed", "Names", "Rows", "files_of", "first_line", "lines_of",
-    "read_records", "span_s", "whole",
+    "EARLIER_RUN", "SAME_RUN", "SAMPLES", "Faults", "Malformed", "Names", "Rows", "csv_fields", "csv_rows", "files_of",
+    "first_line", "lines_of", "read_records", "span_s", "whole",
 ]  # fmt: skip
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
@@ -83,8 +87,11 @@ class Rows:
     that a job ran on (`host`, see `host_of`), and that of its `reservation`.
     """
 
-    def __init__(self) -> None:
-        self.columns: dict[str, list[float]] = {name: [] for name in (*FIELDS, *_FURTHER)}
+    def __init__(self, clock: LocalTimes | None = None) -> None:
+        # Whole numbers until one with a fraction comes (`put`).
+        self.columns: dict[str, array[Any]] = {name: array("q") for name in (*FIELDS, *_FURTHER)}
+        self.clock = LocalTimes() if clock is None else clock
+        """Reads the times that say no offset from UTC."""
         self.users, self.groups, self.queues = Names(), Names(), Names()
         self.hosts, self.reservations = Names(), Names()
         self.passed_over: dict[str, int] = {}
@@ -100,8 +107,35 @@ class Rows:
 
     def add(self, **values: float) -> None:
         """One job; what is not given is unknown."""
-        for name, column in self.columns.items():
-            column.append(values.get(name, UNKNOWN))
+        row = len(self)
+        try:
+            for name, column in self.columns.items():
+                column.append(values.get(name, UNKNOWN))
+        except (TypeError, OverflowError):
+            self._add_with_care(row, values)
+
+    def _add_with_care(self, row: int, values: dict[str, float]) -> None:
+        """The same where a column has to become one of fractions first. Raises Malformed."""
+        for column in self.columns.values():
+            del column[row:]
+            column.append(UNKNOWN)
+        try:
+            for name, value in values.items():
+                self.put(name, row, value)
+        except Malformed:
+            for column in self.columns.values():
+                del column[row:]
+            raise
+
+    def put(self, name: str, row: int, value: float) -> None:
+        """A value of a row that is there. Raises Malformed for one of more than 64 bits."""
+        if not -_BIGGEST <= value <= _BIGGEST:
+            raise Malformed(f"{name} is {value:g}, out of range")
+        try:
+            self.columns[name][row] = value
+        except TypeError:  # the first of its column with a fraction
+            self.columns[name] = array("d", self.columns[name])
+            self.columns[name][row] = value
 
     def pass_over(self, what: str) -> None:
         """A record that is no job of its own."""
@@ -121,13 +155,18 @@ class Rows:
             self.pass_over(SAME_RUN if span == last else EARLIER_RUN)
             if span < last:
                 return
-            for name, column in self.columns.items():
-                column[row] = values.get(name, UNKNOWN)
+            for name in self.columns:
+                self.put(name, row, values.get(name, UNKNOWN))
         self._runs[job] = row, span
 
     def remark(self, what: str) -> None:
         """Something to tell of the job being read, which is kept."""
         self.remarks[what] = self.remarks.get(what, 0) + 1
+
+    def remark_on_times(self) -> None:
+        """To be called behind each record whose times `clock` has read."""
+        for what in self.clock.odd():
+            self.remark(what)
 
     def doubt(self, what: str, reason: object) -> None:
         """A value that is not understood and is taken to be unknown; the job is kept."""
@@ -142,11 +181,12 @@ class Rows:
             f"; MaxRecords: {len(self)}",
             f"; Note: {note}",
             *more,
+            *self.clock.header(),
             *(f"; Note: {count} jobs: {what}" for what, count in self.remarks.items()),
             *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
             *(f"; Reservation: {number} {name}" for name, number in self.reservations.numbers.items()),
         ]
-        named = {name: self.columns[name] for name in FIELDS}
+        named = {name: np.asarray(self.columns[name]) for name in FIELDS}
         log = SwfLog.build(len(self), header, str(source), **named)
         for name, key in _FURTHER.items():
             column = np.asarray(self.columns[name], np.int64)
@@ -154,7 +194,12 @@ class Rows:
                 columns = (*log.columns, column)
                 log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
         names = {number: name for name, number in self.users.numbers.items()}
-        return replace(faults.within(log), passed_over=dict(self.passed_over), user_names=names)
+        return replace(
+            faults.within(log),
+            passed_over=dict(self.passed_over),
+            remarks=dict(self.remarks),
+            user_names=names,
+        )
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -162,6 +207,25 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     with open_trace(path) as stream:
         for number, line in enumerate(stream, 1):
             yield number, line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+
+
+def csv_fields(line: str, mark: str = ",", *, strict: bool = False) -> list[str]:
+    """The fields of a line, which may be quoted; `strict`: quotes must be whole. Raises Malformed."""
+    try:
+        return next(csv.reader([line], delimiter=mark, strict=strict), [])
+    except (csv.Error, TypeError, ValueError) as error:
+        raise Malformed(f"not a line of CSV: {error}") from error
+
+
+def csv_rows(path: Path, lines: Iterable[str], mark: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table below its heading, a line each, with their numbers."""
+    for number, line in enumerate(lines, 2):
+        if not line.strip():
+            continue
+        try:
+            yield number, csv_fields(line.rstrip("\r\n"), mark, strict=True)
+        except Malformed as fault:
+            faults.add(path, number, fault)
 
 
 def first_line(path: Path, *, comment: str = "\n") -> str:
@@ -219,7 +283,7 @@ def whole(text: str | None, name: str) -> int:
         number = int(text)
     except ValueError:
         raise Malformed(f"{name} is {text[:40]!r}, not a whole number") from None
-    if not 0 <= number <= 2**62:
+    if not 0 <= number <= _BIGGEST:
         raise Malformed(f"{name} is {text[:40]!r}, out of range")
     return number
 

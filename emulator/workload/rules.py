@@ -125,6 +125,7 @@ def to_jobs(
         )
 
     counted = {PASSED_OVER.format(what): count for what, count in log.passed_over.items()}
+    counted |= log.remarks
     counted |= {MALFORMED: log.malformed, INSTANT: int(is_instant[rows].sum())}
     submit_s = log.column("submit_s")[rows]
     shift_s = submit_s.min() if origin_s is None else origin_s
@@ -176,6 +177,11 @@ def _cancellations(cancel_s: NDArray[np.float64], counted: dict[str, int]) -> di
 def not_read(work: Workload) -> list[str]:
     """Sentences on the records that became no rows of the log: passed over, or malformed."""
     return [f"{count:,} x {what}" for what, count in work.counted.items() if is_not_read(what)]
+
+
+def told(log: SwfLog) -> list[str]:
+    """Sentences on jobs that are kept and of which the reader has something to tell."""
+    return [f"{count:,} jobs: {what}" for what, count in log.remarks.items()]
 
 
 def in_order(counts: dict[str, int]) -> dict[str, int]:

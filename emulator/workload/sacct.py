@@ -5,19 +5,18 @@
 
 Columns are told apart by `|` (`--parsable2`, `--parsable`), by another character (`--delimiter`, or a table that was
 kept as CSV), or by their widths, which the line of dashes below the header gives. What a row means: `sacct_jobs.py`.
-Rows of job steps are passed over, and counted. Times without an offset from UTC are taken to be UTC, so a day's length
-changes with the clocks: `%s` avoids that.
+Rows of job steps are passed over, and counted. Times without an offset from UTC are of the zone that the user names,
+else taken to be UTC (`local_times.py`); `%s` avoids both.
 """
 
 from __future__ import annotations
 
-import csv
 import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from emulator.workload.files import TraceError
-from emulator.workload.rows import Faults, Malformed, first_line, lines_of
+from emulator.workload.rows import Faults, Malformed, csv_fields, first_line, lines_of
 from emulator.workload.sacct_jobs import NEEDED, SacctJobs
 
 if TYPE_CHECKING:
@@ -78,7 +77,10 @@ class SacctFormat:
                     f"{path}:1: columns of blanks need the line of dashes below the header; run sacct with --parsable2"
                 )
             lines = chain(() if after is None else (after,), lines)
-            names, cut = _by_character(heading)
+            try:
+                names, cut = _by_character(heading)
+            except Malformed as fault:
+                raise TraceError(f"{path}:1: {fault}") from fault
         for choice in NEEDED:
             if not set(choice) & set(names):
                 raise TraceError(
@@ -100,14 +102,14 @@ def _by_character(heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
     found = re.search(r"[^\w\"]", heading)
     mark = found[0] if found else "|"
     is_quoted = mark != "|" and '"' in heading
-    names = next(csv.reader([heading], delimiter=mark)) if is_quoted else heading.split(mark)
+    names = csv_fields(heading, mark) if is_quoted else heading.split(mark)
     ends_in_mark = len(names) > 1 and not names[-1]  # --parsable
     if ends_in_mark:
         names.pop()
 
     def cut(line: str) -> list[str]:
         if mark != "|" and '"' in line:
-            fields = next(csv.reader([line], delimiter=mark))
+            fields = csv_fields(line, mark)
         else:
             # Free text may contain the separator; as the last column it can be told from the others.
             is_free = names[-1] in _FREE_TEXT

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from emulator.workload.local_times import SACCT_REMEDY, LocalTimes
 from emulator.workload.rows import Malformed, Rows, span_s, whole
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ _COUNT = re.compile(r"(\d+)(\.50?)?([KMG])")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _CLOCK_FORMATS = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _DATE_ONLY = re.compile(r"(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])")
-_LONGEST_UNIX = 11
+_A_DAY, _LONGEST_UNIX = 8, 11
+"""Digits of a date without the time of day, and of the largest Unix time in seconds."""
 _HOW = "run sacct with SLURM_TIME_FORMAT=%s"
 STEPS, RUNS, RESIZES, COMPONENTS = (
     "step of a job", "earlier run of a job that ran again", "earlier size of a resized job",
@@ -61,7 +63,7 @@ NEEDED = (
 """One of each must be there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a million of them are made
 class _Row:
     """A row, with what the rows before it say of its job: when it was first submitted, and its first size."""
 
@@ -88,7 +90,7 @@ class SacctJobs:
 
     def __init__(self, *, steps: bool = False) -> None:
         self.steps = steps
-        self.rows = Rows()
+        self.rows = Rows(LocalTimes(SACCT_REMEDY.format("sacct")))
         self._unfinished: dict[tuple[str, ...], _Row] = {}
         self._leaders: dict[tuple[str, ...], int] = {}
         """Row of the first component of each heterogeneous job and of each of its runs."""
@@ -103,7 +105,8 @@ class SacctJobs:
         if "." in job and not self.steps:
             self.rows.pass_over(STEPS)
             return
-        self._take(_row(job, int(found[0]), said))
+        self._take(_row(job, whole(found[0], "JobID"), said, self.rows.clock))
+        self.rows.remark_on_times()
 
     def log(self, path: Path, faults: Faults) -> SwfLog:
         """All jobs. One whose last row says that it was requeued is there without a run time."""
@@ -120,7 +123,8 @@ class SacctJobs:
             if first.state == "RESIZING":
                 row = replace(row, nodes=first.nodes, procs=first.procs)
         if row.start_s is not None and row.start_s < row.submit_s:
-            raise Malformed(f"Start {row.start_s} is before Submit {row.submit_s}")
+            why = f" (were clocks set back? {_HOW})" if self.rows.clock.is_local else ""
+            raise Malformed(f"Start {row.start_s} is before Submit {row.submit_s}{why}")
         if first is not None:
             del self._unfinished[key]
             if goes_on:
@@ -177,9 +181,8 @@ class SacctJobs:
         for name, more in (
             ("nodes", row.nodes), ("allocated_procs", size), ("requested_procs", size), ("gpus", gpus),
         ):  # fmt: skip
-            column = self.rows.columns[name]
-            column[at] = max(column[at], 0) + max(more, 0)
-        self.rows.columns["host"][at] = -1
+            self.rows.put(name, at, max(self.rows.columns[name][at], 0) + max(more, 0))
+        self.rows.put("host", at, -1)
         return True
 
     def _host(self, said: Mapping[str, str]) -> int:
@@ -187,14 +190,14 @@ class SacctJobs:
         return -1 if _SEVERAL.search(names) else self.rows.hosts.number(names)
 
 
-def _row(job: str, number: int, said: Mapping[str, str]) -> _Row:
+def _row(job: str, number: int, said: Mapping[str, str], clock: LocalTimes) -> _Row:
     state = said.get("State", "").split(" ")[0].rstrip("+")
     if not state:
         raise Malformed("State is missing")
-    submit_s, start_s = _time_s(said, "Submit"), _time_s(said, "Start")
+    submit_s = _time_s(said, "Submit", clock)
     if submit_s is None:
         raise Malformed("Submit is missing")
-    eligible_s = _time_s(said, "Eligible")
+    eligible_s, start_s = (_time_s(said, name, clock, submit_s) for name in ("Eligible", "Start"))
     if eligible_s is None or (start_s is not None and eligible_s > start_s):
         eligible_s = submit_s  # who is cancelled before being eligible "starts" then
     return _Row(
@@ -205,39 +208,42 @@ def _row(job: str, number: int, said: Mapping[str, str]) -> _Row:
         submitted_s=submit_s,
         submit_s=max(submit_s, eligible_s),
         start_s=start_s,
-        run_s=-1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s),
+        run_s=-1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s, clock),
         limit_s=_limit_s(said),
         nodes=_count(said, ("AllocNodes", "NNodes", "ReqNodes")),
         procs=_count(said, ("AllocCPUS", "NCPUS", "ReqCPUS")),
     )
 
 
-def _time_s(said: Mapping[str, str], name: str) -> int | None:
-    """Unix seconds. A time without an offset from UTC is taken to be in UTC. Raises Malformed naming the field."""
+def _time_s(
+    said: Mapping[str, str], name: str, clock: LocalTimes, not_before_s: int | None = None
+) -> int | None:
+    """Unix seconds, None if it is not said. Raises Malformed naming the field."""
     text = said.get(name)
     if text is None:
         return None
+    is_number = text.isdecimal()
+    if is_number and _A_DAY < len(text) <= _LONGEST_UNIX:
+        return int(text)
     if _DATE_ONLY.fullmatch(text):
         raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}")
-    if text.isdecimal() and len(text) <= _LONGEST_UNIX:
-        return whole(text, name)
+    if is_number and len(text) <= _A_DAY:
+        return int(text)
     try:
-        if text.isdecimal():
-            when = datetime.strptime(text, _CLOCK_FORMATS.get(len(text), "")).replace(tzinfo=UTC)
-        else:
-            when = datetime.fromisoformat(text)
+        form = _CLOCK_FORMATS.get(len(text), "") if is_number else None
+        when = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)  # noqa: DTZ007 - `clock`
     except ValueError:
         raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44; {_HOW}") from None
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+    return int(clock.unix_s(when, not_before_s=not_before_s))
 
 
-def _run_s(said: Mapping[str, str], start_s: int) -> int:
+def _run_s(said: Mapping[str, str], start_s: int, clock: LocalTimes) -> int:
     """What sacct calls elapsed, else end - start; -1 if it says neither."""
     if "ElapsedRaw" in said:
         return whole(said["ElapsedRaw"], "ElapsedRaw")
     if "Elapsed" in said:
         return span_s(said["Elapsed"], "Elapsed")
-    end_s = _time_s(said, "End")
+    end_s = _time_s(said, "End", clock, start_s)
     if end_s is None:
         return -1
     if end_s < start_s:

@@ -4,7 +4,7 @@
 
 One report or several after each other, each with its title (not `-n`): `Cluster Utilization BEGIN - END`, a header and
 a line. `Down` and `PLND Down` are parts of `Reported`, in minutes, hours or per cent. For the time of a report as many
-nodes are down as make up that part, the last of them for the rest of it. Times are taken to be UTC.
+nodes are down as make up that part, the last of them for the rest of it. Whose times they are: `local_times.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from emulator.workload.files import TraceError
+from emulator.workload.local_times import LocalTimes
 from emulator.workload.outages import time_s
 from emulator.workload.rows import Faults, Malformed, lines_of
 
@@ -32,15 +33,19 @@ def is_sreport(path: Path) -> bool:
     )
 
 
-def read_sreport(path: Path, *, nodes: int, lenient: bool = False) -> dict[str, list[tuple[float, float]]]:
+def read_sreport(
+    path: Path, *, nodes: int, lenient: bool = False, clock: LocalTimes | None = None
+) -> dict[str, list[tuple[float, float]]]:
     """As `read_outages`, of a machine of so many nodes; their names say nothing. Raises TraceError."""
     faults, found = Faults(lenient), dict[str, list[tuple[float, float]]]()
+    clock = LocalTimes() if clock is None else clock
     span, names, count = (0.0, 0.0), list[str](), 0
     for number, line in lines_of(path):
         title = _TITLE.match(line)
         try:
             if title is not None:
-                span, names = (time_s(title[1], "begin"), time_s(title[2], "end") + 1), []
+                begin_s = time_s(title[1], "begin", clock)
+                span, names = (begin_s, time_s(title[2], "end", clock, begin_s) + 1), []
             elif "|" in line and not names:
                 names = line.split("|")
             elif "|" in line:

@@ -86,7 +86,8 @@ class SwfLog:
     `header` has the comment lines without line ends, as found. `columns` has at least 18 arrays of equal
     length, each int64, or float64 if any of its values has a fraction; those beyond the 18th are kept as
     they come. `malformed` counts the lines that a lenient reader left out; `complaints` tells the first ten.
-    `passed_over` counts the records of an accounting log that are no jobs of their own, by what they are. `user_names`:
+    `passed_over` counts the records of an accounting log that are no jobs of their own, by what they are, `remarks`
+    the jobs of which there is something to tell, by that. `user_names`:
     who the users are, by the numbers that a reader gave them; empty where the log itself has numbers.
     """
 
@@ -96,6 +97,7 @@ class SwfLog:
     malformed: int = 0
     complaints: tuple[str, ...] = field(default=())
     passed_over: Mapping[str, int] = field(default_factory=dict)
+    remarks: Mapping[str, int] = field(default_factory=dict)
     user_names: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

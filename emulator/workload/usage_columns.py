@@ -109,7 +109,8 @@ def usage_column(path: Path, names: Sequence[str], rows: Iterable[dict[str, str]
         )
     said = sorted(set().union(*of_rows))[:_MOST]
     units = f" (said of it: {', '.join(said)})" if said else ""
+    column = next(iter(values), "NAME")
     raise TraceError(
         f"{path}: its columns are {', '.join(names)}, and none says that it counts nodes, servers or cores{units}: it"
-        f" might be watts, degrees or a share of load as well; if it is usage, say --usage-column {values[0]}"
+        f" might be watts, degrees or a share of load as well; if it is usage, say --usage-column {column}"
     )

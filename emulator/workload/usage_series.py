@@ -6,12 +6,11 @@
 Series are added. A value holds until the next sample of its series, but no longer than three of its usual steps.
 Who asked is not known, only how much was in use: each unit is a row from the time at which it came into use to the
 time at which it no longer was, last in, first out (`packing.to_leases`). A unit is a node, or with
-`--cores-per-node` a core.
+`--cores-per-node` a core. OpenStack's tables are in UTC; times of others may be local (`local_times.py`).
 """
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,17 +19,20 @@ from balancer.clock import US
 from emulator.workload.cloud_rows import beginning, unix_s
 from emulator.workload.files import TraceError, open_trace, read_json
 from emulator.workload.packing import Demand, to_leases
-from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows
+from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows, csv_rows
 from emulator.workload.usage_columns import might_be_usage, usage_column
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from emulator.workload.local_times import LocalTimes
     from emulator.workload.swf import SwfLog
 
 Samples = list[tuple[float, float]]
 """Unix time in seconds and value."""
 _STEPS = 3
+_OF_OPENSTACK = {"granularity", "counter_name", "resource_id", "resource id"}
+"""Columns of tables of Gnocchi and Ceilometer, which know no zone but UTC."""
 _MOST_UNITS = 10_000_000
 
 
@@ -49,15 +51,15 @@ class UsageSeriesFormat:
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """The units in use. Raises TraceError naming file and line or series."""
-        faults = Faults(lenient)
+        faults, rows = Faults(lenient), Rows()
         is_json = beginning(path).startswith("{")
-        series = _of_prometheus(path, faults) if is_json else _of_csv(path, faults)
+        series = _of_prometheus(path, faults) if is_json else _of_csv(path, faults, rows)
         records = len(series) if is_json else sum(map(len, series.values()))
         series = {name: sorted(samples) for name, samples in series.items() if samples}
         if not series:
             raise TraceError(f"{path}: there are no samples in it")
         need = _sum(path, list(series.values()))
-        leases, rows = to_leases(need), Rows()
+        leases = to_leases(need)
         rows.passed_over[SAMPLES] = records
         zero_us = need.time_us[0]
         for number, (submit_us, run_us) in enumerate(
@@ -90,13 +92,13 @@ def _of_prometheus(path: Path, faults: Faults) -> dict[str, Samples]:
     for place, each in enumerate(data.get("result", []), 1):
         name = f"{place}"
         try:
-            found[name] = [(_time(at), _amount(value)) for at, value in each["values"]]
+            found[name] = [(_time(at, None), _amount(value)) for at, value in each["values"]]
         except (Malformed, KeyError, TypeError, ValueError) as fault:
             faults.add(path, f"series {name}", fault)
     return found
 
 
-def _of_csv(path: Path, faults: Faults) -> dict[str, Samples]:
+def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
     found: dict[str, Samples] = {}
     with open_trace(path) as stream:
         text = (line.decode("utf-8-sig", "replace") for line in stream)
@@ -105,23 +107,25 @@ def _of_csv(path: Path, faults: Faults) -> dict[str, Samples]:
         mark = next((each for each in ("\t", ";") if each in heading), ",")
         rows = [
             (number, dict(zip(names, fields, strict=False)))
-            for number, fields in enumerate(csv.reader(text, delimiter=mark), 2)
-            if fields
+            for number, fields in csv_rows(path, text, mark, faults)
         ]
         amount = usage_column(path, names, [said for _, said in rows])
+        clock = None if _OF_OPENSTACK & set(names) else said_of.clock
         for number, said in rows:
             key = " ".join(
                 value for name, value in said.items() if name not in {"timestamp", "granularity", amount}
             )
             try:
-                found.setdefault(key, []).append((_time(said.get("timestamp")), _amount(said.get(amount))))
+                at_s = _time(said.get("timestamp"), clock)
+                found.setdefault(key, []).append((at_s, _amount(said.get(amount))))
             except Malformed as fault:
                 faults.add(path, number, fault)
+            said_of.remark_on_times()
     return found
 
 
-def _time(value: Any) -> float:
-    time_s = unix_s(value, "timestamp")
+def _time(value: Any, clock: LocalTimes | None) -> float:
+    time_s = unix_s(value, "timestamp", clock)
     if time_s is None:
         raise Malformed("timestamp is missing")
     return time_s

@@ -2,14 +2,14 @@
 
 Source: GitHub nimbusproject/LcrcOnDemand, `workload_traces` (Liu et al. 2018). Each file has a header line and
 times in seconds from the begin of its week. A folder of such files is one log: its weeks follow each other by
-their dates, and time 0 is the begin of the first. Midnight is taken to be UTC's.
+their dates, and time 0 is the begin of the first. Whose midnight that was: `local_times.py`.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from emulator.workload.files import TraceError, open_trace
+from emulator.workload.local_times import LocalTimes
 from emulator.workload.rows import Malformed, first_line
 
 if TYPE_CHECKING:
@@ -64,18 +65,24 @@ def read_weeks(
     files = week_files(path)
     if not files:
         raise TraceError(f"{path}: there are no weekly files such as 2015-04-05.csv.xz")
-    first = week_begin(files[0])
+    clock = LocalTimes()
+
+    def midnight_s(file: Path) -> int | None:
+        day = week_begin(file)
+        return None if day is None else int(clock.unix_s(datetime(day.year, day.month, day.day)))  # noqa: DTZ001 - `clock` knows
+
+    first_s = midnight_s(files[0])
     parts = []
     for file in files:
         part = _read_csv(file, names, faults)
-        begin = week_begin(file)
-        if first is not None and begin is not None:
+        begin_s = midnight_s(file)
+        if first_s is not None and begin_s is not None:
             for name in shifted:
-                part[name] = part[name] + (begin - first).days * DAY_S
+                part[name] = part[name] + (begin_s - first_s)
         parts.append(part)
     header = ["; Version: 2.2"]
-    if first is not None:
-        header.append(f"; UnixStartTime: {int(datetime(*first.timetuple()[:3], tzinfo=UTC).timestamp())}")
+    if first_s is not None:
+        header += [f"; UnixStartTime: {first_s}", *clock.header()]
     return {name: np.concatenate([part[name] for part in parts]) for name in names}, header
 
 

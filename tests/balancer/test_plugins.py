@@ -120,5 +120,6 @@ def test_the_listing_has_parameters_with_defaults_and_the_first_line():
         "timeout_s": 15.0,
         "ask_for_cycle": True,
         "note": "lent to on-demand by the Balancer",
+        "claim": True,
     }
     assert torque["from"] == "balancer.drivers.torque:TorqueDriver"

@@ -20,6 +20,10 @@ RELEASE_2 = Path(__file__).with_name("release_2.sql")
 """The same, used on by the release with schema 2: events 11 and 12, to be replayed, and another answer."""
 
 
+RELEASE_4 = Path(__file__).with_name("release_4.sql")
+"""The same, used on by the release with schema 4: events 13 and 14, a node in doubt, another reserve."""
+
+
 class Place:
     """A database. `open` makes a ledger that may write; everything is closed after the test."""
 
@@ -65,6 +69,9 @@ class Place:
 
     def build_release_2(self) -> None:
         self.sql(*RELEASE_2.read_text(encoding="utf-8").split(";\n")[:-1])
+
+    def build_release_4(self) -> None:
+        self.sql(*RELEASE_4.read_text(encoding="utf-8").split(";\n")[:-1])
 
     def close(self) -> None:
         for ledger in self.made:

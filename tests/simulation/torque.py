@@ -244,7 +244,7 @@ class SimulatedTorqueDriver(TorqueDriver):
     """The shipped driver; programs are calls of the fake, with faults on the way there and back."""
 
     def __init__(self, world: World, ledger: Ledger) -> None:
-        super().__init__(TorqueSettings())
+        super().__init__(TorqueSettings(claim=False))
         self._world, self._ledger = world, ledger
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:

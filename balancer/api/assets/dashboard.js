@@ -26,6 +26,7 @@ const WORDS = {
   nodes_released: (b) => `Given back: ${names(b.nodes)}.`,
   nodes_updated: (b) => `Job ${b.job ?? "unknown"} ${b.busy.length ? `started on ${names(b.busy)}` : `ended on ${names(b.idle)}`}.`,
   reserve_added: (b) => `${plural(b.count, "node")} announced (${b.reserve_id}).`,
+  reserve_withdrawn: (b) => `Reserve ${b.reserve_id} withdrawn.`,
   nodes_reclaimed: (b) => [b.done.length && `Taken over from batch: ${names(b.done)}.`, b.busy.length && `Kept by their job: ${names(b.busy)}.`,
     b.unclear.length && `Do not obey: ${names(b.unclear)}.`].filter(Boolean).join(" "),
   nodes_restored: (b) => [b.done.length && `Back in batch: ${names(b.done)}.`, b.unclear.length && `Do not come back: ${names(b.unclear)}.`].filter(Boolean).join(" "),
@@ -182,7 +183,7 @@ async function refresh() {
   nodes = new Map(found.nodes.map((row) => [row[0], row]));
   showStatus(now.status);
   fill("waits", now.waiting.map((wait) => [wait.id, `${wait.held} of ${wait.count}`, when(wait.submitted_at), wait.why, wait.end, when(wait.deadline_at)]), "nobody waits");
-  fill("reserves", now.reserves.map((each) => [each.id, String(each.count), String(each.used), when(each.by), when(each.kept_until)]), "none");
+  fill("reserves", now.reserves.map((each) => [each.id, String(each.count), String(each.used), when(each.by), when(each.kept_until), each.every ? `${each.every} ${each.zone}` : ""]), "none");
   byId("events").replaceChildren(...now.events.filter((event) => event.kind !== "timer_fired").map(eventItem));
   newest = now.status.newest_event;
   showStates();

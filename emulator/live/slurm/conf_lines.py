@@ -81,7 +81,8 @@ def _lines(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
             continue
         key, equals, value = (each.strip() for each in line.partition("="))
         if not equals or not key:
-            raise ConfError(f"{place}: expected KEY=VALUE, not {line!r}")
+            template = " (a template: have it filled in first)" if re.search(r"\{[%{]", line) else ""
+            raise ConfError(f"{place}: expected KEY=VALUE, not {line!r}{template}")
         yield Line(place, where, key, value, line)
 
 

@@ -356,7 +356,7 @@ class SlurmBatch:
         programs = {name: str(self._site.bin / name) for name in ("scontrol", "squeue")}
         # Hooks are hints, and nobody waits for whoever looks: so it looks often.
         settings = {
-            "driver": {"slurm": {**programs, "timeout_s": 60.0}},
+            "driver": {"slurm": {**programs, "timeout_s": 60.0, "claim": False}},
             "confirm_poll_s": 0.02,
             "reconcile_period_s": max(60.0, self._site.scenario.live.speed),
         }

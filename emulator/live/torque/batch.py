@@ -53,6 +53,7 @@ class BatchServer:
     ) -> None:
         self.config = config
         self.scheduling = True
+        self.comment = ""
         self._executor = executor
         self._log = log
         self._marks = marks

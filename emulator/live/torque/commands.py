@@ -204,6 +204,7 @@ def _server_attributes(server: BatchServer) -> fmt.Attributes:
         ("default_queue", config.queues[0]),
         ("log_events", "2047"),
         ("mail_from", "adm"),
+        *([("comment", server.comment)] if server.comment else []),
         ("node_check_rate", "150"),
         ("tcp_timeout", "300"),
         ("job_stat_rate", "300"),
@@ -363,23 +364,25 @@ def _qselect(server: BatchServer, call: Invocation, now_us: int) -> Reply:
 # qmgr
 
 _SET_SCHEDULING = re.compile(r"\s*s(?:et)?\s+s(?:erver)?\s+scheduling\s*=\s*(\w+)\s*", re.IGNORECASE)
+_SET_COMMENT = re.compile(r"\s*s(?:et)?\s+s(?:erver)?\s+comment\s*=\s*([\"']?)(.*)\1\s*", re.IGNORECASE)
 
 
 def _qmgr(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    """Only `-c "set server scheduling = True|False"`."""
+    """Only `-c "set server scheduling = True|False"` and the server's comment."""
     try:
         pairs, _ = getopt.gnu_getopt(list(call.argv[1:]), "c:")
     except getopt.GetoptError as error:
         return Reply(2, stderr=f"qmgr: {error.msg}\n")
     directive = dict(pairs).get("-c", "")
-    match = _SET_SCHEDULING.fullmatch(directive)
-    if match is None:
-        return Reply(
-            1,
-            stderr=f'qmgr: cannot do "{directive}"; this server knows "set server scheduling = True|False"\n',
-        )
+    match, comment = _SET_SCHEDULING.fullmatch(directive), _SET_COMMENT.fullmatch(directive)
+    if match is None and comment is None:
+        known = '"set server scheduling = True|False" and "set server comment = TEXT"'
+        return Reply(1, stderr=f'qmgr: cannot do "{directive}"; this server knows {known}\n')
     if not server.is_manager(call.user):
         return Reply(errors.UNAUTHORIZED, stderr="qmgr obj= svr=default: Unauthorized Request \n")
+    if match is None:
+        server.comment = comment[2] if comment is not None else ""
+        return Reply()
     match match[1].lower():
         case "true" | "t" | "1" | "y":
             server.start_cycle(now_us)

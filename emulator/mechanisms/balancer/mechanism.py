@@ -11,10 +11,10 @@ from balancer.clock import US, micros
 from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.plugins import ALGORITHMS, PluginError, name_of
 from emulator.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
-from emulator.harness import tables as t
 from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, Deed, LeaseCloud
 from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
+from emulator.mechanisms.balancer.windows import check_machine, standing
 from emulator.mechanisms.pools_shown import TILES, picture
 from emulator.plugins import check_number, make_plugin
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from emulator.harness.actions import Accounting
     from emulator.harness.mechanism import Actions, WholeRun
     from emulator.mechanisms.balancer.policy import Outcome
+    from emulator.mechanisms.balancer.windows import Standing
 
 
 @dataclass(slots=True)
@@ -41,8 +42,10 @@ class BalancerMechanism:
     is announced to the Balancer (0: not at all). `predictor`: the plug-in that reserves nodes at the beginning of each
     slot, a name or `{NAME: {PARAMETER: VALUE}}`. For it: `slots_per_day`; `keep`: a reserve lasts as long as its
     `slot`, or is on `hold` for I, as in the paper's text; `history`: nodes requested in the slots before time 0, oldest
-    first (what a service remembers). The cloud: `boot_s`, from grant to the lease's beginning; `delete_s`, from its end
-    to its nodes' return; `cloud_faults`, when servers do not start (`emulator.cloud_faults`).
+    first (what a service remembers). `every`: capacity that comes again, a list of `{windows: Mon-Fri
+    20:00-06:00, nodes: 8}`, with `zone`, `exceptions` and `lead_s` (1800: collected so long before) if wanted;
+    `time_zero`: the date and time at time 0, for it. The cloud: `boot_s`, from grant to the lease's beginning;
+    `delete_s`, from its end to its nodes' return; `cloud_faults`, when servers do not start (`emulator.cloud_faults`).
     """
 
     tiles = TILES
@@ -58,6 +61,8 @@ class BalancerMechanism:
     slots_per_day: int = 4
     keep: str = "slot"
     history: Sequence[int] = ()
+    every: Sequence[dict[str, Any]] = ()
+    time_zero: str = "1970-01-01T00:00:00Z"
     boot_s: float = 0
     delete_s: float = 0
     cloud_faults: Sequence[Any] = ()
@@ -89,6 +94,7 @@ class BalancerMechanism:
             raise ValueError(f"balancer: {error}") from error
         self.settings()
         self.faults()
+        self.standing()
         if self.forecasts is not None:
             self.forecasts.begin()
 
@@ -108,6 +114,10 @@ class BalancerMechanism:
             return CloudFaults.of(read_faults(self.cloud_faults))
         except ValueError as error:
             raise ValueError(f"balancer: {error}") from error
+
+    def standing(self) -> tuple[Standing, ...]:
+        """Capacity that comes again. Raises ValueError."""
+        return standing(self.every, self.time_zero)
 
     def check_nodes(self, names: Sequence[str]) -> None:
         """Raises ValueError for a step that names a node which the cluster has not."""
@@ -156,6 +166,7 @@ class BalancerMechanism:
             _BatchPool(act),
             algorithm_name=name_of(ALGORITHMS, self.algorithm),
         )
+        check_machine(self.standing(), nodes)
         self._cloud = LeaseCloud(act.node_names, micros(self.boot_s), micros(self.delete_s), self.faults())
         self.check_nodes(act.node_names)
         self._was_busy = np.zeros(nodes, np.bool_)
@@ -165,11 +176,13 @@ class BalancerMechanism:
                 nodes, int(act.cluster.job_table().submit_us.max(initial=0))
             )
         self._carry_out(self._reserve_ahead(act), act)
+        for each in self.standing():
+            self._carry_out(self._policy.stand(act.now_us, each.every.text, each.nodes, each.lead_us), act)
         self._carry_out(self._policy.timer(act.now_us), act)
 
     def whole_run(self, act: Accounting, points: NDArray[np.int64]) -> WholeRun | None:
         """The run as one compiled loop, if nobody decides in it but what comes with the Balancer."""
-        if type(self) is not BalancerMechanism or not self._cloud.obeys_at_once:
+        if type(self) is not BalancerMechanism or not self._cloud.obeys_at_once or self.every:
             return None
         from emulator.mechanisms.balancer import whole  # noqa: PLC0415 - services and live runs go without
 
@@ -268,7 +281,7 @@ class BalancerMechanism:
 
     def _looks(self, job: int, act: Actions) -> tuple[int, int, int]:
         """Of a lease's user: when he asked, how often he looks, and how long he waits for it."""
-        asked_us, run_us = act.cluster.submitted_us(job), int(act.cluster.table[job][t.RUN])
+        asked_us, run_us = act.cluster.submitted_us(job), int(act.cluster.table[job].run_us)
         return asked_us, max(run_us, LEAST_LOOK_US), asked_us + micros(self.wait_s)
 
 

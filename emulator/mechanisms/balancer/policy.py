@@ -156,6 +156,14 @@ class BalancerPolicy:
             )
         )
 
+    def stand(self, now_us: int, every: str, count: int, lead_us: int) -> list[Outcome]:
+        """`count` more nodes in each window of `every` (`Recurrence.text`), collected `lead_us` before it."""
+        self._reserves += 1
+        key = f"reserve-{self._reserves}"
+        return self._run(
+            ReserveAdded(at_us=now_us, reserve_id=key, count=count, every=every, lead_us=lead_us)
+        )
+
     def observe(self, now_us: int, states: Mapping[int, tuple[str, int]]) -> list[Outcome]:
         """What has changed in the batch pool: node -> (`idle`, `busy` or `down`, since_us)."""
         names = self._names

@@ -13,24 +13,17 @@ from emulator.harness.structures import heap_pop, heap_push
 from emulator.harness.tables import (
     AT_ENDS,
     AT_UNTIL,
-    END,
     ENDED_N,
     FINISHED,
     GOES_ON,
     HEAP_N,
     NEEDS_ROOM,
     NEVER,
-    NODES,
     NOW,
     ORDER_FAILED,
-    R_FIRST,
     REJECTED,
-    RUN,
-    RUN_ROW,
     RUNS_N,
-    STATE,
     STOP_ON_END,
-    SUBMIT,
 )
 from emulator.mechanisms.balancer.settling import look, release, report, request, settle
 
@@ -106,7 +99,7 @@ def start(state: State, more: More, lease: int, who: int, now: int) -> None:
         which = own[which, b.LINK]
     start_on(state, who, chosen[:count], now)
     b.note_move(more, now, b.TO_ALLOC, count)
-    heap_push(more[6], reg, now + state[0][who, RUN], who)
+    heap_push(more[6], reg, now + state[0][who].run_us, who)
     reg[b.OWN_N] += 1
     reg[b.GRANTED_N] += 1
 
@@ -121,8 +114,8 @@ def give_answers(state: State, more: More, now: int) -> None:
         if one[b.ANSWER] == b.GRANTED:
             start(state, more, one[b.LEASE], who, now)
         else:
-            job[who, STATE] = REJECTED
-            job[who, END] = now
+            job[who].state = REJECTED
+            job[who].end_us = now
             reg[b.REJECTED_N] += 1
         reg[b.ANSWERED_N] += 1
     wake(more, now)
@@ -147,10 +140,10 @@ def begin_point(state: State, more: More, key: int, now: int) -> None:
     else:
         who = heap_pop(more[6], mine)
         end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
-        first = runs[job[who, RUN_ROW], R_FIRST]
-        for k in range(first, first + job[who, NODES]):
+        first = runs[job[who].run_row].first
+        for k in range(first, first + job[who].nodes):
             b.note_node(more, log[k])
-        b.note_move(more, now, b.TO_RESERVE, job[who, NODES])
+        b.note_move(more, now, b.TO_RESERVE, job[who].nodes)
         mine[b.OWN_N] += 1
         mine[b.AFTER_LOOK] = RELEASE
 
@@ -190,12 +183,12 @@ def do_next(state: State, more: More, now: int) -> int:
             return ANSWERS
         b.add_hint(more, now, now + slot[b.KEEP_US], slot[b.SLOT_NODES])
     elif deed == REQUEST:
-        request(more, who, job[who, NODES], now)
+        request(more, who, job[who].nodes, now)
     elif deed == RELEASE:
-        release(state, more, runs[job[who, RUN_ROW], R_FIRST], job[who, NODES], now)
+        release(state, more, runs[job[who].run_row].first, job[who].nodes, now)
     elif deed == ANNOUNCE:
-        by = max(job[who, SUBMIT], now)
-        b.add_hint(more, by, by + mine[b.HOLD_US], job[who, NODES])
+        by = max(job[who].submit_us, now)
+        b.add_hint(more, by, by + mine[b.HOLD_US], job[who].nodes)
     else:
         return TIMER_EVENT
     return EVENT

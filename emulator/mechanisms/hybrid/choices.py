@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
 from emulator.harness.structures import heap_push
-from emulator.harness.tables import NEVER, NODES
-from emulator.mechanisms.hybrid.claims import LEAST
+from emulator.harness.tables import NEVER
 from emulator.mechanisms.hybrid.decisions import give_evenly
 from emulator.mechanisms.hybrid.deeds import ARRIVAL_BY, WARNING_US
 from emulator.mechanisms.hybrid.givers import (
@@ -101,7 +100,7 @@ def shrink_evenly(state: State, claims: Claims, more: More, many: int, needed: i
     else:
         sort(found, kept, room[WIDE], more[12])
     for k in range(kept):
-        spare[k] = job[found[k], NODES] - attr[found[k], LEAST]
+        spare[k] = job[found[k]].nodes - attr[found[k]].least
     give_evenly(spare[:kept], needed, room[WIDE])
     giving = 0
     for k in range(kept):

@@ -1,8 +1,8 @@
 """The tables of claims of on-demand jobs on nodes, and who is on which list. Compiled.
 
 A *claim* is the hold of one on-demand job. A node it holds is out of the batch pool (`OFFLINE`), has the claim's slot
-as `OWNER`, and is idle or runs a *guest*: a batch job that goes when the on-demand job comes (hybrid-fan-2021, section
-III-B.1). Idle held nodes of a claim are a list linked by `BEHIND`. Claims are kept in order of notice.
+as `holder`, and is idle or runs a *guest*: a batch job that goes when the on-demand job comes (hybrid-fan-2021, section
+III-B.1). Idle held nodes of a claim are a list linked by `behind`. Claims are kept in order of notice.
 """
 
 from __future__ import annotations
@@ -12,25 +12,63 @@ from typing import TYPE_CHECKING, TypeAlias
 from emulator.harness.compiled import inlined
 
 if TYPE_CHECKING:
+    from emulator.harness.rows import Rows
     from emulator.harness.tables import Ints
 
-# Columns of the claims. NEED: nodes that are still wanted; IDLE: held and idle; HEAD: the first of those, -1 for none;
-# DEADLINE: guests should end by then (-1: no guests); COLLECTS: takes any node that becomes free, not only promised;
-# HOSTS: guests that run on its nodes; PROMISES: running jobs whose nodes it gets when they end. Of compiled runs only
-# (`whole.py`): ARRIVED, whether the on-demand job is there; LEAVERS, jobs that write their last checkpoint for it, and
-# LEAVING_NODES, so many nodes it will have of them; SERIAL, a number that no other claim has, -1 when it is over.
-C_JOB, NEED, IDLE, HEAD, DEADLINE, COLLECTS, HOSTS, PROMISES, ARRIVED, LEAVERS, LEAVING_NODES, SERIAL = range(
-    12
-)
-CLAIM_COLUMNS = 12
-# Columns of the held nodes.
-OWNER, BEHIND = range(2)
-NODE_COLUMNS = 2
-# Columns of the jobs, -1 for none. GUEST: the claim on whose nodes it runs; PROMISED: the claim that gets its nodes
-# when it ends; LEAVING: it writes its last checkpoint and goes; PLACE: in compiled runs its column in the table of
-# `givers.py`, step by step a mark of loops that meet a job on many nodes (`view.py`).
-CLASS, LEAST, GUEST, PROMISED, LEAVING, PLACE = range(6)
-JOB_COLUMNS = 6
+
+class Claim:
+    """The hold of one on-demand job. The last four are of compiled runs only (`whole.py`)."""
+
+    job: int
+    need: int
+    """Nodes that are still wanted."""
+    idle: int
+    """Nodes that are held and idle."""
+    head: int
+    """The first of those, -1 for none."""
+    deadline_us: int
+    """Guests should end by then, -1: no guests."""
+    collects: int
+    """1 if it takes any node that becomes free, not only promised ones."""
+    hosts: int
+    """Guests that run on its nodes."""
+    promises: int
+    """Running jobs whose nodes it gets when they end."""
+    arrived: int
+    """1 if the on-demand job is there."""
+    leavers: int
+    """Jobs that write their last checkpoint for it."""
+    leaving_nodes: int
+    """How many nodes it will have of them."""
+    serial: int
+    """A number that no other claim has, -1 when it is over."""
+
+
+class HeldNode:
+    """Who holds a node."""
+
+    holder: int
+    """The claim, -1 for none."""
+    behind: int
+    """The next idle node of the same claim, -1 for none."""
+
+
+class HybridJob:
+    """What the mechanism knows of a job beside the job table; -1 for none."""
+
+    job_class: int
+    least: int
+    """The fewest nodes that a malleable job runs on."""
+    guest: int
+    """The claim on whose nodes it runs."""
+    promised: int
+    """The claim that gets its nodes when it ends."""
+    leaving: int
+    """1 if it writes its last checkpoint and goes."""
+    place: int
+    """In compiled runs its column in the table of `givers.py`, step by step a mark of loops (`view.py`)."""
+
+
 MALLEABLE = 2
 # Counters. CLAIMS_N active claims; IDLE_N idle held nodes in all; CHANGED: the queue has to be looked through, for
 # somebody may have become able to run as a guest; IDLE_NODE_US up to IDLE_AT_US; GUESTS_N: starts of guests;
@@ -54,7 +92,10 @@ DEEP, INDEXED, DEEP_FROM = range(21, 24)
 GIVERS_N, RUNS_SEEN, SATED = range(24, 27)
 COUNTERS = 27
 
-Claims: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
+ClaimRows: TypeAlias = "Rows[Claim]"
+HeldNodes: TypeAlias = "Rows[HeldNode]"
+HybridJobs: TypeAlias = "Rows[HybridJob]"
+Claims: TypeAlias = "tuple[ClaimRows, Ints, HeldNodes, HybridJobs, Ints, Ints, Ints, Ints]"
 """(claim, order, held, attr, scratch, count, index, givers)"""
 
 
@@ -70,10 +111,10 @@ def account(count: Ints, now: int, change: int) -> None:
 def push_idle(claims: Claims, slot: int, which: int, now: int) -> None:
     """A node of the claim is idle from now on."""
     claim, _, held, _, _, count, _, _ = claims
-    held[which, OWNER] = slot
-    held[which, BEHIND] = claim[slot, HEAD]
-    claim[slot, HEAD] = which
-    claim[slot, IDLE] += 1
+    held[which].holder = slot
+    held[which].behind = claim[slot].head
+    claim[slot].head = which
+    claim[slot].idle += 1
     account(count, now, 1)
     count[CHANGED] = 1
     count[KNOWN_HELD] = 0
@@ -83,9 +124,9 @@ def push_idle(claims: Claims, slot: int, which: int, now: int) -> None:
 def pop_idle(claims: Claims, slot: int, now: int) -> int:
     """Take an idle node from the claim's list; it still belongs to the claim."""
     claim, _, held, _, _, count, _, _ = claims
-    which: int = claim[slot, HEAD]
-    claim[slot, HEAD] = held[which, BEHIND]
-    claim[slot, IDLE] -= 1
+    which: int = claim[slot].head
+    claim[slot].head = held[which].behind
+    claim[slot].idle -= 1
     account(count, now, -1)
     count[KNOWN_HELD] = 0
     return which

@@ -25,55 +25,83 @@ from emulator.harness.structures import (
     queue_remove,
 )
 from emulator.harness.tables import (
-    END,
-    ESTIMATE,
-    EXPECTED,
     FRONT,
     HEAP_N,
     KEPT_HEAD,
-    KEY,
     LOG_N,
     NEVER,
-    NODES,
     NOW,
     QUEUED,
-    R_END,
-    R_FIRST,
-    R_OUTCOME,
     REGISTERS,
     RESIZED,
-    RETURNS,
-    RUN,
-    RUN_ROW,
-    START,
-    STATE,
 )
-from emulator.mechanisms.hybrid.claims import CHANGED, GUESTS_RESCAN, NEED, OWNER, PASS_RESCAN, SERIAL
+from emulator.mechanisms.hybrid.claims import CHANGED, GUESTS_RESCAN, PASS_RESCAN
 from emulator.mechanisms.hybrid.deep_queue import waits_here
 from emulator.mechanisms.hybrid.reserved import hold, left
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Heap, Ints, State
+    from emulator.harness.rows import Rows
+    from emulator.harness.running import BrokenOff
+    from emulator.harness.tables import Heap, Ints, Jobs, State
     from emulator.harness.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
 
-# Columns of `own`, one row a job. Of an on-demand job: CLAIM, its claim; WHEN its lease ends; OWES, the last of its
-# loans; NOTED, whether it got its nodes when it came; KNOWN, when it is predicted. Of a batch job: CLAIM that it leaves
-# for (`claim_of`); WHEN its last checkpoint is written; OWES, nodes that the claim will have of it; NOTED, how often it
-# had to leave held nodes; KNOWN, its most nodes. -1 for none.
-CLAIM, WHEN, OWES, NOTED, KNOWN = range(5)
-OWN_COLUMNS = 5
-# Columns of the loans, a ring for each on-demand job. SHRUNK_US: the start of the run that was shrunk, else -1.
-LENDER, LENT, SHRUNK_US, NEXT = range(4)
-LOAN_COLUMNS = 4
-# Columns of what is told of afterwards: moves of nodes (MANY from FIRST on in the node log; FIRST negative: from ~FIRST
-# on in `apart`), rows of the run table that were broken off (work done in them, thrown away, and done in all), and wall
-# times (which: `CHOICE`, `HANDLING`).
-MOVED_US, TO, FIRST, MANY = range(4)
-ROW, DID, LOST, IN_ALL = range(4)
+
+class OwnJob:
+    """What a compiled run keeps of a job, -1 for none: of an on-demand job, and of a batch job."""
+
+    claim: int
+    """Its claim; the claim that it leaves for (`claim_of`)."""
+    when_us: int
+    """When its lease ends; when its last checkpoint is written."""
+    owes: int
+    """The last of its loans; nodes that the claim will have of it."""
+    noted: int
+    """1 if it got its nodes when it came; how often it had to leave held nodes."""
+    known: int
+    """When it is predicted, in us; its most nodes."""
+
+
+class Loan:
+    """Nodes lent to an on-demand job: a ring for each of these."""
+
+    lender: int
+    lent: int
+    """How many."""
+    shrunk_us: int
+    """The start of the run that was shrunk, else -1."""
+    next: int
+
+
+class Move:
+    """Nodes that moved to another pool, to be told of afterwards."""
+
+    at_us: int
+    to: int
+    """ALLOC, RESERVE, IDLE_AGAIN or DOWN."""
+    first: int
+    """Where they begin in the node log; negative: from ~first on in `apart`."""
+    many: int
+
+
+class WallTime:
+    """How long something took by the wall clock."""
+
+    which: int
+    """CHOICE or HANDLING."""
+    took_us: int
+
+
+class Outage:
+    """A node that fails, or is up again. In order of time; of one time those that are up again come first."""
+
+    at_us: int
+    node: int
+    fails: int
+    """1 if it fails."""
+
+
 ALLOC, RESERVE, IDLE_AGAIN, DOWN = range(4)
-# Columns of the outages, in order of time; those of one time: nodes that are up again (FAILS 0), then one that fails.
-OUT_AT, OUT_NODE, FAILS = range(3)
 CHOICE, HANDLING = range(2)
 # Registers of a compiled run, behind those of the table for the agenda's heap, which is like the cluster's.
 # WAKE: when the mechanism is woken; NEXT_POINT: of those known from the begin; AT_POINT, AT_TIMER: what goes on now;
@@ -107,7 +135,8 @@ POINT_SHIFT = 40
 """A point's key: what it is, then the job plus 1; in order at one time."""
 
 More: TypeAlias = (
-    "tuple[Ints, Heap, Heap, Heap, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]"
+    "tuple[Rows[OwnJob], Heap, Heap, Heap, Ints, Rows[Loan], Rows[Move], Rows[BrokenOff], Rows[WallTime], Ints, Ints,"
+    " Ints, Ints, Rows[Outage], Ints]"
 )
 """(own, points, agenda, timers, timer registers, loans, moves, rows, times, room, mark, registers, digits, outages,
 apart)
@@ -136,7 +165,7 @@ def wake(more: More, now: int) -> None:
     if counts[HEAP_N]:
         at = timers[0].at_us
     if reg[NEXT_OUTAGE] < outages.shape[0]:
-        at = min(at, outages[reg[NEXT_OUTAGE], OUT_AT])
+        at = min(at, outages[reg[NEXT_OUTAGE]].at_us)
     at = max(at, now)
     if at != NEVER and at != reg[WAKE]:
         reg[WAKE] = at
@@ -146,8 +175,8 @@ def wake(more: More, now: int) -> None:
 @inner
 def note_time(more: More, which: int, began: int) -> None:
     times, reg = more[8], more[11]
-    times[reg[TIMES_N], 0] = which
-    times[reg[TIMES_N], 1] = wall_us(more) - began
+    times[reg[TIMES_N]].which = which
+    times[reg[TIMES_N]].took_us = wall_us(more) - began
     reg[TIMES_N] += 1
 
 
@@ -155,10 +184,10 @@ def note_time(more: More, which: int, began: int) -> None:
 def note_move(more: More, now: int, pool: int, first: int, many: int) -> None:
     moves, reg = more[6], more[11]
     one = moves[reg[MOVES_N]]
-    one[MOVED_US] = now
-    one[TO] = pool
-    one[FIRST] = first
-    one[MANY] = many
+    one.at_us = now
+    one.to = pool
+    one.first = first
+    one.many = many
     reg[MOVES_N] += 1
 
 
@@ -174,10 +203,10 @@ def move_apart(more: More, which: int) -> None:
 def note_row(more: More, row: int, did: int, lost: int, in_all: int) -> None:
     rows, reg = more[7], more[11]
     one = rows[reg[ROWS_N]]
-    one[ROW] = row
-    one[DID] = did
-    one[LOST] = lost
-    one[IN_ALL] = in_all
+    one.row = row
+    one.did = did
+    one.lost = lost
+    one.in_all = in_all
     reg[ROWS_N] += 1
 
 
@@ -191,23 +220,23 @@ def arrives(more: More, who: int, is_new: int) -> None:
 @inner
 def leaves_for(claims: Claims, more: More, who: int, slot: int) -> None:
     """The batch job is about to leave its nodes for this claim."""
-    more[0][who, CLAIM] = (claims[0][slot, SERIAL] << SLOT_BITS) + slot
+    more[0][who].claim = (claims[0][slot].serial << SLOT_BITS) + slot
 
 
 @inner
 def claim_of(claims: Claims, more: More, who: int) -> int:
     """The claim for which the batch job leaves; -1: none, or one that is over."""
-    kept = more[0][who, CLAIM]
+    kept = more[0][who].claim
     slot = kept & ((1 << SLOT_BITS) - 1)
-    if kept < 0 or claims[0][slot, SERIAL] != kept >> SLOT_BITS:
+    if kept < 0 or claims[0][slot].serial != kept >> SLOT_BITS:
         return -1
     return int(slot)
 
 
 @inner
-def set_phase(job: Ints, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:  # noqa: PLR0917
+def set_phase(job: Jobs, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:  # noqa: PLR0917
     """As `RunningJobs._set_phase`."""
-    work[who, w.ROW] = job[who, RUN_ROW] + 1
+    work[who, w.ROW] = job[who].run_row + 1
     work[who, w.DONE] = done
     work[who, w.SAVED] = saved
     work[who, w.SINCE] = since
@@ -221,24 +250,24 @@ def stop(state: State, work: Work, claims: Claims, more: More, who: int, keeps: 
     job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
     done, saved = w.done_at(job, work, who, now)
     kept = done if keeps == KEEP_ALL else saved if keeps == KEEP_SAVED else 0
-    note_row(more, job[who, RUN_ROW], done - w.phase_of(job, work, who)[0], done - kept, done)
+    note_row(more, job[who].run_row, done - w.phase_of(job, work, who)[0], done - kept, done)
     work[who, w.ROW] = 0
     work[who, w.SAVED] = kept
-    if job[who, EXPECTED]:
+    if job[who].expected_end_us:
         heap_remove(heap, reg, who)
     occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, _PREEMPTED)
     left(state, claims, who, now)
     claims[5][CHANGED] = 1
     claims[5][PASS_RESCAN] = 1
     claims[5][GUESTS_RESCAN] = 1
-    job[who, STATE] = QUEUED
-    job[who, START] = -1
-    job[who, END] = -1
+    job[who].state = QUEUED
+    job[who].start_us = -1
+    job[who].end_us = -1
     queue_insert(job, queue, reg, who)
     run, estimate = w.next_run(work, who)
-    job[who, RUN] = run
-    job[who, ESTIMATE] = estimate
-    job[who, NODES] = work[who, w.WIDTH]
+    job[who].run_us = run
+    job[who].estimate_us = estimate
+    job[who].nodes = work[who, w.WIDTH]
     waits_here(job, claims[3], claims[5], claims[6], who)
 
 
@@ -253,7 +282,7 @@ def begin_save(state: State, work: Work, more: More, who: int, now: int) -> None
     set_phase(job, work, who, done, saved, w.STILL, num, den)
     written = now + reg[WARNING_US]
     reshape.retime(state, who, w.STILL, max(written, now + 1))
-    own[who, WHEN] = written
+    own[who].when_us = written
     heap_push(agenda, reg, written, (BY_CHECKPOINT << POINT_SHIFT) + who + 1)
 
 
@@ -271,7 +300,7 @@ def begin_phase(state: State, work: Work, more: More, who: int, many: int, now: 
     job, reg = state[0], more[11]
     begun, _, since, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
-    note_row(more, job[who, RUN_ROW], done - begun, 0, done)
+    note_row(more, job[who].run_row, done - begun, 0, done)
     since = max(since, now)
     width = work[who, w.WIDTH]
     guess = since + w.length_us(work, who, work[who, w.ESTIMATE_US] * width - done, many, num, den)
@@ -284,7 +313,7 @@ def begin_phase(state: State, work: Work, more: More, who: int, many: int, now: 
 @inner
 def end_phase(state: State, work: Work, who: int) -> None:
     """The job runs on in a new row of the run table."""
-    work[who, w.ROW] = state[0][who, RUN_ROW] + 1
+    work[who, w.ROW] = state[0][who].run_row + 1
 
 
 @inner
@@ -294,15 +323,15 @@ def change_last(state: State, work: Work, more: More, who: int, keeps: int, fres
     Only nodes that change are touched, and the free stack is afterwards as if the job had left all its nodes first.
     """
     job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
-    had = job[who, NODES]
+    had = job[who].nodes
     many = keeps + fresh.shape[0]
     begin_phase(state, work, more, who, many, now)
-    row = job[who, RUN_ROW]
-    first = runs[row, R_FIRST]
-    start = job[who, START]
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = RESIZED
-    plan_remove(plan, blocks, reg, job[who, EXPECTED], job[who, RETURNS])
+    row = job[who].run_row
+    first = runs[row].first
+    start = job[who].start_us
+    runs[row].end_us = now
+    runs[row].outcome = RESIZED
+    plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     heap_remove(heap, reg, who)
     for k in range(had - keeps):
         at = had - 1 - k if k < keeps else k
@@ -318,11 +347,11 @@ def change_last(state: State, work: Work, more: More, who: int, keeps: int, fres
         node[fresh[k]].job = who
         log[reg[LOG_N] + keeps + k] = fresh[k]
     reg[LOG_N] += many
-    job[who, START] = start
-    job[who, NODES] = many
-    job[who, RETURNS] = many
-    job[who, EXPECTED] = more[11][NEXT_GUESS]
-    plan_insert(plan, blocks, reg, job[who, EXPECTED], many)
+    job[who].start_us = start
+    job[who].nodes = many
+    job[who].returns = many
+    job[who].expected_end_us = more[11][NEXT_GUESS]
+    plan_insert(plan, blocks, reg, job[who].expected_end_us, many)
     if more[11][NEXT_END] < NEVER:
         heap_push(heap, reg, more[11][NEXT_END], who)
     end_phase(state, work, who)
@@ -336,7 +365,7 @@ def start_lease(state: State, work: Work, more: More, who: int, nodes: Ints, now
     owed = work[who, w.RUN_US] * work[who, w.WIDTH] - work[who, w.SAVED]
     length = work[who, w.SETUP] + w.length_us(work, who, owed, many, 1, 1)
     occupancy.start_on(state, who, nodes, now)
-    own[who, WHEN] = now + length
+    own[who].when_us = now + length
     heap_push(agenda, reg, now + length, (BY_COMPLETION << POINT_SHIFT) + who + 1)
     note_move(more, now, ALLOC, state[11][LOG_N] - many, many)
     reg[GRANTED_N] += 1
@@ -365,8 +394,8 @@ def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
     claims[5][PASS_RESCAN] = 1
     claims[5][GUESTS_RESCAN] = 1
     job, queue, reg = state[0], state[3], state[11]
-    job[who, STATE] = QUEUED
-    job[who, KEY] = FRONT
+    job[who].state = QUEUED
+    job[who].key = FRONT
     reg[NOW] = now
     queue_insert(job, queue, reg, who)
 
@@ -378,11 +407,11 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
     claim, held = claims[0], claims[2]
     for k in range(first, first + many):
         which = log[k]
-        if claim[slot, NEED] > 0 and node[which].job < 0 and node[which].offline == 0:
+        if claim[slot].need > 0 and node[which].job < 0 and node[which].offline == 0:
             hold(state, claims, slot, which, now)
     count = 0
     for k in range(first, first + many):
-        count += held[log[k], OWNER] == slot
+        count += held[log[k]].holder == slot
     return count
 
 
@@ -390,8 +419,8 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
 def nodes_of(state: State, who: int, into: Ints) -> int:
     """Copy the nodes of a job's present or last run. How many."""
     job, runs, log = state[0], state[7], state[8]
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many: int = job[who, NODES]
+    first = runs[job[who].run_row].first
+    many: int = job[who].nodes
     for k in range(many):
         into[k] = log[first + k]
     return many
@@ -404,16 +433,16 @@ def lend(more: More, borrower: int, lender: int, nodes: int, shrunk_us: int) -> 
     if nodes == 0:
         return
     one = reg[LOAN_FREE]
-    reg[LOAN_FREE] = loans[one, NEXT]
+    reg[LOAN_FREE] = loans[one].next
     reg[LOANS_LEFT] -= 1
-    loans[one, LENDER] = lender
-    loans[one, LENT] = nodes
-    loans[one, SHRUNK_US] = shrunk_us
-    last = own[borrower, OWES]
-    loans[one, NEXT] = loans[last, NEXT] if last >= 0 else one
+    loans[one].lender = lender
+    loans[one].lent = nodes
+    loans[one].shrunk_us = shrunk_us
+    last = own[borrower].owes
+    loans[one].next = loans[last].next if last >= 0 else one
     if last >= 0:
-        loans[last, NEXT] = one
-    own[borrower, OWES] = one
+        loans[last].next = one
+    own[borrower].owes = one
     reg[LENT_N] += nodes
     reg[OPEN_N] += nodes
 
@@ -422,7 +451,7 @@ def lend(more: More, borrower: int, lender: int, nodes: int, shrunk_us: int) -> 
 def settle_one(more: More, one: int, back: int, how: int, why: int) -> None:
     """As `LoanBook.settle`; the loan is over."""
     loans, reg = more[5], more[11]
-    nodes = loans[one, LENT]
+    nodes = loans[one].lent
     reg[OPEN_N] -= nodes
     reg[how] += back
     if back < nodes:

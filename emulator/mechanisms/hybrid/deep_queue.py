@@ -18,21 +18,18 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
 from emulator.harness.tables import (
-    ESTIMATE,
     FRONT,
-    KEY,
     NEVER,
     NEXT_SUBMIT,
-    NODES,
     QUEUE_HI,
     QUEUE_LO,
     QUEUED,
-    STATE,
 )
-from emulator.mechanisms.hybrid.claims import CLASS, DEEP, DEEP_FROM, INDEXED, LEAST, MALLEABLE
+from emulator.mechanisms.hybrid.claims import DEEP, DEEP_FROM, INDEXED, MALLEABLE
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, State
+    from emulator.harness.tables import Ints, Ints32, Jobs, State
+    from emulator.mechanisms.hybrid.claims import HybridJobs
 
 # Columns of a line: a class of width each, the last one open to the top, then the least width of a malleable job.
 CLASSES = 16
@@ -100,14 +97,14 @@ def lower(index: Ints, line: int, other: int) -> None:
 
 
 @inner
-def second_level(job: Ints, block: int) -> int:
+def second_level(job: Jobs, block: int) -> int:
     """The line of the block of blocks that a block of rows is in."""
     line: int = (job.shape[0] >> SHIFT) + 1 + (block >> SHIFT)
     return line
 
 
 @inner
-def third_level(job: Ints, block: int) -> int:
+def third_level(job: Jobs, block: int) -> int:
     """The line above that one."""
     blocks = (job.shape[0] >> SHIFT) + 1
     line: int = blocks + (blocks >> SHIFT) + 1 + (block >> 2 * SHIFT)
@@ -115,18 +112,18 @@ def third_level(job: Ints, block: int) -> int:
 
 
 @inner
-def tell_of(job: Ints, attr: Ints, index: Ints, line: int, who: int) -> None:
+def tell_of(job: Jobs, attr: HybridJobs, index: Ints, line: int, who: int) -> None:
     """A line tells also of a job that waits."""
-    which = class_of(job[who, NODES])
-    index[line, which] = min(index[line, which], job[who, ESTIMATE])
-    if attr[who, CLASS] == MALLEABLE:
-        index[line, OF_MALLEABLE] = min(index[line, OF_MALLEABLE], attr[who, LEAST])
+    which = class_of(job[who].nodes)
+    index[line, which] = min(index[line, which], job[who].estimate_us)
+    if attr[who].job_class == MALLEABLE:
+        index[line, OF_MALLEABLE] = min(index[line, OF_MALLEABLE], attr[who].least)
 
 
 @inner
-def waits_here(job: Ints, attr: Ints, count: Ints, index: Ints, who: int) -> None:
+def waits_here(job: Jobs, attr: HybridJobs, count: Ints, index: Ints, who: int) -> None:
     """A job, which has its place in the queue, is in the index from now on, if one is kept."""
-    if count[DEEP] and job[who, KEY] != FRONT:
+    if count[DEEP] and job[who].key != FRONT:
         tell_of(job, attr, index, who >> SHIFT, who)
         index[who >> SHIFT, WHO_WAITS] |= 1 << (who & IN_BLOCK)
         tell_of(job, attr, index, second_level(job, who >> SHIFT), who)
@@ -134,7 +131,7 @@ def waits_here(job: Ints, attr: Ints, count: Ints, index: Ints, who: int) -> Non
 
 
 @inner
-def keep_index(state: State, attr: Ints, count: Ints, index: Ints) -> None:
+def keep_index(state: State, attr: HybridJobs, count: Ints, index: Ints) -> None:
     """Before a pass: begin with an index or give it up, and take in whoever came."""
     job, queue, reg = state[0], state[3], state[11]
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
@@ -143,7 +140,7 @@ def keep_index(state: State, attr: Ints, count: Ints, index: Ints) -> None:
             count[DEEP] = 0
             return
         for who in range(count[INDEXED], reg[NEXT_SUBMIT]):
-            if job[who, STATE] == QUEUED:
+            if job[who].state == QUEUED:
                 waits_here(job, attr, count, index, who)
     elif waiting >= count[DEEP_FROM]:
         clear(index)
@@ -164,7 +161,7 @@ def may_be(index: Ints, line: int) -> bool:
 
 
 @inner
-def make_true(job: Ints, attr: Ints, index: Ints, block: int) -> None:
+def make_true(job: Jobs, attr: HybridJobs, index: Ints, block: int) -> None:
     """The line of a block of rows tells of who waits in it, and of nobody else."""
     for which in range(COLUMNS):
         index[block, which] = NEVER
@@ -173,7 +170,7 @@ def make_true(job: Ints, attr: Ints, index: Ints, block: int) -> None:
     while bits:
         who = (block << SHIFT) + lowest_bit(bits)
         bits &= bits - 1
-        if job[who, STATE] == QUEUED and job[who, KEY] != FRONT:
+        if job[who].state == QUEUED and job[who].key != FRONT:
             tell_of(job, attr, index, block, who)
         else:
             waiting &= ~(1 << (who & IN_BLOCK))
@@ -190,21 +187,21 @@ def make_true_above(index: Ints, line: int, first: int, after: int) -> None:
 
 
 @inner
-def is_within(job: Ints, attr: Ints, index: Ints, who: int) -> bool:
+def is_within(job: Jobs, attr: HybridJobs, index: Ints, who: int) -> bool:
     """Whether a job waits, in the index, and is within the limits as far as these go by classes."""
     limits = index.shape[0] - 1
     return bool(
-        job[who, STATE] == QUEUED
-        and job[who, KEY] != FRONT
+        job[who].state == QUEUED
+        and job[who].key != FRONT
         and (
-            job[who, ESTIMATE] <= index[limits, class_of(job[who, NODES])]
-            or (attr[who, CLASS] == MALLEABLE and attr[who, LEAST] <= index[limits, OF_MALLEABLE])
+            job[who].estimate_us <= index[limits, class_of(job[who].nodes)]
+            or (attr[who].job_class == MALLEABLE and attr[who].least <= index[limits, OF_MALLEABLE])
         )
     )
 
 
 @inner
-def next_in_block(job: Ints, attr: Ints, index: Ints, who: int) -> int:
+def next_in_block(job: Jobs, attr: HybridJobs, index: Ints, who: int) -> int:
     """The first job from row `who` on, in its block, that waits and is within the limits; -1 for none."""
     block = who >> SHIFT
     bits = index[block, WHO_WAITS] & (-1 << (who & IN_BLOCK))
@@ -217,7 +214,7 @@ def next_in_block(job: Ints, attr: Ints, index: Ints, who: int) -> int:
 
 
 @inner
-def next_within(job: Ints, attr: Ints, index: Ints, who: int, after: int) -> int:
+def next_within(job: Jobs, attr: HybridJobs, index: Ints, who: int, after: int) -> int:
     """The first job from row `who` on, before row `after`, that waits and is within the limits; -1 for none."""
     in_second = (
         False  # whether the search looked through the block of blocks that ends here, from its begin on
@@ -257,14 +254,14 @@ def next_within(job: Ints, attr: Ints, index: Ints, who: int, after: int) -> int
 
 
 @inner
-def place_of(job: Ints, queue: Ints32, reg: Ints, who: int) -> int:
+def place_of(job: Jobs, queue: Ints32, reg: Ints, who: int) -> int:
     """Where a job stands in a queue that is in order."""
     left = reg[QUEUE_LO]
     right = reg[QUEUE_HI]
     while left < right:
         middle = (left + right) >> 1
         other = queue[middle]
-        if job[other, KEY] < job[who, KEY] or (job[other, KEY] == job[who, KEY] and other < who):
+        if job[other].key < job[who].key or (job[other].key == job[who].key and other < who):
             left = middle + 1
         else:
             right = middle
@@ -272,9 +269,9 @@ def place_of(job: Ints, queue: Ints32, reg: Ints, who: int) -> int:
 
 
 @inner
-def first_indexed(job: Ints, queue: Ints32, reg: Ints) -> int:
+def first_indexed(job: Jobs, queue: Ints32, reg: Ints) -> int:
     """The first job of the queue behind the on-demand jobs before all others; NEVER for none."""
     place = reg[QUEUE_LO]
-    while place < reg[QUEUE_HI] and job[queue[place], KEY] == FRONT:
+    while place < reg[QUEUE_HI] and job[queue[place]].key == FRONT:
         place += 1
     return int(queue[place]) if place < reg[QUEUE_HI] else NEVER

@@ -17,13 +17,10 @@ from emulator.harness.plan import shadow_of
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     BEFORE_SHADOW,
-    ESTIMATE,
     FREE,
     FRONT,
-    KEY,
     NEVER,
     NEXT_SUBMIT,
-    NODES,
     QUEUE_HI,
     QUEUE_LO,
     SPARE_NODES,
@@ -41,6 +38,7 @@ from emulator.mechanisms.hybrid.deep_queue import (
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
+    from emulator.mechanisms.hybrid.claims import HybridJobs
 
 
 @inner
@@ -62,9 +60,9 @@ def choose_behind(state: State, count: Ints, now: int) -> None:
     count[PASS_SEEN] = reg[NEXT_SUBMIT]
     if left == 0 or reg[QUEUE_HI] - reg[QUEUE_LO] <= 1:
         for k in range(place, reg[QUEUE_HI]):
-            count[PASS_WIDE] = min(count[PASS_WIDE], job[queue[k], NODES])
+            count[PASS_WIDE] = min(count[PASS_WIDE], job[queue[k]].nodes)
         return
-    shadow, spare = shadow_of(plan, blocks, reg, job[queue[reg[QUEUE_LO]], NODES], now)
+    shadow, spare = shadow_of(plan, blocks, reg, job[queue[reg[QUEUE_LO]]].nodes, now)
     if reg[SPARE_NODES] == 0:
         spare = 0
     latest = shadow - now - reg[BEFORE_SHADOW]
@@ -81,8 +79,8 @@ def choose_behind(state: State, count: Ints, now: int) -> None:
         count[PASS_SPARE] = NEVER
     while left > 0 and place < reg[QUEUE_HI]:
         who = queue[place]
-        needed = job[who, NODES]
-        in_time = job[who, ESTIMATE] <= latest
+        needed = job[who].nodes
+        in_time = job[who].estimate_us <= latest
         if in_time or needed <= spare:
             if needed <= left:
                 if not in_time:
@@ -93,7 +91,7 @@ def choose_behind(state: State, count: Ints, now: int) -> None:
                 continue
             count[PASS_WIDE] = min(count[PASS_WIDE], needed)
         else:
-            count[PASS_LONG] = min(count[PASS_LONG], job[who, ESTIMATE])
+            count[PASS_LONG] = min(count[PASS_LONG], job[who].estimate_us)
             count[PASS_SPARE] = min(count[PASS_SPARE], needed)
         place += 1
     if place < reg[QUEUE_HI]:  # not looked at, for there was no node
@@ -114,8 +112,8 @@ def set_limits(index: Ints, left: int, latest: int, spare: int) -> None:
 def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[int, int]:
     """Choose a job if it fits and does not delay the head. What is left then, of nodes and of the head's."""
     job, _, _, queue, _, _, _, _, _, started, _, reg = state
-    needed = job[who, NODES]
-    in_time = job[who, ESTIMATE] <= latest
+    needed = job[who].nodes
+    in_time = job[who].estimate_us <= latest
     if needed <= left and (in_time or needed <= spare):
         choose(started, reg, who)
         queue_remove_at(queue, reg, place_of(job, queue, reg, who))
@@ -124,7 +122,7 @@ def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[in
 
 
 @inner
-def choose_by_index(state: State, attr: Ints, count: Ints, index: Ints, now: int) -> None:
+def choose_by_index(state: State, attr: HybridJobs, count: Ints, index: Ints, now: int) -> None:
     """As `choose_behind`, where many wait."""
     job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
     count[PASS_RESCAN] = 1  # for whoever looks without the index again
@@ -132,19 +130,19 @@ def choose_by_index(state: State, attr: Ints, count: Ints, index: Ints, now: int
     if left == 0:
         return
     head = queue[reg[QUEUE_LO]]
-    shadow, spare = shadow_of(plan, blocks, reg, job[head, NODES], now)
+    shadow, spare = shadow_of(plan, blocks, reg, job[head].nodes, now)
     if reg[SPARE_NODES] == 0:
         spare = 0
     latest = shadow - now - reg[BEFORE_SHADOW]
     behind = 1
-    while left > 0 and job[head, KEY] == FRONT and reg[QUEUE_LO] + behind < reg[QUEUE_HI]:
+    while left > 0 and job[head].key == FRONT and reg[QUEUE_LO] + behind < reg[QUEUE_HI]:
         who = queue[reg[QUEUE_LO] + behind]  # on-demand jobs before all others are not in the index
-        if job[who, KEY] != FRONT:
+        if job[who].key != FRONT:
             break
         waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
         left, spare = take(state, who, left, latest, spare)
         behind += waiting == reg[QUEUE_HI] - reg[QUEUE_LO]
-    who = first_indexed(job, queue, reg) if job[head, KEY] == FRONT else head + 1
+    who = first_indexed(job, queue, reg) if job[head].key == FRONT else head + 1
     while left > 0:
         set_limits(index, left, latest, min(left, spare))
         who = next_within(job, attr, index, who, reg[NEXT_SUBMIT])
@@ -155,7 +153,7 @@ def choose_by_index(state: State, attr: Ints, count: Ints, index: Ints, now: int
 
 
 @inner
-def easy_pass(state: State, attr: Ints, count: Ints, index: Ints, now: int) -> None:
+def easy_pass(state: State, attr: HybridJobs, count: Ints, index: Ints, now: int) -> None:
     """Start what the scheduler starts now; the jobs are `started[:reg[STARTED_N]]`, in order."""
     job, node, free, queue, plan, blocks, heap, runs, log, started, _, reg = state
     reg[STARTED_N] = 0

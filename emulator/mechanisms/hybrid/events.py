@@ -13,11 +13,6 @@ from emulator.harness.tables import (
     FUTURE,
     HEAP_N,
     NEVER,
-    NODES,
-    R_FIRST,
-    RUN_ROW,
-    START,
-    STATE,
 )
 from emulator.mechanisms.hybrid.choices import (
     BY_CUP,
@@ -35,42 +30,22 @@ from emulator.mechanisms.hybrid.choices import (
     promise_picked,
 )
 from emulator.mechanisms.hybrid.claims import (
-    ARRIVED,
-    C_JOB,
     CHANGED,
     CLAIMS_N,
-    CLASS,
-    COLLECTS,
-    DEADLINE,
     GIVERS_N,
-    GUEST,
-    HEAD,
-    HOSTS,
-    IDLE,
-    LEAVERS,
-    LEAVING,
-    LEAVING_NODES,
     MALLEABLE,
-    NEED,
-    OWNER,
-    PROMISES,
-    SERIAL,
     pop_idle,
 )
 from emulator.mechanisms.hybrid.deeds import (
     ARRIVING,
     CHOICE,
-    CLAIM,
     HANDLING,
     IDLE_AGAIN,
     IS_NEW,
     KEEP_ALL,
     KEEP_SAVED,
-    KNOWN,
     NEXT_CLAIM,
-    NOTED,
     NOTICE_BY,
-    OWES,
     PREEMPTIONS_N,
     QUEUED_N,
     RELEASE_US,
@@ -79,7 +54,6 @@ from emulator.mechanisms.hybrid.deeds import (
     SHRINKS_N,
     WARNED_NODE_US,
     WARNING_US,
-    WHEN,
     arrives,
     begin_save,
     change_last,
@@ -122,20 +96,20 @@ def open_claim(state: State, claims: Claims, more: More, who: int, deadline: int
     slot: int = order[count[CLAIMS_N]]
     count[CLAIMS_N] += 1
     one = claim[slot]
-    one[C_JOB] = who
-    one[NEED] = state[0][who, NODES]
-    one[IDLE] = 0
-    one[HEAD] = -1
-    one[DEADLINE] = deadline
-    one[COLLECTS] = collects
-    one[HOSTS] = 0
-    one[PROMISES] = 0
-    one[ARRIVED] = 0
-    one[LEAVERS] = 0
-    one[LEAVING_NODES] = 0
-    one[SERIAL] = more[11][SERIALS_N]
+    one.job = who
+    one.need = state[0][who].nodes
+    one.idle = 0
+    one.head = -1
+    one.deadline_us = deadline
+    one.collects = collects
+    one.hosts = 0
+    one.promises = 0
+    one.arrived = 0
+    one.leavers = 0
+    one.leaving_nodes = 0
+    one.serial = more[11][SERIALS_N]
     more[11][SERIALS_N] += 1
-    more[0][who, CLAIM] = slot
+    more[0][who].claim = slot
     return slot
 
 
@@ -144,8 +118,8 @@ def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int,
     """Nothing is held for the on-demand job any more; its lenders get back what they can."""
     free, reg = state[2], state[11]
     given = more[9][FOUND]
-    who = claims[0][slot, C_JOB]
-    more[0][who, CLAIM] = -1
+    who = claims[0][slot].job
+    more[0][who].claim = -1
     end_claim(state, work, claims, slot, now)
     many = min(lent_nodes(more, who), reg[FREE])
     for k in range(many):
@@ -160,7 +134,7 @@ def close_claim(state: State, work: Work, claims: Claims, more: More, slot: int,
 def take_back_promises(claims: Claims, slot: int) -> None:
     """As `unpromise`: whoever is promised may give nodes, and was among those when the claim was promised it."""
     claim, count, givers = claims[0], claims[5], claims[7]
-    for place in range(count[GIVERS_N] if claim[slot, PROMISES] else 0):
+    for place in range(count[GIVERS_N] if claim[slot].promises else 0):
         if givers[PROMISED_TO, place] == slot:
             promise(claims, givers[GIVER, place], -1)
 
@@ -170,17 +144,17 @@ def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> 
     """The claim is over; guests are found by their ends, but for those that write their last checkpoint (`close`)."""
     job, heap, runs, log, reg = state[0], state[6], state[7], state[8], state[11]
     claim, held, attr = claims[0], claims[2], claims[3]
-    claim[slot, SERIAL] = -1
+    claim[slot].serial = -1
     take_back_promises(claims, slot)
-    for k in range(reg[HEAP_N] if claim[slot, HOSTS] else 0):
+    for k in range(reg[HEAP_N] if claim[slot].hosts else 0):
         who = heap[k].key
-        if attr[who, GUEST] == slot:
-            attr[who, GUEST] = -1
+        if attr[who].guest == slot:
+            attr[who].guest = -1
             enter(job, work, attr, claims[5], claims[7], who, now)
-            claim[slot, HOSTS] -= 1
-            first = runs[job[who, RUN_ROW], R_FIRST]
-            for at in range(first, first + job[who, NODES]):
-                held[log[at], OWNER] = -1
+            claim[slot].hosts -= 1
+            first = runs[job[who].run_row].first
+            for at in range(first, first + job[who].nodes):
+                held[log[at]].holder = -1
                 set_online(state, log[at], now)
     close(state, claims, slot, now)
 
@@ -191,7 +165,7 @@ def receive(  # noqa: PLR0917
 ) -> None:
     """What a preempted job left goes to the claim, as much as it wants."""
     held = hold_run(state, claims, slot, first, many, now)
-    lend(more, claims[0][slot, C_JOB], who, held, -1)
+    lend(more, claims[0][slot].job, who, held, -1)
 
 
 @inner
@@ -202,23 +176,23 @@ def preempt(state: State, work: Work, claims: Claims, more: More, slot: int, who
     own, reg = more[0], more[11]
     promise(claims, who, -1)
     reg[PREEMPTIONS_N] += 1
-    is_guest = attr[who, GUEST] >= 0
+    is_guest = attr[who].guest >= 0
     if is_guest:
-        own[who, NOTED] += 1
-    malleable = attr[who, CLASS] == MALLEABLE
-    many = job[who, NODES]
+        own[who].noted += 1
+    malleable = attr[who].job_class == MALLEABLE
+    many = job[who].nodes
     if malleable and reg[WARNING_US] > 0:
-        wanted = claim[slot, NEED] - claim[slot, LEAVING_NODES]
-        attr[who, LEAVING] = 1
+        wanted = claim[slot].need - claim[slot].leaving_nodes
+        attr[who].leaving = 1
         leave(attr, claims[5], claims[7], who)
         leaves_for(claims, more, who, slot)
-        own[who, OWES] = 0 if is_guest else max(0, min(wanted, many))
-        claim[slot, LEAVERS] += 1
-        claim[slot, LEAVING_NODES] += own[who, OWES]
+        own[who].owes = 0 if is_guest else max(0, min(wanted, many))
+        claim[slot].leavers += 1
+        claim[slot].leaving_nodes += own[who].owes
         reg[WARNED_NODE_US] += many * reg[WARNING_US]
         begin_save(state, work, more, who, now)
         return
-    first = runs[job[who, RUN_ROW], R_FIRST]
+    first = runs[job[who].run_row].first
     stop(state, work, claims, more, who, KEEP_ALL if malleable else KEEP_SAVED, now)
     receive(state, claims, more, slot, who, first, many, now)
 
@@ -230,11 +204,11 @@ def shrink(  # noqa: PLR0917
     """A running malleable job gives its last nodes to the claim."""
     job, runs = state[0], state[7]
     more[11][SHRINKS_N] += 1
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many = job[who, NODES]
+    first = runs[job[who].run_row].first
+    many = job[who].nodes
     change_last(state, work, more, who, many - fewer, more[9][WIDE][:0], now)
     hold_run(state, claims, slot, first + many - fewer, fewer, now)
-    lend(more, claims[0][slot, C_JOB], who, fewer, job[who, START])
+    lend(more, claims[0][slot].job, who, fewer, job[who].start_us)
 
 
 # The events.
@@ -245,14 +219,14 @@ def on_notice(state: State, work: Work, claims: Claims, more: More, who: int, no
     """An on-demand job is announced: nodes are held for it."""
     job, reg = state[0], state[11]
     own, timers, mine = more[0], more[3], more[11]
-    if own[who, CLAIM] >= 0 or job[who, STATE] != FUTURE:
+    if own[who].claim >= 0 or job[who].state != FUTURE:
         return
     began = wall_us(more)
     collect(state, claims, now)  # an earlier notice comes first
-    predicted = own[who, KNOWN]
+    predicted = own[who].known
     at_most = 0 if on_demand_waits(state) else reg[FREE]
     chose = wall_us(more)
-    missing = job[who, NODES] - at_most
+    missing = job[who].nodes - at_most
     promised = 0
     stops = 0
     if mine[NOTICE_BY] == BY_CUP and missing > 0:
@@ -273,16 +247,16 @@ def has_started(state: State, work: Work, claims: Claims, more: More, slot: int,
     """Start the claim's job if it is there and has its nodes. False: it needs others than it was to have."""
     claim, held = claims[0], claims[2]
     own, nodes = more[0], more[9][WIDE]
-    if claim[slot, ARRIVED] == 0 or claim[slot, LEAVERS]:
+    if claim[slot].arrived == 0 or claim[slot].leavers:
         return True
-    if claim[slot, NEED]:
+    if claim[slot].need:
         return False
-    who = claim[slot, C_JOB]
-    own[who, CLAIM] = -1
-    many = claim[slot, IDLE]
+    who = claim[slot].job
+    own[who].claim = -1
+    many = claim[slot].idle
     for k in range(many):
         nodes[k] = pop_idle(claims, slot, now)
-        held[nodes[k], 0] = -1
+        held[nodes[k]].holder = -1
     end_claim(state, work, claims, slot, now)
     start_lease(state, work, more, who, nodes[:many], now)
     return True
@@ -293,11 +267,11 @@ def guests_go(state: State, work: Work, claims: Claims, more: More, slot: int, n
     """Guests of the claim leave, in order of their rows, but those that do already."""
     heap, reg = state[6], state[11]
     found = more[9][ORDER]
-    if claims[0][slot, HOSTS] == 0:
+    if claims[0][slot].hosts == 0:
         return
     count = 0
     for k in range(reg[HEAP_N]):  # who leaves already has no end to come
-        if claims[3][heap[k].key, GUEST] == slot:
+        if claims[3][heap[k].key].guest == slot:
             found[count] = heap[k].key
             count += 1
     for last in range(count - 1, 0, -1):  # they are few
@@ -319,16 +293,16 @@ def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: 
     own, room, mine = more[0], more[9], more[11]
     is_new = mine[IS_NEW] != 0
     while True:
-        slot = own[who, CLAIM]
+        slot = own[who].claim
         if not is_new and has_started(state, work, claims, more, slot, now):
             return True
         is_new = False
         if slot < 0:
             slot = open_claim(state, claims, more, who, -1, 0)
-        claim[slot, ARRIVED] = 1
+        claim[slot].arrived = 1
         expect_nothing(claims, slot)
         take_back_promises(claims, slot)
-        missing = claim[slot, NEED] - claim[slot, LEAVING_NODES] - state[11][FREE]
+        missing = claim[slot].need - claim[slot].leaving_nodes - state[11][FREE]
         how = SHRINKS
         picked = 0
         chose = wall_us(more)
@@ -339,7 +313,7 @@ def arrive(state: State, work: Work, claims: Claims, more: More, who: int, now: 
             close_claim(state, work, claims, more, slot, now)
             enqueue_first(state, claims, who, now)
             mine[QUEUED_N] += 1
-            own[who, NOTED] = 0
+            own[who].noted = 0
             return False
         guests_go(state, work, claims, more, slot, now)
         take_free(state, claims, slot, NEVER, now)
@@ -360,7 +334,7 @@ def on_arrival(state: State, work: Work, claims: Claims, more: More, now: int) -
     began = wall_us(more)
     has_nodes = arrive(state, work, claims, more, who, now)
     if mine[IS_NEW]:
-        more[0][who, NOTED] = 1 if has_nodes else 0
+        more[0][who].noted = 1 if has_nodes else 0
         note_time(more, HANDLING, began)
     elif mine[NEXT_CLAIM] > 0:
         mine[NEXT_CLAIM] -= before - count[CLAIMS_N]
@@ -371,12 +345,12 @@ def on_completion(state: State, work: Work, claims: Claims, more: More, who: int
     """An on-demand job is over: its nodes go to its lenders, the others to the pool."""
     job, node, free, _, plan, blocks, _, runs, log, _, _, reg = state
     own, given = more[0], more[9][FOUND]
-    own[who, WHEN] = -1
+    own[who].when_us = -1
     end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
     left(state, claims, who, now)
     claims[5][CHANGED] = 1
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    note_move(more, now, RESERVE, first, job[who, NODES])
+    first = runs[job[who].run_row].first
+    note_move(more, now, RESERVE, first, job[who].nodes)
     began = wall_us(more)
     many = nodes_of(state, who, given)
     for k in range(many):
@@ -393,15 +367,15 @@ def on_checkpoint(state: State, work: Work, claims: Claims, more: More, who: int
     job, runs = state[0], state[7]
     claim = claims[0]
     own = more[0]
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many = job[who, NODES]
-    own[who, WHEN] = -1
+    first = runs[job[who].run_row].first
+    many = job[who].nodes
+    own[who].when_us = -1
     stop(state, work, claims, more, who, KEEP_ALL, now)
     slot = claim_of(claims, more, who)
-    own[who, CLAIM] = -1
+    own[who].claim = -1
     if slot < 0:  # the on-demand job was put back meanwhile
         return
-    claim[slot, LEAVERS] -= 1
-    claim[slot, LEAVING_NODES] -= own[who, OWES]
+    claim[slot].leavers -= 1
+    claim[slot].leaving_nodes -= own[who].owes
     receive(state, claims, more, slot, who, first, many, now)
-    arrives(more, claim[slot, C_JOB], 0)
+    arrives(more, claim[slot].job, 0)

@@ -18,32 +18,20 @@ from emulator.harness import work as w
 from emulator.harness.compiled import inlined, inner
 from emulator.harness.tables import (
     BATCH,
-    EXPECTED,
-    KIND,
     NEVER,
-    NODES,
-    R_JOB,
-    RUN_ROW,
     RUNNING,
     RUNS_N,
-    START,
-    STATE,
 )
 from emulator.mechanisms.hybrid.claims import (
-    CLASS,
     GIVERS_N,
-    GUEST,
-    LEAST,
-    LEAVING,
     MALLEABLE,
-    PLACE,
-    PROMISED,
     RUNS_SEEN,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Ints, Jobs, State
     from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.claims import HybridJobs
 
 # Rows of the table, a column for each job. WIDTH: its nodes; ENDS: when it should end by its estimate; PROMISED_TO: the
 # claim that gets its nodes then, -1 for none; SPARE: nodes that it can give and go on.
@@ -53,7 +41,7 @@ _BLOCK_SHIFT = 5
 
 
 @inner
-def set_cost(job: Ints, work: Work, attr: Ints, givers: Ints, place: int, now: int) -> None:  # noqa: PLR0917
+def set_cost(job: Jobs, work: Work, attr: HybridJobs, givers: Ints, place: int, now: int) -> None:  # noqa: PLR0917
     """What preempting the job costs from now on until that changes (`view.overhead_at`)."""
     who = givers[GIVER, place]
     setup = work[who, w.SETUP]
@@ -62,9 +50,9 @@ def set_cost(job: Ints, work: Work, attr: Ints, givers: Ints, place: int, now: i
     least = setup
     most = setup
     changes = NEVER
-    if attr[who, CLASS] != MALLEABLE:
+    if attr[who].job_class != MALLEABLE:
         if interval == 0:
-            base = job[who, START]
+            base = job[who].start_us
             least = 0
             most = NEVER
         else:
@@ -83,47 +71,47 @@ def set_cost(job: Ints, work: Work, attr: Ints, givers: Ints, place: int, now: i
 
 
 @inner
-def enter(job: Ints, work: Work, attr: Ints, count: Ints, givers: Ints, who: int, now: int) -> None:  # noqa: PLR0917
+def enter(job: Jobs, work: Work, attr: HybridJobs, count: Ints, givers: Ints, who: int, now: int) -> None:  # noqa: PLR0917
     """A running job may give nodes from now on, or has others than it had."""
-    place = attr[who, PLACE]
+    place = attr[who].place
     if place < 0:
         place = count[GIVERS_N]
         count[GIVERS_N] += 1
-        attr[who, PLACE] = place
+        attr[who].place = place
     givers[GIVER, place] = who
-    givers[WIDTH, place] = job[who, NODES]
-    givers[ENDS, place] = job[who, EXPECTED]
-    givers[PROMISED_TO, place] = attr[who, PROMISED]
-    is_malleable = attr[who, CLASS] == MALLEABLE
-    givers[SPARE, place] = max(job[who, NODES] - attr[who, LEAST], 0) if is_malleable else 0
+    givers[WIDTH, place] = job[who].nodes
+    givers[ENDS, place] = job[who].expected_end_us
+    givers[PROMISED_TO, place] = attr[who].promised
+    is_malleable = attr[who].job_class == MALLEABLE
+    givers[SPARE, place] = max(job[who].nodes - attr[who].least, 0) if is_malleable else 0
     set_cost(job, work, attr, givers, place, now)
 
 
 @inlined
-def leave(attr: Ints, count: Ints, givers: Ints, who: int) -> None:
+def leave(attr: HybridJobs, count: Ints, givers: Ints, who: int) -> None:
     """The job gives no nodes any more, if it did; the last of the table has its place."""
-    place = attr[who, PLACE]
+    place = attr[who].place
     if place >= 0:
-        attr[who, PLACE] = -1
+        attr[who].place = -1
         last = count[GIVERS_N] - 1
         count[GIVERS_N] = last
         if place < last:
             for row in range(GIVER_ROWS):
                 givers[row, place] = givers[row, last]
-            attr[givers[GIVER, place], PLACE] = place
+            attr[givers[GIVER, place]].place = place
 
 
 @inner
-def catch_up(state: State, work: Work, attr: Ints, count: Ints, givers: Ints, now: int) -> int:  # noqa: PLR0917
+def catch_up(state: State, work: Work, attr: HybridJobs, count: Ints, givers: Ints, now: int) -> int:  # noqa: PLR0917
     """Before a choice: whoever has come to run since the last one, and what preempting costs. How many there are.
 
     They are batch jobs on nodes of the pool that are not about to leave them.
     """
     job, runs, reg = state[0], state[7], state[11]
     for row in range(count[RUNS_SEEN], reg[RUNS_N]):
-        who = runs[row, R_JOB]
-        runs_here = job[who, RUN_ROW] == row and job[who, STATE] == RUNNING and job[who, KIND] == BATCH
-        if runs_here and attr[who, GUEST] < 0 and attr[who, LEAVING] < 0:
+        who = runs[row].job
+        runs_here = job[who].run_row == row and job[who].state == RUNNING and job[who].kind == BATCH
+        if runs_here and attr[who].guest < 0 and attr[who].leaving < 0:
             enter(job, work, attr, count, givers, who, now)
     count[RUNS_SEEN] = reg[RUNS_N]
     many: int = count[GIVERS_N]

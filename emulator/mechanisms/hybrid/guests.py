@@ -14,39 +14,28 @@ from emulator.harness.reshape import occupy
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     BATCH,
-    ESTIMATE,
     KEPT_HEAD,
-    KIND,
     NEVER,
     NEXT_SUBMIT,
-    NODES,
     QUEUE_HI,
     QUEUE_LO,
-    RUN,
 )
 from emulator.mechanisms.hybrid.claims import (
     CHANGED,
     CLAIMS_N,
-    CLASS,
-    DEADLINE,
     DEEP,
-    GUEST,
     GUEST_LEAST,
     GUEST_LONG,
     GUEST_WIDE,
     GUESTS_N,
     GUESTS_RESCAN,
     GUESTS_SEEN,
-    HOSTS,
-    IDLE,
     IDLE_N,
     IN_ORDER,
     KNOWN_HELD,
     LATEST_HELD,
-    LEAST,
     MALLEABLE,
     MOST_HELD,
-    OWNER,
     pop_idle,
 )
 from emulator.mechanisms.hybrid.deep_queue import (
@@ -60,7 +49,7 @@ from emulator.mechanisms.hybrid.deep_queue import (
 from emulator.mechanisms.hybrid.easy import first_new
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Ints, Jobs, State
     from emulator.harness.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
 
@@ -72,9 +61,9 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
     attr, scratch, count = claims[3], claims[4], claims[5]
     for k in range(width):
         scratch[k] = pop_idle(claims, slot, now)
-    end = now + job[who, RUN]
-    expected = now + job[who, ESTIMATE]
-    if width != job[who, NODES]:
+    end = now + job[who].run_us
+    expected = now + job[who].estimate_us
+    if width != job[who].nodes:
         saved = work[who, w.SAVED]
         begin = now + work[who, w.SETUP]
         owed = work[who, w.RUN_US] * work[who, w.WIDTH] - saved
@@ -84,8 +73,8 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
     if reg[KEPT_HEAD] == who:
         reg[KEPT_HEAD] = -1
     occupy(state, who, scratch[:width], now, end, expected)
-    attr[who, GUEST] = slot
-    claims[0][slot, HOSTS] += 1
+    attr[who].guest = slot
+    claims[0][slot].hosts += 1
     count[GUESTS_N] += 1
 
 
@@ -99,9 +88,9 @@ def best_hosts(claims: Claims) -> tuple[int, int]:
     latest = -1
     for k in range(count[CLAIMS_N]):
         slot = order[k]
-        if claim[slot, IDLE] > 0 and claim[slot, DEADLINE] >= 0:
-            most = max(most, claim[slot, IDLE])
-            latest = max(latest, claim[slot, DEADLINE])
+        if claim[slot].idle > 0 and claim[slot].deadline_us >= 0:
+            most = max(most, claim[slot].idle)
+            latest = max(latest, claim[slot].deadline_us)
     count[MOST_HELD] = most
     count[LATEST_HELD] = latest
     count[KNOWN_HELD] = 1
@@ -114,22 +103,22 @@ def host_of(claims: Claims, nodes: int, expected: int) -> int:
     claim, order, _, _, _, count, _, _ = claims
     for k in range(count[CLAIMS_N]):
         slot = order[k]
-        if claim[slot, IDLE] >= nodes and claim[slot, DEADLINE] >= expected:
+        if claim[slot].idle >= nodes and claim[slot].deadline_us >= expected:
             return int(slot)
     return -1
 
 
 @inlined
-def host_in_time(job: Ints, claims: Claims, who: int, most: int, latest: int, now: int) -> int:
+def host_in_time(job: Jobs, claims: Claims, who: int, most: int, latest: int, now: int) -> int:
     """The claim on whose idle nodes the job runs and should end in time, -1 for none: then what it lacks is kept."""
     count = claims[5]
     slot = -1
-    if now + job[who, ESTIMATE] > latest:
-        count[GUEST_LONG] = min(count[GUEST_LONG], job[who, ESTIMATE])
-    elif job[who, NODES] > most:
-        count[GUEST_WIDE] = min(count[GUEST_WIDE], job[who, NODES])
+    if now + job[who].estimate_us > latest:
+        count[GUEST_LONG] = min(count[GUEST_LONG], job[who].estimate_us)
+    elif job[who].nodes > most:
+        count[GUEST_WIDE] = min(count[GUEST_WIDE], job[who].nodes)
     else:
-        slot = host_of(claims, job[who, NODES], now + job[who, ESTIMATE])
+        slot = host_of(claims, job[who].nodes, now + job[who].estimate_us)
         if slot < 0:
             count[GUEST_WIDE] = 0
     return slot
@@ -140,27 +129,27 @@ def host_of_malleable(claims: Claims, who: int, most: int) -> int:
     """The claim on whose idle nodes the job runs if it is malleable, -1 for none: then what it lacks is kept."""
     attr, count = claims[3], claims[5]
     slot = -1
-    if attr[who, CLASS] == MALLEABLE:
-        if attr[who, LEAST] <= most:
-            slot = host_of(claims, attr[who, LEAST], 0)
+    if attr[who].job_class == MALLEABLE:
+        if attr[who].least <= most:
+            slot = host_of(claims, attr[who].least, 0)
         else:
-            count[GUEST_LEAST] = min(count[GUEST_LEAST], attr[who, LEAST])
+            count[GUEST_LEAST] = min(count[GUEST_LEAST], attr[who].least)
     return slot
 
 
 @inlined
 def host_for(
-    job: Ints, claims: Claims, who: int, stage: int, most: int, latest: int, now: int
+    job: Jobs, claims: Claims, who: int, stage: int, most: int, latest: int, now: int
 ) -> tuple[int, int]:
     """The claim that hosts a job, -1 for none, and on how many nodes: in time (stage 0), or malleable (stage 1)."""
     slot = -1
-    width = job[who, NODES]
-    if job[who, KIND] == BATCH:
+    width = job[who].nodes
+    if job[who].kind == BATCH:
         if stage == 0:
             slot = host_in_time(job, claims, who, most, latest, now)
         else:
             slot = host_of_malleable(claims, who, most)
-            width = min(width, claims[0][slot, IDLE])
+            width = min(width, claims[0][slot].idle)
     return slot, width
 
 
@@ -196,9 +185,9 @@ def set_limits_of_hosts(claims: Claims, now: int) -> None:
     index[limits, :] = -1
     for k in range(count[CLAIMS_N]):
         slot = order[k]
-        if claim[slot, IDLE] > 0 and claim[slot, DEADLINE] >= 0:
-            which = class_of(claim[slot, IDLE])
-            index[limits, which] = max(index[limits, which], claim[slot, DEADLINE] - now)
+        if claim[slot].idle > 0 and claim[slot].deadline_us >= 0:
+            which = class_of(claim[slot].idle)
+            index[limits, which] = max(index[limits, which], claim[slot].deadline_us - now)
     for which in range(CLASSES - 2, -1, -1):
         index[limits, which] = max(index[limits, which], index[limits, which + 1])
 
@@ -273,7 +262,7 @@ def guests_of(state: State, claims: Claims, slot: int, found: Ints) -> int:
     node = state[1]
     count = 0
     for which in range(node.shape[0]):
-        if held[which, OWNER] == slot and node[which].job >= 0:
+        if held[which].holder == slot and node[which].job >= 0:
             who = node[which].job
             known = False
             for k in range(count):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.harness import tables as t
-from emulator.harness.cluster import Cluster, Stop, no_runs
+from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.columns import fill, longer
 from emulator.harness.record import RunOutcome
+from emulator.harness.rows import new_rows
 from emulator.harness.views import read_only
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import guests
@@ -63,13 +64,14 @@ class HybridCluster(Cluster):
             )
         super().__init__(node_count, scheduler, jobs, simulated=simulated)
         table = self.job_table()
-        self._claim = np.zeros((_FIRST_ROOM, c.CLAIM_COLUMNS), np.int64)
+        self._claim = new_rows(c.Claim, _FIRST_ROOM)
         self._claim_order = np.arange(_FIRST_ROOM)
-        self._held = np.full((node_count, c.NODE_COLUMNS), -1, np.int64)
-        self._attr = np.zeros((len(table), c.JOB_COLUMNS), np.int64)
-        columns: dict[int, ArrayLike] = dict.fromkeys(range(c.JOB_COLUMNS), -1)
-        columns[c.CLASS] = table.column("job_class", 0)
-        columns[c.LEAST] = table.column("min_nodes", table.nodes)
+        self._held = new_rows(c.HeldNode, node_count)
+        fill(self._held, {"holder": -1, "behind": -1})
+        self._attr = new_rows(c.HybridJob, len(table))
+        columns: dict[str, ArrayLike] = dict.fromkeys(("guest", "promised", "leaving", "place"), -1)
+        columns["job_class"] = table.column("job_class", 0)
+        columns["least"] = table.column("min_nodes", table.nodes)
         fill(self._attr, columns)
         self._chosen = np.zeros(node_count, np.int64)
         self._givers = np.zeros((GIVER_ROWS, node_count), np.int64)
@@ -87,7 +89,7 @@ class HybridCluster(Cluster):
         self._look_at_all()
         self._reg[t.ASK_ALWAYS] = 1  # guests start in queue order where the pool has no idle node
         self._work = np.zeros((0, 0), np.int64)
-        self._runs = no_runs(_RUNS_ROOM * len(self._runs))
+        self._runs = new_rows(t.Run, _RUNS_ROOM * len(self._runs))
         self._log = np.zeros(_LOG_ROOM * len(self._log), np.int32)
         self._make_state()
         self._make_claims()
@@ -134,7 +136,7 @@ class HybridCluster(Cluster):
         first = int(self._reg[t.RUNS_N])
         r.schedule_pass(self._state, self._work, self._claims, now_us)
         self._check_order()
-        return self._runs[first : self._reg[t.RUNS_N], t.R_JOB].astype(np.int32)
+        return self._runs["job"][first : self._reg[t.RUNS_N]].astype(np.int32)
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         super().end(job, now_us, outcome)
@@ -150,7 +152,7 @@ class HybridCluster(Cluster):
 
     def index_long_queues(self) -> None:
         """Keep an index of who waits while so many do (`deep_queue.py`). Only the kernel may act on jobs then."""
-        keys = self._job[: len(self), t.KEY]
+        keys = self._job["key"][: len(self)]
         if self._count[c.EASY] and bool((keys[1:] >= keys[:-1]).all()):
             self._index = np.zeros((lines_for(len(self._job)), LINE_COLUMNS), np.int64)
             self._count[c.DEEP_FROM] = LONG_QUEUE
@@ -172,9 +174,8 @@ class HybridCluster(Cluster):
 
     def let_go(self) -> None:
         """The run is over: give back the large tables that only the kernel needs, before figures are made."""
-        self._work, self._attr, self._index = (
-            table[:0].copy() for table in (self._work, self._attr, self._index)
-        )
+        self._work, self._index = self._work[:0].copy(), self._index[:0].copy()
+        self._attr = new_rows(c.HybridJob, 0)
         self._make_claims()
 
     @property
@@ -190,8 +191,8 @@ class HybridCluster(Cluster):
     def jobs_of_nodes_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Whose runs have their nodes in the log from these places on; no run of theirs is without nodes."""
         runs = self._runs[: self._reg[t.RUNS_N]]
-        rows = np.searchsorted(runs[:, t.R_FIRST], places, side="right") - 1
-        return np.asarray(runs[rows, t.R_JOB])
+        rows = np.searchsorted(runs["first"], places, side="right") - 1
+        return np.asarray(runs["job"][rows])
 
     # Claims.
 
@@ -202,13 +203,18 @@ class HybridCluster(Cluster):
             self.grow_claims()
         slot = int(self._claim_order[active])
         self._count[c.CLAIMS_N] += 1
-        self._claim[slot] = (job, nodes, 0, -1, deadline_us, collects, 0, 0, 0, 0, 0, -1)
+        self._claim[slot] = 0
+        for name, value in (
+            ("job", job), ("need", nodes), ("head", -1), ("deadline_us", deadline_us), ("collects", collects),
+            ("serial", -1),
+        ):  # fmt: skip
+            self._claim[name][slot] = value
         return slot
 
     def grow_claims(self) -> None:
         """Room for twice as many claims."""
         many = len(self._claim)
-        self._claim = np.concatenate((self._claim, np.zeros_like(self._claim)))
+        self._claim = longer(self._claim, many)
         self._claim_order = np.concatenate((self._claim_order, np.arange(many, 2 * many)))
         self._make_claims()
 
@@ -219,11 +225,11 @@ class HybridCluster(Cluster):
 
     def needed(self, slot: int) -> int:
         """Nodes that the claim still wants."""
-        return int(self._claim[slot, c.NEED])
+        return int(self._claim["need"][slot])
 
     def idle_held(self, slot: int) -> int:
         """Idle nodes that the claim holds."""
-        return int(self._claim[slot, c.IDLE])
+        return int(self._claim["idle"][slot])
 
     def expect_nothing(self, slot: int) -> None:
         """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
@@ -251,13 +257,13 @@ class HybridCluster(Cluster):
 
     def drop_idle(self, node: int, now_us: int) -> None:
         """A node breaks. If a claim holds it, the claim needs another one."""
-        slot = int(self._held[node, c.OWNER])
+        slot = int(self._held["holder"][node])
         if slot >= 0:
             r.drop(self._claims, slot, node, now_us)
 
     def guests(self, slot: int) -> list[int]:
         """Jobs that run on the claim's nodes, in order of their rows."""
-        if not self._claim[slot, c.HOSTS]:
+        if not self._claim["hosts"][slot]:
             return []
         found = np.zeros(self.node_count, np.int64)
         count = guests.guests_of(self._state, self._claims, slot, found)
@@ -269,14 +275,14 @@ class HybridCluster(Cluster):
 
     def leaves(self, job: int) -> None:
         """The running job is about to go: nobody may choose it any more."""
-        self._attr[job, c.LEAVING] = 1
+        self._attr["leaving"][job] = 1
 
     def is_guest(self, job: int) -> bool:
-        return bool(self._attr[job, c.GUEST] >= 0)
+        return bool(self._attr["guest"][job] >= 0)
 
     def held_of(self, slot: int, nodes: Iterable[int]) -> int:
         """How many of these nodes the claim holds."""
-        return int((self._held[t.node_array(nodes), c.OWNER] == slot).sum())
+        return int((self._held["holder"][t.node_array(nodes)] == slot).sum())
 
     def some_free(self, count: int, *, besides: set[int]) -> list[int]:
         """Idle nodes of the pool, none of `besides`; there must be so many."""
@@ -299,7 +305,7 @@ class HybridCluster(Cluster):
         return self._node
 
     @property
-    def attributes(self) -> NDArray[np.int64]:
+    def attributes(self) -> c.HybridJobs:
         """One row a job: class, least width, guest of, promised to (`claims.py`). A live view."""
         return self._attr
 

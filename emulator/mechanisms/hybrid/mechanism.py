@@ -15,7 +15,6 @@ from emulator.harness.loop import Loop
 from emulator.harness.node_failures import Failures
 from emulator.harness.record import JobState
 from emulator.harness.running import Save
-from emulator.mechanisms.hybrid.claims import LEAVING, PROMISED
 from emulator.mechanisms.hybrid.decisions import Room
 from emulator.mechanisms.hybrid.few_jobs import few_jobs
 from emulator.mechanisms.hybrid.figures import figures
@@ -309,7 +308,7 @@ class HybridMechanism:
         """Preempt a job before the predicted arrival, if its nodes are still wanted."""
         cluster = self._cluster
         attr = cluster.attributes[job]
-        if attr[PROMISED] != claim.slot or attr[LEAVING] >= 0:
+        if attr.promised != claim.slot or attr.leaving >= 0:
             return
         if cluster.needed(claim.slot) <= sum(claim.leaving.values()):
             cluster.promise(job, -1)
@@ -435,7 +434,7 @@ class HybridMechanism:
         runs_on = (
             cluster.state[lender] == JobState.RUNNING
             and cluster.start_us[lender] == loan.shrunk_run_us
-            and cluster.attributes[lender, LEAVING] < 0
+            and cluster.attributes["leaving"][lender] < 0
         )
         if not runs_on:
             self.loans.settle(loan, else_="the lender does not run any more")
@@ -493,7 +492,7 @@ class HybridMechanism:
         cluster = self._cluster
         claim = self._leaving.pop(job, None)
         # A job may be leaving for nobody any more: the on-demand job was put back while it wrote its checkpoint.
-        if self._malleable[job] and cluster.attributes[job, LEAVING] < 0:
+        if self._malleable[job] and cluster.attributes["leaving"][job] < 0:
             others = [one for one in cluster.nodes_of(job).tolist() if one != node]
             if len(others) >= self._least[job] and not cluster.is_guest(job):
                 act.resize(job, others)

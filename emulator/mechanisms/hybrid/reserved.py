@@ -18,34 +18,17 @@ from emulator.harness.tables import (
     FREE,
     GOES_ON,
     HEAP_N,
-    KIND,
     NEEDS_ROOM,
     NEVER,
-    NODES,
     NOW,
     QUEUE_HI,
     QUEUE_LO,
-    R_FIRST,
-    RUN_ROW,
     STOP_ON_END,
 )
 from emulator.mechanisms.hybrid.claims import (
-    BEHIND,
     CLAIMS_N,
-    COLLECTS,
-    DEADLINE,
     EASY,
-    GUEST,
-    HEAD,
-    HOSTS,
-    IDLE,
     KNOWN_HELD,
-    LEAVING,
-    NEED,
-    OWNER,
-    PLACE,
-    PROMISED,
-    PROMISES,
     SATED,
     account,
     pop_idle,
@@ -65,7 +48,7 @@ if TYPE_CHECKING:
 def hold(state: State, claims: Claims, slot: int, which: int, now: int) -> None:
     """An idle node of the pool goes to the claim."""
     set_offline(state, which)
-    claims[0][slot, NEED] -= 1
+    claims[0][slot].need -= 1
     push_idle(claims, slot, which, now)
 
 
@@ -74,7 +57,7 @@ def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -
     """Idle nodes of the pool go to the claim: as many as it needs, there are, and are allowed."""
     claim = claims[0]
     free, reg = state[2], state[11]
-    while claim[slot, NEED] > 0 and reg[FREE] > 0 and at_most > 0:
+    while claim[slot].need > 0 and reg[FREE] > 0 and at_most > 0:
         hold(state, claims, slot, free[reg[FREE] - 1], now)
         at_most -= 1
 
@@ -85,7 +68,7 @@ def hold_given(state: State, claims: Claims, slot: int, nodes: Ints, now: int) -
     claim = claims[0]
     node = state[1]
     for k in range(nodes.shape[0]):
-        if claim[slot, NEED] > 0 and node[nodes[k]].job < 0 and node[nodes[k]].offline == 0:
+        if claim[slot].need > 0 and node[nodes[k]].job < 0 and node[nodes[k]].offline == 0:
             hold(state, claims, slot, nodes[k], now)
 
 
@@ -95,23 +78,23 @@ def pop_all(claims: Claims, slot: int, nodes: Ints, now: int) -> None:
     held = claims[2]
     for k in range(nodes.shape[0]):
         nodes[k] = pop_idle(claims, slot, now)
-        held[nodes[k], OWNER] = -1
+        held[nodes[k]].holder = -1
 
 
 @compiled
 def drop(claims: Claims, slot: int, which: int, now: int) -> None:
     """An idle held node breaks: the claim needs another one."""
     claim, _, held, _, _, count, _, _ = claims
-    if claim[slot, HEAD] == which:
-        claim[slot, HEAD] = held[which, BEHIND]
+    if claim[slot].head == which:
+        claim[slot].head = held[which].behind
     else:
-        before = claim[slot, HEAD]
-        while held[before, BEHIND] != which:
-            before = held[before, BEHIND]
-        held[before, BEHIND] = held[which, BEHIND]
-    held[which, OWNER] = -1
-    claim[slot, IDLE] -= 1
-    claim[slot, NEED] += 1
+        before = claim[slot].head
+        while held[before].behind != which:
+            before = held[before].behind
+        held[before].behind = held[which].behind
+    held[which].holder = -1
+    claim[slot].idle -= 1
+    claim[slot].need += 1
     account(count, now, -1)
     count[KNOWN_HELD] = 0
     count[SATED] = 0
@@ -121,7 +104,7 @@ def drop(claims: Claims, slot: int, which: int, now: int) -> None:
 def on_demand_waits(state: State) -> bool:
     """An on-demand job stands at the head of the queue: free nodes are for it."""
     job, queue, reg = state[0], state[3], state[11]
-    return bool(reg[QUEUE_LO] < reg[QUEUE_HI] and job[queue[reg[QUEUE_LO]], KIND] != BATCH)
+    return bool(reg[QUEUE_LO] < reg[QUEUE_HI] and job[queue[reg[QUEUE_LO]]].kind != BATCH)
 
 
 @compiled
@@ -133,7 +116,7 @@ def collect(state: State, claims: Claims, now: int) -> None:
         return
     while count[SATED] < count[CLAIMS_N]:
         slot = order[count[SATED]]
-        if claim[slot, COLLECTS]:
+        if claim[slot].collects:
             take_free(state, claims, slot, NEVER, now)
             if reg[FREE] == 0:
                 return
@@ -146,23 +129,23 @@ def left(state: State, claims: Claims, who: int, now: int) -> None:
     claim, _, held, attr, _, count, _, givers = claims
     job, node, runs, log = state[0], state[1], state[7], state[8]
     leave(attr, count, givers, who)
-    guest = attr[who, GUEST]
-    promised = attr[who, PROMISED]
-    attr[who, GUEST] = -1
-    attr[who, PROMISED] = -1
-    attr[who, LEAVING] = -1
+    guest = attr[who].guest
+    promised = attr[who].promised
+    attr[who].guest = -1
+    attr[who].promised = -1
+    attr[who].leaving = -1
     if guest < 0 and promised < 0:
         return
     if guest >= 0:
-        claim[guest, HOSTS] -= 1
+        claim[guest].hosts -= 1
     if promised >= 0:
-        claim[promised, PROMISES] -= 1
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    for k in range(first, first + job[who, NODES]):
+        claim[promised].promises -= 1
+    first = runs[job[who].run_row].first
+    for k in range(first, first + job[who].nodes):
         which = log[k]
-        if guest >= 0 and held[which, OWNER] == guest:
+        if guest >= 0 and held[which].holder == guest:
             push_idle(claims, guest, which, now)
-        elif promised >= 0 and claim[promised, NEED] > 0 and node[which].offline == 0:
+        elif promised >= 0 and claim[promised].need > 0 and node[which].offline == 0:
             hold(state, claims, promised, which, now)
 
 
@@ -232,16 +215,16 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
     """The claim is over: its idle nodes go back to the pool at once, those of guests when these end."""
     claim, order, held, attr, _, count, _, _ = claims
     node = state[1]
-    while claim[slot, IDLE] > 0:
+    while claim[slot].idle > 0:
         which = pop_idle(claims, slot, now)
-        held[which, OWNER] = -1
+        held[which].holder = -1
         set_online(state, which, now)
-    for which in range(node.shape[0] if claim[slot, HOSTS] else 0):
-        if held[which, OWNER] == slot:
-            held[which, OWNER] = -1
-            attr[node[which].job, GUEST] = -1
+    for which in range(node.shape[0] if claim[slot].hosts else 0):
+        if held[which].holder == slot:
+            held[which].holder = -1
+            attr[node[which].job].guest = -1
             set_online(state, which, now)
-    claim[slot, HOSTS] = 0
+    claim[slot].hosts = 0
     place = 0
     while order[place] != slot:
         place += 1
@@ -256,8 +239,8 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
 def expect_nothing(claims: Claims, slot: int) -> None:
     """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
     claim, count = claims[0], claims[5]
-    claim[slot, COLLECTS] = 0
-    claim[slot, DEADLINE] = -1
+    claim[slot].collects = 0
+    claim[slot].deadline_us = -1
     count[KNOWN_HELD] = 0
 
 
@@ -265,14 +248,14 @@ def expect_nothing(claims: Claims, slot: int) -> None:
 def promise(claims: Claims, who: int, slot: int) -> None:
     """The claim gets the running job's nodes when it ends; -1: nobody."""
     claim, attr = claims[0], claims[3]
-    if attr[who, PLACE] >= 0:
-        claims[7][PROMISED_TO, attr[who, PLACE]] = slot
-    before = attr[who, PROMISED]
+    if attr[who].place >= 0:
+        claims[7][PROMISED_TO, attr[who].place] = slot
+    before = attr[who].promised
     if before >= 0:
-        claim[before, PROMISES] -= 1
+        claim[before].promises -= 1
     if slot >= 0:
-        claim[slot, PROMISES] += 1
-    attr[who, PROMISED] = slot
+        claim[slot].promises += 1
+    attr[who].promised = slot
 
 
 @compiled
@@ -280,7 +263,7 @@ def unpromise(state: State, claims: Claims, slot: int) -> None:
     """No running job's nodes are promised to the claim any more."""
     node = state[1]
     claim, attr = claims[0], claims[3]
-    for which in range(node.shape[0] if claim[slot, PROMISES] else 0):
+    for which in range(node.shape[0] if claim[slot].promises else 0):
         who = node[which].job
-        if who >= 0 and attr[who, PROMISED] == slot:
+        if who >= 0 and attr[who].promised == slot:
             promise(claims, who, -1)

@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import FREE, NODES, QUEUED, RUNNING, START, STATE
+from emulator.harness.tables import FREE, QUEUED, RUNNING
 from emulator.mechanisms.hybrid.choices import WIDE
-from emulator.mechanisms.hybrid.claims import CLASS, LEAST, LEAVING, MALLEABLE
+from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.deeds import (
     EXPANDED_N,
-    KNOWN,
-    LENDER,
-    LENT,
     LOAN_FREE,
     LOANS_LEFT,
-    NEXT,
-    OWES,
     RESUMED_N,
-    SHRUNK_US,
     change_last,
     settle_one,
     start_waiting,
@@ -42,19 +36,19 @@ def expand(  # noqa: PLR0917
     """A lender that was shrunk, and runs on, gets these idle nodes, as many as it lacks."""
     job, attr = state[0], claims[3]
     own, loans = more[0], more[5]
-    lender = loans[one, LENDER]
+    lender = loans[one].lender
     runs_on = (
-        job[lender, STATE] == RUNNING
-        and job[lender, START] == loans[one, SHRUNK_US]
-        and attr[lender, LEAVING] < 0
+        job[lender].state == RUNNING
+        and job[lender].start_us == loans[one].shrunk_us
+        and attr[lender].leaving < 0
     )
     if not runs_on:
         settle_one(more, one, 0, RESUMED_N, RUNS_NO_MORE)
         return
-    lacks = own[lender, KNOWN] - job[lender, NODES]
+    lacks = own[lender].known - job[lender].nodes
     given = max(0, min(nodes.shape[0], lacks))
     if given:
-        change_last(state, work, more, lender, job[lender, NODES], nodes[:given], now)
+        change_last(state, work, more, lender, job[lender].nodes, nodes[:given], now)
     settle_one(more, one, given, EXPANDED_N, HAS_ALL if given == lacks else BROKE)
 
 
@@ -65,12 +59,12 @@ def resume(  # noqa: PLR0917
     """A lender that was preempted, and waits, runs on these nodes and idle ones that are not marked."""
     job, free, attr, reg = state[0], state[2], claims[3], state[11]
     loans, room, mark = more[5], more[9], more[10]
-    lender = loans[one, LENDER]
-    if job[lender, STATE] != QUEUED:
+    lender = loans[one].lender
+    if job[lender].state != QUEUED:
         settle_one(more, one, 0, RESUMED_N, WAITS_NO_MORE)
         return
-    wanted = job[lender, NODES]
-    least = attr[lender, LEAST] if attr[lender, CLASS] == MALLEABLE else wanted
+    wanted = job[lender].nodes
+    least = attr[lender].least if attr[lender].job_class == MALLEABLE else wanted
     width = min(wanted, reg[FREE] - others)
     if width < least:
         settle_one(more, one, 0, RESUMED_N, TOO_FEW)
@@ -96,18 +90,18 @@ def settle(  # noqa: PLR0917
 ) -> None:
     """Lenders get of these idle nodes what they lent. `why` preempted ones do not; ANY: they do."""
     own, loans, mark, reg = more[0], more[5], more[10], more[11]
-    last = own[borrower, OWES]
+    last = own[borrower].owes
     if last < 0:
         return
-    own[borrower, OWES] = -1
+    own[borrower].owes = -1
     count = nodes.shape[0]
     for k in range(count):
         mark[nodes[k]] = 1
-    one = loans[last, NEXT]
+    one = loans[last].next
     place = 0
     while True:
-        to = min(place + loans[one, LENT], count)
-        if loans[one, SHRUNK_US] >= 0:
+        to = min(place + loans[one].lent, count)
+        if loans[one].shrunk_us >= 0:
             expand(state, work, claims, more, one, nodes[place:to], now)
         elif why >= 0:
             settle_one(more, one, 0, RESUMED_N, why)
@@ -116,8 +110,8 @@ def settle(  # noqa: PLR0917
         for k in range(place, to):
             mark[nodes[k]] = 0
         place = to
-        after = loans[one, NEXT]
-        loans[one, NEXT] = reg[LOAN_FREE]
+        after = loans[one].next
+        loans[one].next = reg[LOAN_FREE]
         reg[LOAN_FREE] = one
         reg[LOANS_LEFT] += 1
         if one == last:
@@ -131,13 +125,13 @@ def settle(  # noqa: PLR0917
 def lent_nodes(more: More, borrower: int) -> int:
     """Nodes of all its loans."""
     own, loans = more[0], more[5]
-    last = own[borrower, OWES]
+    last = own[borrower].owes
     total = 0
     if last >= 0:
         one = last
         while True:
-            total += loans[one, LENT]
-            one = loans[one, NEXT]
+            total += loans[one].lent
+            one = loans[one].next
             if one == last:
                 break
     return total

@@ -8,22 +8,11 @@ import emulator.mechanisms.hybrid.deeds as d
 from emulator.harness.compiled import inner
 from emulator.harness.occupancy import set_offline, set_online
 from emulator.harness.structures import heap_pop
-from emulator.harness.tables import BATCH, FRONT, HEAP_N, KEY, KIND, NODES, R_FIRST, RUN_ROW
+from emulator.harness.tables import BATCH, FRONT, HEAP_N
 from emulator.mechanisms.hybrid.choices import FOUND, PAIR_SHIFT, WIDE
 from emulator.mechanisms.hybrid.claims import (
-    ARRIVED,
-    C_JOB,
     CLAIMS_N,
-    CLASS,
-    GUEST,
-    LEAST,
-    LEAVERS,
-    LEAVING,
-    LEAVING_NODES,
     MALLEABLE,
-    NEED,
-    OWNER,
-    PROMISED,
 )
 from emulator.mechanisms.hybrid.deeds import claim_of, move_apart, note_move, resize, stop, wake
 from emulator.mechanisms.hybrid.events import close_claim, preempt, receive
@@ -44,13 +33,13 @@ def lease_breaks(  # noqa: PLR0917
     """A node of an on-demand job breaks: the job begins anew, before all others, and its lenders have nodes back."""
     job, runs, log = state[0], state[7], state[8]
     own, given, mine = more[0], more[9][FOUND], more[11]
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many = job[who, NODES]
-    own[who, d.NOTED] = 0
-    job[who, KEY] = FRONT
+    first = runs[job[who].run_row].first
+    many = job[who].nodes
+    own[who].noted = 0
+    job[who].key = FRONT
     stop(state, work, claims, more, who, d.KEEP_NOTHING, now)
-    if own[who, d.WHEN] >= 0:
-        own[who, d.WHEN] = -1
+    if own[who].when_us >= 0:
+        own[who].when_us = -1
         note_move(more, now, d.RESERVE, first, many)
     others = 0
     for k in range(first, first + many):
@@ -72,11 +61,11 @@ def job_breaks(  # noqa: PLR0917
     job, runs, log = state[0], state[7], state[8]
     claim, attr = claims[0], claims[3]
     own, keeps = more[0], more[9][WIDE]
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    many = job[who, NODES]
-    is_leaving = attr[who, LEAVING] >= 0
-    malleable = attr[who, CLASS] == MALLEABLE and not is_leaving
-    if malleable and many > attr[who, LEAST] and attr[who, GUEST] < 0:
+    first = runs[job[who].run_row].first
+    many = job[who].nodes
+    is_leaving = attr[who].leaving >= 0
+    malleable = attr[who].job_class == MALLEABLE and not is_leaving
+    if malleable and many > attr[who].least and attr[who].guest < 0:
         others = 0
         for k in range(first, first + many):
             if log[k] != which:
@@ -85,12 +74,12 @@ def job_breaks(  # noqa: PLR0917
         resize(state, work, more, who, keeps[:others], now)
         return
     stop(state, work, claims, more, who, d.KEEP_ALL if malleable else d.KEEP_SAVED, now)
-    own[who, d.WHEN] = -1
+    own[who].when_us = -1
     slot = claim_of(claims, more, who)
-    own[who, d.CLAIM] = -1
+    own[who].claim = -1
     if slot >= 0:
-        claim[slot, LEAVERS] -= 1
-        claim[slot, LEAVING_NODES] -= own[who, d.OWES]
+        claim[slot].leavers -= 1
+        claim[slot].leaving_nodes -= own[who].owes
         receive(state, claims, more, slot, who, first, many, now)
 
 
@@ -102,28 +91,28 @@ def on_outage(state: State, work: Work, claims: Claims, more: More, now: int) ->
     begin = mine[d.APART_N]
     while (
         mine[d.NEXT_OUTAGE] < outages.shape[0]
-        and outages[mine[d.NEXT_OUTAGE], d.OUT_AT] <= now
-        and outages[mine[d.NEXT_OUTAGE], d.FAILS] == 0
+        and outages[mine[d.NEXT_OUTAGE]].at_us <= now
+        and outages[mine[d.NEXT_OUTAGE]].fails == 0
         and mine[d.APART_N] - begin < node.shape[0]
     ):
-        which = outages[mine[d.NEXT_OUTAGE], d.OUT_NODE]
+        which = outages[mine[d.NEXT_OUTAGE]].node
         set_online(state, which, now)
         move_apart(more, which)
         mine[d.NEXT_OUTAGE] += 1
     if mine[d.APART_N] > begin:
         note_move(more, now, d.IDLE_AGAIN, ~begin, mine[d.APART_N] - begin)
         return
-    which = outages[mine[d.NEXT_OUTAGE], d.OUT_NODE]
+    which = outages[mine[d.NEXT_OUTAGE]].node
     mine[d.NEXT_OUTAGE] += 1
     mine[d.FAILED_N] += 1
     who = node[which].job
     if who >= 0:
-        if job[who, KIND] == BATCH:
+        if job[who].kind == BATCH:
             job_breaks(state, work, claims, more, who, which, now)
         else:
             lease_breaks(state, work, claims, more, who, which, now)
-    if claims[2][which, OWNER] >= 0:
-        drop(claims, claims[2][which, OWNER], which, now)
+    if claims[2][which].holder >= 0:
+        drop(claims, claims[2][which].holder, which, now)
     set_offline(state, which)
     move_apart(more, which)
     note_move(more, now, d.DOWN, ~(mine[d.APART_N] - 1), 1)
@@ -138,7 +127,7 @@ def start_next(claims: Claims, more: More) -> None:
     if mine[d.NEXT_CLAIM] >= count[CLAIMS_N]:
         mine[d.NEXT_CLAIM] = -1
         return
-    d.arrives(more, claim[order[mine[d.NEXT_CLAIM]], C_JOB], 0)
+    d.arrives(more, claim[order[mine[d.NEXT_CLAIM]]].job, 0)
     mine[d.NEXT_CLAIM] += 1
 
 
@@ -150,7 +139,7 @@ def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> 
     if mine[d.NEXT_CLAIM] >= 0:
         start_next(claims, more)
         return
-    if mine[d.NEXT_OUTAGE] < outages.shape[0] and outages[mine[d.NEXT_OUTAGE], d.OUT_AT] <= now:
+    if mine[d.NEXT_OUTAGE] < outages.shape[0] and outages[mine[d.NEXT_OUTAGE]].at_us <= now:
         on_outage(state, work, claims, more, now)
         return
     if counts[HEAP_N] == 0 or timers[0].at_us > now:
@@ -158,15 +147,15 @@ def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> 
         wake(more, now)
         return
     pair = heap_pop(timers, counts)
-    slot = own[pair >> PAIR_SHIFT, d.CLAIM]
+    slot = own[pair >> PAIR_SHIFT].claim
     who = (pair & ((1 << PAIR_SHIFT) - 1)) - 1
-    if slot < 0 or claim[slot, ARRIVED]:
+    if slot < 0 or claim[slot].arrived:
         return
     if who < 0:
         close_claim(state, work, claims, more, slot, now)
         mine[d.LAPSED_N] += 1
-    elif attr[who, PROMISED] == slot and attr[who, LEAVING] < 0:
-        if claim[slot, NEED] <= claim[slot, LEAVING_NODES]:
+    elif attr[who].promised == slot and attr[who].leaving < 0:
+        if claim[slot].need <= claim[slot].leaving_nodes:
             promise(claims, who, -1)
         else:
             preempt(state, work, claims, more, slot, who, now)

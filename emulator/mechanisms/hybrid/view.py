@@ -10,62 +10,62 @@ import numpy as np
 
 from emulator.harness import work as w
 from emulator.harness.compiled import compiled
-from emulator.harness.tables import BATCH, EXPECTED, KIND, NODES, START
-from emulator.mechanisms.hybrid.claims import CLASS, GUEST, LEAST, LEAVING, MALLEABLE, PROMISED
-from emulator.mechanisms.hybrid.claims import PLACE as SEEN
+from emulator.harness.tables import BATCH
+from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.decisions import Running
 from emulator.mechanisms.hybrid.preparing import Candidates
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Nodes
+    from emulator.harness.tables import Ints, Jobs, Nodes
     from emulator.harness.work import Work
+    from emulator.mechanisms.hybrid.claims import HybridJobs
     from emulator.mechanisms.hybrid.machine import HybridCluster
 
 
 @compiled
-def running_jobs(job: Ints, node: Nodes, attr: Ints, found: Ints) -> int:
+def running_jobs(job: Jobs, node: Nodes, attr: HybridJobs, found: Ints) -> int:
     """Batch jobs that run on nodes of the pool and are not about to leave them, each once. How many."""
     count = 0
     for which in range(node.shape[0]):
         who = node[which].job
-        if who >= 0 and attr[who, SEEN] < 0:
-            attr[who, SEEN] = 1
-            if job[who, KIND] == BATCH and attr[who, GUEST] < 0 and attr[who, LEAVING] < 0:
+        if who >= 0 and attr[who].place < 0:
+            attr[who].place = 1
+            if job[who].kind == BATCH and attr[who].guest < 0 and attr[who].leaving < 0:
                 found[count] = who
                 count += 1
     for which in range(node.shape[0]):
         if node[which].job >= 0:
-            attr[node[which].job, SEEN] = -1
+            attr[node[which].job].place = -1
     return count
 
 
 @compiled
 def describe_running(
-    job: Ints, work: Work, attr: Ints, who: Ints, now: int, nodes: Ints, overhead: Ints, spare: Ints
+    job: Jobs, work: Work, attr: HybridJobs, who: Ints, now: int, nodes: Ints, overhead: Ints, spare: Ints
 ) -> None:
     """The columns of `Running` for these jobs."""
     for k in range(who.shape[0]):
         one = who[k]
-        nodes[k] = job[one, NODES]
+        nodes[k] = job[one].nodes
         overhead[k] = overhead_at(job, work, attr, one, now)
-        spare[k] = max(nodes[k] - attr[one, LEAST], 0) if attr[one, CLASS] == MALLEABLE else 0
+        spare[k] = max(nodes[k] - attr[one].least, 0) if attr[one].job_class == MALLEABLE else 0
 
 
 @compiled
-def overhead_at(job: Ints, work: Work, attr: Ints, who: int, now: int) -> int:
+def overhead_at(job: Jobs, work: Work, attr: HybridJobs, who: int, now: int) -> int:
     """What preempting the job at this time costs it, in us (section III-B.2)."""
-    if attr[who, CLASS] == MALLEABLE:
+    if attr[who].job_class == MALLEABLE:
         return int(work[who, w.SETUP])
     if work[who, w.INTERVAL] == 0:
-        return int(now - job[who, START])
+        return int(now - job[who].start_us)
     done, saved = w.done_at(job, work, who, now)
     return int((done - saved) // work[who, w.WIDTH] + work[who, w.SETUP])
 
 
 @compiled
-def stop_at(job: Ints, work: Work, attr: Ints, who: int, now: int, by: int, warning: int) -> int:
+def stop_at(job: Jobs, work: Work, attr: HybridJobs, who: int, now: int, by: int, warning: int) -> int:
     """When to stop the job for an arrival predicted `by` a time (section III-B.1)."""
-    if attr[who, CLASS] == MALLEABLE:
+    if attr[who].job_class == MALLEABLE:
         return int(max(by - warning, now))
     if work[who, w.INTERVAL] > 0:
         since = w.phase_of(job, work, who)[2]
@@ -78,14 +78,14 @@ def stop_at(job: Ints, work: Work, attr: Ints, who: int, now: int, by: int, warn
 
 @compiled
 def describe_candidates(
-    job: Ints, work: Work, attr: Ints, who: Ints, now: int, by: int, warning: int, nodes: Ints, end: Ints, stop: Ints,
-    overhead: Ints,
+    job: Jobs, work: Work, attr: HybridJobs, who: Ints, now: int, by: int, warning: int, nodes: Ints, end: Ints,
+    stop: Ints, overhead: Ints,
 ) -> None:  # fmt: skip
     """The columns of `Candidates` for these jobs and a predicted arrival `by`."""
     for k in range(who.shape[0]):
         one = who[k]
-        nodes[k] = job[one, NODES]
-        end[k] = job[one, EXPECTED]
+        nodes[k] = job[one].nodes
+        end[k] = job[one].expected_end_us
         stop[k] = stop_at(job, work, attr, one, now, by, warning)
         overhead[k] = overhead_at(job, work, attr, one, stop[k])
 
@@ -112,7 +112,7 @@ class View:
     def candidates(self, now_us: int, predicted_us: int) -> Candidates:
         who = self._jobs()
         table, attr = self.cluster.kernel_table, self.cluster.attributes
-        who = who[attr[who, PROMISED] < 0]
+        who = who[attr["promised"][who] < 0]
         nodes, end, stop, overhead = (np.empty(len(who), np.int64) for _ in range(4))
         describe_candidates(
             table, self.work, attr, who, now_us, predicted_us, self.warning_us, nodes, end, stop, overhead

@@ -21,6 +21,7 @@ from emulator.harness.moves import CODE, MoveTable
 from emulator.harness.node_failures import all_to_come
 from emulator.harness.record import NodePool
 from emulator.harness.rows import new_rows, rows_of
+from emulator.harness.running import BrokenOff
 from emulator.harness.tables import HEAP_N, NEEDS_ROOM, NEVER, Due
 from emulator.mechanisms.hybrid import deeds as d
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
@@ -77,19 +78,19 @@ class WholeRun:
         self._mechanism, self._cluster, self._act = mechanism, cluster, act
         nodes = cluster.node_count
         cluster.index_long_queues()
-        self._own = np.zeros((len(known), d.OWN_COLUMNS), np.int64)
-        fill(self._own, {d.CLAIM: -1, d.WHEN: -1, d.OWES: -1, d.KNOWN: known})
+        self._own = new_rows(d.OwnJob, len(known))
+        fill(self._own, {"claim": -1, "when_us": -1, "owes": -1, "known": known})
         self._points = rows_of(
             Due, at_us=points[:, 0], key=(points[:, 1] << d.POINT_SHIFT) + points[:, 2] + 1
         )
         self._agenda, self._timers = (new_rows(Due, nodes + _FIRST_ROOM) for _ in range(2))
         self._counts = np.zeros(t.REGISTERS, np.int64)
-        self._loans = np.zeros((0, d.LOAN_COLUMNS), np.int64)
+        self._loans = new_rows(d.Loan, 0)
         more = _ROOM_A_POINT * len(points)
-        self._moves = np.zeros((2 * more + _FIRST_ROOM, 4), np.int64)
-        self._times = np.zeros((4 * more + _FIRST_ROOM, 2), np.int64)
-        self._outages, self._apart = np.zeros((0, 3), np.int64), np.zeros(0, np.int64)
-        self._rows = np.zeros((more + 2 * nodes + _FIRST_ROOM, 4), np.int64)
+        self._moves = new_rows(d.Move, 2 * more + _FIRST_ROOM)
+        self._times = new_rows(d.WallTime, 4 * more + _FIRST_ROOM)
+        self._outages, self._apart = new_rows(d.Outage, 0), np.zeros(0, np.int64)
+        self._rows = new_rows(BrokenOff, more + 2 * nodes + _FIRST_ROOM)
         self._room = np.zeros((d.ROOM_ROWS, max(nodes, 2)), np.int64)
         self._mark, self._digits = np.zeros(nodes, np.int64), np.zeros(2048, np.int64)
         reg = self._reg = np.zeros(d.MORE_REGISTERS, np.int64)
@@ -106,9 +107,10 @@ class WholeRun:
 
     def _expect(self, failures: Failures) -> None:
         """Nodes will fail and be repaired, whatever the jobs do."""
-        self._outages = np.array(all_to_come(failures), np.int64).reshape(-1, 3)
+        at_us, node, fails = np.array(all_to_come(failures), np.int64).reshape(-1, 3).T
+        self._outages = rows_of(d.Outage, at_us=at_us, node=node, fails=fails)
         if len(self._outages):
-            first_us = self._reg[d.WAKE] = self._outages[0, d.OUT_AT]
+            first_us = self._reg[d.WAKE] = self._outages["at_us"][0]
             self._agenda[0] = first_us, d.BY_TIMER << d.POINT_SHIFT
             self._reg[HEAP_N] = 1
 
@@ -137,10 +139,9 @@ class WholeRun:
     def _grow_loans(self, count: int) -> None:
         """So many more loans, all free: each names the next free one."""
         had = len(self._loans)
-        more = np.zeros((count, d.LOAN_COLUMNS), np.int64)
-        more[:, d.NEXT] = np.arange(had + 1, had + count + 1)
-        more[-1, d.NEXT] = self._reg[d.LOAN_FREE]
-        self._loans = np.concatenate((self._loans, more))
+        self._loans = longer(self._loans, count)
+        self._loans["next"][had:] = np.arange(had + 1, had + count + 1)
+        self._loans["next"][-1] = self._reg[d.LOAN_FREE]
         self._reg[d.LOAN_FREE] = had
         self._reg[d.LOANS_LEFT] += count
 
@@ -173,7 +174,8 @@ class WholeRun:
         rows = int(self._reg[d.ROWS_N])
         self._act.running.note_rows(self._rows[self._told : rows])
         tally = self._mechanism.tally
-        which, took_us = self._times[: self._reg[d.TIMES_N]].T
+        times = self._times[: self._reg[d.TIMES_N]]
+        which, took_us = times["which"], times["took_us"]
         tally.decision_us, tally.handling_us = (
             array("q", took_us[which == each].tobytes()) for each in (d.CHOICE, d.HANDLING)
         )
@@ -185,7 +187,7 @@ class WholeRun:
         apart, log = self._apart[: self._reg[d.APART_N]], cluster.node_log
         at_us, to, first, many = copies(
             self._moves[: self._reg[d.MOVES_N]],
-            dict.fromkeys((d.MOVED_US, d.TO, d.FIRST, d.MANY), np.int64),
+            dict.fromkeys(("at_us", "to", "first", "many"), np.int64),
         )
         granted = to == d.ALLOC
         act.leases_told = LeaseTable.of_granted(cluster.jobs_of_nodes_at(first[granted]), at_us[granted])
@@ -200,11 +202,11 @@ class WholeRun:
     def _tell_counts(self) -> None:
         mechanism, reg, own = self._mechanism, self._reg, self._own
         tally, loans = mechanism.tally, mechanism.loans
-        noted = np.flatnonzero(own[:, d.NOTED])
+        noted = np.flatnonzero(own["noted"])
         on_demand = mechanism.is_on_demand(noted)
         tally.instant = set(noted[on_demand].tolist())
         guests = noted[~on_demand]
-        tally.evictions = dict(zip(guests.tolist(), own[guests, d.NOTED].tolist(), strict=True))
+        tally.evictions = dict(zip(guests.tolist(), own["noted"][guests].tolist(), strict=True))
         tally.preemptions, tally.shrinks = int(reg[d.PREEMPTIONS_N]), int(reg[d.SHRINKS_N])
         tally.queued, tally.lapsed = int(reg[d.QUEUED_N]), int(reg[d.LAPSED_N])
         tally.warning_node_us = int(reg[d.WARNED_NODE_US])

@@ -59,7 +59,7 @@ def is_stale(more: More, at: int, key: int) -> bool:
     own, mine = more[0], more[11]
     if key >> d.POINT_SHIFT == d.BY_TIMER:
         return bool(at != mine[d.WAKE])
-    return bool(own[(key & ((1 << d.POINT_SHIFT) - 1)) - 1, d.WHEN] != at)
+    return bool(own[(key & ((1 << d.POINT_SHIFT) - 1)) - 1].when_us != at)
 
 
 @inner

@@ -12,24 +12,16 @@ from emulator.mechanisms.malleable.sharing import share
 from emulator.mechanisms.malleable.tables import (
     AT_ENDS,
     AT_UNTIL,
-    BEGUN,
     CHANGED,
-    CLASS,
-    DONE,
-    END,
     ENDED,
     ENDED_N,
-    ENDS,
-    EXPECTED,
     FINISHED,
-    FLOOR,
     FREE_N,
     FREED,
     FUTURE,
     GOES_ON,
     JOBS_N,
     KEPT,
-    KEY,
     LOG_N,
     LOOSE,
     MALLEABLE,
@@ -38,39 +30,21 @@ from emulator.mechanisms.malleable.tables import (
     NEEDS_ROOM,
     NEVER,
     NEXT_SUBMIT,
-    NODES,
     NOW,
-    OVERHEAD,
-    OWED,
     PENALTY,
     PENALTY_IS_WORK,
     PLANNED,
     POOL,
     QUEUE_N,
     QUEUED,
-    R_DONE,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_OUTCOME,
-    R_START,
     REMEMBERED,
     RESIZED,
-    RUN_ROW,
     RUNNING_N,
     RUNS_N,
-    SINCE,
-    SPEED,
-    START,
     STARTED_N,
-    STATE,
     STOP_ON_END,
-    SUBMIT,
-    TARGET,
     TICK,
-    TOP_NODE,
     WAITING_FIRST,
-    WIDTH,
 )
 
 if TYPE_CHECKING:
@@ -91,9 +65,9 @@ def next_event(state: State) -> int:
     job, _, running, _, _, _, _, _, _, _, _, _, reg, _ = state
     at = NEVER
     if reg[NEXT_SUBMIT] < reg[JOBS_N]:
-        at = job[reg[NEXT_SUBMIT], SUBMIT]
+        at = job[reg[NEXT_SUBMIT]].submit_us
     for k in range(reg[RUNNING_N]):
-        at = min(at, job[running[k], ENDS])
+        at = min(at, job[running[k]].ends_us)
     return at
 
 
@@ -101,24 +75,24 @@ def next_event(state: State) -> int:
 def give(state: State, who: int, width: int) -> None:
     """Idle nodes to a job, until it has so many. The last one it gets is the first it gives back."""
     job, _, _, _, _, _, _, _, free, below, _, _, reg, _ = state
-    while job[who, WIDTH] < width:
+    while job[who].width < width:
         reg[FREE_N] -= 1
         node = free[reg[FREE_N]]
-        below[node] = job[who, TOP_NODE]
-        job[who, TOP_NODE] = node
-        job[who, WIDTH] += 1
+        below[node] = job[who].top_node
+        job[who].top_node = node
+        job[who].width += 1
 
 
 @compiled
 def take(state: State, who: int, width: int) -> None:
     """Nodes back from a job, until it has so few."""
     job, _, _, _, _, _, _, _, free, below, _, _, reg, _ = state
-    while job[who, WIDTH] > width:
-        node = job[who, TOP_NODE]
-        job[who, TOP_NODE] = below[node]
+    while job[who].width > width:
+        node = job[who].top_node
+        job[who].top_node = below[node]
         free[reg[FREE_N]] = node
         reg[FREE_N] += 1
-        job[who, WIDTH] -= 1
+        job[who].width -= 1
 
 
 @compiled
@@ -127,42 +101,42 @@ def begin_segment(state: State, who: int, now: int) -> None:
     job, speed, _, _, _, _, _, _, _, below, runs, log, reg, _ = state
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
-    runs[row, R_JOB] = who
-    runs[row, R_START] = now
-    runs[row, R_END] = -1
-    runs[row, R_FIRST] = reg[LOG_N]
-    job[who, RUN_ROW] = row
-    job[who, BEGUN] = job[who, DONE]
-    node = job[who, TOP_NODE]
-    for _ in range(job[who, WIDTH]):
+    runs[row].job = who
+    runs[row].start_us = now
+    runs[row].end_us = -1
+    runs[row].first = reg[LOG_N]
+    job[who].run_row = row
+    job[who].begun = job[who].done
+    node = job[who].top_node
+    for _ in range(job[who].width):
         log[reg[LOG_N]] = node
         reg[LOG_N] += 1
         node = below[node]
-    left = job[who, OWED] - job[who, DONE]
-    at_speed = speed[job[who, SPEED], job[who, WIDTH]]
-    job[who, ENDS] = now + job[who, OVERHEAD] + length_us(left, at_speed, reg[TICK])
+    left = job[who].owed - job[who].done
+    at_speed = speed[job[who].speed_row, job[who].width]
+    job[who].ends_us = now + job[who].overhead_us + length_us(left, at_speed, reg[TICK])
 
 
 @compiled
 def end_segment(state: State, who: int, now: int, outcome: int) -> None:
     """Account for what the job did on the nodes that it had until now."""
     job, speed, _, _, _, _, _, _, _, _, runs, _, _, _ = state
-    row = job[who, RUN_ROW]
-    runs[row, R_END] = now
-    runs[row, R_OUTCOME] = outcome
-    done = min(done_at(job, speed, who, now), job[who, OWED])
-    job[who, OVERHEAD] = max(job[who, SINCE] + job[who, OVERHEAD] - now, 0)
-    job[who, SINCE] = now
-    job[who, DONE] = done
-    runs[row, R_DONE] = nominal(state, who, done) - nominal(state, who, job[who, BEGUN])
+    row = job[who].run_row
+    runs[row].end_us = now
+    runs[row].outcome = outcome
+    done = min(done_at(job, speed, who, now), job[who].owed)
+    job[who].overhead_us = max(job[who].since_us + job[who].overhead_us - now, 0)
+    job[who].since_us = now
+    job[who].done = done
+    runs[row].done = nominal(state, who, done) - nominal(state, who, job[who].begun)
 
 
 @compiled
 def nominal(state: State, who: int, work: int) -> int:
     """Work in node-us of the job's nominal width: all that it owes is its run time on its nodes."""
     job, speed, _, _, _, _, _, _, _, _, _, _, _, _ = state
-    unit = speed[job[who, SPEED], job[who, NODES]]
-    nodes = job[who, NODES]
+    unit = speed[job[who].speed_row, job[who].nodes]
+    nodes = job[who].nodes
     node_us: int = work // unit * nodes + work % unit * nodes // unit
     return node_us
 
@@ -175,16 +149,16 @@ def end_due(state: State, now: int) -> int:
     left = 0
     for k in range(count):
         who = running[k]
-        if job[who, ENDS] == now:
+        if job[who].ends_us == now:
             end_segment(state, who, now, FINISHED)
             take(state, who, 0)
-            job[who, STATE] = ENDED
-            job[who, END] = now
-            if job[who, CLASS] == MALLEABLE:
+            job[who].state = ENDED
+            job[who].end_us = now
+            if job[who].job_class == MALLEABLE:
                 reg[MALLEABLE_N] -= 1
                 if reg[MINIMUM] >= POOL:
-                    reg[LOOSE] += job[who, FLOOR]
-            reg[FREED] = max(reg[FREED], job[who, EXPECTED])
+                    reg[LOOSE] += job[who].floor
+            reg[FREED] = max(reg[FREED], job[who].expected_end_us)
         else:
             running[left] = who
             left += 1
@@ -192,7 +166,7 @@ def end_due(state: State, now: int) -> int:
         return 0
     still = 0
     for k in range(count):
-        if job[by_end[k], STATE] != ENDED:
+        if job[by_end[k]].state != ENDED:
             by_end[still] = by_end[k]
             still += 1
     reg[RUNNING_N] = left
@@ -207,14 +181,14 @@ def end_due(state: State, now: int) -> int:
 def submit_due(state: State, now: int) -> None:
     """Queue the batch jobs that are submitted now, sorted by (key, job)."""
     job, _, _, _, queue, _, _, _, _, _, _, _, reg, _ = state
-    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT], SUBMIT] <= now:
+    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
         who = reg[NEXT_SUBMIT]
         reg[NEXT_SUBMIT] += 1
-        if job[who, STATE] != FUTURE:
+        if job[who].state != FUTURE:
             continue
-        job[who, STATE] = QUEUED
+        job[who].state = QUEUED
         place = reg[QUEUE_N]
-        while place > 0 and job[queue[place - 1], KEY] > job[who, KEY]:
+        while place > 0 and job[queue[place - 1]].key > job[who].key:
             queue[place] = queue[place - 1]
             place -= 1
         queue[place] = who
@@ -244,8 +218,8 @@ def finish_instant(state: State, now: int) -> None:
     before = reg[RUNNING_N]
     for k in range(reg[STARTED_N]):
         who = started[k]
-        if job[who, CLASS] != MALLEABLE:
-            job[who, WIDTH] = job[who, TARGET]  # what it takes from the malleable ones
+        if job[who].job_class != MALLEABLE:
+            job[who].width = job[who].target  # what it takes from the malleable ones
         running[before + k] = who
         by_end[before + k] = who
     reg[RUNNING_N] = before + reg[STARTED_N]
@@ -256,24 +230,24 @@ def finish_instant(state: State, now: int) -> None:
         share(state)
     for k in range(before):
         who = running[k]
-        if job[who, CLASS] == MALLEABLE and job[who, TARGET] < job[who, WIDTH]:
+        if job[who].job_class == MALLEABLE and job[who].target < job[who].width:
             end_segment(state, who, now, RESIZED)
-            take(state, who, job[who, TARGET])
-            job[who, OVERHEAD] += penalty(reg, job[who, WIDTH])
+            take(state, who, job[who].target)
+            job[who].overhead_us += penalty(reg, job[who].width)
             begin_segment(state, who, now)
     for k in range(before, reg[RUNNING_N]):
         who = running[k]
-        job[who, WIDTH] = 0
-        job[who, START] = now
-        job[who, SINCE] = now
-        give(state, who, job[who, TARGET])
+        job[who].width = 0
+        job[who].start_us = now
+        job[who].since_us = now
+        give(state, who, job[who].target)
         begin_segment(state, who, now)
     for k in range(before):
         who = running[k]
-        if job[who, CLASS] == MALLEABLE and job[who, TARGET] > job[who, WIDTH]:
+        if job[who].job_class == MALLEABLE and job[who].target > job[who].width:
             end_segment(state, who, now, RESIZED)
-            give(state, who, job[who, TARGET])
-            job[who, OVERHEAD] += penalty(reg, job[who, WIDTH])
+            give(state, who, job[who].target)
+            job[who].overhead_us += penalty(reg, job[who].width)
             begin_segment(state, who, now)
 
 

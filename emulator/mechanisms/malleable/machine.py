@@ -14,6 +14,7 @@ from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
 from emulator.harness.columns import longer
 from emulator.harness.record import JobState, RunTable
+from emulator.harness.rows import new_rows
 from emulator.harness.views import TableViews
 from emulator.mechanisms.malleable import kernel
 from emulator.mechanisms.malleable import tables as t
@@ -58,6 +59,9 @@ class PlanningMachine(TableViews):
     flexible one without limits runs on anything from one node to all.
     """
 
+    _job: t.Jobs
+    _runs: t.Runs
+
     def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, rules: Rules) -> None:
         if node_count < 1:
             raise ValueError(f"a machine needs at least one node, not {node_count}")
@@ -70,11 +74,11 @@ class PlanningMachine(TableViews):
         count = len(jobs)
         longest_us = int(jobs.estimate_us.max(initial=1))
         self._speed, row = speed_table(rules.speedup, jobs.nodes, node_count, longest_us)
-        self._job = np.zeros((count, t.JOB_COLUMNS), np.int64)
+        self._job = new_rows(t.Job, count)
         self._fill(jobs, row, scheduler, rules)
         self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
         steps = 2 * count + node_count + 8
-        self._runs = np.zeros((count + 2 * node_count + 8, t.RUN_COLUMNS), np.int64)
+        self._runs = new_rows(t.Segment, count + 2 * node_count + 8)
         self._log = np.zeros(int(jobs.nodes.sum()) + 2 * node_count + 8, np.int32)
         self._reg = np.zeros(t.REGISTERS, np.int64)
         for register, value in (
@@ -118,28 +122,30 @@ class PlanningMachine(TableViews):
         estimate_us = np.maximum(jobs.estimate_us, 1)
         unit = self._speed[row, nodes]
         for column, values in (
-            (t.SUBMIT, jobs.submit_us), (t.KEY, static_keys(jobs, scheduler, "malleable")),
-            (t.RUN, jobs.run_us), (t.ESTIMATE, -(-estimate_us // tick) * tick), (t.NODES, nodes), (t.CLASS, kind),
-            (t.MIN, least), (t.MAX, most), (t.SPEED, row), (t.OWED, jobs.run_us * unit),
-            (t.GUESSED, estimate_us * unit), (t.START, -1), (t.END, -1), (t.RUN_ROW, -1),
+            ("submit_us", jobs.submit_us), ("key", static_keys(jobs, scheduler, "malleable")),
+            ("run_us", jobs.run_us), ("estimate_us", -(-estimate_us // tick) * tick), ("nodes", nodes),
+            ("job_class", kind), ("min_nodes", least), ("max_nodes", most), ("speed_row", row),
+            ("owed", jobs.run_us * unit), ("guessed", estimate_us * unit),
+            ("start_us", -1), ("end_us", -1), ("run_row", -1),
         ):  # fmt: skip
-            job[:, column] = values
+            job[column][:] = values
         self._classify(rules)
 
     def _classify(self, rules: Rules) -> None:
         """Which jobs speak for which others in a plan (`bounds.py`)."""
-        is_rigid = self._job[:, t.CLASS] == t.RIGID
-        rigid, flexible = self._job[is_rigid], self._job[~is_rigid]
-        rigid[:, t.LENGTH_CLASS], rigid[:, t.LENGTH_FROM] = classes_of(rigid[:, t.ESTIMATE])
-        rigid[:, t.WIDTH_CLASS], rigid[:, t.WIDTH_FROM] = classes_of(rigid[:, t.NODES])
-        flexible[:, t.LENGTH_CLASS], speaks_from = classes_of(flexible[:, t.GUESSED])
-        narrow = rules.place_at_minimum & (flexible[:, t.CLASS] == t.MALLEABLE)
-        least, most = flexible[:, t.MIN], np.where(narrow, flexible[:, t.MIN], flexible[:, t.MAX])
+        job = self._job
+        rigid = job["job_class"] == t.RIGID
+        job["length_class"][rigid], job["length_from"][rigid] = classes_of(job["estimate_us"][rigid])
+        job["width_class"][rigid], job["width_from"][rigid] = classes_of(job["nodes"][rigid])
+        flexible = ~rigid
+        job["length_class"][flexible], speaks_from = classes_of(job["guessed"][flexible])
+        narrow = rules.place_at_minimum & (job["job_class"][flexible] == t.MALLEABLE)
+        least = job["min_nodes"][flexible]
+        most = np.where(narrow, least, job["max_nodes"][flexible])
         may_all = (least == least.min(initial=t.NEVER)) & (most == most.max(initial=0))
         if len(self._speed) > 1:
             may_all[:] = False  # how long a job takes depends on more than its work
-        flexible[:, t.LENGTH_FROM] = np.where(may_all, speaks_from, UNKNOWN)
-        self._job[is_rigid], self._job[~is_rigid] = rigid, flexible
+        job["length_from"][flexible] = np.where(may_all, speaks_from, UNKNOWN)
 
     def _make_state(self) -> None:
         self._state: Any = (*self._fixed, self._runs, self._log, self._reg, self._notes)
@@ -152,11 +158,11 @@ class PlanningMachine(TableViews):
         """`HasAccounts`: work in units of the speed table."""
         row = self._job[job]
         return Account(
-            total=int(row[t.OWED]),
-            done=int(row[t.DONE]),
-            since_us=int(row[t.SINCE] + row[t.OVERHEAD]),
-            num=int(self._speed[row[t.SPEED], row[t.WIDTH]]),
-            den=int(row[t.WIDTH]),
+            total=int(row.owed),
+            done=int(row.done),
+            since_us=int(row.since_us + row.overhead_us),
+            num=int(self._speed[row.speed_row, row.width]),
+            den=int(row.width),
         )
 
     def left(self, job: int, row: int) -> tuple[int, int]:
@@ -188,10 +194,10 @@ class PlanningMachine(TableViews):
 
     def reject(self, job: int, now_us: int) -> None:
         """An on-demand lease gets no nodes."""
-        if self._jobs.kind[job] != Kind.ON_DEMAND or self._job[job, t.STATE] != JobState.FUTURE:
+        if self._jobs.kind[job] != Kind.ON_DEMAND or self._job["state"][job] != JobState.FUTURE:
             raise ValueError(f"job {self._jobs.number[job]} is no lease that has just arrived")
-        self._job[job, t.STATE] = JobState.REJECTED
-        self._job[job, t.END] = now_us
+        self._job["state"][job] = JobState.REJECTED
+        self._job["end_us"][job] = now_us
 
     def _grow(self) -> None:
         """Twice the rows where an instant might not find as many as it needs."""
@@ -209,5 +215,5 @@ class PlanningMachine(TableViews):
     def run_table(self) -> RunTable:
         """Every segment so far: a job on a fixed set of nodes."""
         table = super().run_table()
-        done = self._runs[: len(table.job), t.R_DONE]
+        done = self._runs["done"][: len(table.job)]
         return replace(table, done_node_us=done.copy(), lost_node_us=np.zeros_like(done))

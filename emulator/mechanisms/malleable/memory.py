@@ -15,24 +15,16 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled, inlined
 from emulator.mechanisms.malleable.profile import may_do
 from emulator.mechanisms.malleable.tables import (
-    CLASS,
     CORNER,
-    ESTIMATE,
-    GUESSED,
     LONGEST,
-    MIN,
     NEVER,
-    NODES,
-    PLACED_AT,
-    PLACED_ON,
-    PLACED_UNTIL,
     RIGID,
     STACK_AT,
     STACK_LEVEL,
 )
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.malleable.tables import Ints
+    from emulator.mechanisms.malleable.tables import Ints, Jobs
 
 
 @compiled
@@ -76,17 +68,17 @@ def measure_rooms(  # noqa: PLR0917 - compiled code has no keywords
 
 @inlined
 def may_fit(  # noqa: PLR0917
-    job: Ints, speeds: Ints, notes: Ints, corners: int, who: int, most: int
+    job: Jobs, speeds: Ints, notes: Ints, corners: int, who: int, most: int
 ) -> bool:
     """Whether one of the rooms that were measured may be large enough for the job."""
-    if job[who, CLASS] == RIGID:
-        return bool(notes[LONGEST, job[who, NODES]] >= job[who, ESTIMATE])
+    if job[who].job_class == RIGID:
+        return bool(notes[LONGEST, job[who].nodes] >= job[who].estimate_us)
     for k in range(corners):
         width = notes[CORNER, k]
         used = min(width, most)
-        if used < job[who, MIN]:
+        if used < job[who].min_nodes:
             return False
-        if may_do(job[who, GUESSED], speeds[used], notes[LONGEST, width]):
+        if may_do(job[who].guessed, speeds[used], notes[LONGEST, width]):
             return True
     return False
 
@@ -105,16 +97,16 @@ def has_room(  # noqa: PLR0917
 
 
 @inlined
-def remember(job: Ints, who: int, start: int, end: int, width: int) -> None:
+def remember(job: Jobs, who: int, start: int, end: int, width: int) -> None:
     """The place that was found for a job in this plan."""
-    job[who, PLACED_AT] = start
-    job[who, PLACED_UNTIL] = end
-    job[who, PLACED_ON] = width
+    job[who].placed_at_us = start
+    job[who].placed_until_us = end
+    job[who].placed_on = width
 
 
 @inlined
-def is_remembered(job: Ints, who: int, start: int, end: int, width: int) -> bool:
+def is_remembered(job: Jobs, who: int, start: int, end: int, width: int) -> bool:
     """Whether that was its place in the last plan, too."""
     return bool(
-        job[who, PLACED_AT] == start and job[who, PLACED_UNTIL] == end and job[who, PLACED_ON] == width
+        job[who].placed_at_us == start and job[who].placed_until_us == end and job[who].placed_on == width
     )

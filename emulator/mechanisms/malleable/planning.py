@@ -22,37 +22,22 @@ from emulator.mechanisms.malleable.tables import (
     AT_MINIMUM,
     BOUNDED,
     CHANGED,
-    CLASS,
     CORNERS,
-    DONE,
-    ESTIMATE,
-    EXPECTED,
     FAR_FREED,
     FAR_MOVED,
     FLEXIBLE_BOUND,
-    FLOOR,
     FREED,
-    GUESSED,
     KEPT,
     LEAST,
-    LENGTH_CLASS,
-    LENGTH_FROM,
     LONG_PLAN,
     LONG_PROFILE,
     LOOSE,
     MALLEABLE,
     MALLEABLE_N,
-    MAX,
     MEASURED,
-    MIN,
     MINIMUM,
     MOVED,
     NEVER,
-    NODES,
-    OVERHEAD,
-    PLACED_AT,
-    PLACED_ON,
-    PLACED_UNTIL,
     PLANNED,
     POOL,
     QUEUE_N,
@@ -63,41 +48,34 @@ from emulator.mechanisms.malleable.tables import (
     RUNNING,
     RUNNING_N,
     SHARED,
-    SINCE,
-    SPEED,
     STARTED_N,
-    STATE,
     STEPS,
-    TARGET,
     TICK,
     WAITING_FIRST,
-    WIDTH,
-    WIDTH_CLASS,
-    WIDTH_FROM,
 )
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.malleable.tables import Ints, State
+    from emulator.mechanisms.malleable.tables import Ints, Jobs, State
 
 MEASURED_AGAIN_AFTER = 8
 """Jobs placed until it may be worth while to measure the rooms anew."""
 
 
 @inlined
-def done_at(job: Ints, speed: Ints, who: int, now: int) -> int:
+def done_at(job: Jobs, speed: Ints, who: int, now: int) -> int:
     """Work that a running job has done."""
-    computing = now - job[who, SINCE] - job[who, OVERHEAD]
-    done: int = job[who, DONE]
-    done += max(computing, 0) * speed[job[who, SPEED], job[who, WIDTH]]
+    computing = now - job[who].since_us - job[who].overhead_us
+    done: int = job[who].done
+    done += max(computing, 0) * speed[job[who].speed_row, job[who].width]
     return done
 
 
 @inlined
-def expected_end(job: Ints, speed: Ints, who: int, now: int, tick: int) -> int:
+def expected_end(job: Jobs, speed: Ints, who: int, now: int, tick: int) -> int:
     """When a malleable job that runs ends by its estimate if it gets no more than its minimum (section 5)."""
-    left = max(job[who, GUESSED] - done_at(job, speed, who, now), 1)
-    standing = max(job[who, SINCE] + job[who, OVERHEAD] - now, 0)
-    length: int = length_us(left, speed[job[who, SPEED], job[who, FLOOR]], tick)
+    left = max(job[who].guessed - done_at(job, speed, who, now), 1)
+    standing = max(job[who].since_us + job[who].overhead_us - now, 0)
+    length: int = length_us(left, speed[job[who].speed_row, job[who].floor], tick)
     end: int = now + standing + length
     return end
 
@@ -111,14 +89,14 @@ def make_profile(state: State, now: int) -> None:
     for k in range(count):
         if k >= reg[RUNNING_N]:
             by_end[k] = started[k - reg[RUNNING_N]]
-        vacant -= job[by_end[k], FLOOR]
+        vacant -= job[by_end[k]].floor
     for k in range(count):
         who = by_end[k]
-        if job[who, CLASS] == MALLEABLE:
-            job[who, EXPECTED] = expected_end(job, speed, who, now, reg[TICK])
-        end = job[who, EXPECTED]
+        if job[who].job_class == MALLEABLE:
+            job[who].expected_end_us = expected_end(job, speed, who, now, reg[TICK])
+        end = job[who].expected_end_us
         place = k  # the list was in order at the last pass, and few ends have moved since
-        while place > 0 and job[by_end[place - 1], EXPECTED] > end:
+        while place > 0 and job[by_end[place - 1]].expected_end_us > end:
             by_end[place] = by_end[place - 1]
             place -= 1
         by_end[place] = who
@@ -126,12 +104,12 @@ def make_profile(state: State, now: int) -> None:
     level[0] = vacant
     steps = 1
     for k in range(count):
-        end = max(job[by_end[k], EXPECTED], now + 1)  # past its estimate: soon, but not yet
+        end = max(job[by_end[k]].expected_end_us, now + 1)  # past its estimate: soon, but not yet
         if end != at[steps - 1]:
             at[steps] = end
             level[steps] = level[steps - 1]
             steps += 1
-        level[steps - 1] += job[by_end[k], FLOOR]
+        level[steps - 1] += job[by_end[k]].floor
     reg[STEPS] = steps
     reg[PLANNED] = 0
     reg[BOUNDED] = 0
@@ -141,25 +119,25 @@ def make_profile(state: State, now: int) -> None:
 def room_until(state: State, who: int) -> int:
     """Until when the job could run if it started now; -1 if there is no room. It may still do better later."""
     job, speed, _, _, _, _, at, level, _, _, _, _, reg, _ = state
-    if job[who, CLASS] == RIGID:
-        until = at[0] + job[who, ESTIMATE]
+    if job[who].job_class == RIGID:
+        until = at[0] + job[who].estimate_us
         step = 0
         while step < reg[STEPS] and (step == 0 or at[step] < until):
-            if level[step] < job[who, NODES]:
+            if level[step] < job[who].nodes:
                 return -1
             step += 1
         return int(until)
-    if level[0] < job[who, MIN]:
+    if level[0] < job[who].min_nodes:
         return -1
-    speeds = speed[job[who, SPEED]]
+    speeds = speed[job[who].speed_row]
     width, end = widest_from(
         at,
         level,
         reg[STEPS],
         0,
         speeds,
-        job[who, GUESSED],
-        job[who, MIN],
+        job[who].guessed,
+        job[who].min_nodes,
         most_nodes(job, reg, who),
         reg[TICK],
     )
@@ -167,10 +145,10 @@ def room_until(state: State, who: int) -> int:
 
 
 @inlined
-def most_nodes(job: Ints, reg: Ints, who: int) -> int:
+def most_nodes(job: Jobs, reg: Ints, who: int) -> int:
     """The widest that a flexible job is placed."""
-    at_minimum = reg[AT_MINIMUM] and job[who, CLASS] == MALLEABLE
-    most: int = job[who, MIN] if at_minimum else job[who, MAX]
+    at_minimum = reg[AT_MINIMUM] and job[who].job_class == MALLEABLE
+    most: int = job[who].min_nodes if at_minimum else job[who].max_nodes
     return most
 
 
@@ -182,34 +160,34 @@ def place(state: State, who: int, after: int) -> tuple[int, int, int]:
     """
     job, speed, _, _, _, _, at, level, _, _, _, _, reg, notes = state
     steps = reg[STEPS]
-    if job[who, CLASS] == RIGID:
+    if job[who].job_class == RIGID:
         if reg[BOUNDED]:
-            after = max(after, notes[RIGID_BOUND + job[who, LENGTH_CLASS], job[who, WIDTH_CLASS]])
+            after = max(after, notes[RIGID_BOUND + job[who].length_class, job[who].width_class])
         begin = step_at(at, steps, after)
-        first = earliest_start(at, level, steps, begin, job[who, NODES], job[who, ESTIMATE])
+        first = earliest_start(at, level, steps, begin, job[who].nodes, job[who].estimate_us)
         if first >= steps:
             return -1, 0, NEVER
         if reg[BOUNDED]:
-            keep_rigid(notes, job[who, LENGTH_FROM], job[who, WIDTH_FROM], at[first])
-        return first, job[who, NODES], at[first] + job[who, ESTIMATE]
+            keep_rigid(notes, job[who].length_from, job[who].width_from, at[first])
+        return first, job[who].nodes, at[first] + job[who].estimate_us
     if reg[BOUNDED]:
-        after = max(after, notes[FLEXIBLE_BOUND, job[who, LENGTH_CLASS]])
+        after = max(after, notes[FLEXIBLE_BOUND, job[who].length_class])
     begin = step_at(at, steps, after)
-    while begin > 0 and level[begin - 1] >= job[who, MIN]:
+    while begin > 0 and level[begin - 1] >= job[who].min_nodes:
         begin -= 1
     first, width, end = earliest_completion(
         at,
         level,
         steps,
         begin,
-        speed[job[who, SPEED]],
-        job[who, GUESSED],
-        job[who, MIN],
+        speed[job[who].speed_row],
+        job[who].guessed,
+        job[who].min_nodes,
         most_nodes(job, reg, who),
         reg[TICK],
     )
     if reg[BOUNDED] and first >= 0:
-        keep_flexible(notes, job[who, LENGTH_FROM], end)
+        keep_flexible(notes, job[who].length_from, end)
     return first, width, end
 
 
@@ -220,14 +198,14 @@ def place_again(state: State, who: int, moved: int) -> tuple[int, int, int]:
     `moved`: the earliest time at which someone did.
     """
     job, _, _, _, _, _, at, level, _, _, _, _, reg, _ = state
-    start, until, width = job[who, PLACED_AT], job[who, PLACED_UNTIL], job[who, PLACED_ON]
+    start, until, width = job[who].placed_at_us, job[who].placed_until_us, job[who].placed_on
     if until <= moved:
         first = step_at(at, reg[STEPS], start)
         is_step = first < reg[STEPS] and at[first] == start
         if is_step and has_room(at, level, reg[STEPS], first, until, width):
             return first, width, until
-    if job[who, CLASS] == RIGID:
-        return place(state, who, min(start, moved - job[who, ESTIMATE] + 1))  # it overlaps what was left
+    if job[who].job_class == RIGID:
+        return place(state, who, min(start, moved - job[who].estimate_us + 1))  # it overlaps what was left
     return place(state, who, min(until, moved))
 
 
@@ -238,11 +216,11 @@ def begin(state: State, who: int, floor: int, end: int) -> None:
     started[reg[STARTED_N]] = who
     reg[STARTED_N] += 1
     reg[CHANGED] = 1
-    job[who, STATE] = RUNNING
-    job[who, FLOOR] = floor
-    job[who, TARGET] = floor
-    job[who, EXPECTED] = end
-    if job[who, CLASS] == MALLEABLE:
+    job[who].state = RUNNING
+    job[who].floor = floor
+    job[who].target = floor
+    job[who].expected_end_us = end
+    if job[who].job_class == MALLEABLE:
         reg[MALLEABLE_N] += 1
 
 
@@ -295,7 +273,7 @@ def may_do_better(state: State, k: int, now: int) -> bool:
     if reg[FREED] <= now:
         return False
     who = queue[k]
-    speeds = speed[job[who, SPEED]]
+    speeds = speed[job[who].speed_row]
     most = most_nodes(job, reg, who)
     if reg[CORNERS] > 0 and not may_fit(job, speeds, notes, reg[CORNERS], who, most):
         return False
@@ -342,18 +320,18 @@ def plan(state: State, now: int) -> None:
         if k == reached:
             recall_far(state, k)
         who = queue[k]
-        if k < known and job[who, PLACED_AT] >= now and not may_do_better(state, k, now):
+        if k < known and job[who].placed_at_us >= now and not may_do_better(state, k, now):
             first, width, end = place_again(state, who, reg[MOVED])
         else:
             first, width, end = place(state, who, 0)
         if first == 0:
-            if job[who, CLASS] == MALLEABLE and (reg[MINIMUM] == LEAST or reg[MINIMUM] >= POOL):
-                width = job[who, MIN]
-                end = now + length_us(job[who, GUESSED], speed[job[who, SPEED], width], reg[TICK])
+            if job[who].job_class == MALLEABLE and (reg[MINIMUM] == LEAST or reg[MINIMUM] >= POOL):
+                width = job[who].min_nodes
+                end = now + length_us(job[who].guessed, speed[job[who].speed_row, width], reg[TICK])
             begin(state, who, width, end)
         start = at[first] if first >= 0 else -1
         if k < known and not is_remembered(job, who, start, end, width):
-            reg[MOVED] = min(reg[MOVED], job[who, PLACED_AT])
+            reg[MOVED] = min(reg[MOVED], job[who].placed_at_us)
         remember(job, who, start, end, width)
         k += 1
         if start < until:
@@ -372,8 +350,8 @@ def held_by(state: State) -> int:
     held = 0
     for k in range(reg[RUNNING_N] + reg[STARTED_N]):
         who = running[k] if k < reg[RUNNING_N] else started[k - reg[RUNNING_N]]
-        if job[who, CLASS] == MALLEABLE:
-            held += job[who, FLOOR]
+        if job[who].job_class == MALLEABLE:
+            held += job[who].floor
     return held
 
 
@@ -388,29 +366,29 @@ def divide(state: State, held: int) -> None:
     over = 0
     for k in range(among):
         who = running[k] if k < count else started[k - count]
-        if job[who, CLASS] == MALLEABLE:
+        if job[who].job_class == MALLEABLE:
             share = even + 1 if rest > 0 else even
             rest -= 1
-            job[who, FLOOR] = min(share, job[who, MAX]) if reg[MINIMUM] >= POOL else share
-            over += share - job[who, FLOOR]
+            job[who].floor = min(share, job[who].max_nodes) if reg[MINIMUM] >= POOL else share
+            over += share - job[who].floor
     while over > 0:
         before = over
         least = NEVER
         for k in range(among):
             who = running[k] if k < count else started[k - count]
-            if job[who, CLASS] == MALLEABLE and job[who, FLOOR] < job[who, MAX]:
-                least = min(least, job[who, FLOOR])
+            if job[who].job_class == MALLEABLE and job[who].floor < job[who].max_nodes:
+                least = min(least, job[who].floor)
         for k in range(among):
             who = running[k] if k < count else started[k - count]
-            has_least = job[who, CLASS] == MALLEABLE and job[who, FLOOR] == least
-            if over > 0 and has_least and job[who, FLOOR] < job[who, MAX]:
-                job[who, FLOOR] += 1
+            has_least = job[who].job_class == MALLEABLE and job[who].floor == least
+            if over > 0 and has_least and job[who].floor < job[who].max_nodes:
+                job[who].floor += 1
                 over -= 1
         if over == before:
             break  # all have what they may have
     for k in range(reg[STARTED_N]):
-        if job[started[k], CLASS] == MALLEABLE:
-            job[started[k], TARGET] = job[started[k], FLOOR]
+        if job[started[k]].job_class == MALLEABLE:
+            job[started[k]].target = job[started[k]].floor
 
 
 @compiled
@@ -422,7 +400,7 @@ def join(state: State, held: int) -> None:
         who = queue[k]
         if reg[MALLEABLE_N] >= held:
             break
-        if job[who, STATE] == QUEUED and job[who, CLASS] == MALLEABLE:
+        if job[who].state == QUEUED and job[who].job_class == MALLEABLE:
             begin(state, who, 1, NEVER)
             joined += 1
     if joined > 0:
@@ -452,7 +430,7 @@ def leave_queue(state: State) -> None:
     remembered = 0
     for k in range(reg[QUEUE_N]):
         who = queue[k]
-        if job[who, STATE] == QUEUED:
+        if job[who].state == QUEUED:
             queue[left] = who
             left += 1
             if k < reg[PLANNED]:

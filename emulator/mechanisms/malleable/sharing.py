@@ -6,30 +6,25 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.mechanisms.malleable.tables import (
-    CLASS,
-    FLOOR,
     MALLEABLE,
     MALLEABLE_N,
-    MAX,
     NEVER,
     RUNNING_N,
-    TARGET,
-    WIDTH,
 )
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.malleable.tables import Ints, Ints32, State
+    from emulator.mechanisms.malleable.tables import Ints32, Jobs, State
 
 
 @inlined
-def share_of(job: Ints, who: int, even: int) -> int:
+def share_of(job: Jobs, who: int, even: int) -> int:
     """An even share within what the job may have."""
-    mine: int = max(job[who, FLOOR], min(job[who, MAX], even))
+    mine: int = max(job[who].floor, min(job[who].max_nodes, even))
     return mine
 
 
 @inlined
-def even_share(job: Ints, running: Ints32, count: int, nodes: int) -> int:
+def even_share(job: Jobs, running: Ints32, count: int, nodes: int) -> int:
     """The largest even share for which there are nodes, where not all can have the same."""
     even = 0
     too_much = nodes + 1
@@ -37,7 +32,7 @@ def even_share(job: Ints, running: Ints32, count: int, nodes: int) -> int:
         middle = (even + too_much) >> 1
         wanted = 0
         for k in range(count):
-            if job[running[k], CLASS] == MALLEABLE:
+            if job[running[k]].job_class == MALLEABLE:
                 wanted += share_of(job, running[k], middle)
         if wanted <= nodes:
             even = middle
@@ -59,30 +54,30 @@ def share(state: State) -> None:
     most = NEVER
     for k in range(reg[RUNNING_N]):
         who = running[k]
-        if job[who, CLASS] != MALLEABLE:
-            nodes -= job[who, WIDTH]
+        if job[who].job_class != MALLEABLE:
+            nodes -= job[who].width
         else:
-            floor = max(floor, job[who, FLOOR])
-            most = min(most, job[who, MAX])
+            floor = max(floor, job[who].floor)
+            most = min(most, job[who].max_nodes)
     even = nodes // reg[MALLEABLE_N]
     if even < floor or even >= most:  # otherwise all may have that, and one of them one more
         even = even_share(job, running, reg[RUNNING_N], nodes)
     rest = nodes
     for k in range(reg[RUNNING_N]):
         who = running[k]
-        if job[who, CLASS] == MALLEABLE:
-            job[who, TARGET] = share_of(job, who, even)
-            rest -= job[who, TARGET]
+        if job[who].job_class == MALLEABLE:
+            job[who].target = share_of(job, who, even)
+            rest -= job[who].target
     for wish in range(2):
         for k in range(reg[RUNNING_N]):
             if rest == 0:
                 return
             who = running[k]
             takes_one = (
-                job[who, CLASS] == MALLEABLE
-                and job[who, TARGET] == even
+                job[who].job_class == MALLEABLE
+                and job[who].target == even
                 and share_of(job, who, even + 1) == even + 1
             )
-            if takes_one and (wish == 1 or job[who, WIDTH] == even + 1):
-                job[who, TARGET] = even + 1
+            if takes_one and (wish == 1 or job[who].width == even + 1):
+                job[who].target = even + 1
                 rest -= 1

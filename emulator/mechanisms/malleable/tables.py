@@ -10,24 +10,63 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from emulator.harness.rows import Rows
+
 NEVER = t.NEVER
 
-# Columns of the job table: every machine's, fixed ones, others. SPEED: row of the speed table; OWED, GUESSED: work by
-# the run time and by the estimate, in units of the speed table. FLOOR: what it may not shrink below; DONE: work at
-# SINCE, BEGUN: work at the beginning of the present segment; OVERHEAD: time from SINCE on without work; EXPECTED: end
-# by the estimate. ..._CLASS, ..._FROM: what it is among jobs and whom it speaks for (`bounds.py`). PLACED_...: its
-# place in the last plan (`memory.py`).
-SUBMIT, RUN, ESTIMATE, NODES, KEY, STATE, START, END = t.EVERY_JOB
-(
-    CLASS, MIN, MAX, SPEED, OWED, GUESSED, WIDTH, TARGET, FLOOR, DONE, BEGUN, OVERHEAD, SINCE, ENDS, EXPECTED,
-    TOP_NODE, RUN_ROW, LENGTH_CLASS, WIDTH_CLASS, LENGTH_FROM, WIDTH_FROM,
-    PLACED_AT, PLACED_UNTIL, PLACED_ON,
-) = range(8, 32)  # fmt: skip
-JOB_COLUMNS = 32
-# Columns of the run table: one row a segment, a job on a fixed set of nodes. R_DONE: node-us of work.
-R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = t.EVERY_RUN
-R_DONE = 5
-RUN_COLUMNS = 6
+
+class Job(t.EveryJob):
+    """A row of the job table. Work is in units of the speed table; widths are numbers of nodes."""
+
+    job_class: int
+    """RIGID, MOLDABLE or MALLEABLE."""
+    min_nodes: int
+    max_nodes: int
+    speed_row: int
+    """Its row of the speed table."""
+    owed: int
+    """Its work by the run time."""
+    guessed: int
+    """Its work by the estimate."""
+    width: int
+    """What it has now."""
+    target: int
+    """What it will have at the end of this instant."""
+    floor: int
+    """What it may not shrink below."""
+    done: int
+    """Work at `since_us`."""
+    begun: int
+    """Work at the beginning of the present segment."""
+    overhead_us: int
+    """Time from `since_us` on without work."""
+    since_us: int
+    """When it last began, changed its width, or was looked at."""
+    ends_us: int
+    """When it is over at this width."""
+    expected_end_us: int
+    """As `ends_us`, by the estimate."""
+    top_node: int
+    """The node that it got last; `below` has the others."""
+    length_class: int
+    """What it is among jobs by its length, or work (`bounds.py`)."""
+    width_class: int
+    length_from: int
+    """The first class that it speaks for."""
+    width_from: int
+    placed_at_us: int
+    """Its place in the last plan (`memory.py`): from when, until when, how wide."""
+    placed_until_us: int
+    placed_on: int
+
+
+class Segment(t.Run):
+    """A row of the run table: a job on a fixed set of nodes."""
+
+    done: int
+    """Node-us of work."""
+
+
 # Registers. STEPS: of the profile; PLANNED: jobs at the front of the queue that are in it; KEPT: it holds still; LOOSE:
 # nodes that malleable jobs kept which have just ended; BOUNDED: the plan is so long that its bounds are used. What is
 # remembered of the last plan (`memory.py`): REMEMBERED, of how many jobs at the front of the queue; FREED, MOVED, where
@@ -47,7 +86,7 @@ CLASSES = 16
 NOTES = RIGID_BOUND + CLASSES
 
 RIGID, MOLDABLE, MALLEABLE = range(3)
-"""Values of CLASS, and of the extra column `job_class`."""
+"""Values of `job_class`, and of the extra column `job_class`."""
 LEAST, PLACED, SHARED, POOL, WAITING_FIRST = range(5)
 """Values of the register MINIMUM: what a malleable job may not shrink below."""
 FUTURE, QUEUED, RUNNING, ENDED = t.FUTURE, t.QUEUED, t.RUNNING, t.ENDED
@@ -56,7 +95,9 @@ AT_UNTIL, AT_ENDS, NEEDS_ROOM, GOES_ON = t.AT_UNTIL, t.AT_ENDS, t.NEEDS_ROOM, t.
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
+Jobs: TypeAlias = "Rows[Job]"
+Runs: TypeAlias = "Rows[Segment]"
 State: TypeAlias = (
-    "tuple[Ints, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints, Ints32, Ints, Ints]"
+    "tuple[Jobs, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Runs, Ints32, Ints, Ints]"
 )
 """(job, speed, running, by_end, queue, started, at, level, free, below, runs, log, reg, notes)"""

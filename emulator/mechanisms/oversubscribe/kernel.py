@@ -13,10 +13,8 @@ from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.tables import (
     AT_ENDS,
     AT_UNTIL,
-    END,
     ENDED,
     ENDED_N,
-    ESTIMATE,
     EVERY_EVENT,
     FINISHED,
     GOES_ON,
@@ -24,27 +22,15 @@ from emulator.harness.tables import (
     NEVER,
     NOW,
     PAUSED,
-    R_END,
-    R_OUTCOME,
-    RUN,
-    RUN_ROW,
-    STATE,
     STOP_ON_END,
 )
 from emulator.mechanisms.oversubscribe.passes import schedule_pass
 from emulator.mechanisms.oversubscribe.places import vacate
 from emulator.mechanisms.oversubscribe.speeds import change_active, refresh, settle, touch
 from emulator.mechanisms.oversubscribe.tables import (
-    EVENT,
-    FIRST_SLOT,
     FULL,
-    IS_IDLE,
     PAUSE_AT,
-    PHASE,
-    PHASE_END,
-    PHASE_LEFT,
     PROGRAM,
-    RATE,
 )
 
 if TYPE_CHECKING:
@@ -55,10 +41,10 @@ if TYPE_CHECKING:
 def end_job(state: State, who: int, now: int, outcome: int) -> None:
     job, _, _, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, reg = state
     vacate(state, who, now)
-    job[who, STATE] = ENDED
-    job[who, END] = now
-    runs[job[who, RUN_ROW], R_END] = now
-    runs[job[who, RUN_ROW], R_OUTCOME] = outcome
+    job[who].state = ENDED
+    job[who].end_us = now
+    runs[job[who].run_row].end_us = now
+    runs[job[who].run_row].outcome = outcome
     reg[ENDED_N] += 1
 
 
@@ -67,15 +53,15 @@ def next_phase(state: State, who: int, now: int) -> None:
     """An active job becomes idle or the other way round: its neighbours run faster or slower."""
     job, _, slot_job, slot_next, _, _, _, phases, _, _, touched, _, _, _, _, _, _, reg = state
     settle(job, who, now)
-    job[who, PHASE] += 1
-    job[who, PHASE_LEFT] = phases[job[who, PHASE]] * reg[FULL]
-    job[who, IS_IDLE] ^= 1
-    job[who, RATE] = 0
+    job[who].phase += 1
+    job[who].phase_left = phases[job[who].phase] * reg[FULL]
+    job[who].is_idle ^= 1
+    job[who].rate = 0
     touch(job, touched, reg, who)
-    by = -1 if job[who, IS_IDLE] else 1
+    by = -1 if job[who].is_idle else 1
     units = slot_job.shape[1]
     slots = slot_job.shape[2]
-    place = job[who, FIRST_SLOT]
+    place = job[who].first_slot
     while place >= 0 and slots > 1:
         change_active(state, place // (units * slots), (place // slots) % units, by)
         place = slot_next[place]
@@ -106,8 +92,8 @@ def finish_instant(state: State, now: int) -> None:
 def is_passed_over(state: State, who: int, now: int) -> bool:
     """No pass follows, by the authors' program: it ran exactly to its estimate, and others end at the same instant."""
     job, _, _, _, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
-    is_last = reg[HEAP_N] == 0 or job[heap[0], EVENT] != now
-    return bool(job[who, RUN] == job[who, ESTIMATE] and not is_last)
+    is_last = reg[HEAP_N] == 0 or job[heap[0]].event_us != now
+    return bool(job[who].run_us == job[who].estimate_us and not is_last)
 
 
 @compiled
@@ -118,7 +104,7 @@ def advance(state: State, until: int) -> int:
     """
     job, _, _, _, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
     while True:
-        next_event = job[heap[0], EVENT] if reg[HEAP_N] else NEVER
+        next_event = job[heap[0]].event_us if reg[HEAP_N] else NEVER
         submitted = next_submit(job, reg)
         now = min(next_event, submitted)
         if now > reg[PAUSE_AT] and now <= until:
@@ -127,9 +113,9 @@ def advance(state: State, until: int) -> int:
         if code != GOES_ON:
             return code
         ended = reg[ENDED_N]
-        while reg[HEAP_N] and job[heap[0], EVENT] == now:
+        while reg[HEAP_N] and job[heap[0]].event_us == now:
             who = heap[0]
-            if job[who, PHASE] + 1 < job[who, PHASE_END]:
+            if job[who].phase + 1 < job[who].phase_end:
                 next_phase(state, who, now)
             else:
                 end_job(state, who, now, FINISHED)

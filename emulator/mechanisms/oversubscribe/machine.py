@@ -10,6 +10,7 @@ import numpy as np
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
 from emulator.harness.decisions import default_node_names
+from emulator.harness.rows import new_rows
 from emulator.harness.views import TableViews
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
@@ -109,12 +110,12 @@ class _Room:
     """The memory of the kernel; `kernel` is the tuple that it works on."""
 
     kernel: Any
-    job: NDArray[np.int64]
+    job: s.Jobs
     node: NDArray[np.int64]
     slot_job: NDArray[np.int32]
     unit: NDArray[np.int32]
     queue: NDArray[np.int32]
-    runs: NDArray[np.int64]
+    runs: t.Runs
     log: NDArray[np.int32]
     heap: NDArray[np.int32]
     reg: NDArray[np.int64] = field(repr=False)
@@ -129,6 +130,8 @@ class SharedCluster(TableViews):
 
     Raises ValueError for a scheduler that it does not have and for a job that no empty machine could run.
     """
+
+    _job: s.Jobs
 
     def __init__(
         self,
@@ -185,15 +188,15 @@ class SharedCluster(TableViews):
 
     def parts_of_full_speed(self, job: int) -> int:
         """Present speed of a running job."""
-        return int(self._room.job[job, s.RATE])
+        return int(self._room.job["rate"][job])
 
     @property
     def next_event_us(self) -> int:
         room = self._room
         reg = room.reg
-        next_event = room.job[room.heap[0], s.EVENT] if reg[t.HEAP_N] else t.NEVER
+        next_event = room.job["event_us"][room.heap[0]] if reg[t.HEAP_N] else t.NEVER
         row = reg[t.NEXT_SUBMIT]
-        next_submit = room.job[row, t.SUBMIT] if row < reg[t.JOBS_N] else t.NEVER
+        next_submit = room.job["submit_us"][row] if row < reg[t.JOBS_N] else t.NEVER
         return int(min(next_event, next_submit))
 
     # Simulated time.
@@ -264,12 +267,12 @@ class SharedCluster(TableViews):
     def _done_us(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """What these jobs have done of their run times so far, in whole microseconds."""
         reg = self._room.reg
-        done: NDArray[np.int64] = self._room.job[rows, t.RUN]
+        done: NDArray[np.int64] = self._room.job["run_us"][rows]
         later = np.concatenate(([0], np.cumsum(self._demands.phase_us)))
-        for k in np.flatnonzero(self._room.job[rows, t.STATE] == t.RUNNING):
+        for k in np.flatnonzero(self._room.job["state"][rows] == t.RUNNING):
             job = self._room.job[rows[k]]
-            left = job[s.PHASE_LEFT] - (reg[t.NOW] - job[s.SETTLED]) * job[s.RATE]
-            rest = later[job[s.PHASE_END]] - later[job[s.PHASE] + 1]
+            left = job.phase_left - (reg[t.NOW] - job.settled_us) * job.rate
+            rest = later[job.phase_end] - later[job.phase + 1]
             done[k] -= -(-max(left, 0) // reg[s.FULL]) + rest
         return done
 
@@ -342,7 +345,7 @@ def _make_room(
     slot_job = np.full((node_count, units, slots), -1, np.int32)
     slot_next = np.full(node_count * units * slots, -1, np.int32)
     queue = np.zeros(2 * count + 8, np.int32)
-    runs = np.zeros((max(count, 1), t.RUN_COLUMNS), np.int64)
+    runs = new_rows(t.Run, max(count, 1))
     log = np.zeros(max(int(((demands.cores + demands.gpus) * jobs.nodes).sum()), 1), np.int32)
     heap = np.zeros(max(count, 1), np.int32)
     failed = np.zeros((2, node_count, shape.cores), np.int64)
@@ -378,21 +381,21 @@ def _make_room(
     )
 
 
-def _job_rows(jobs: JobTable, demands: Demands, key: NDArray[np.int64]) -> NDArray[np.int64]:
-    job = np.zeros((max(len(jobs), 1), s.JOB_COLUMNS), np.int64)
+def _job_rows(jobs: JobTable, demands: Demands, key: NDArray[np.int64]) -> s.Jobs:
+    job = new_rows(s.Job, max(len(jobs), 1))
     rows = slice(0, len(jobs))
-    job[rows, t.SUBMIT] = jobs.submit_us
-    job[rows, t.RUN] = jobs.run_us
-    job[rows, t.ESTIMATE] = np.maximum(jobs.estimate_us, 1)
-    job[rows, t.NODES] = jobs.nodes
-    job[rows, t.KEY] = key
-    job[rows, t.KIND] = jobs.kind
-    job[rows, s.CORES] = demands.cores
-    job[rows, s.GPUS] = demands.gpus
-    job[rows, s.MEMORY] = demands.memory_kib
-    job[rows, s.LIMIT] = demands.limit
-    job[rows, s.PHASE] = demands.phase_first[:-1]
-    job[rows, s.PHASE_END] = demands.phase_first[1:]
-    for column in (t.START, t.END, t.RUN_ROW, s.HEAP_AT, s.FIRST_SLOT):
-        job[:, column] = -1
+    job["submit_us"][rows] = jobs.submit_us
+    job["run_us"][rows] = jobs.run_us
+    job["estimate_us"][rows] = np.maximum(jobs.estimate_us, 1)
+    job["nodes"][rows] = jobs.nodes
+    job["key"][rows] = key
+    job["kind"][rows] = jobs.kind
+    job["cores"][rows] = demands.cores
+    job["gpus"][rows] = demands.gpus
+    job["memory_kib"][rows] = demands.memory_kib
+    job["limit"][rows] = demands.limit
+    job["phase"][rows] = demands.phase_first[:-1]
+    job["phase_end"][rows] = demands.phase_first[1:]
+    for column in ("start_us", "end_us", "run_row", "heap_at", "first_slot"):
+        job[column][:] = -1
     return job

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
 from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import ESTIMATE, NODES, QUEUE_HI, QUEUE_LO
+from emulator.harness.tables import QUEUE_HI, QUEUE_LO
 from emulator.mechanisms.oversubscribe.places import enough_open, occupy
 from emulator.mechanisms.oversubscribe.plan import planned_start
 from emulator.mechanisms.oversubscribe.starts import book
 from emulator.mechanisms.oversubscribe.tables import (
     CHOSEN_N,
-    CORES,
-    EXPECTED,
     IS_PINNED,
     NODE_CORES,
     OPEN,
@@ -32,11 +30,11 @@ def pin_head(state: State, head: int, at: int) -> None:
         then = 0
         for u in range(reg[NODE_CORES]):
             other = slot_job[n, u, 0]
-            then += other < 0 or job[other, EXPECTED] <= at
+            then += other < 0 or job[other].expected_end_us <= at
         node[THEN, n] = then
         node[IS_PINNED, n] = 0
-    wanted = job[head, NODES]
-    for level in range(reg[NODE_CORES], job[head, CORES] - 1, -1):
+    wanted = job[head].nodes
+    for level in range(reg[NODE_CORES], job[head].cores - 1, -1):
         for n in range(node.shape[1]):
             if wanted > 0 and node[THEN, n] == level:
                 node[IS_PINNED, n] = 1
@@ -49,18 +47,18 @@ def choose_beside(state: State, who: int, head_cores: int, crosses: bool) -> boo
     job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, _, scratch, reg = state
     if not enough_open(state, who):
         return False
-    wanted = job[who, NODES]
+    wanted = job[who].nodes
     free = scratch[0]
     good = 0
     for n in range(node.shape[1]):
         free[n] = node[OPEN, n]
         if crosses and node[IS_PINNED, n]:
             free[n] = min(free[n], node[THEN, n] - head_cores)
-        good += free[n] >= job[who, CORES]
+        good += free[n] >= job[who].cores
     if good < wanted:
         return False
     found = 0
-    for level in range(reg[NODE_CORES], job[who, CORES] - 1, -1):
+    for level in range(reg[NODE_CORES], job[who].cores - 1, -1):
         for n in range(node.shape[1]):
             if found < wanted and free[n] == level:
                 chosen[found] = n
@@ -79,13 +77,13 @@ def backfill_beside(state: State, now: int) -> None:
     place = reg[QUEUE_LO] + 1
     while place < reg[QUEUE_HI] and open_nodes[0] < node.shape[1]:
         who = queue[place]
-        crosses = now + job[who, ESTIMATE] > at
-        if choose_beside(state, who, job[head, CORES], crosses):
+        crosses = now + job[who].estimate_us > at
+        if choose_beside(state, who, job[head].cores, crosses):
             occupy(state, who, now)
             book(state, who, now)
             if crosses:
                 for k in range(reg[CHOSEN_N]):
-                    node[THEN, chosen[k]] -= job[who, CORES]
+                    node[THEN, chosen[k]] -= job[who].cores
             place = queue_remove_at(queue, reg, place)
         else:
             place += 1

@@ -9,8 +9,6 @@ from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
     BACKFILL,
     BACKFILL_EASY,
-    ESTIMATE,
-    NODES,
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
@@ -21,12 +19,9 @@ from emulator.mechanisms.oversubscribe.plan import leaves_enough, planned_start,
 from emulator.mechanisms.oversubscribe.starts import book
 from emulator.mechanisms.oversubscribe.tables import (
     CORE_SLOTS,
-    CORES,
     FAILED_ESTIMATE,
     FAILED_STAMP,
-    GPUS,
     HAS_MEMORY,
-    LIMIT,
     PROGRAM,
     STAMP,
 )
@@ -45,7 +40,7 @@ def backfill(state: State, now: int) -> None:
     """
     job, node, slot_job, _, _, _, _, _, _, queue, _, _, _, _, failed, open_nodes, _, reg = state
     head = queue[reg[QUEUE_LO]]
-    is_certain = slot_job.shape[2] == 1 and job[head, GPUS] == 0 and reg[HAS_MEMORY] == 0
+    is_certain = slot_job.shape[2] == 1 and job[head].gpus == 0 and reg[HAS_MEMORY] == 0
     at = -1
     ready = -1  # nodes that the head could use then
     reg[STAMP] += 1
@@ -53,13 +48,13 @@ def backfill(state: State, now: int) -> None:
     place = reg[QUEUE_LO] + 1
     while place < reg[QUEUE_HI] and open_nodes[0] < node.shape[1]:
         who = queue[place]
-        is_plain = job[who, GPUS] == 0 and job[who, LIMIT] >= reg[CORE_SLOTS] and reg[HAS_MEMORY] == 0
-        n = job[who, NODES] - 1
-        c = job[who, CORES] - 1
+        is_plain = job[who].gpus == 0 and job[who].limit >= reg[CORE_SLOTS] and reg[HAS_MEMORY] == 0
+        n = job[who].nodes - 1
+        c = job[who].cores - 1
         if (
             is_plain
             and failed[FAILED_STAMP, n, c] == stamp
-            and failed[FAILED_ESTIMATE, n, c] <= job[who, ESTIMATE]
+            and failed[FAILED_ESTIMATE, n, c] <= job[who].estimate_us
         ):
             place += 1
             continue
@@ -72,7 +67,7 @@ def backfill(state: State, now: int) -> None:
             good = leaves_enough(state, who, head, at, ready, now)
         if good:
             occupy(state, who, now)
-            if is_certain or ready_by(state, head, at) >= job[head, NODES]:
+            if is_certain or ready_by(state, head, at) >= job[head].nodes:
                 book(state, who, now)
                 place = queue_remove_at(queue, reg, place)
                 reg[STAMP] += 1
@@ -82,7 +77,7 @@ def backfill(state: State, now: int) -> None:
             vacate(state, who, now)
         if is_plain:
             failed[FAILED_STAMP, n, c] = stamp
-            failed[FAILED_ESTIMATE, n, c] = job[who, ESTIMATE] if enough_open(state, who) else 0
+            failed[FAILED_ESTIMATE, n, c] = job[who].estimate_us if enough_open(state, who) else 0
         place += 1
 
 

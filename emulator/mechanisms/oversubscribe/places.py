@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import ESTIMATE, NEVER, NODES
+from emulator.harness.tables import NEVER
 from emulator.mechanisms.oversubscribe.speeds import change_active, heap_drop, mark_node, refresh, touch
 from emulator.mechanisms.oversubscribe.tables import (
     ACTIVE,
@@ -13,25 +13,14 @@ from emulator.mechanisms.oversubscribe.tables import (
     CAP,
     CHOSEN_N,
     CORE_SLOTS,
-    CORES,
-    ESTIMATE_LEFT,
-    FIRST_SLOT,
     FREE_MEMORY,
     FULL,
     GPU_SLOTS,
-    GPUS,
     HAS_MEMORY,
-    IS_IDLE,
-    LIMIT,
-    MEMORY,
     MOST_OPEN,
     NODE_CORES,
     OCCUPIED,
     OPEN,
-    PHASE,
-    PHASE_LEFT,
-    RATE,
-    SETTLED,
     TAKEN,
 )
 
@@ -70,7 +59,7 @@ def take_units(state: State, who: int, node_: int, first: int, last: int, wanted
     job, node, slot_job, slot_next, unit, count, rate, _, _, _, _, _, _, _, _, _, scratch, _ = state
     slots = slot_job.shape[2]
     base = rate.shape[1] if first > 0 else 0
-    limit = job[who, LIMIT]
+    limit = job[who].limit
     before = scratch[2]  # how many were there; NEVER: it is not open to the job
     level = NEVER
     for u in range(first, last):
@@ -86,8 +75,8 @@ def take_units(state: State, who: int, node_: int, first: int, last: int, wanted
                     k += 1
                 place = (node_ * slot_job.shape[1] + u) * slots + k
                 slot_job[node_, u, k] = who
-                slot_next[place] = job[who, FIRST_SLOT]
-                job[who, FIRST_SLOT] = place
+                slot_next[place] = job[who].first_slot
+                job[who].first_slot = place
                 unit[TAKEN, node_, u] += 1
                 unit[CAP, node_, u] = min(unit[CAP, node_, u], limit)
                 if slots > 1:  # otherwise nobody is there whose speed could change
@@ -103,18 +92,18 @@ def occupy(state: State, who: int, now: int) -> None:
     job, node, _, _, _, _, _, phases, _, _, touched, chosen, _, _, _, _, _, reg = state
     cores = reg[NODE_CORES]
     touch(job, touched, reg, who)
-    job[who, FIRST_SLOT] = -1
-    job[who, IS_IDLE] = 0
-    job[who, RATE] = 0
-    job[who, SETTLED] = now
-    job[who, PHASE_LEFT] = phases[job[who, PHASE]] * reg[FULL]
-    job[who, ESTIMATE_LEFT] = job[who, ESTIMATE] * reg[FULL]
+    job[who].first_slot = -1
+    job[who].is_idle = 0
+    job[who].rate = 0
+    job[who].settled_us = now
+    job[who].phase_left = phases[job[who].phase] * reg[FULL]
+    job[who].estimate_left = job[who].estimate_us * reg[FULL]
     for k in range(reg[CHOSEN_N]):
         n = chosen[k]
-        take_units(state, who, n, 0, cores, job[who, CORES])
-        if job[who, GPUS] > 0:
-            take_units(state, who, n, cores, state[2].shape[1], job[who, GPUS])
-        node[FREE_MEMORY, n] -= job[who, MEMORY]
+        take_units(state, who, n, 0, cores, job[who].cores)
+        if job[who].gpus > 0:
+            take_units(state, who, n, cores, state[2].shape[1], job[who].gpus)
+        node[FREE_MEMORY, n] -= job[who].memory_kib
         count_open(state, n)
     refresh(state, now)
 
@@ -126,8 +115,8 @@ def vacate(state: State, who: int, now: int) -> None:
     slots = slot_job.shape[2]
     on_node = slot_job.shape[1] * slots
     heap_drop(job, heap, reg, who)
-    place = job[who, FIRST_SLOT]
-    job[who, FIRST_SLOT] = -1
+    place = job[who].first_slot
+    job[who].first_slot = -1
     while place >= 0:
         n = place // on_node
         end = (n + 1) * on_node
@@ -139,8 +128,8 @@ def vacate(state: State, who: int, now: int) -> None:
                 u += 1
             leave_unit(state, who, n, u, place - (n * slot_job.shape[1] + u) * slots)
             place = slot_next[place]
-        node[OCCUPIED, n] -= job[who, CORES] + job[who, GPUS]
-        node[FREE_MEMORY, n] += job[who, MEMORY]
+        node[OCCUPIED, n] -= job[who].cores + job[who].gpus
+        node[FREE_MEMORY, n] += job[who].memory_kib
         count_open(state, n)
     refresh(state, now)
 
@@ -151,17 +140,17 @@ def leave_unit(state: State, who: int, node_: int, unit_: int, slot: int) -> Non
     job, _, slot_job, _, unit, count, rate, _, _, _, _, _, _, _, _, _, _, reg = state
     is_gpu = unit_ >= reg[NODE_CORES]
     if slot_job.shape[2] > 1:
-        if job[who, IS_IDLE] == 0:
+        if job[who].is_idle == 0:
             change_active(state, node_, unit_, -1)
         count[who, (rate.shape[1] if is_gpu else 0) + unit[ACTIVE, node_, unit_]] -= 1
     slot_job[node_, unit_, slot] = -1
     unit[TAKEN, node_, unit_] -= 1
     cap = reg[GPU_SLOTS] if is_gpu else reg[CORE_SLOTS]
-    if job[who, LIMIT] < cap:  # otherwise it was not the one that bore the least
+    if job[who].limit < cap:  # otherwise it was not the one that bore the least
         for k in range(slot_job.shape[2]):
             other = slot_job[node_, unit_, k]
             if other >= 0:
-                cap = min(cap, job[other, LIMIT])
+                cap = min(cap, job[other].limit)
         unit[CAP, node_, unit_] = cap
 
 
@@ -171,7 +160,7 @@ def leave_unit(state: State, who: int, node_: int, unit_: int, slot: int) -> Non
 @compiled
 def has_units(state: State, node_: int, who: int, first: int, last: int, wanted: int) -> bool:
     unit = state[4]
-    limit = state[0][who, LIMIT]
+    limit = state[0][who].limit
     for u in range(first, last):
         wanted -= unit[TAKEN, node_, u] < min(unit[CAP, node_, u], limit)
     return bool(wanted <= 0)
@@ -183,13 +172,13 @@ def suits(state: State, node_: int, who: int) -> bool:
     job = state[0]
     node = state[1]
     reg = state[17]
-    good = node[OPEN, node_] >= job[who, CORES]
+    good = node[OPEN, node_] >= job[who].cores
     if good and reg[HAS_MEMORY]:
-        good = node[FREE_MEMORY, node_] >= job[who, MEMORY]
-    if good and job[who, LIMIT] < reg[CORE_SLOTS]:
-        good = has_units(state, node_, who, 0, reg[NODE_CORES], job[who, CORES])
-    if good and job[who, GPUS] > 0:
-        good = has_units(state, node_, who, reg[NODE_CORES], state[2].shape[1], job[who, GPUS])
+        good = node[FREE_MEMORY, node_] >= job[who].memory_kib
+    if good and job[who].limit < reg[CORE_SLOTS]:
+        good = has_units(state, node_, who, 0, reg[NODE_CORES], job[who].cores)
+    if good and job[who].gpus > 0:
+        good = has_units(state, node_, who, reg[NODE_CORES], state[2].shape[1], job[who].gpus)
     return bool(good)
 
 
@@ -198,8 +187,8 @@ def enough_open(state: State, who: int) -> bool:
     """Whether so many nodes have so many open cores, whatever else the job wants."""
     job = state[0]
     open_nodes = state[15]
-    wanted = job[who, NODES]
-    for k in range(job[who, CORES], open_nodes.shape[0]):
+    wanted = job[who].nodes
+    for k in range(job[who].cores, open_nodes.shape[0]):
         wanted -= open_nodes[k]
     return bool(wanted <= 0)
 
@@ -210,13 +199,13 @@ def choose_nodes(state: State, who: int) -> bool:
     job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, _, scratch, reg = state
     if not enough_open(state, who):
         return False
-    wanted = job[who, NODES]
+    wanted = job[who].nodes
     by_occupied = scratch[1]
     good = scratch[0]
     suiting = 0
     block = 0
     while block * BLOCK < node.shape[1] and by_occupied[0] < wanted:
-        if node[MOST_OPEN, block] >= job[who, CORES]:
+        if node[MOST_OPEN, block] >= job[who].cores:
             for n in range(block * BLOCK, min((block + 1) * BLOCK, node.shape[1])):
                 if suits(state, n, who):
                     by_occupied[node[OCCUPIED, n]] += 1

@@ -5,45 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import ESTIMATE, NEVER, NODES
+from emulator.harness.tables import NEVER
 from emulator.mechanisms.oversubscribe.tables import (
     CAP,
     CHANGED,
     CHANGED_N,
     CHOSEN_N,
     CORE_SLOTS,
-    CORES,
     DIRTY,
     ENOUGH_AT,
-    EXPECTED,
     FREE_MEMORY,
     GPU_SLOTS,
-    GPUS,
     HAS_MEMORY,
     HEAD,
-    LIMIT,
-    MEMORY,
     NODE_CORES,
     READY,
-    SEEN,
     STAMP,
     TAKEN,
 )
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints
-    from emulator.mechanisms.oversubscribe.tables import State
+    from emulator.mechanisms.oversubscribe.tables import Jobs, State
 
 
 @compiled
 def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
     """When one more job fits onto a unit, as jobs leave it at their expected ends; 0: now."""
     job, _, slot_job, _, unit, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
-    limit = job[who, LIMIT]
+    limit = job[who].limit
     if unit[TAKEN, node_, unit_] < min(unit[CAP, node_, unit_], limit):
         return 0
     if slot_job.shape[2] == 1:
-        return int(job[slot_job[node_, unit_, 0], EXPECTED])
+        return int(job[slot_job[node_, unit_, 0]].expected_end_us)
     limit = min(limit, reg[GPU_SLOTS] if unit_ >= reg[NODE_CORES] else reg[CORE_SLOTS])
     at = -1
     while True:
@@ -51,16 +45,16 @@ def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
         after = NEVER
         for k in range(slot_job.shape[2]):
             other = slot_job[node_, unit_, k]
-            if other >= 0 and job[other, EXPECTED] > at:
-                after = min(after, job[other, EXPECTED])
+            if other >= 0 and job[other].expected_end_us > at:
+                after = min(after, job[other].expected_end_us)
         at = after
         cap = limit
         staying = 0
         for k in range(slot_job.shape[2]):
             other = slot_job[node_, unit_, k]
-            if other >= 0 and job[other, EXPECTED] > at:
+            if other >= 0 and job[other].expected_end_us > at:
                 staying += 1
-                cap = min(cap, job[other, LIMIT])
+                cap = min(cap, job[other].limit)
         if staying < cap:
             return int(at)
 
@@ -85,21 +79,21 @@ def memory_ready(state: State, node_: int, who: int) -> int:
     job, node, slot_job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
     free = node[FREE_MEMORY, node_]
     at = 0
-    while free < job[who, MEMORY]:
+    while free < job[who].memory_kib:
         after = NEVER
         for u in range(slot_job.shape[1]):
             for k in range(slot_job.shape[2]):
                 other = slot_job[node_, u, k]
-                if other >= 0 and job[other, EXPECTED] > at:
-                    after = min(after, job[other, EXPECTED])
+                if other >= 0 and job[other].expected_end_us > at:
+                    after = min(after, job[other].expected_end_us)
         at = after
         reg[STAMP] += 1
         for u in range(slot_job.shape[1]):
             for k in range(slot_job.shape[2]):
                 other = slot_job[node_, u, k]
-                if other >= 0 and job[other, EXPECTED] == at and job[other, SEEN] != reg[STAMP]:
-                    job[other, SEEN] = reg[STAMP]
-                    free += job[other, MEMORY]
+                if other >= 0 and job[other].expected_end_us == at and job[other].seen != reg[STAMP]:
+                    job[other].seen = reg[STAMP]
+                    free += job[other].memory_kib
     return at
 
 
@@ -112,9 +106,9 @@ def update_ready(state: State, head: int) -> None:
     for k in range(node.shape[1] if everything else reg[CHANGED_N]):
         n = k if everything else node[CHANGED, k]
         node[DIRTY, n] = 0
-        ready = units_ready(state, n, head, 0, reg[NODE_CORES], job[head, CORES])
-        if job[head, GPUS] > 0:
-            gpus = units_ready(state, n, head, reg[NODE_CORES], slot_job.shape[1], job[head, GPUS])
+        ready = units_ready(state, n, head, 0, reg[NODE_CORES], job[head].cores)
+        if job[head].gpus > 0:
+            gpus = units_ready(state, n, head, reg[NODE_CORES], slot_job.shape[1], job[head].gpus)
             ready = max(ready, gpus)
         if reg[HAS_MEMORY]:
             ready = max(ready, memory_ready(state, n, head))
@@ -125,14 +119,14 @@ def update_ready(state: State, head: int) -> None:
 
 
 @inlined
-def is_alike(job: Ints, one: int, other: int) -> bool:
+def is_alike(job: Jobs, one: int, other: int) -> bool:
     """Whether two jobs want the same of a node."""
     return bool(
         one >= 0
-        and job[one, CORES] == job[other, CORES]
-        and job[one, GPUS] == job[other, GPUS]
-        and job[one, MEMORY] == job[other, MEMORY]
-        and job[one, LIMIT] == job[other, LIMIT]
+        and job[one].cores == job[other].cores
+        and job[one].gpus == job[other].gpus
+        and job[one].memory_kib == job[other].memory_kib
+        and job[one].limit == job[other].limit
     )
 
 
@@ -168,8 +162,8 @@ def planned_start(state: State, head: int, now: int) -> int:
     """When the head could start if nobody else began: by expected ends at the present speeds."""
     node, reg = state[1], state[17]
     values = state[16][0]
-    wanted = state[0][head, NODES]
-    if reg[HEAD] < 0 or state[0][reg[HEAD], NODES] != wanted:
+    wanted = state[0][head].nodes
+    if reg[HEAD] < 0 or state[0][reg[HEAD]].nodes != wanted:
         reg[ENOUGH_AT] = -1
     update_ready(state, head)
     if reg[ENOUGH_AT] < 0:
@@ -202,16 +196,16 @@ def loses_node(state: State, node_: int, who: int, head: int, at: int) -> bool:
     harmless = 0
     for u in range(reg[NODE_CORES]):
         stay = 0
-        cap = min(reg[CORE_SLOTS], job[head, LIMIT])
+        cap = min(reg[CORE_SLOTS], job[head].limit)
         for k in range(slot_job.shape[2]):
             other = slot_job[node_, u, k]
-            if other >= 0 and job[other, EXPECTED] > at:
+            if other >= 0 and job[other].expected_end_us > at:
                 stay += 1
-                cap = min(cap, job[other, LIMIT])
-        is_open = unit[TAKEN, node_, u] < min(unit[CAP, node_, u], job[who, LIMIT])
+                cap = min(cap, job[other].limit)
+        is_open = unit[TAKEN, node_, u] < min(unit[CAP, node_, u], job[who].limit)
         ready += stay < cap
-        harmless += is_open and (stay >= cap or stay + 1 < min(cap, job[who, LIMIT]))
-    return bool(ready - max(0, job[who, CORES] - harmless) < job[head, CORES])
+        harmless += is_open and (stay >= cap or stay + 1 < min(cap, job[who].limit))
+    return bool(ready - max(0, job[who].cores - harmless) < job[head].cores)
 
 
 @compiled
@@ -221,11 +215,11 @@ def leaves_enough(state: State, who: int, head: int, at: int, ready: int, now: i
     False is certain; True is where each core has one job, and nothing else is wanted of a node.
     """
     job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, _, _, reg = state
-    if now + job[who, ESTIMATE] <= at:
+    if now + job[who].estimate_us <= at:
         return True
     for k in range(reg[CHOSEN_N]):
-        if ready < job[head, NODES]:
+        if ready < job[head].nodes:
             break
         n = chosen[k]
         ready -= node[READY, n] <= at and loses_node(state, n, who, head, at)
-    return bool(ready >= job[head, NODES])
+    return bool(ready >= job[head].nodes)

@@ -5,46 +5,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import HEAP_N, NODES, R_FIRST, RUN_ROW
+from emulator.harness.tables import HEAP_N
 from emulator.mechanisms.oversubscribe.tables import (
     ACTIVE,
     CHANGED,
     CHANGED_N,
-    CORES,
     DIRTY,
-    ESTIMATE_LEFT,
-    EVENT,
-    EXPECTED,
-    FIRST_SLOT,
     FULL,
-    GPUS,
     HEAD,
-    HEAP_AT,
-    IS_IDLE,
-    MARK,
     NODE_CORES,
-    PHASE_LEFT,
-    RATE,
-    SETTLED,
     TAKEN,
     TOUCHED_N,
 )
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, Ints32
-    from emulator.mechanisms.oversubscribe.tables import State
+    from emulator.mechanisms.oversubscribe.tables import Jobs, State
 
 
 # The heap of events: jobs by (EVENT, job), each knowing its place.
 
 
 @inlined
-def comes_before(job: Ints, one: int, other: int) -> bool:
-    return bool(job[one, EVENT] < job[other, EVENT] or (job[one, EVENT] == job[other, EVENT] and one < other))
+def comes_before(job: Jobs, one: int, other: int) -> bool:
+    return bool(
+        job[one].event_us < job[other].event_us or (job[one].event_us == job[other].event_us and one < other)
+    )
 
 
 @compiled
-def heap_settle(job: Ints, heap: Ints32, reg: Ints, place: int) -> None:
+def heap_settle(job: Jobs, heap: Ints32, reg: Ints, place: int) -> None:
     """Move the entry at `place`, whose event has changed, to where it belongs."""
     who = heap[place]
     while place > 0:
@@ -52,7 +42,7 @@ def heap_settle(job: Ints, heap: Ints32, reg: Ints, place: int) -> None:
         if comes_before(job, heap[parent], who):
             break
         heap[place] = heap[parent]
-        job[heap[place], HEAP_AT] = place
+        job[heap[place]].heap_at = place
         place = parent
     while True:
         child = 2 * place + 1
@@ -63,16 +53,16 @@ def heap_settle(job: Ints, heap: Ints32, reg: Ints, place: int) -> None:
         if comes_before(job, who, heap[child]):
             break
         heap[place] = heap[child]
-        job[heap[place], HEAP_AT] = place
+        job[heap[place]].heap_at = place
         place = child
     heap[place] = who
-    job[who, HEAP_AT] = place
+    job[who].heap_at = place
 
 
 @compiled
-def heap_set(job: Ints, heap: Ints32, reg: Ints, who: int) -> None:
+def heap_set(job: Jobs, heap: Ints32, reg: Ints, who: int) -> None:
     """The job has a new event: put it in, or to its new place."""
-    place = job[who, HEAP_AT]
+    place = job[who].heap_at
     if place < 0:
         place = reg[HEAP_N]
         reg[HEAP_N] = place + 1
@@ -81,9 +71,9 @@ def heap_set(job: Ints, heap: Ints32, reg: Ints, who: int) -> None:
 
 
 @compiled
-def heap_drop(job: Ints, heap: Ints32, reg: Ints, who: int) -> None:
-    place = job[who, HEAP_AT]
-    job[who, HEAP_AT] = -1
+def heap_drop(job: Jobs, heap: Ints32, reg: Ints, who: int) -> None:
+    place = job[who].heap_at
+    job[who].heap_at = -1
     reg[HEAP_N] -= 1
     if place < reg[HEAP_N]:
         heap[place] = heap[reg[HEAP_N]]
@@ -100,19 +90,19 @@ def whole_us(work: int, rate: int) -> int:
 
 
 @inlined
-def settle(job: Ints, who: int, now: int) -> None:
+def settle(job: Jobs, who: int, now: int) -> None:
     """Book the work done since the last change of speed."""
-    done = (now - job[who, SETTLED]) * job[who, RATE]
-    job[who, PHASE_LEFT] -= done
-    job[who, ESTIMATE_LEFT] -= done
-    job[who, SETTLED] = now
+    done = (now - job[who].settled_us) * job[who].rate
+    job[who].phase_left -= done
+    job[who].estimate_left -= done
+    job[who].settled_us = now
 
 
 @inlined
-def speed_of(job: Ints, count: Ints32, rate: Ints, reg: Ints, who: int) -> int:
+def speed_of(job: Jobs, count: Ints32, rate: Ints, reg: Ints, who: int) -> int:
     """Speed of a running job: that of its most shared unit; full while it is idle."""
     speed = reg[FULL]
-    if job[who, IS_IDLE] == 0:
+    if job[who].is_idle == 0:
         half = rate.shape[1]
         for gpu in range(2):
             for m in range(half - 1, 1, -1):
@@ -123,10 +113,10 @@ def speed_of(job: Ints, count: Ints32, rate: Ints, reg: Ints, who: int) -> int:
 
 
 @inlined
-def touch(job: Ints, touched: Ints32, reg: Ints, who: int) -> None:
+def touch(job: Jobs, touched: Ints32, reg: Ints, who: int) -> None:
     """The speed of the job may be another one."""
-    if job[who, MARK] == 0:
-        job[who, MARK] = 1
+    if job[who].mark == 0:
+        job[who].mark = 1
         touched[reg[TOUCHED_N]] = who
         reg[TOUCHED_N] += 1
 
@@ -166,12 +156,12 @@ def mark_nodes(state: State, who: int) -> None:
     It has as many slots on each of its nodes. Those of a job that is only tried are marked as it takes them.
     """
     job, node, slot_job, _, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
-    if job[who, RUN_ROW] < 0:
+    if job[who].run_row < 0:
         return
     on_node = slot_job.shape[1] * slot_job.shape[2]
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    apart = job[who, CORES] + job[who, GPUS]
-    for k in range(job[who, NODES]):
+    first = runs[job[who].run_row].first
+    apart = job[who].cores + job[who].gpus
+    for k in range(job[who].nodes):
         mark_node(node, reg, log[first + k * apart] // on_node)
 
 
@@ -181,15 +171,15 @@ def refresh(state: State, now: int) -> None:
     job, _, _, _, _, count, rate, _, heap, _, touched, _, _, _, _, _, _, reg = state
     for k in range(reg[TOUCHED_N]):
         who = touched[k]
-        job[who, MARK] = 0
-        if job[who, FIRST_SLOT] < 0:
+        job[who].mark = 0
+        if job[who].first_slot < 0:
             continue
         speed = speed_of(job, count, rate, reg, who)
-        if speed != job[who, RATE]:
+        if speed != job[who].rate:
             settle(job, who, now)
-            job[who, RATE] = speed
-            job[who, EVENT] = now + whole_us(job[who, PHASE_LEFT], speed)
-            job[who, EXPECTED] = now + whole_us(job[who, ESTIMATE_LEFT], speed)
+            job[who].rate = speed
+            job[who].event_us = now + whole_us(job[who].phase_left, speed)
+            job[who].expected_end_us = now + whole_us(job[who].estimate_left, speed)
             heap_set(job, heap, reg, who)
             if reg[HEAD] >= 0:
                 mark_nodes(state, who)

@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled
 from emulator.harness.tables import (
     LOG_N,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_OUTCOME,
-    R_START,
-    RUN_ROW,
     RUNNING,
     RUNS_N,
-    START,
     STARTED_N,
-    STATE,
 )
-from emulator.mechanisms.oversubscribe.tables import FIRST_SLOT
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
@@ -31,17 +22,17 @@ def book(state: State, who: int, now: int) -> None:
     job, _, _, slot_next, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
-    runs[row, R_JOB] = who
-    runs[row, R_START] = now
-    runs[row, R_END] = -1
-    runs[row, R_OUTCOME] = 0
-    runs[row, R_FIRST] = reg[LOG_N]
-    place = job[who, FIRST_SLOT]
+    runs[row].job = who
+    runs[row].start_us = now
+    runs[row].end_us = -1
+    runs[row].outcome = 0
+    runs[row].first = reg[LOG_N]
+    place = job[who].first_slot
     while place >= 0:
         log[reg[LOG_N]] = place
         reg[LOG_N] += 1
         place = slot_next[place]
     reg[STARTED_N] += 1
-    job[who, RUN_ROW] = row
-    job[who, START] = now
-    job[who, STATE] = RUNNING
+    job[who].run_row = row
+    job[who].start_us = now
+    job[who].state = RUNNING

@@ -11,17 +11,44 @@ from typing import TYPE_CHECKING, TypeAlias
 from emulator.harness import tables as t
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.harness.rows import Rows
+    from emulator.harness.tables import Ints, Ints32, Runs
 
-# Columns of the job table behind the harness's own. CORES, GPUS, MEMORY: on each of its nodes; LIMIT: how many jobs,
-# itself included, it bears on a unit; PHASE, PHASE_END: its present phase and the end of its phases; PHASE_LEFT and
-# ESTIMATE_LEFT: work; RATE: speed since SETTLED; EVENT: end of the present phase at this speed; EXPECTED: end by the
-# estimate at this speed; HEAP_AT: its place in the heap of events; FIRST_SLOT: where its slots begin.
-(
-    CORES, GPUS, MEMORY, LIMIT, PHASE, PHASE_END, PHASE_LEFT, ESTIMATE_LEFT, RATE, SETTLED, EVENT, EXPECTED,
-    HEAP_AT, FIRST_SLOT, IS_IDLE, MARK, SEEN,
-) = range(t.JOB_COLUMNS, t.JOB_COLUMNS + 17)  # fmt: skip
-JOB_COLUMNS = t.JOB_COLUMNS + 17
+
+class Job(t.Job):
+    """A row of the job table. `expected_end_us` is the end by the estimate at the present speed."""
+
+    cores: int
+    """On each of its nodes, as the next two."""
+    gpus: int
+    memory_kib: int
+    limit: int
+    """How many jobs, itself included, it bears on a unit."""
+    phase: int
+    """Its present phase, a row of all jobs' phases."""
+    phase_end: int
+    """The end of its phases, likewise."""
+    phase_left: int
+    """Work of the present phase at `settled_us`."""
+    estimate_left: int
+    """Work by the estimate at `settled_us`."""
+    rate: int
+    """Speed since `settled_us`."""
+    settled_us: int
+    event_us: int
+    """End of the present phase at this speed."""
+    heap_at: int
+    """Its place in the heap of events, -1 for none."""
+    first_slot: int
+    """Where its slots begin."""
+    is_idle: int
+    """1 in a phase in which it does not compute."""
+    mark: int
+    """1 if its speed is to be computed anew."""
+    seen: int
+    """The stamp of the pass that looked at it last."""
+
+
 # Rows of the node table, a column a node. OCCUPIED: slots; OPEN: cores that can take one more job that bears any
 # number; FREE_MEMORY: KiB; READY: when the head of the queue could use the node; DIRTY: READY is to be computed anew;
 # IS_PINNED: the head is planned on it; THEN: free cores when the head is planned to start, without it. Two are lists:
@@ -44,8 +71,9 @@ REGISTERS = t.REGISTERS + 13
 # Planes of the memory of failed candidates: the pass's stamp and the least estimate that failed.
 FAILED_STAMP, FAILED_ESTIMATE = range(2)
 
+Jobs: TypeAlias = "Rows[Job]"
 State: TypeAlias = (
-    "tuple[Ints, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints32,"
+    "tuple[Jobs, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints32, Ints32, Runs, Ints32,"
     " Ints, Ints32, Ints, Ints]"
 )
 """(job, node, slot_job, slot_next, unit, count, rate, phases, heap, queue, touched, chosen, runs, log, failed,

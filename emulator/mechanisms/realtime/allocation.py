@@ -19,9 +19,7 @@ from emulator.mechanisms.realtime.tables import (
     ANYWHERE,
     CLAIM,
     CLAIMED,
-    CLASS,
     CLASSES,
-    ESTIMATE,
     FIRST,
     FREE_N,
     HARD,
@@ -31,16 +29,9 @@ from emulator.mechanisms.realtime.tables import (
     NEVER,
     NOWHERE,
     OWNER,
-    PHASE,
-    PLACE,
-    PLANNED,
-    R_FIRST,
-    REALTIME,
-    RUN_ROW,
     RUNNING_N,
     SIZE,
     SOFT,
-    UNITS,
 )
 
 if TYPE_CHECKING:
@@ -67,11 +58,11 @@ def free_place(state: State, who: int, in_time: bool, reserved: int, spare: int)
     """
     job, _, parts, _, _, _, overlap, _, _, _, _, _, class_first, _, _, _, reg = state
     if reg[CLASSES] == 0:
-        fits = job[who, UNITS] <= reg[FREE_N] and (in_time or job[who, UNITS] <= spare)
+        fits = job[who].nodes <= reg[FREE_N] and (in_time or job[who].nodes <= spare)
         return ANYWHERE if fits else NOWHERE
     best = NOWHERE
     least = NEVER
-    size = job[who, CLASS]
+    size = job[who].size_class
     for place in range(class_first[size], class_first[size + 1]):
         if parts[place, HARD] + parts[place, SOFT] > 0:
             continue
@@ -93,12 +84,12 @@ def urgent_place(state: State, who: int, now: int, in_time: bool, reserved: int,
     """
     job, _, parts, _, _, _, overlap, _, _, running, _, _, class_first, _, _, _, reg = state
     if reg[CLASSES] == 0:
-        wanted = job[who, UNITS]
+        wanted = job[who].nodes
         room = state[1].shape[0] - reg[HARD_N]
         return ANYWHERE if wanted <= room and (in_time or wanted <= spare) else NOWHERE
     best = NOWHERE
     best_units = best_waits = best_lost = best_blocked = NEVER
-    size = job[who, CLASS]
+    size = job[who].size_class
     for place in range(class_first[size], class_first[size + 1]):
         if parts[place, HARD] > 0 or (not in_time and reserved >= 0 and overlap[place, reserved]):
             continue
@@ -109,12 +100,12 @@ def urgent_place(state: State, who: int, now: int, in_time: bool, reserved: int,
             for k in range(reg[RUNNING_N]):
                 other = running[k]
                 if (
-                    not job[other, REALTIME]
-                    and job[other, PHASE] != LEAVING
-                    and overlap[place, job[other, PLACE]]
+                    not job[other].realtime
+                    and job[other].phase != LEAVING
+                    and overlap[place, job[other].place]
                 ):
-                    units += job[other, UNITS]
-                    lost += job[other, UNITS] * at_risk(job, reg, other, now)
+                    units += job[other].nodes
+                    lost += job[other].nodes * at_risk(job, reg, other, now)
                     if units > best_units:
                         break
         if units > best_units or (
@@ -148,8 +139,8 @@ def choose_victims(state: State, shortage: int, now: int) -> None:
     width = units + 1
     for k in range(count - 1, -1, -1):
         who = running[k]
-        can = not job[who, REALTIME] and job[who, PHASE] != LEAVING
-        wide = job[who, UNITS]
+        can = not job[who].realtime and job[who].phase != LEAVING
+        wide = job[who].nodes
         lost = wide * at_risk(job, reg, who, now) if can else 0
         for s in range(units, -1, -1):
             take[k * width + s] = 0
@@ -163,7 +154,7 @@ def choose_victims(state: State, shortage: int, now: int) -> None:
         chosen = take[k * width + total]
         take[k] = chosen  # the row of k is not needed any more, and starts at or behind k
         if chosen:
-            total -= job[running[k], UNITS]
+            total -= job[running[k]].nodes
 
 
 @inner
@@ -179,9 +170,9 @@ def take_unit(state: State, who: int, which: int) -> None:
 def take_from(state: State, who: int, other: int, wanted: int) -> int:
     """Keep up to `wanted` units of another job, those that nobody has claimed. Returns how many."""
     job, unit, _, _, _, _, _, _, _, _, runs, log, _, _, _, _, _ = state
-    first = runs[job[other, RUN_ROW], R_FIRST]
+    first = runs[job[other].run_row].first
     got = 0
-    for k in range(first, first + job[other, UNITS]):
+    for k in range(first, first + job[other].nodes):
         if got < wanted and unit[log[k], CLAIM] < 0:
             take_unit(state, who, log[k])
             got += 1
@@ -210,8 +201,8 @@ def claim(state: State, who: int, place: int, now: int) -> None:
         _,
         reg,
     ) = state
-    job[who, PLACE] = place
-    wanted = job[who, UNITS]
+    job[who].place = place
+    wanted = job[who].nodes
     reg[HARD_N] += wanted
     victims = 0
     if place >= 0:
@@ -222,11 +213,7 @@ def claim(state: State, who: int, place: int, now: int) -> None:
         for k in range(reg[RUNNING_N]):
             other = running[k]
             take[k] = 0
-            if (
-                not job[other, REALTIME]
-                and job[other, PHASE] != LEAVING
-                and overlap[place, job[other, PLACE]]
-            ):
+            if not job[other].realtime and job[other].phase != LEAVING and overlap[place, job[other].place]:
                 take[k] = 1
                 victims += 1
     else:
@@ -235,7 +222,7 @@ def claim(state: State, who: int, place: int, now: int) -> None:
                 take_unit(state, who, which)
                 wanted -= 1
         for k in range(reg[RUNNING_N]):
-            if wanted > 0 and job[running[k], PHASE] == LEAVING:
+            if wanted > 0 and job[running[k]].phase == LEAVING:
                 wanted -= take_from(state, who, running[k], wanted)
         if wanted > 0:
             choose_victims(state, wanted, now)
@@ -243,8 +230,8 @@ def claim(state: State, who: int, place: int, now: int) -> None:
                 if take[k]:
                     victims += 1
                     wanted -= take_from(state, who, running[k], wanted)
-    job[who, PHASE] = CLAIMED
-    job[who, PLANNED] = now + max(job[who, ESTIMATE], 1)
+    job[who].phase = CLAIMED
+    job[who].planned_us = now + max(job[who].estimate_us, 1)
     # Victims leave `running` while it is walked: from the end, so that the places of the others stay.
     place_of = reg[RUNNING_N] - 1
     while victims > 0:
@@ -260,7 +247,7 @@ def claim(state: State, who: int, place: int, now: int) -> None:
 def start_claimed(state: State, who: int, now: int) -> bool:
     """Start a real-time job on the units kept for it, if nobody is on them any more."""
     job, unit, parts, part_units, _, _, _, _, _, running, _, log, _, _, _, _, reg = state
-    place = job[who, PLACE]
+    place = job[who].place
     if place >= 0:
         if parts[place, SOFT] > 0:
             return False
@@ -291,12 +278,12 @@ def start_claimed(state: State, who: int, now: int) -> bool:
 def occupy(state: State, who: int, place: int, now: int) -> None:
     """Start a job on free units."""
     job, unit, parts, part_units, conflicts, conflict_first, _, _, _, _, _, log, _, _, _, _, reg = state
-    job[who, PLACE] = place
+    job[who].place = place
     begin_segment(state, who, now)
-    wanted = job[who, UNITS]
+    wanted = job[who].nodes
     reg[FREE_N] -= wanted
-    column = HARD if job[who, REALTIME] else SOFT
-    if job[who, REALTIME]:
+    column = HARD if job[who].realtime else SOFT
+    if job[who].realtime:
         reg[HARD_N] += wanted
     if place >= 0:
         for k in range(parts[place, FIRST], parts[place, FIRST] + parts[place, SIZE]):

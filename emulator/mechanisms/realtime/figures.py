@@ -68,20 +68,20 @@ def _at_once(machine: RealtimeMachine, done: NDArray[np.bool_]) -> dict[str, Any
 def _system(machine: RealtimeMachine) -> dict[str, Any]:
     """Utilisation (eqs 22, 23) with the overheads that were measured, and what they are made of."""
     jobs, rows = machine.job_table(), machine.segments
-    ended = rows[rows[:, t.R_END] >= 0]
-    nodes = jobs.nodes[ended[:, t.R_JOB]].astype(np.float64)
-    useful = float(((ended[:, t.R_WORK] - ended[:, t.R_LOST]) * nodes).sum())
-    writes, redo = (float((ended[:, column] * nodes).sum()) for column in (t.R_WRITES, t.R_REDO))
-    makespan_us = int(ended[:, t.R_END].max(initial=0) - jobs.submit_us.min(initial=0))
+    ended = rows[rows["end_us"] >= 0]
+    nodes = jobs.nodes[ended["job"]].astype(np.float64)
+    useful = float(((ended["work_us"] - ended["lost_us"]) * nodes).sum())
+    writes, redo = (float((ended[column] * nodes).sum()) for column in ("writes_us", "redo_us"))
+    makespan_us = int(ended["end_us"].max(initial=0) - jobs.submit_us.min(initial=0))
     available = float(makespan_us) * machine.node_count
     own, of_system = (writes, 0.0) if machine.scheme == "pre_ckpt_app" else (0.0, writes)
-    preempted = ended[:, t.R_OUTCOME] != t.FINISHED
+    preempted = ended["outcome"] != t.FINISHED
     return {
         "system_utilization": eq22(useful, own, redo, of_system, available) if available else None,
         "productive_utilization": eq23(useful, available) if available else None,
         "preemptions": int(preempted.sum()),
-        "preempted_jobs": len(np.unique(ended[preempted, t.R_JOB])),
-        "checkpoints": int(ended[:, t.R_CHECKPOINTS].sum()),
+        "preempted_jobs": len(np.unique(ended["job"][preempted])),
+        "checkpoints": int(ended["checkpoints"].sum()),
         "useful_node_h": useful / HOUR_US,
         "checkpoint_node_h": writes / HOUR_US,
         "redone_node_h": redo / HOUR_US,

@@ -21,25 +21,18 @@ from emulator.mechanisms.realtime.tables import (
     NEVER,
     NEXT_SUBMIT,
     NOW,
-    OWED,
     PAUSED,
-    PHASE,
     QUEUE_N,
     QUEUED,
-    READY,
-    REALTIME,
     RUNNING_N,
     RUNS_N,
     SCHEME,
-    STATE,
-    SUBMIT,
     URGENT_N,
-    WHEN,
     WORKING,
 )
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.realtime.tables import Ints, State
+    from emulator.mechanisms.realtime.tables import Ints, Jobs, State
 
 
 @compiled
@@ -53,11 +46,11 @@ def has_room(state: State, now: int) -> bool:
 
 
 @compiled
-def scratch_wanted(job: Ints, units: int, reg: Ints, now: int) -> int:
+def scratch_wanted(job: Jobs, units: int, reg: Ints, now: int) -> int:
     """Victims are chosen among all that run or have a claim, those that get one at this instant included."""
     coming = reg[RUNNING_N] + reg[URGENT_N]
     row = reg[NEXT_SUBMIT]
-    while row < reg[JOBS_N] and job[row, SUBMIT] <= now:
+    while row < reg[JOBS_N] and job[row].submit_us <= now:
         coming += 1
         row += 1
     return min(coming, 2 * units) * (units + 1) if reg[CLASSES] == 0 else 2 * units
@@ -66,12 +59,12 @@ def scratch_wanted(job: Ints, units: int, reg: Ints, now: int) -> int:
 @inner
 def submit_due(state: State, now: int) -> None:
     job, _, _, _, _, _, _, queue, urgent, _, _, _, _, _, _, _, reg = state
-    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT], SUBMIT] <= now:
+    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
         who = reg[NEXT_SUBMIT]
         reg[NEXT_SUBMIT] += 1
-        job[who, STATE] = QUEUED
-        job[who, WHEN] = now
-        if job[who, REALTIME] and reg[SCHEME] != BASELINE:
+        job[who].state = QUEUED
+        job[who].queued_us = now
+        if job[who].realtime and reg[SCHEME] != BASELINE:
             queue_insert(job, urgent, reg, URGENT_N, who)
         else:
             queue_insert(job, queue, reg, QUEUE_N, who)
@@ -86,8 +79,8 @@ def end_due(state: State, now: int) -> None:
     at = 0
     while at < reg[RUNNING_N]:
         who = running[at]
-        phase = job[who, PHASE]
-        over = job[who, READY] <= now if phase == WORKING else job[who, OWED] <= 0
+        phase = job[who].phase
+        over = job[who].ready_us <= now if phase == WORKING else job[who].owed <= 0
         if phase != CLAIMED and over:
             go_on(state, who, now)
             at = 0

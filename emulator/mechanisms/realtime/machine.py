@@ -10,6 +10,8 @@ import numpy as np
 from balancer.clock import NEVER_US
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
+from emulator.harness.columns import longer
+from emulator.harness.rows import new_rows
 from emulator.harness.views import TableViews
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
@@ -44,6 +46,9 @@ class RealtimeMachine(TableViews):
     Raises ValueError for a job that fits nowhere and a scheduler that has no meaning here.
     """
 
+    _job: t.Jobs
+    _runs: t.Runs
+
     def __init__(
         self,
         layout: Layout,
@@ -72,7 +77,7 @@ class RealtimeMachine(TableViews):
         self._job = self._job_rows(units, interval_us)
         self._reg = np.zeros(t.REGISTERS, np.int64)
         if scheme == "hpq" and not hpq_blocks:
-            self._job[: len(jobs)][realtime, t.KEY] = _FRONT
+            self._job["key"][: len(jobs)][realtime] = _FRONT
             scheme = "baseline"
         self._set_registers(scheme, io, to_the_back=to_the_back)
         self._tables = self._layout_tables()
@@ -81,26 +86,26 @@ class RealtimeMachine(TableViews):
         self._lists = (
             np.zeros(len(jobs) + 1, np.int32), np.zeros(len(jobs) + 1, np.int32), np.zeros(2 * count + 1, np.int32),
         )  # fmt: skip
-        self._runs = np.zeros((len(jobs) + 4 * count + 8, t.RUN_COLUMNS), np.int64)
+        self._runs = new_rows(t.Segment, len(jobs) + 4 * count + 8)
         self._log = np.zeros(int(units.sum()) + 4 * count + 8, np.int32)
         self._values = np.zeros(count + 1, np.int64)
         self._take = np.zeros(2 * count, np.int8)
         self._make_state()
 
-    def _job_rows(self, units: NDArray[np.int64], interval_us: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _job_rows(self, units: NDArray[np.int64], interval_us: NDArray[np.int64]) -> t.Jobs:
         jobs, sizes = self._jobs, self.layout.sizes
-        rows = np.zeros((len(jobs) + 1, t.JOB_COLUMNS), np.int64)
+        rows = new_rows(t.Job, len(jobs) + 1)
         body = rows[: len(jobs)]
-        body[:, t.SUBMIT] = jobs.submit_us
-        body[:, t.RUN] = jobs.run_us
-        body[:, t.ESTIMATE] = np.maximum(jobs.estimate_us, 1)
-        body[:, t.UNITS] = units
-        body[:, t.CLASS] = np.searchsorted(sizes, units) if len(sizes) else -1
-        body[:, t.KEY] = static_keys(jobs, self.scheduler, "realtime")
-        body[:, t.REALTIME] = self.realtime
-        body[:, t.INTERVAL] = np.where(self.realtime, 0, interval_us)
-        for column in (t.START, t.END, t.PLACE, t.RUN_ROW):
-            body[:, column] = -1
+        body["submit_us"][:] = jobs.submit_us
+        body["run_us"][:] = jobs.run_us
+        body["estimate_us"][:] = np.maximum(jobs.estimate_us, 1)
+        body["nodes"][:] = units
+        body["size_class"][:] = np.searchsorted(sizes, units) if len(sizes) else -1
+        body["key"][:] = static_keys(jobs, self.scheduler, "realtime")
+        body["realtime"][:] = self.realtime
+        body["interval_us"][:] = np.where(self.realtime, 0, interval_us)
+        for column in ("start_us", "end_us", "place", "run_row"):
+            body[column][:] = -1
         return rows
 
     def _set_registers(self, scheme: str, io: CheckpointIO, *, to_the_back: bool) -> None:
@@ -170,11 +175,9 @@ class RealtimeMachine(TableViews):
         units = self.layout.units
         now_us = int(self._reg[t.NOW])
         if len(self._runs) - self._reg[t.RUNS_N] <= 2 * units:
-            self._runs = np.concatenate(
-                (self._runs, np.zeros((len(self._runs) + 2 * units, t.RUN_COLUMNS), np.int64))
-            )
+            self._runs = longer(self._runs, len(self._runs) + 2 * units)
         if len(self._log) - self._reg[t.LOG_N] <= 2 * units:
-            self._log = np.concatenate((self._log, np.zeros(len(self._log) + 2 * units, np.int32)))
+            self._log = longer(self._log, len(self._log) + 2 * units)
         wanted = kernel.scratch_wanted(self._job, units, self._reg, now_us)
         if len(self._take) < wanted:
             self._take = np.zeros(2 * wanted, np.int8)
@@ -193,30 +196,30 @@ class RealtimeMachine(TableViews):
     def account(self, job: int) -> Account:
         """`HasAccounts`: work in node-us. Reading back and writing are times in which the job does nothing."""
         row, nodes = self._job[job], int(self._jobs.nodes[job])
-        phase = int(row[t.PHASE])
+        phase = int(row.phase)
         writes = phase in (t.WRITING, t.LEAVING)
         return Account(
-            total=int(row[t.RUN]) * nodes,
-            done=int(row[t.BASE]) * nodes,
-            since_us=int(row[t.SINCE]) if phase == t.WORKING else NEVER_US,
-            saved=int(row[t.SAVED]) * nodes,
+            total=int(row.run_us) * nodes,
+            done=int(row.base_us) * nodes,
+            since_us=int(row.since_us) if phase == t.WORKING else NEVER_US,
+            saved=int(row.saved_us) * nodes,
             save_us=int(io_end(self._job, self._reg, job)) if writes else NEVER_US,
         )
 
     def left(self, job: int, row: int) -> tuple[int, int]:
         """`HasAccounts`."""
-        nodes, saved = int(self._jobs.nodes[job]), int(self._job[job, t.SAVED])
-        return (saved + int(self._runs[row, t.R_LOST])) * nodes, saved * nodes
+        nodes, saved = int(self._jobs.nodes[job]), int(self._job["saved_us"][job])
+        return (saved + int(self._runs["lost_us"][row])) * nodes, saved * nodes
 
     @property
-    def segments(self) -> NDArray[np.int64]:
-        """The run table as the kernel keeps it, columns `R_*` of `tables`. A view."""
+    def segments(self) -> t.Runs:
+        """The run table as the kernel keeps it, rows of `tables.Segment`. A view."""
         return self._runs[: self._reg[t.RUNS_N]]
 
     def units_of_segments(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """`(first, unit)`: segment r had the units `unit[first[r]:first[r + 1]]`."""
         logged = int(self._reg[t.LOG_N])
-        return np.append(self.segments[:, t.R_FIRST], logged), self._log[:logged].copy()
+        return np.append(self.segments["first"], logged), self._log[:logged].copy()
 
     def run_table(self) -> RunTable:
         """Every segment so far. On a machine of midplanes node identities are not listed (see `units_of_segments`)."""
@@ -224,7 +227,7 @@ class RealtimeMachine(TableViews):
         if self.layout.unit_nodes > 1:
             table = replace(table, first=np.zeros_like(table.first), node=table.node[:0])
         nodes = self._jobs.nodes[table.job].astype(np.int64)
-        return replace(table, done_node_us=rows[:, t.R_WORK] * nodes, lost_node_us=rows[:, t.R_LOST] * nodes)
+        return replace(table, done_node_us=rows["work_us"] * nodes, lost_node_us=rows["lost_us"] * nodes)
 
 
 def _check_scheduler(scheduler: SchedulerConfig) -> None:

@@ -17,24 +17,17 @@ from emulator.mechanisms.realtime.tables import (
     BEST_FIT,
     CHOICE,
     CLAIMED,
-    CLASS,
     CLASSES,
     DIRTY,
-    ESTIMATE,
     FIRST_FIT,
     HIGH_PRIORITY,
     LEAVING,
     NEVER,
     NOWHERE,
-    PHASE,
-    PLACE,
-    PLANNED,
     QUEUE_N,
-    REALTIME,
     RESTART,
     RUNNING_N,
     SCHEME,
-    UNITS,
     URGENT_N,
 )
 
@@ -65,21 +58,21 @@ def launch(state: State, who: int, place: int, now: int, urgent: bool) -> None:
 def reservation_flat(state: State, head: int, now: int, urgent: bool) -> tuple[int, int]:
     """Shadow time, and the units that are spare then (EASY rule 2). Units of leaving jobs count as free now."""
     job, unit, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state
-    wanted = job[head, UNITS]
+    wanted = job[head].nodes
     free = unit.shape[0]
     for k in range(reg[RUNNING_N]):
         who = running[k]
-        if (job[who, REALTIME] or not urgent) and job[who, PHASE] != LEAVING:
-            free -= job[who, UNITS]
+        if (job[who].realtime or not urgent) and job[who].phase != LEAVING:
+            free -= job[who].nodes
     shadow = now if free >= wanted else NEVER
     for k in range(reg[RUNNING_N]):
         who = running[k]
-        if not (job[who, REALTIME] or not urgent) or job[who, PHASE] == LEAVING:
+        if not (job[who].realtime or not urgent) or job[who].phase == LEAVING:
             continue
-        planned = max(job[who, PLANNED], now)
+        planned = max(job[who].planned_us, now)
         if shadow != NEVER and planned > shadow:
             break
-        free += job[who, UNITS]
+        free += job[who].nodes
         if shadow == NEVER and free >= wanted:
             shadow = planned
     return shadow, free - wanted
@@ -91,18 +84,18 @@ def reservation_partition(state: State, head: int, now: int, urgent: bool) -> tu
     job, _, _, _, _, _, overlap, _, _, running, _, _, class_first, _, _, _, reg = state
     best = NOWHERE
     shadow = NEVER
-    size = job[head, CLASS]
+    size = job[head].size_class
     for place in range(class_first[size], class_first[size + 1]):
         free_at = now
         k = reg[RUNNING_N] - 1
         while k >= 0:
             who = running[k]
             if (
-                (job[who, REALTIME] or not urgent)
-                and job[who, PHASE] != LEAVING
-                and overlap[place, job[who, PLACE]]
+                (job[who].realtime or not urgent)
+                and job[who].phase != LEAVING
+                and overlap[place, job[who].place]
             ):
-                free_at = max(now, job[who, PLANNED])
+                free_at = max(now, job[who].planned_us)
                 break  # they are in order of PLANNED: this is the last one
             k -= 1
         if free_at < shadow:
@@ -117,7 +110,7 @@ def tried_before(state: State, who: int, in_time: bool) -> bool:
     job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, tried, reg = state
     if reg[CLASSES] == 0:
         return False
-    place = 2 * job[who, CLASS]
+    place = 2 * job[who].size_class
     return tried[place] != 0 or (not in_time and tried[place + 1] != 0)
 
 
@@ -132,7 +125,7 @@ def backfill_place(
         return NOWHERE
     place = find_place(state, who, now, urgent=urgent, in_time=in_time, reserved=reserved, spare=spare)
     if place == NOWHERE and reg[CLASSES] > 0:
-        tried[2 * job[who, CLASS] + (0 if in_time else 1)] = 1
+        tried[2 * job[who].size_class + (0 if in_time else 1)] = 1
     return place
 
 
@@ -174,7 +167,7 @@ def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
         best_score = -_ANY
         for at in range(first, reg[count]):
             who = queue[at]
-            score = job[who, UNITS] if reg[CHOICE] == BEST_FIT else -job[who, ESTIMATE]
+            score = job[who].nodes if reg[CHOICE] == BEST_FIT else -job[who].estimate_us
             if score <= best_score and reg[CHOICE] != FIRST_FIT:
                 continue
             place = backfill_place(state, who, now, shadow, reserved, spare, urgent=urgent)
@@ -189,7 +182,7 @@ def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
             return
         who = queue[best_at]
         if now + segment_us(job, reg, who) > shadow:
-            spare -= job[who, UNITS]
+            spare -= job[who].nodes
         queue_remove_at(queue, reg, count, best_at)
         launch(state, who, best_place, now, urgent=urgent)
 
@@ -202,7 +195,7 @@ def schedule(state: State, now: int) -> None:
     at = 0
     while at < reg[RUNNING_N]:
         who = running[at]
-        if job[who, PHASE] == CLAIMED and start_claimed(state, who, now):
+        if job[who].phase == CLAIMED and start_claimed(state, who, now):
             at = 0  # its place in the list has changed
         else:
             at += 1

@@ -11,68 +11,37 @@ from typing import TYPE_CHECKING
 from emulator.harness.checkpoint_io import rate_of, time_for
 from emulator.harness.compiled import compiled, inner
 from emulator.mechanisms.realtime.tables import (
-    BASE,
     CKPT,
     CLAIM,
     DATA_OWED,
     DIRTY,
-    END,
     ENDED,
     ENDED_N,
-    ESTIMATE,
     FINISHED,
     FREE_N,
     HARD,
     HARD_N,
-    INTERVAL,
-    KEY,
     LAST_IO,
     LEAVING,
     LOG_N,
     NEVER,
     NODE_RATE,
     OUT,
-    OWED,
     OWNER,
-    PHASE,
-    PLACE,
-    PLANNED,
     QUEUE_N,
     QUEUED,
-    R_CHECKPOINTS,
-    R_END,
-    R_FIRST,
-    R_JOB,
-    R_LOST,
-    R_OUTCOME,
-    R_PLACE,
-    R_READS,
-    R_REDO,
-    R_START,
-    R_WORK,
-    R_WRITES,
     READ_CAP,
     READERS,
     READING,
-    READY,
-    REALTIME,
     RESTART,
-    RUN,
-    RUN_ROW,
     RUNNING,
     RUNNING_N,
     RUNS_N,
-    SAVED,
     SCHEME,
     SHARED,
-    SINCE,
     SOFT,
-    START,
-    STATE,
     TO_THE_BACK,
     UNIT_NODES,
-    UNITS,
-    WHEN,
     WORKING,
     WRITE_CAP,
     WRITERS,
@@ -80,7 +49,7 @@ from emulator.mechanisms.realtime.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.realtime.tables import Ints, Ints32, State
+    from emulator.mechanisms.realtime.tables import Ints, Ints32, Jobs, Runs, State
 
 PREEMPTED = 6
 """Outcome of a segment (`RunOutcome.PREEMPTED`)."""
@@ -90,14 +59,17 @@ PREEMPTED = 6
 
 
 @inner
-def queue_insert(job: Ints, queue: Ints32, reg: Ints, count: int, who: int) -> None:
-    """By (KEY, WHEN, row); `count` is the register with the queue's length."""
+def queue_insert(job: Jobs, queue: Ints32, reg: Ints, count: int, who: int) -> None:
+    """By (key, queued_us, row); `count` is the register with the queue's length."""
     place = reg[count]
     while place > 0:
         other = queue[place - 1]
-        if job[other, KEY] < job[who, KEY] or (
-            job[other, KEY] == job[who, KEY]
-            and (job[other, WHEN] < job[who, WHEN] or (job[other, WHEN] == job[who, WHEN] and other < who))
+        if job[other].key < job[who].key or (
+            job[other].key == job[who].key
+            and (
+                job[other].queued_us < job[who].queued_us
+                or (job[other].queued_us == job[who].queued_us and other < who)
+            )
         ):
             break
         queue[place] = other
@@ -114,13 +86,13 @@ def queue_remove_at(queue: Ints32, reg: Ints, count: int, place: int) -> None:
 
 
 @inner
-def running_insert(job: Ints, running: Ints32, reg: Ints, who: int) -> None:
+def running_insert(job: Jobs, running: Ints32, reg: Ints, who: int) -> None:
     """By (PLANNED, row)."""
     place = reg[RUNNING_N]
     while place > 0:
         other = running[place - 1]
-        if job[other, PLANNED] < job[who, PLANNED] or (
-            job[other, PLANNED] == job[who, PLANNED] and other < who
+        if job[other].planned_us < job[who].planned_us or (
+            job[other].planned_us == job[who].planned_us and other < who
         ):
             break
         running[place] = other
@@ -147,16 +119,16 @@ def alone_us(reg: Ints, units: int, cap: int) -> int:
 
 
 @inner
-def rate_for(job: Ints, reg: Ints, who: int) -> int:
+def rate_for(job: Jobs, reg: Ints, who: int) -> int:
     """Bytes a second for each node of a job that reads or writes."""
-    nodes = job[who, UNITS] * reg[UNIT_NODES]
-    if job[who, PHASE] == READING:
+    nodes = job[who].nodes * reg[UNIT_NODES]
+    if job[who].phase == READING:
         return rate_of(reg[NODE_RATE], reg[READ_CAP], reg[READERS] if reg[SHARED] else nodes)
     return rate_of(reg[NODE_RATE], reg[WRITE_CAP], reg[WRITERS] if reg[SHARED] else nodes)
 
 
 @inner
-def pass_io_time(job: Ints, running: Ints32, reg: Ints, now: int) -> None:
+def pass_io_time(job: Jobs, running: Ints32, reg: Ints, now: int) -> None:
     """Let all transfers go on to `now`."""
     for_us = now - reg[LAST_IO]
     reg[LAST_IO] = now
@@ -164,63 +136,63 @@ def pass_io_time(job: Ints, running: Ints32, reg: Ints, now: int) -> None:
         return
     for k in range(reg[RUNNING_N]):
         who = running[k]
-        if job[who, PHASE] in (READING, WRITING, LEAVING):
-            job[who, OWED] -= rate_for(job, reg, who) * for_us
+        if job[who].phase in (READING, WRITING, LEAVING):
+            job[who].owed -= rate_for(job, reg, who) * for_us
 
 
 @compiled
-def io_end(job: Ints, reg: Ints, who: int) -> int:
+def io_end(job: Jobs, reg: Ints, who: int) -> int:
     """When a job's transfer is over if nobody else begins or ends one."""
-    end: int = reg[LAST_IO] + max(0, time_for(job[who, OWED], rate_for(job, reg, who)))
+    end: int = reg[LAST_IO] + max(0, time_for(job[who].owed, rate_for(job, reg, who)))
     return end
 
 
 @inner
-def next_end(job: Ints, running: Ints32, reg: Ints) -> int:
+def next_end(job: Jobs, running: Ints32, reg: Ints) -> int:
     """The next end of a stretch of work or of a transfer."""
     least = NEVER
     for k in range(reg[RUNNING_N]):
         who = running[k]
-        phase = job[who, PHASE]
+        phase = job[who].phase
         if phase == WORKING:
-            least = min(least, job[who, READY])
+            least = min(least, job[who].ready_us)
         elif phase in (READING, WRITING, LEAVING):
             least = min(least, io_end(job, reg, who))
     return least
 
 
 @inner
-def begin_phase(job: Ints, reg: Ints, who: int, phase: int, now: int) -> None:
+def begin_phase(job: Jobs, reg: Ints, who: int, phase: int, now: int) -> None:
     """Leave the present phase's transfer, if any, and begin this one's."""
-    nodes = job[who, UNITS] * reg[UNIT_NODES]
-    before = job[who, PHASE]
+    nodes = job[who].nodes * reg[UNIT_NODES]
+    before = job[who].phase
     if before == READING:
         reg[READERS] -= nodes
     elif before in (WRITING, LEAVING):
         reg[WRITERS] -= nodes
     if phase == READING:
         reg[READERS] += nodes
-        job[who, OWED] = reg[DATA_OWED]
+        job[who].owed = reg[DATA_OWED]
     elif phase in (WRITING, LEAVING):
         reg[WRITERS] += nodes
-        job[who, OWED] = reg[DATA_OWED]
-    job[who, PHASE] = phase
-    job[who, SINCE] = now
+        job[who].owed = reg[DATA_OWED]
+    job[who].phase = phase
+    job[who].since_us = now
 
 
 # Segments.
 
 
 @inner
-def segment_us(job: Ints, reg: Ints, who: int) -> int:
+def segment_us(job: Jobs, reg: Ints, who: int) -> int:
     """How long the scheduler expects the next segment to be: what is left of the walltime, the read and the writes."""
-    left: int = max(job[who, ESTIMATE] - job[who, SAVED], 1)
-    if job[who, SAVED] > 0:
-        left += alone_us(reg, job[who, UNITS], READ_CAP)
-    interval = job[who, INTERVAL]
+    left: int = max(job[who].estimate_us - job[who].saved_us, 1)
+    if job[who].saved_us > 0:
+        left += alone_us(reg, job[who].nodes, READ_CAP)
+    interval = job[who].interval_us
     if interval > 0:
-        writes = job[who, ESTIMATE] // interval - job[who, SAVED] // interval
-        left += max(writes, 0) * alone_us(reg, job[who, UNITS], WRITE_CAP)
+        writes = job[who].estimate_us // interval - job[who].saved_us // interval
+        left += max(writes, 0) * alone_us(reg, job[who].nodes, WRITE_CAP)
     return left
 
 
@@ -230,55 +202,55 @@ def begin_segment(state: State, who: int, now: int) -> None:
     job, _, _, _, _, _, _, _, _, running, runs, _, _, _, _, _, reg = state
     row = reg[RUNS_N]
     reg[RUNS_N] += 1
-    runs[row, R_JOB] = who
-    runs[row, R_START] = now
-    runs[row, R_END] = -1
-    runs[row, R_FIRST] = reg[LOG_N]
-    runs[row, R_PLACE] = job[who, PLACE]
-    job[who, RUN_ROW] = row
-    job[who, STATE] = RUNNING
-    job[who, START] = now
-    job[who, PLANNED] = now + segment_us(job, reg, who)
+    runs[row].job = who
+    runs[row].start_us = now
+    runs[row].end_us = -1
+    runs[row].first = reg[LOG_N]
+    runs[row].place = job[who].place
+    job[who].run_row = row
+    job[who].state = RUNNING
+    job[who].start_us = now
+    job[who].planned_us = now + segment_us(job, reg, who)
     running_insert(job, running, reg, who)
-    job[who, BASE] = job[who, SAVED]
-    if job[who, SAVED] > 0:
+    job[who].base_us = job[who].saved_us
+    if job[who].saved_us > 0:
         begin_phase(job, reg, who, READING, now)
     else:
         begin_work(job, reg, who, now)
 
 
 @inner
-def begin_work(job: Ints, reg: Ints, who: int, now: int) -> None:
+def begin_work(job: Jobs, reg: Ints, who: int, now: int) -> None:
     """A stretch of work up to the next checkpoint or the end."""
     begin_phase(job, reg, who, WORKING, now)
-    until = job[who, RUN]
-    interval = job[who, INTERVAL]
+    until = job[who].run_us
+    interval = job[who].interval_us
     if interval > 0:
-        until = min(until, (job[who, BASE] // interval + 1) * interval)
-    job[who, READY] = now + until - job[who, BASE]
+        until = min(until, (job[who].base_us // interval + 1) * interval)
+    job[who].ready_us = now + until - job[who].base_us
 
 
 @inner
-def work_done(job: Ints, runs: Ints, who: int, now: int) -> None:
+def work_done(job: Jobs, runs: Runs, who: int, now: int) -> None:
     """Book the work since SINCE."""
-    done = now - job[who, SINCE]
-    job[who, BASE] += done
-    runs[job[who, RUN_ROW], R_WORK] += done
+    done = now - job[who].since_us
+    job[who].base_us += done
+    runs[job[who].run_row].work_us += done
 
 
 @inner
 def leave_units(state: State, who: int) -> None:
     job, unit, parts, _, conflicts, conflict_first, _, _, _, running, runs, log, _, _, _, _, reg = state
     running_remove(running, reg, who)
-    first = runs[job[who, RUN_ROW], R_FIRST]
-    for k in range(first, first + job[who, UNITS]):
+    first = runs[job[who].run_row].first
+    for k in range(first, first + job[who].nodes):
         unit[log[k], OWNER] = -1
         if unit[log[k], CLAIM] < 0:
             reg[FREE_N] += 1
-    column = HARD if job[who, REALTIME] else SOFT
-    if job[who, REALTIME]:
-        reg[HARD_N] -= job[who, UNITS]
-    place = job[who, PLACE]
+    column = HARD if job[who].realtime else SOFT
+    if job[who].realtime:
+        reg[HARD_N] -= job[who].nodes
+    place = job[who].place
     if place >= 0:
         for k in range(conflict_first[place], conflict_first[place + 1]):
             parts[conflicts[k], column] -= 1
@@ -290,16 +262,16 @@ def leave_units(state: State, who: int) -> None:
 def end_segment(state: State, who: int, now: int, outcome: int) -> None:
     leave_units(state, who)
     job, runs = state[0], state[10]
-    runs[job[who, RUN_ROW], R_END] = now
-    runs[job[who, RUN_ROW], R_OUTCOME] = outcome
+    runs[job[who].run_row].end_us = now
+    runs[job[who].run_row].outcome = outcome
 
 
 @inner
 def finish(state: State, who: int, now: int) -> None:
     end_segment(state, who, now, FINISHED)
     job = state[0]
-    job[who, STATE] = ENDED
-    job[who, END] = now
+    job[who].state = ENDED
+    job[who].end_us = now
     state[16][ENDED_N] += 1
 
 
@@ -308,42 +280,42 @@ def back_to_queue(state: State, who: int, now: int) -> None:
     """A preempted job has left its units and is resubmitted (section 5.2)."""
     end_segment(state, who, now, PREEMPTED)
     job, queue, reg = state[0], state[7], state[16]
-    job[who, STATE] = QUEUED
-    job[who, START] = -1
+    job[who].state = QUEUED
+    job[who].start_us = -1
     if reg[TO_THE_BACK]:
-        job[who, WHEN] = now
+        job[who].queued_us = now
     queue_insert(job, queue, reg, QUEUE_N, who)
 
 
 @inner
-def at_risk(job: Ints, reg: Ints, who: int, now: int) -> int:
+def at_risk(job: Jobs, reg: Ints, who: int, now: int) -> int:
     """Work of a batch job that would be lost if it were preempted now."""
     if reg[SCHEME] == CKPT:
         return 0
-    done: int = job[who, BASE]
-    if job[who, PHASE] == WORKING:
-        done += now - job[who, SINCE]
-    return done if reg[SCHEME] == RESTART else done - job[who, SAVED]
+    done: int = job[who].base_us
+    if job[who].phase == WORKING:
+        done += now - job[who].since_us
+    return done if reg[SCHEME] == RESTART else done - job[who].saved_us
 
 
 @inner
 def preempt(state: State, who: int, now: int) -> None:
     """Send a batch job off: at once, or (PRE-CKPT) when it has written what it did."""
     job, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, _, reg = state
-    row = job[who, RUN_ROW]
-    phase = job[who, PHASE]
+    row = job[who].run_row
+    phase = job[who].phase
     if phase == WORKING:
         work_done(job, runs, who, now)
-        if reg[SCHEME] == CKPT and job[who, BASE] > job[who, SAVED]:
+        if reg[SCHEME] == CKPT and job[who].base_us > job[who].saved_us:
             begin_phase(job, reg, who, LEAVING, now)
             return
     else:  # a read or a write that is cut short was in vain
-        runs[row, R_REDO] += now - job[who, SINCE]
+        runs[row].redo_us += now - job[who].since_us
         if phase == READING:
-            runs[row, R_READS] += now - job[who, SINCE]
-    lost = job[who, BASE] - job[who, SAVED]
-    runs[row, R_LOST] += lost
-    runs[row, R_REDO] += lost
+            runs[row].reads_us += now - job[who].since_us
+    lost = job[who].base_us - job[who].saved_us
+    runs[row].lost_us += lost
+    runs[row].redo_us += lost
     back_to_queue(state, who, now)
 
 
@@ -351,27 +323,27 @@ def preempt(state: State, who: int, now: int) -> None:
 def go_on(state: State, who: int, now: int) -> None:
     """A stretch of work or a transfer of this job is over."""
     job, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, _, reg = state
-    row = job[who, RUN_ROW]
-    phase = job[who, PHASE]
+    row = job[who].run_row
+    phase = job[who].phase
     if phase == WORKING:
         work_done(job, runs, who, now)
-        interval = job[who, INTERVAL]
-        if interval > 0 and job[who, BASE] % interval == 0 and job[who, BASE] > 0:
+        interval = job[who].interval_us
+        if interval > 0 and job[who].base_us % interval == 0 and job[who].base_us > 0:
             begin_phase(job, reg, who, WRITING, now)
         else:
             finish(state, who, now)
         return
     if phase == READING:
-        runs[row, R_REDO] += now - job[who, SINCE]
-        runs[row, R_READS] += now - job[who, SINCE]
+        runs[row].redo_us += now - job[who].since_us
+        runs[row].reads_us += now - job[who].since_us
         begin_work(job, reg, who, now)
         return
-    runs[row, R_WRITES] += now - job[who, SINCE]
-    runs[row, R_CHECKPOINTS] += 1
-    job[who, SAVED] = job[who, BASE]
+    runs[row].writes_us += now - job[who].since_us
+    runs[row].checkpoints += 1
+    job[who].saved_us = job[who].base_us
     if phase == LEAVING:
         back_to_queue(state, who, now)
-    elif job[who, BASE] == job[who, RUN]:
+    elif job[who].base_us == job[who].run_us:
         finish(state, who, now)
     else:
         begin_work(job, reg, who, now)

@@ -10,18 +10,39 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from emulator.harness.rows import Rows
+
 NEVER = t.NEVER
 
-# Columns of the job table; the first are every machine's. UNITS, CLASS: how wide, and which size of partition that is
-# (-1: any units). KEY, WHEN: place in its queue. INTERVAL: work between two checkpoints, 0 for none.
-# Of the present segment: PHASE and since when (SINCE); PLACE: its partition; PLANNED: when the scheduler expects it
-# to end; READY: when its stretch of work ends; OWED: millionths of a byte that a transfer still has to move on each
-# node. BASE: work done when the phase began; SAVED: work that a preemption leaves it.
-SUBMIT, RUN, ESTIMATE, UNITS, KEY, STATE, START, END = t.EVERY_JOB
-(
-    CLASS, WHEN, REALTIME, INTERVAL, PHASE, SINCE, BASE, SAVED, PLACE, RUN_ROW, PLANNED, READY, OWED,
-) = range(8, 21)  # fmt: skip
-JOB_COLUMNS = 21
+
+class Job(t.EveryJob):
+    """A row of the job table: its `nodes` are units. Work is time on all of them."""
+
+    size_class: int
+    """Which size of partition it needs, -1: any units."""
+    queued_us: int
+    """Since when it waits: of equal keys the earliest comes first."""
+    realtime: int
+    """1 for a real-time job."""
+    interval_us: int
+    """Work between two checkpoints, 0 for none."""
+    phase: int
+    """Of the present segment, as all that follows; OUT where there is none."""
+    since_us: int
+    """When the phase began."""
+    base_us: int
+    """Work done when the phase began."""
+    saved_us: int
+    """Work that a preemption leaves it."""
+    place: int
+    """Its partition, or ANYWHERE."""
+    planned_us: int
+    """When the scheduler expects it to end."""
+    ready_us: int
+    """When its stretch of work ends."""
+    owed: int
+    """Millionths of a byte that a transfer still has to move on each node."""
+
 
 # Phases of a segment. CLAIMED: a real-time job waits for its victims to write; LEAVING: a victim that writes.
 OUT, CLAIMED, READING, WORKING, WRITING, LEAVING = range(6)
@@ -32,12 +53,25 @@ OWNER, CLAIM = range(2)
 FIRST, SIZE, HARD, SOFT = range(4)
 PARTITION_COLUMNS = 4
 
-# Columns of the run table: a segment of a job on its units. WORK: progress made; LOST: progress thrown away at its
-# end; WRITES: time for complete checkpoints; REDO: time that preemption costs (restart reads, lost work, cut writes),
-# READS: the part of it that went into reads.
-R_JOB, R_START, R_END, R_OUTCOME, R_FIRST = t.EVERY_RUN
-R_PLACE, R_WORK, R_LOST, R_WRITES, R_REDO, R_READS, R_CHECKPOINTS = range(5, 12)
-RUN_COLUMNS = 12
+
+class Segment(t.Run):
+    """A row of the run table: a job on its units."""
+
+    place: int
+    """Its partition, or ANYWHERE."""
+    work_us: int
+    """Progress made."""
+    lost_us: int
+    """Progress thrown away at its end."""
+    writes_us: int
+    """Time for complete checkpoints."""
+    redo_us: int
+    """Time that preemption costs: restart reads, lost work, cut writes."""
+    reads_us: int
+    """The part of that which went into reads."""
+    checkpoints: int
+    """How many it completed."""
+
 
 # Registers.
 NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, _, INSTANTS_LEFT = t.EVERY_REGISTER
@@ -61,14 +95,16 @@ AT_UNTIL, PAUSED, NEEDS_ROOM = t.AT_UNTIL, t.PAUSED, t.NEEDS_ROOM
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
 Bytes: TypeAlias = "NDArray[np.int8]"
+Jobs: TypeAlias = "Rows[Job]"
+Runs: TypeAlias = "Rows[Segment]"
 State: TypeAlias = (
-    "tuple[Ints, Ints, Ints, Ints32, Ints32, Ints, Bytes, Ints32, Ints32, Ints32, Ints, Ints32, Ints, Ints,"
+    "tuple[Jobs, Ints, Ints, Ints32, Ints32, Ints, Bytes, Ints32, Ints32, Ints32, Runs, Ints32, Ints, Ints,"
     " Bytes, Bytes, Ints]"
 )
 """(job, unit, parts, part_units, conflicts, conflict_first, overlap, queue, urgent, running, runs, log,
 class_first, values, take, tried, reg)
 
 `conflicts[conflict_first[p]:conflict_first[p + 1]]` overlap p (p too); `class_first[c]` is the first partition of
-size class c. `running` holds all that have units or a claim, by (PLANNED, row); `queue` the waiting batch jobs and
-`urgent` the waiting real-time jobs, by (KEY, WHEN, row). `values`, `take` and `tried` are scratch.
+size class c. `running` holds all that have units or a claim, by (planned_us, row); `queue` the waiting batch jobs and
+`urgent` the waiting real-time jobs, by (key, queued_us, row). `values`, `take` and `tried` are scratch.
 """

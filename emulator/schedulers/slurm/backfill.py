@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import inner
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
-    ESTIMATE,
-    EXPECTED,
     FREE,
     NEVER,
-    NODES,
     QUEUE_HI,
     QUEUE_LO,
 )
@@ -49,12 +46,12 @@ from emulator.schedulers.slurm.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Nodes, State
+    from emulator.harness.tables import Ints, Jobs, Nodes, State
     from emulator.schedulers.slurm.tables import Bytes, Twin
 
 
 @inner
-def look_at_nodes(job: Ints, node: Nodes, nodes: Ints, now: int) -> None:
+def look_at_nodes(job: Jobs, node: Nodes, nodes: Ints, now: int) -> None:
     """When each node is free again by the limits of what runs; one past its limit soon, one out of the pool never."""
     for which in range(node.shape[0]):
         who = node[which].job
@@ -64,7 +61,7 @@ def look_at_nodes(job: Ints, node: Nodes, nodes: Ints, now: int) -> None:
         elif who < 0:
             nodes[which, WHEN] = now
         else:
-            nodes[which, WHEN] = max(job[who, EXPECTED], now + SECOND)
+            nodes[which, WHEN] = max(job[who].expected_end_us, now + SECOND)
 
 
 @inner
@@ -170,7 +167,7 @@ def earliest(state: State, twin: Twin, who: int, now: int) -> int:
     It is tried now and at each time at which a reservation begins or ends, on nodes that nobody has reserved from then
     until its limit has passed. What it gets may begin later than that: then these nodes must be free for it, too.
     """
-    needed, limit, partition = twin[1][who, WIDTH], state[0][who, ESTIMATE], twin[1][who, PARTITION]
+    needed, limit, partition = twin[1][who, WIDTH], state[0][who].estimate_us, twin[1][who, PARTITION]
     own, _, _, parts, nodes, slots, kept, masks, _, _, _, _, _, _, _, _ = twin
     count = parts.shape[1]
     for slot in range(own[SLOTS_N]):
@@ -239,7 +236,7 @@ def note_start(state: State, twin: Twin, who: int, now: int) -> None:
         list_running(state, twin, now)
         return
     for taken in range(twin[1][who, WIDTH]):
-        nodes[nodes[taken, CHOSEN], WHEN] = now + state[0][who, ESTIMATE]
+        nodes[nodes[taken, CHOSEN], WHEN] = now + state[0][who].estimate_us
         nodes[nodes[taken, CHOSEN], HOLDER] = who
     sort_nodes(nodes)
 
@@ -258,7 +255,7 @@ def fill(state: State, twin: Twin, now: int) -> None:
     narrowest = spare
     narrowest[waiting] = node.shape[0] + 1
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k], NODES])
+        narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k]].nodes)
     look_at_running(state, twin, now)
     begin_plan(twin, now)
     for whose in range(tests.shape[0] if own[MAX_USER] else 0):
@@ -279,7 +276,7 @@ def fill(state: State, twin: Twin, now: int) -> None:
             place += 1
             continue
         needed = mine[who, WIDTH]
-        limit = job[who, ESTIMATE]
+        limit = job[who].estimate_us
         begin = earliest(state, twin, who, now)
         if begin == now:
             place = queue_remove_at(queue, reg, place)

@@ -107,7 +107,7 @@ class SlurmCluster(Cluster):
         for column in (s.ELIGIBLE, s.SUBMITTED):
             self._mine[: len(jobs), column] = jobs.submit_us
         rows, rules = slice(len(jobs)), self._rules
-        self._job[rows, t.ESTIMATE] = -(-self._job[rows, t.ESTIMATE] // s.MINUTE) * s.MINUTE
+        self._job["estimate_us"][rows] = -(-self._job["estimate_us"][rows] // s.MINUTE) * s.MINUTE
         default = self._place[rules.default_partition]
         named = {number: self._place[name] for number, name in self._slurm.queues.items()}
         places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
@@ -128,7 +128,7 @@ class SlurmCluster(Cluster):
         if rules.priority_type == "multifactor":
             self._fixed[rows] = self._unchanging(jobs, places)
         keys = -self._mine[rows, s.TIER] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
-        self._job[rows, t.KEY] = keys
+        self._job["key"][rows] = keys
 
     def _fill_wants(self, jobs: JobTable) -> None:
         """Nodes of each job, and what it wants of each."""
@@ -171,7 +171,7 @@ class SlurmCluster(Cluster):
 
     def _check(self, jobs: JobTable) -> None:
         """Slurm would let such a job wait for ever."""
-        limit = self._job[: len(jobs), t.ESTIMATE] // s.MINUTE
+        limit = self._job["estimate_us"][: len(jobs)] // s.MINUTE
         for what, wrong in refusals(jobs, self._slurm, self._rules, len(self._nodes_seen)):
             first = int(np.flatnonzero(wrong)[0])
             raise ValueError(
@@ -216,7 +216,7 @@ class SlurmCluster(Cluster):
     def _left_at(self, now_us: int) -> bool:
         """Whether a job left its nodes then, which runs the main loop; nodes that come back do not."""
         last = self._reg[t.LAST_ENDED]
-        return bool(self._left_us == now_us or (last >= 0 and self._job[last, t.END] == now_us))
+        return bool(self._left_us == now_us or (last >= 0 and self._job["end_us"][last] == now_us))
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         super().end(job, now_us, outcome)
@@ -227,10 +227,10 @@ class SlurmCluster(Cluster):
     ) -> None:
         """A running job loses its nodes; it is held back for two minutes, and waits again then."""
         self.end(job, now_us, outcome)
-        self._job[job, t.STATE] = JobState.HELD
-        self._job[job, t.START] = self._job[job, t.END] = -1
+        self._job["state"][job] = JobState.HELD
+        self._job["start_us"][job] = self._job["end_us"][job] = -1
         if front:
-            self._job[job, t.KEY] = t.FRONT
+            self._job["key"][job] = t.FRONT
         own, mine = self._own, self._mine
         mine[job, s.ELIGIBLE] = now_us // s.SECOND * s.SECOND + s.HOLD
         mine[job, s.SUBMITTED] = now_us
@@ -251,8 +251,8 @@ class SlurmCluster(Cluster):
         nodes: NDArray[np.int64],
     ) -> None:
         """As any cluster, but a job's time limit stays what it was, however much of its work it has done."""
-        has_run = self._job[jobs, t.RUN_ROW] >= 0
-        limit_us = np.where(has_run, self._job[jobs, t.ESTIMATE], estimate_us)
+        has_run = self._job["run_row"][jobs] >= 0
+        limit_us = np.where(has_run, self._job["estimate_us"][jobs], estimate_us)
         super().ask(jobs, run_us=run_us, estimate_us=limit_us, nodes=nodes)
 
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:

@@ -52,18 +52,17 @@ _PARAMETERS = (
     "bf_resolution", "bf_max_job_test", "bf_max_job_user", "bf_min_age_reserve",
 )  # fmt: skip
 _SWITCHES = ("defer", "bf_continue")
-_OF_NO_MEANING = ("bf_yield_interval", "bf_yield_sleep", "bf_max_time", "bf_window_linear")
-"""A cycle takes no time; `bf_window_linear` was recorded to change nothing."""
-_OTHER_PARAMETERS = ("assoc_limit_stop", "partition_job_depth", "sched_max_job_start")
-_NOT_FOLLOWED = {
-    "selecttype": "jobs have whole nodes in the twin unless `select` is set",
-    "preempttype": "the twin does not preempt",
-    "licenses": "the twin has no licences",
-    "priorityweightassoc": "the twin has no associations",
-    "priorityweighttres": "the twin has no weights of TRES",
-}
-_NOTHING = {"0", "", "select/linear", "preempt/none"}
-"""Values of these that are what the twin does."""
+PARAMETERS = frozenset((*_PARAMETERS, *_SWITCHES))
+"""Words of SchedulerParameters that are followed."""
+FOLLOWED = frozenset((
+    *_KEYS, "schedulerparameters", "schedulertype", "prioritytype", "accountingstorageenforce", "partitionname",
+))  # fmt: skip
+"""Keys of slurm.conf, in lower case, that are followed."""
+FOLLOWED_OF_PARTITIONS = frozenset((
+    "partitionname", "nodes", "default", "priority", "prioritytier", "priorityjobfactor", "maxtime", "maxnodes",
+    "minnodes", "qos", "state",
+))  # fmt: skip
+"""Likewise of a partition's line."""
 _STATES = ("UP", "DOWN", "DRAIN", "INACTIVE")
 _ENFORCE_LIMITS = {"limits", "safe", "all"}
 """Words of AccountingStorageEnforce under which limits count (slurm.conf's manual page)."""
@@ -91,26 +90,6 @@ def read_conf(path: Path, node_count: int) -> dict[str, Any]:
         found["partitions"] = tuple(partitions)
         found.setdefault("default_partition", partitions[0].name)
     return found
-
-
-def not_followed(path: Path, node_count: int) -> tuple[str, ...]:
-    """What this slurm.conf says of who starts when that the twin does not do, as sentences. Raises ConfError."""
-    fragment = read_fragment(path, default_node_names(node_count), has_database=True)
-    lines = [*fragment.lines, *(each.split(": ", 1)[-1] for each in fragment.left_out)]
-    found: list[str] = []
-    for line in lines:
-        key, _, value = (each.strip() for each in line.partition("="))
-        if key.lower() == "schedulerparameters":
-            words = [each.partition("=")[0] for each in value.split(",")]
-            known = {*_PARAMETERS, *_SWITCHES, *_OF_NO_MEANING}
-            found += [
-                f"{path.name}: {word}: the twin does not do that"
-                for word in words
-                if word not in known and (word.startswith("bf_") or word in _OTHER_PARAMETERS)
-            ]
-        elif (why := _NOT_FOLLOWED.get(key.lower())) and value.lower() not in _NOTHING:
-            found.append(f"{path.name}: {key}={value}: {why}")
-    return tuple(found)
 
 
 def _state(text: str) -> str:

@@ -18,7 +18,6 @@ from emulator.harness.tables import (
     AT_PASS,
     AT_UNTIL,
     BATCH,
-    ESTIMATE,
     FINISHED,
     FREE,
     FRONT,
@@ -27,9 +26,7 @@ from emulator.harness.tables import (
     HEAP_N,
     HELD,
     JOBS_N,
-    KEY,
     KILLED,
-    KIND,
     NEEDS_ROOM,
     NEVER,
     NEXT_SUBMIT,
@@ -37,13 +34,9 @@ from emulator.harness.tables import (
     QUEUE_HI,
     QUEUE_LO,
     QUEUED,
-    RUN,
-    START,
     STARTED_N,
-    STATE,
     STOP_ON_END,
     STOP_ON_PASS,
-    SUBMIT,
 )
 from emulator.schedulers.slurm.backfill import fill
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
@@ -84,7 +77,7 @@ from emulator.schedulers.slurm.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Ints, Jobs, State
     from emulator.schedulers.slurm.tables import Twin
 
 
@@ -120,16 +113,16 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
     own = twin[0]
     count = 0
     used = 0.0
-    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT], SUBMIT] <= now:
+    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
         who = reg[NEXT_SUBMIT]
         reg[NEXT_SUBMIT] += 1
-        if job[who, KIND] != BATCH or job[who, STATE] != FUTURE:
+        if job[who].kind != BATCH or job[who].state != FUTURE:
             continue
         if count == 0 and own[CALC_EVERY]:
             used = look_at_usage(state, twin, now)
-        job[who, STATE] = QUEUED
+        job[who].state = QUEUED
         if own[CALC_EVERY]:
-            job[who, KEY] = key_of(twin, who, used, now)
+            job[who].key = key_of(twin, who, used, now)
         queue_insert(job, queue, reg, who)
         count += 1
     return count
@@ -145,10 +138,10 @@ def release(state: State, twin: Twin, now: int) -> None:
         who = own[FIRST_HELD]
         own[FIRST_HELD] = mine[who, NEXT_HELD]
         own[RELEASE_AT] = NEVER if own[FIRST_HELD] == NEVER else mine[own[FIRST_HELD], ELIGIBLE]
-        if job[who, STATE] == HELD:
-            job[who, STATE] = QUEUED
+        if job[who].state == HELD:
+            job[who].state = QUEUED
             if own[CALC_EVERY]:
-                job[who, KEY] = key_of(twin, who, used, now)
+                job[who].key = key_of(twin, who, used, now)
             queue_insert(job, queue, reg, who)
     own[FULL_CHANGED] = 1
 
@@ -160,11 +153,11 @@ def sort_resubmitted(state: State, twin: Twin) -> None:
     mine = twin[1]
     for k in range(reg[QUEUE_LO] + 1, reg[QUEUE_HI]):
         who = queue[k]
-        key = (job[who, KEY], mine[who, SUBMITTED], who)
+        key = (job[who].key, mine[who, SUBMITTED], who)
         place = k
         while place > reg[QUEUE_LO]:
             other = queue[place - 1]
-            if (job[other, KEY], mine[other, SUBMITTED], other) < key:
+            if (job[other].key, mine[other, SUBMITTED], other) < key:
                 break
             queue[place] = other
             place -= 1
@@ -179,8 +172,8 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
     used = look_at_usage(state, twin, now)
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = int(queue[place])
-        if job[who, KEY] != FRONT:
-            job[who, KEY] = key_of(twin, who, used, now)
+        if job[who].key != FRONT:
+            job[who].key = key_of(twin, who, used, now)
     sort_queue(job, queue, reg, spare)
 
 
@@ -215,7 +208,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
         if tested == depth:
             return
         tested += 1
-        if is_over_limit(job, twin, who) or not may_run(twin, who, now, now + job[who, ESTIMATE]):
+        if is_over_limit(job, twin, who) or not may_run(twin, who, now, now + job[who].estimate_us):
             place += 1
             continue
         if place_now(state, twin, who, now):
@@ -241,7 +234,7 @@ def note_event(own: Ints, now: int, makes_pass: bool) -> None:
 
 
 @inner
-def goes_on(job: Ints, reg: Ints, own: Ints) -> bool:
+def goes_on(job: Jobs, reg: Ints, own: Ints) -> bool:
     """Whether jobs run, will be submitted, or are held back."""
     return bool(reg[HEAP_N] or next_submit(job, reg) != NEVER or own[RELEASE_AT] != NEVER)
 
@@ -289,7 +282,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
 
 
 @inner
-def next_timer(job: Ints, reg: Ints, twin: Twin) -> int:
+def next_timer(job: Jobs, reg: Ints, twin: Twin) -> int:
     """When the scheduler next has something to do by itself, NEVER if it has not."""
     own = twin[0]
     held: int = own[RELEASE_AT]
@@ -327,7 +320,7 @@ def advance(state: State, twin: Twin, until: int) -> int:
         ended = False
         while reg[HEAP_N] and heap[0].at_us == now:
             who = heap_pop(heap, reg)
-            outcome = FINISHED if now == job[who, START] + job[who, RUN] else KILLED
+            outcome = FINISHED if now == job[who].start_us + job[who].run_us else KILLED
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, outcome)
             ended = True
         if now == until:

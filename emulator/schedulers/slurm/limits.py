@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import NODES
 from emulator.schedulers.slurm.tables import (
     COUNTED,
     FIRST_QOS,
@@ -18,12 +17,12 @@ from emulator.schedulers.slurm.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Jobs, State
     from emulator.schedulers.slurm.tables import Twin
 
 
 @inner
-def count_job(job: Ints, twin: Twin, who: int) -> None:
+def count_job(job: Jobs, twin: Twin, who: int) -> None:
     """Count a running job in its QOS and its partition's, which may be the same."""
     mine = twin[1]
     limits, used, _, _, _, _, _ = twin[15]
@@ -34,7 +33,7 @@ def count_job(job: Ints, twin: Twin, who: int) -> None:
             continue
         for row in (which * rows, which * rows + 1 + mine[who, WHOSE]):
             used[row, 0] += 1
-            used[row, 1] += job[who, NODES]
+            used[row, 1] += job[who].nodes
 
 
 @inner
@@ -57,7 +56,7 @@ def count_running(state: State, twin: Twin) -> None:
 
 
 @inner
-def is_over_limit(job: Ints, twin: Twin, who: int) -> bool:
+def is_over_limit(job: Jobs, twin: Twin, who: int) -> bool:
     """Whether a limit keeps the job from starting now: of each kind the partition's QOS's, else its own one's."""
     own, mine = twin[0], twin[1]
     limits, used, _, _, _, _, _ = twin[15]
@@ -70,7 +69,7 @@ def is_over_limit(job: Ints, twin: Twin, who: int) -> bool:
             if which < 0 or limits[which, kind] < 0:
                 continue
             row = which * rows + (1 + mine[who, WHOSE] if kind >= USER_JOBS else 0)
-            more = job[who, NODES] if kind % 2 else 1
+            more = job[who].nodes if kind % 2 else 1
             if used[row, kind % 2] + more > limits[which, kind]:
                 return True
             break

@@ -8,11 +8,8 @@ from emulator.harness.compiled import inner
 from emulator.harness.occupancy import start_chosen
 from emulator.harness.structures import heap_push, heap_remove
 from emulator.harness.tables import (
-    ESTIMATE,
     FREE,
     NEVER,
-    NODES,
-    RUN,
     SIMULATED,
     STARTED_N,
 )
@@ -87,7 +84,7 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
         masks[1, which] = is_idle
         count += is_idle
     if twin[15][2].shape[0]:
-        close_reserved(twin, who, now, now + job[who, ESTIMATE], 1)
+        close_reserved(twin, who, now, now + job[who].estimate_us, 1)
         count = 0
         for which in range(node.shape[0]):
             count += masks[1, which]
@@ -98,7 +95,7 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
 def place_now(state: State, twin: Twin, who: int, now: int) -> bool:
     """Pick a job's nodes among those that it may have now. Returns whether there are enough."""
     job, _, _, _, _, _, _, _, _, _, _, reg = state
-    needed = job[who, NODES]
+    needed = job[who].nodes
     if needed > reg[FREE]:
         return False
     if twin[0][PER_NODE] > 1:
@@ -125,7 +122,7 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
     job, node, free, _, plan, blocks, heap, runs, log, started, _, reg = state
     own, _, _, _, nodes, _, _, _, _, _, _, _, _, _, _, _ = twin
-    needed = job[who, NODES]
+    needed = job[who].nodes
     base = reg[FREE] - needed
     shares = own[PER_NODE] > 1
     if shares:
@@ -142,9 +139,9 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     started[first] = who
     reg[STARTED_N] = first + 1
     start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, first, first + 1, now)
-    latest = now + job[who, ESTIMATE] + own[OVER]
+    latest = now + job[who].estimate_us + own[OVER]
     killed_at = (latest + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
-    if reg[SIMULATED] and killed_at < now + job[who, RUN]:
+    if reg[SIMULATED] and killed_at < now + job[who].run_us:
         heap_remove(heap, reg, who)
         heap_push(heap, reg, killed_at, who)
     note_change(own, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import ESTIMATE, NEVER
+from emulator.harness.tables import NEVER
 from emulator.schedulers.slurm.tables import CHOSEN, END_, PARTITION, PER_NODE, RESERVATION, START_, WIDTH
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
     partition = twin[1][who, PARTITION]
     for which in range(parts.shape[1]):
         masks[1, which] = parts[partition, which]
-    close_reserved(twin, who, now, now + job[who, ESTIMATE], 1)
+    close_reserved(twin, who, now, now + job[who].estimate_us, 1)
     fewer = 0
     up = 0
     for which in range(parts.shape[1]):

@@ -12,6 +12,7 @@ from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import PriorityType, Rules
 from emulator.schedulers.slurm.select import Select  # noqa: TC001 - as Path
+from emulator.schedulers.slurm.unfollowed import not_followed
 
 if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster
@@ -105,6 +106,10 @@ class Slurm:
                 there = ", ".join(sorted(known))
                 raise ValueError(f"slurm: queue {number} goes to partition {name!r}; there are: {there}")
         return self._without_lent(rules, node_count) if self.nodes_lent else rules
+
+    def not_followed(self) -> tuple[str, ...]:
+        """What `conf` says that the twin does not do, as sentences. Raises ValueError."""
+        return () if self.conf is None else not_followed(self.conf)
 
     def qos_name(self, user: int, queue: int) -> str:
         """The QOS of a job."""

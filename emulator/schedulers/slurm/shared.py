@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import ESTIMATE, EXPECTED, NEVER, NODES, R_FIRST, RUN_ROW, RUNNING, STATE
+from emulator.harness.tables import NEVER, RUNNING
 from emulator.schedulers.slurm.reserved import close_reserved
 from emulator.schedulers.slurm.tables import (
     CHOSEN,
@@ -29,7 +29,7 @@ from emulator.schedulers.slurm.tables import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.harness.tables import Jobs, State
     from emulator.schedulers.slurm.tables import Twin
 
 FIRST_LOOK = 30 * SECOND
@@ -51,16 +51,16 @@ def count_room(state: State, twin: Twin) -> None:
             which = core // own[PER_NODE]
             room[which, CORES_NOW] -= 1
             if core == which * own[PER_NODE] or node[core - 1].job != who:
-                first = runs[job[who, RUN_ROW], R_FIRST]
-                for k in range(first, first + job[who, NODES], mine[who, CORES]):
+                first = runs[job[who].run_row].first
+                for k in range(first, first + job[who].nodes, mine[who, CORES]):
                     if log[k] == core:  # its first core of this node
                         room[which, MEMORY_NOW] -= mine[who, MEMORY]
 
 
 @inner
-def ends_at(job: Ints, who: int, now: int) -> int:
+def ends_at(job: Jobs, who: int, now: int) -> int:
     """When a running job should end; one past its limit soon."""
-    at: int = max(job[who, EXPECTED], now + SECOND)
+    at: int = max(job[who].expected_end_us, now + SECOND)
     return at
 
 
@@ -73,7 +73,7 @@ def list_running(state: State, twin: Twin, now: int) -> None:
     count = 0
     for k in range(own[RUNNING_N]):
         who = running[k]
-        if job[who, STATE] == RUNNING:
+        if job[who].state == RUNNING:
             running[count] = who
             count += 1
         else:
@@ -116,7 +116,7 @@ def shared_room(state: State, twin: Twin, who: int, now: int) -> bool:
             and room[which, MEMORY_NOW] >= mine[who, MEMORY]
         )
         room[which, CORES_THEN] = room[which, CORES_NOW]
-    close_reserved(twin, who, now, now + job[who, ESTIMATE], 1)
+    close_reserved(twin, who, now, now + job[who].estimate_us, 1)
     count = 0
     for which in range(room.shape[0]):
         count += masks[1, which]
@@ -161,8 +161,8 @@ def free_then(state: State, twin: Twin, who: int, now: int) -> int:
         while k < own[RUNNING_N] and ends_at(job, running[k], now) <= last:
             other = running[k]
             at = ends_at(job, other, now)
-            first = runs[job[other, RUN_ROW], R_FIRST]
-            for core in range(first, first + job[other, NODES], mine[other, CORES]):
+            first = runs[job[other].run_row].first
+            for core in range(first, first + job[other].nodes, mine[other, CORES]):
                 which = log[core] // own[PER_NODE]
                 room[which, CORES_THEN] += mine[other, CORES]
                 room[which, MEMORY_THEN] += mine[other, MEMORY]

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, UnreachableError
+from balancer.drivers.base import UNKNOWN, NodeState, NodeStatus, UnreachableError
+
+STATES: Mapping[str, NodeState] = {"idle": "idle", "busy": "busy", "offline": "offline"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,7 @@ class FolderDriver:
         except OSError as error:
             raise UnreachableError(f"{self.folder}: {error.strerror}") from error
         return {
-            node: NodeStatus(word, marked=word == "offline")
-            if word in ("idle", "busy", "offline")
-            else UNKNOWN
+            node: NodeStatus(STATES.get(word, "unknown"), marked=word == "offline")
             for node, word in words.items()
         }
 

@@ -27,6 +27,6 @@ class Clockwork:
         return JobTable.build(
             submit_us=np.arange(self.jobs) * self.every_s * US,
             run_us=np.full(self.jobs, self.run_s * US),
-            nodes=rng.integers(1, min(self.widest, nodes) + 1, self.jobs),
+            nodes=rng.integers(1, min(self.widest, nodes) + 1, self.jobs).astype(np.int32),
             kind=Kind.ON_DEMAND if self.leases else Kind.BATCH,
         )

@@ -30,6 +30,7 @@ BODIES = {
     "/v1/release_nodes": {"nodes": ["n01"]},
     "/v1/update_nodes": {"states": {"n02": "busy"}, "job": "1.server"},
     "/v1/add_reserve": {"nodes": 1, "notice_s": 60},
+    "/v1/adopt": {"reason": "its disk is dead"},
     "/v1/adopt_nodes": {"nodes": ["n01"], "pool": "batch"},
     "/v1/hold_nodes": {"nodes": ["n01"], "reason": "nobody knows what runs there"},
 }

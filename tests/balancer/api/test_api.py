@@ -14,6 +14,7 @@ from balancer.app import create_app, openapi_text
 from balancer.clock import micros
 from balancer.lifecycle.settings import ReserveRule
 from balancer.timestamps import parse_iso
+from service_kit import check_replay
 
 ROOT = Path(__file__).parents[3]
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -203,6 +204,61 @@ def test_a_reserve_is_announced_and_listed(api):
     _, http = api(nodes=2)
     body = http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60}).get_json()
     assert http.get("/v1/reserves").get_json() == {"reserves": [body], "links": []}
+
+
+def test_a_reserve_that_comes_again_is_listed_with_its_next_window_and_withdrawn(api):
+    w, http = api(nodes=4)  # on Thursday 1970-01-01 at 00:16:40
+    asked = {
+        "nodes": 2,
+        "every": "Mon-Fri 20:00-06:00",
+        "zone": "Europe/Berlin",
+        "exceptions": ["1969-12-31", "1970-01-01"],
+    }
+    made = http.post("/v1/add_reserve", json=asked).get_json()
+    assert made | {"added_at": ""} == {
+        "id": made["id"],
+        "count": 2,
+        "used": 0,
+        "added_at": "",
+        "by": "1970-01-02T19:00:00.000000Z",
+        "kept_until": "1970-01-03T05:00:00.000000Z",
+        "owner": "anonymous",
+        "every": "Mon-Fri 20:00-06:00",
+        "zone": "Europe/Berlin",
+        "exceptions": ["1969-12-31", "1970-01-01"],
+    }
+    assert http.get("/v1/reserves").get_json()["reserves"] == [made]
+    w.restart()
+    assert [record.every for record in w.engine.ledger.reserves()] != [""]
+    http = create_app(w.engine).test_client()
+    assert http.delete(f"/v1/reserves/{made['id']}").get_json() == made
+    assert http.get("/v1/reserves").get_json()["reserves"] == []
+    problem(http.delete(f"/v1/reserves/{made['id']}"), 404, "balancer.not_found")
+    check_replay(w.engine.ledger)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"every": "at night"}, "every: 'at night' is no window"),
+        (
+            {"every": "daily 20:00-06:00", "zone": "Mars/Olympus"},
+            "zone: there is no time zone 'Mars/Olympus'",
+        ),
+        ({"every": "daily 20:00-06:00", "exceptions": ["24.12."]}, "exceptions: '24.12.' is no day"),
+        (
+            {"every": "daily 20:00-06:00", "keep_s": 60},
+            "keep_s: a reserve that comes again is kept until its window ends",
+        ),
+        ({"notice_s": 60, "exceptions": ["2026-12-24"]}, "every: it is missing"),
+        ({"every": "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30 08:00-18:00"}, "no window begins within five years"),
+    ],
+)
+def test_windows_that_cannot_be_are_a_bad_request(api, body, said):
+    w, http = api(nodes=4)
+    before = w.log()
+    response = http.post("/v1/add_reserve", json={"nodes": 2} | body)
+    assert (response.status_code, said in response.get_json()["detail"], w.log()) == (400, True, before)
 
 
 def test_a_reserve_is_kept_as_long_as_it_says_or_for_i(api):

@@ -27,12 +27,14 @@ DELETE /v1/requests/<request_id>       yes      yes     -       -       -
 POST   /v1/requests/<request_id>/confirm yes    yes     -       -       -
 POST   /v1/requests/<request_id>/renew yes      yes     -       -       -
 POST   /v1/update_nodes                yes      -       yes     -       -
+POST   /v1/adopt                       yes      -       -       -       -
 POST   /v1/adopt_nodes                 yes      -       -       -       -
 POST   /v1/hold_nodes                  yes      -       -       -       -
 GET    /v1/nodes                       yes      yes     -       yes     -
 GET    /v1/nodes/<name>                yes      yes     -       yes     -
 GET    /v1/requests                    yes      yes     -       yes     -
 GET    /v1/requests/<request_id>       yes      yes     -       yes     -
+DELETE /v1/reserves/<reserve_id>       yes      yes     -       -       -
 GET    /v1/reserves                    yes      yes     -       yes     -
 GET    /v1/history                     yes      yes     -       yes     -
 GET    /v1/events                      yes      yes     -       yes     -
@@ -59,6 +61,7 @@ BODIES = {
     "/v1/release_nodes": {"nodes": ["n01"]},
     "/v1/update_nodes": {"states": {"n02": "busy"}, "job": "1.server"},
     "/v1/add_reserve": {"nodes": 1, "notice_s": 60},
+    "/v1/adopt": {"reason": "its disk is dead"},
     "/v1/adopt_nodes": {"nodes": ["n01"], "pool": "batch"},
     "/v1/hold_nodes": {"nodes": ["n01"], "reason": "nobody knows what runs there"},
 }

@@ -29,6 +29,7 @@ def check(service, monkeypatch, tmp_path):
     """`check(*arguments)` beside a fake Torque with the nodes n01 to n03: exit status and lines."""
     site = service(3)
     monkeypatch.setenv("PATH", site.environment["PATH"])
+    monkeypatch.setattr(TorqueDriver, "read_claims", lambda _: {})
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, nodes="n[01-03]", **keys):
@@ -48,6 +49,7 @@ def test_a_site_at_which_all_is_well(check):
             "ok      torque lists the nodes",
             "ok      what it says of them can be read",
             "ok      no other Balancer's marks are on them",
+            "ok      no other Balancer claims the nodes",
         ],
     )
 
@@ -70,7 +72,7 @@ def test_marks_of_another_ledger_are_told_and_ones_own_are_none(check, monkeypat
     told = (
         "not so  no other Balancer's marks are on them: n01, n02 are marked by ledger 5f3a9c01, this one {}: another "
         "Balancer may be running. Stop one of the two; a service that has lent nothing moves no node beside the "
-        "other's marks. Only if no other runs: `balancer ledger adopt`"
+        "other's marks. Only if no other runs: `balancer adopt`"
     )
     status, lines = check()
     assert (status, lines[5]) == (1, told.format("does not exist yet"))
@@ -82,11 +84,27 @@ def test_marks_of_another_ledger_are_told_and_ones_own_are_none(check, monkeypat
     assert check()[1][5] == "ok      no other Balancer's marks are on them"
 
 
+def test_another_ledgers_claim_is_told_and_ones_own_is_none(check, monkeypatch):
+    monkeypatch.setattr(TorqueDriver, "read_claims", lambda _: {"5f3a9c01": "balancer claim 5f3a9c01-7"})
+    told = (
+        "not so  no other Balancer claims the nodes: ledger 5f3a9c01 does, this one {}: stop that service. A claim "
+        "whose service is gone counts no more after 300 s, or at once with `balancer adopt`"
+    )
+    status, lines = check()
+    assert (status, lines[6]) == (1, told.format("does not exist yet"))
+    with closing(Ledger("balancer.db")) as ledger:
+        ours = ledger.ledger_id
+    assert check()[1][6] == told.format(f"is {ours}")
+    monkeypatch.setattr(TorqueDriver, "read_claims", lambda _: {ours: f"balancer claim {ours}-7"})
+    assert check()[1][6] == "ok      no other Balancer claims the nodes"
+    assert len(check(driver={"torque": {"claim": False}})[1]) == 6
+
+
 def test_what_the_driver_finds_is_told_and_fails(check, monkeypatch):
     found = (SiteCheck("may drain nodes", "root is asleep: wake root"), SiteCheck("sees all jobs", ""))
     monkeypatch.setattr(TorqueDriver, "check_site", lambda *_: found, raising=False)
     status, lines = check()
-    assert (status, lines[6:]) == (
+    assert (status, lines[7:]) == (
         1,
         ["not so  may drain nodes: root is asleep: wake root", "ok      sees all jobs"],
     )

@@ -10,6 +10,7 @@ import click
 import pytest
 import yaml
 
+from balancer.claims import claimed_by_another
 from balancer.console import cli
 from balancer.doubts import another_claims
 from balancer.lifecycle.records import NodeRecord
@@ -46,12 +47,13 @@ def test_no_cell_is_empty(heading):
 
 def test_each_of_its_reasons_is_one_that_the_service_gives():
     source = "".join(
-        (ROOT / "balancer" / name).read_text(encoding="utf-8") for name in ("engine.py", "writer.py")
+        (ROOT / "balancer" / name).read_text(encoding="utf-8")
+        for name in ("claims.py", "engine.py", "writer.py")
     )
     held = NodeRecord(
         name="n01", state=NodeState.HELD, since_us=0, doubt="its mark is of ledger 5f3a9c01, event 7-0"
     )
-    source += another_claims([held, held], {}, "0badcafe")
+    source += another_claims([held, held], {}, "0badcafe") + claimed_by_another("5f3a9c01", "0badcafe")
     for said, _ in rows("Not ready"):
         for piece in filter(None, (each.strip(" `") for each in said.split("..."))):
             assert piece in source, piece

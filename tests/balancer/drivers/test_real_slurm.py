@@ -8,6 +8,7 @@ import pytest
 
 import balancer
 from balancer.drivers.base import NodeStatus, RefusedError, UnreachableError
+from balancer.drivers.slurm import SlurmDriver
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -51,6 +52,21 @@ def test_a_reservation_keeps_a_lent_node_that_somebody_resumes(tmp_path, monkeyp
         assert slurm.scontrol("show", "reservation").startswith("No reservations")
     finally:
         slurm.close(kit.eventually)
+
+
+def test_a_claim_is_a_reservation_that_keeps_no_job_off_and_leaves_others_alone(slurm, kit):
+    slurm.scontrol("update", "nodename=n01", "comment=row 7")
+    slurm.driver.renew_claim("0badcafe")
+    (first,) = slurm.driver.read_claims().items()
+    kit.eventually(
+        lambda: slurm.driver.renew_claim("0badcafe") or (*slurm.driver.read_claims().items(),) != (first,)
+    )
+    for node in ("n01", "n02", "n03"):
+        kit.eventually(lambda node=node: state(slurm, node) == NodeStatus("idle"))
+        slurm.start_job(node)
+        kit.eventually(lambda node=node: state(slurm, node).jobs)
+    slurm.driver.renew_claim("5f3a9c01", instead_of=("0badcafe",))
+    assert slurm.driver.read_claims().keys() == {"5f3a9c01"}
 
 
 def test_a_restarted_controller_never_makes_a_busy_node_handed_over(slurm, kit):
@@ -109,5 +125,67 @@ def test_the_controller_runs_our_hooks_and_jobs_run_whatever_they_do(tmp_path, m
         told = ["hook slurm-prolog n01", "hook slurm-epilog n01"]
         kit.eventually(lambda: log.exists() and log.read_text(encoding="utf-8").splitlines() == told)
         kit.eventually(lambda: state(slurm, "n01").state == "idle")
+    finally:
+        slurm.close(kit.eventually)
+
+
+def test_a_second_service_by_mistake_drains_nothing_and_the_first_goes_on(slurm, kit, world, tmp_path):
+    """Each with a ledger of its own, on the same nodes; the first has a node, gives it back, and takes others."""
+
+    def service(name, **options):
+        (tmp_path / name).mkdir()
+        driver = SlurmDriver(slurm.driver.settings)
+        made = world(folder=tmp_path / name, nodes=3, has_cloud=False, driver=lambda *_: driver, **options)
+        made.settled()
+        return made
+
+    def drained():
+        found = slurm.driver.get_status_of_all_nodes()
+        return {name: status.stamp.ledger_id for name, status in found.items() if status.marked}
+
+    for node in slurm.names:
+        kit.eventually(lambda node=node: state(slurm, node) == NodeStatus("idle"))
+    first = service("first", reserve=1, idle_hold_s=0)
+    mine = first.engine.ledger.ledger_id
+    kit.eventually(lambda: [*drained().values()] == [mine])
+    second = service("second", reserve=2)
+    assert second.engine.claimed.startswith(f"ledger {mine} claims the nodes")
+    nodes = first.asked(2).nodes
+    second.engine.reconcile()
+    second.settled()
+    assert drained().keys() >= {*nodes}
+    first.engine.release_nodes(nodes)
+    first.settled()
+    second.engine.reconcile()
+    second.settled()
+    kit.eventually(lambda: [*drained().values()] == [mine])
+    assert (second.asked(1).nodes, first.engine.problem()) == ((), None)
+    first.engine.stop()
+    assert second.engine.adopt() == ""
+    assert slurm.driver.read_claims().keys() == {second.engine.ledger.ledger_id}
+    second.settled()
+    kit.eventually(lambda: sorted(drained().values()).count(second.engine.ledger.ledger_id) == 2)
+
+
+def test_a_node_that_power_saving_has_switched_off_is_woken(tmp_path, monkeypatch, real_slurm, kit):
+    (tmp_path / "off").write_text("#!/bin/sh\n")
+    (tmp_path / "on").write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/woken\n')
+    for program in ("off", "on"):
+        (tmp_path / program).chmod(0o755)
+    power = (
+        f"SuspendProgram={tmp_path}/off\nResumeProgram={tmp_path}/on\nSuspendTime=86400\nSuspendTimeout=1\n"
+        "ResumeTimeout=300\n"
+    )
+    slurm = real_slurm(tmp_path, monkeypatch, hooks=power)
+    try:
+        slurm.start()
+        kit.eventually(lambda: state(slurm, "n01") == NodeStatus("idle"))
+        slurm.scontrol("update", "nodename=n01", "state=power_down")
+        kit.eventually(lambda: state(slurm, "n01").is_off)
+        assert (state(slurm, "n01").state, state(slurm, "n01").is_asleep) == ("down", True)
+        slurm.driver.wake_nodes(["n01"])
+        kit.eventually((tmp_path / "woken").exists)
+        kit.eventually(lambda: state(slurm, "n01").is_asleep and not state(slurm, "n01").is_off)
+        assert (tmp_path / "woken").read_text() == "n01\n"
     finally:
         slurm.close(kit.eventually)

@@ -73,6 +73,15 @@ def test_a_reason_that_24_11_leaves_behind_a_resume_is_none():
     assert state_of("IDLE", reason="noisy | balancer: lent to on-demand") == NodeStatus("idle", note="noisy")
 
 
+@pytest.mark.parametrize("more", [" Comment=row 7", " Extra=a=b", " Comment=moved [twice] Extra=Reason=x"])
+def test_what_a_site_notes_on_a_node_is_no_part_of_our_reason(more):
+    reason = "balancer: lent to on-demand"
+    assert state_of("IDLE+DRAIN", reason=reason, more=more) == NodeStatus(
+        "offline", (), reason, marked=True, is_ours=True
+    )
+    assert state_of("IDLE", more=more) == NodeStatus("idle")
+
+
 def test_a_draining_node_is_not_handed_over_and_only_our_drain_is_marked():
     found = reading("nodes-draining.txt", "jobs-running.txt")
     reason = "balancer: lent to on-demand"
@@ -121,6 +130,23 @@ def test_after_a_restart_of_the_controller_every_node_is_unknown():
 )
 def test_a_nodes_state_is_told_from_its_words(states, how, expected):
     assert state_of(states, **how).state == expected
+
+
+@pytest.mark.parametrize(
+    ("states", "is_off"),
+    [
+        ("IDLE+POWERED_DOWN", True),
+        ("IDLE~", True),
+        ("IDLE+POWERING_DOWN", False),
+        ("IDLE+POWER_DOWN", False),
+        ("IDLE+POWER_UP+POWERED_DOWN", False),
+        ("IDLE+NOT_RESPONDING+POWERING_UP", False),
+        ("DOWN+POWERED_DOWN", False),
+        ("IDLE", False),
+    ],
+)
+def test_only_a_node_that_is_quite_off_can_be_woken(states, is_off):
+    assert state_of(states).is_off == is_off
 
 
 @pytest.mark.parametrize(

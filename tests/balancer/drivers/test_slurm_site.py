@@ -9,7 +9,7 @@ import pytest
 from balancer.drivers.base import NodeStatus, RefusedError, UnclearError
 from balancer.drivers.slurm import SlurmDriver, SlurmSettings
 from balancer.drivers.slurm_site import check_site
-from balancer.drivers.slurm_text import parse_nodes, parse_reservations, status_of
+from balancer.drivers.slurm_text import parse_claims, parse_nodes, parse_reservations, status_of
 
 NODES = ("n01", "n02", "n03")
 HOOKS = "hooks are set on the controller (not seen yet: `balancer status` says when one came)"
@@ -136,6 +136,12 @@ def test_only_reservations_of_ours_that_keep_their_own_node_count():
     text = RESERVATION.format("balancer-n02", "n02") + RESERVATION.format("balancer-n03", "n[01-03]")
     assert parse_reservations(text + RESERVATION.format("maintenance", "n01"), "balancer-") == {"n02"}
     assert parse_reservations("No reservations in the system\n", "balancer-") == frozenset()
+
+
+def test_reservations_far_ahead_say_which_ledgers_claim_the_nodes():
+    text = RESERVATION.format("balancer-claim-5f3a9c01", "n01") + RESERVATION.format("balancer-n02", "n02")
+    assert parse_claims(text, "balancer-claim-") == {"5f3a9c01": "2026-11-22T17:50:17"}
+    assert parse_claims("No reservations in the system\n", "balancer-claim-") == {}
 
 
 @pytest.mark.parametrize("text", ["*** Monday ***\n", RESERVATION.format("balancer-n02", "n02")[:-1]])

@@ -51,6 +51,46 @@ def test_restoring_clears_the_note_and_asks_for_a_scheduling_cycle(programs, dri
     assert changes(programs) == ["pbsnodes -c -N n n01", "qmgr -c set server scheduling = True"]
 
 
+SERVER = "Server: s\n    server_state = Active\n{}    scheduling = True\n"
+
+
+@pytest.mark.parametrize(
+    ("comment", "found", "then"),
+    [
+        ("", {}, "balancer claim 0badcafe-1"),
+        ("    comment = down on Monday\n", {}, "down on Monday | balancer claim 0badcafe-1"),
+        (
+            "    comment = balancer claim 5f3a9c01-41\n",
+            {"5f3a9c01": "balancer claim 5f3a9c01-41"},
+            "balancer claim 0badcafe-42",
+        ),
+        (
+            "    comment = down on Monday, see the page of the\n\t cluster | balancer claim 0badcafe-7\n",
+            {"0badcafe": "down on Monday, see the page of the cluster | balancer claim 0badcafe-7"},
+            "down on Monday, see the page of the cluster | balancer claim 0badcafe-8",
+        ),
+    ],
+)
+def test_the_servers_comment_says_whose_the_nodes_are(programs, driver, comment, found, then):
+    programs.put("qstat", quoted(SERVER.format(comment)))
+    programs.put("qmgr", "exit 0")
+    assert (driver.keeps_claims, driver.read_claims()) == (True, found)
+    driver.renew_claim("0badcafe", instead_of=("5f3a9c01",))
+    assert programs.calls[-1] == f'qmgr -c set server comment = "{then}"'
+
+
+def test_without_qstat_no_claim_is_kept_and_that_is_said(programs, driver, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(RefusedError, match="there is no qstat, and so no claim in the server's comment"):
+        driver.read_claims()
+
+
+def test_a_comment_that_cannot_be_quoted_stays_as_it_is(programs, driver):
+    programs.put("qstat", quoted(SERVER.format('    comment = it\'s "down"\n')))
+    with pytest.raises(RefusedError, match="both kinds of quotes"):
+        driver.renew_claim("0badcafe")
+
+
 def test_nodes_with_different_notes_are_taken_in_a_call_each(programs, driver):
     programs.put("pbsnodes", listing(n01="fan loud", n02="", n03="fan loud"))
     driver.reclaim_nodes(["n01", "n02", "n03"], why="ledger 0badcafe, event 7-01234567")

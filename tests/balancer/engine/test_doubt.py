@@ -181,7 +181,7 @@ def test_a_second_balancer_started_by_mistake_moves_no_node_and_says_why(world, 
     why = (
         f"{len(before)} nodes ({min(before)}, ...) have a mark of another ledger, and this one, "
         f"{b.engine.ledger.ledger_id}, has lent nothing: it moves no node. Another Balancer may be running: stop one "
-        "of the two. Only if no other runs: `balancer ledger adopt`"
+        "of the two. Only if no other runs: `balancer adopt`"
     )
     assert http.get("/v1/status").json["problem"] == why
     assert http.get("/readyz").text.startswith(why)

@@ -102,6 +102,55 @@ def test_a_release_2_ledger_gets_an_id_and_its_digests_and_is_sound(place):
         assert "event 13 is not what was written" in verify(reader)[0][0]
 
 
+def test_a_release_4_ledger_keeps_its_id_its_log_and_what_it_lent(place):
+    place.build_release_4()
+    ledger = place.open()
+    reclaimed = node("n04", NodeState.RECLAIMING, since_us=1002 * US, held_for="r8", generation=4)
+    held = node("n03", NodeState.HELD, since_us=1003 * US, generation=4)
+    reserve = ReserveRecord(
+        reserve_id="h14",
+        count=2,
+        by_us=2000 * US,
+        ends_us=2600 * US,
+        added_us=1004 * US,
+        order=14,
+        owner="carol",
+    )
+    kept = replace(
+        STATE,
+        now_us=1004 * US,
+        serial=14,
+        nodes=(*STATE.nodes[:2], held, reclaimed),
+        reserves=(*STATE.reserves, reserve),
+    )
+    assert (ledger.load(), replayed(ledger), ledger.ledger_id) == (kept, kept, "8aaf102d")
+    every = replace(
+        reserve, reserve_id="h15", order=15, every='{"rule":"daily 20:00-06:00"}', lead_us=1800 * US
+    )
+    added = entry(15, at_us=1005 * US)
+    ledger.commit([replace(added, changes=replace(added.changes, reserves=(every,)))])
+    assert (ledger.load(), replayed(ledger)) == (replayed(ledger), ledger.load())
+    assert ledger.load().reserves[-1] == every
+    with closing(open_to_read(place.target)) as reader:
+        assert verify(reader)[0] == []
+
+
+@pytest.mark.parametrize("release", [1, 2, 4])
+def test_each_released_ledger_is_one_of_the_known_schemas(place, release):
+    """Whoever adds a migration records what the release before it wrote."""
+    getattr(place, f"build_release_{release}")()
+    assert place.open().ledger_id
+    known = (
+        "0001",
+        "0002",
+        "0003",
+        "0004",
+        "0005",
+        "0006",
+    )  # 3 and 4 came in one release, 5 and 6 in none yet
+    assert known == schema._KNOWN
+
+
 def test_the_log_of_an_old_ledger_can_be_replayed_from_its_last_state_on(place):
     place.build_release_1()
     ledger = place.open()
@@ -183,7 +232,7 @@ def crashes_at(place, step):
 def test_a_ledger_of_a_newer_release_is_refused_and_left_alone(place):
     place.open().close()
     place.sql("UPDATE alembic_version SET version_num = '0099'")
-    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0005: use the version"):
+    with pytest.raises(LedgerError, match="has schema 0099, this Balancer reads 0006: use the version"):
         place.open()
     assert place.sql("SELECT version_num FROM alembic_version") == [("0099",)]
 

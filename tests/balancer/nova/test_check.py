@@ -19,7 +19,7 @@ long_rpc_timeout = 3600
 [filter_scheduler]
 available_filters = nova.scheduler.filters.all_filters
 available_filters = balancer.nova.scheduler_filter.BalancerFilter
-enabled_filters = ComputeFilter,ImagePropertiesFilter,
+enabled_filters = ComputeFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,
     BalancerFilter
 [balancer]
 url = http://balancer:8090
@@ -67,6 +67,12 @@ def test_a_configuration_in_which_all_is_well(tmp_path):
             "long_rpc_timeout = 600",
             "the conductor waits longer than W",
             "is 600 s, W is 600 s",
+        ),
+        (
+            "ServerGroupAntiAffinityFilter,",
+            "",
+            "servers of groups with affinity find their host",
+            "add ServerGroupAntiAffinityFilter to enabled_filters, before BalancerFilter",
         ),
         ("driver = balancer", "", "the agent is told when to look", "driver = balancer"),
     ],

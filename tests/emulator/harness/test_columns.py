@@ -7,6 +7,13 @@ import pytest
 
 from emulator.harness import columns
 from emulator.harness.columns import blocks, copies, fill, longer
+from emulator.harness.rows import new_rows
+
+
+class Row:
+    first: int
+    second: int
+
 
 COUNTS = (0, 1, 4095, 4096, 4097, 9000)
 
@@ -26,6 +33,17 @@ def test_columns_are_filled_as_one_by_one():
         fill(table, {4: values[0], 0: values[1].astype(np.int8), 2: values[2].tolist(), 3: -1})
         slow[:, 4], slow[:, 0], slow[:, 2], slow[:, 3] = *values, -1
         assert np.array_equal(table, slow)
+
+
+def test_columns_with_names_are_filled_and_copied_as_those_with_numbers():
+    for count in COUNTS:
+        table = new_rows(Row, count)
+        fill(table, {"second": np.arange(count), "first": 7})
+        assert np.array_equal(table["second"], np.arange(count))
+        assert np.all(table["first"] == 7)
+        (narrow,) = copies(table, {"second": np.int32})
+        assert (narrow.dtype, narrow.tolist()) == (np.int32, list(range(count)))
+        assert [row["first"] for row in longer(table, 2)] == [7] * count + [0, 0]
 
 
 def test_a_column_of_another_length_is_refused():

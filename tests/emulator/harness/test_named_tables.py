@@ -10,10 +10,25 @@ import pytest
 from emulator.harness import tables as t
 from emulator.harness.compiled import compiled
 from emulator.harness.rows import dtype_of, new_rows, rows_of
+from emulator.mechanisms.hybrid import claims as hybrid
+from emulator.mechanisms.malleable import tables as malleable
+from emulator.mechanisms.oversubscribe import tables as oversubscribe
+from emulator.mechanisms.realtime import tables as realtime
+from emulator.schedulers import plain
+from emulator.schedulers.dynamic import WAITING
 
+EVERY_JOB = (
+    "submit_us", "run_us", "estimate_us", "nodes", "key", "state", "start_us", "end_us", "run_row",
+)  # fmt: skip
+JOB = (*EVERY_JOB, "returns", "kind", "expected_end_us", "ended_before")
 TABLES = {
+    t.EveryJob: EVERY_JOB,
+    t.Job: JOB,
+    t.Run: ("job", "start_us", "end_us", "outcome", "first"),
     t.Node: ("job", "offline", "since_us", "place"),
     t.Due: ("at_us", "key"),
+    hybrid.HeldNode: ("holder", "behind"),
+    hybrid.HybridJob: ("job_class", "least", "guest", "promised", "leaving", "place"),
     t.PlanEntry: ("at_us", "nodes"),
     t.PlanBlock: ("slot", "entries", "last_us", "nodes"),
 }
@@ -36,12 +51,37 @@ class Pair:
     last_us: int
 
 
+class Clash:
+    sum: int
+
+
 def test_a_row_is_one_integer_a_field_in_the_order_of_its_class():
     assert dtype_of(Pair).fields is not None
     assert {name: (str(kind), at) for name, (kind, at, *_) in dtype_of(Pair).fields.items()} == {
         "first": ("int64", 0),
         "last_us": ("int64", 8),
     }
+
+
+def test_a_field_cannot_have_a_name_that_records_have_of_themselves():
+    with pytest.raises(TypeError, match="cannot be called sum"):
+        dtype_of(Clash)
+
+
+@pytest.mark.parametrize(
+    "row", [malleable.Job, oversubscribe.Job, realtime.Job], ids=lambda row: row.__module__
+)
+def test_job_tables_of_all_machines_begin_with_the_same_columns(row):
+    names = dtype_of(row).names
+    assert names is not None
+    assert names[: len(EVERY_JOB)] == EVERY_JOB
+    with pytest.raises(KeyError, match="owed_nodes"):
+        column_of_another_table(new_rows(row, 1))
+
+
+def test_plugins_and_compiled_loops_call_what_a_job_has_by_the_same_names():
+    shared = set(JOB) & {*dir(plain.Job), *(WAITING.names or ())}
+    assert shared == {"submit_us", "estimate_us", "nodes", "start_us", "expected_end_us", "returns"}
 
 
 def test_compiled_loops_rows_and_columns_see_the_same_memory():

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
 from emulator.harness.cluster_views import IllegalJobTransition
 from emulator.harness.laws import assert_lawful
@@ -355,7 +354,7 @@ def test_what_last_runs_did_is_known_when_all_is_over_and_the_table_is_gone():
     cluster = Cluster(4, SchedulerConfig(), jobs)
     running = RunningJobs(cluster)
     rows = rng.permutation(count)
-    cluster.kernel_table[:count, t.RUN_ROW] = rows
+    cluster.kernel_table["run_row"][:count] = rows
     work = running.kernel_work
     work[:, ROW] = np.where(rng.random(count) < 0.5, rows + 1, 0)
     work[:, [BEGUN, SAVED]] = rng.integers(0, 9, (count, 2))

@@ -49,6 +49,16 @@ SLOW_CLOUD = {
         ],
     }
 }
+WINDOWS = {
+    "balancer": BASIC["balancer"]
+    | {
+        "every": [
+            {"windows": "Mon,Tue 01:00-02:30", "nodes": 4, "lead_s": 900},
+            {"windows": "daily 04:00-04:45", "nodes": 2, "zone": "Europe/Berlin", "lead_s": 0},
+        ],
+        "time_zero": "2026-01-05T00:00:00Z",
+    }
+}
 HINT = {"balancer": {"algorithm": "hint", "wait_s": 60, "idle_hold_s": 300, "notice_s": 1800}}
 
 
@@ -184,6 +194,7 @@ OTHER_SPEEDS = [
         pytest.param(WAITING, 12_000, id="wait"),
         pytest.param({"balancer": PREDICTED}, 12_000, id="predictor"),
         pytest.param(HINT, 12_000, id="hint-with-notice"),
+        pytest.param(WINDOWS, 12_000, id="windows-that-come-again"),
         pytest.param(SLOW_CLOUD, 12_000, id="a-cloud-that-takes-its-time-and-fails"),
         *(OTHER_SPEEDS if GATE.every_speed else ()),
     ],

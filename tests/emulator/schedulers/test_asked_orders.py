@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
-from emulator.harness import reorder, tables
+from emulator.harness import reorder
 from emulator.harness.asked import AskedOrder
 from emulator.harness.cluster import Cluster
 from emulator.harness.failure import PluginError
@@ -291,7 +291,7 @@ def test_a_job_that_is_put_before_all_others_stays_there():
         cluster.submit(row, 0)
     cluster.take_offline([0], 0)
     cluster.bring_online([0], 0)
-    cluster._job[:, tables.NODES] = 1
+    cluster._job["nodes"][:] = 1
     assert cluster.schedule_pass(0).tolist() == [0]
     cluster.requeue(0, 90 * US, front=True)
     assert cluster.schedule_pass(100 * US).tolist() == [0], "the other one has the higher priority"

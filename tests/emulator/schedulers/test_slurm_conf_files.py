@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from emulator.cli import main
 from emulator.live.slurm.conf import read_fragment
 from emulator.live.slurm.conf_lines import ConfError
+from emulator.report.files import load
 from emulator.schedulers.slurm.conf import read_conf
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.schedulers.slurm.unfollowed import not_followed
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
@@ -129,3 +134,72 @@ def test_a_partition_that_is_not_up_takes_no_jobs(tmp_path: Path, state: str) ->
 def test_a_partition_with_several_lines_has_the_nodes_of_all(tmp_path: Path) -> None:
     text = "PartitionName=a Nodes=n001 MaxNodes=1\nPartitionName=a Nodes=n003 MaxTime=5\n"
     assert partitions(tmp_path, text) == (Partition("a", (0, 2), max_time=5),)
+
+
+SITE = """\
+NodeName=DEFAULT CPUs=32 State=UNKNOWN
+NodeName=cn[01-03] Weight=10
+NodeName=fat1 Weight=20 State=DOWN Reason="power"
+TopologyPlugin=topology/tree
+CompleteWait=32
+PriorityFlags=FAIR_TREE,MAX_TRES   # as in the manual
+PriorityUsageResetPeriod=MONTHLY
+SchedulerParameters=bf_interval=60,partition_job_depth=10,max_rpc_cnt=150,bf_yield_sleep=5,made_up=1
+SlurmctldLogFile=/var/log/slurmctld.log
+MadeUp=yes
+PartitionName=DEFAULT AllowGroups=staff MaxCPUsPerNode=24 \\
+  State=UP
+PartitionName=batch Nodes=cn[01-03],fat1 Default=YES
+PartitionName=old Nodes=fat1 AllowGroups=ALL MaxCPUsPerNode=UNLIMITED State=DOWN
+"""
+IN_A_ROW = "the twin chooses nodes by their place in a row"
+WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
+NOT_FOLLOWED = (
+    f"TopologyPlugin=topology/tree: Slurm would keep a job on few switches; {IN_A_ROW}",
+    "CompleteWait=32: Slurm would start no job for so long while nodes are cleaned up; the twin's are free at once",
+    "PriorityFlags=FAIR_TREE,MAX_TRES: Slurm would work priorities out by these flags; the twin has none of them",
+    "PriorityUsageResetPeriod=MONTHLY: Slurm would set all usage to 0 then; in the twin it only decays",
+    "partition_job_depth: a pass has no limit of jobs for a partition in the twin",
+    "made_up: no word of SchedulerParameters that is known here, so what it would have done is not",
+    "MadeUp=yes: no key that is known here, so what it would have done is not",
+    "partition batch: AllowGroups=staff: Slurm would refuse others; in the twin everybody may use it",
+    f"partition batch: MaxCPUsPerNode=24: Slurm would use no more of a node; {WHOLE_NODES}",
+    "State=DOWN of fat1: the twin has these nodes up",
+    f"Weight=10,20: {IN_A_ROW}",
+)
+
+
+def test_what_a_site_s_file_says_and_the_twin_does_not_do_is_named(tmp_path: Path) -> None:
+    assert not_followed(conf(tmp_path, SITE)) == tuple(f"slurm.conf: {each}" for each in NOT_FOLLOWED)
+    other = "TopologyPlugin=topology/flat\nCompleteWait=0\nPriorityUsageResetPeriod=NONE\nPreemptMode=OFF\n"
+    assert not_followed(conf(tmp_path, other, "other.conf")) == ()
+
+
+def test_a_run_its_report_and_whatif_name_it_too(tmp_path: Path) -> None:
+    path, log = conf(tmp_path, SITE), tmp_path / "log.txt"
+    rows = "".join(f"{at}|{1000 + at}|{1000 + at}|60|1|2|COMPLETED|batch\n" for at in range(1, 20))
+    log.write_text(f"JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|NNodes|State|Partition\n{rows}")
+    runs = ["run", str(log), "--nodes", "4", "--scheduler", f"slurm:{path}", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, runs)
+    assert (
+        done.exit_code,
+        "slurm.conf: CompleteWait=32: Slurm would start" in " ".join(done.output.split()),
+    ) == (
+        0,
+        True,
+    )
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["not_followed"] == [f"slurm.conf: {each}" for each in NOT_FOLLOWED]
+    assert "CompleteWait=32: Slurm would start" in (tmp_path / "out" / "report.html").read_text()
+    assert load(tmp_path / "out").not_followed == tuple(summary["not_followed"])
+    asked = ["whatif", "--log", str(log), "--slurm-conf", str(path), "--set", "bf_interval=30", "--json"]
+    notes = json.loads(CliRunner().invoke(main, asked).stdout)["notes"]
+    assert f"4 nodes, by the NodeName lines of {path}" in notes
+    assert f"slurm.conf: {NOT_FOLLOWED[1]}" in notes
+
+
+def test_a_template_is_told_from_a_file_with_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfError, match=r"slurm.conf:1: expected KEY=VALUE.*\(a template: have it filled in first\)"
+    ):
+        read_conf(conf(tmp_path, "{% if ha %}\nClusterName=x\n"), 4)

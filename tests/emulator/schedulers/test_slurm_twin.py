@@ -14,9 +14,9 @@ from emulator.harness.laws import assert_lawful
 from emulator.harness.record import RunOutcome
 from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.conf import not_followed
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.schedulers.slurm.unfollowed import not_followed
 from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.reference import Job
@@ -295,15 +295,15 @@ def test_lines_that_the_twin_does_not_follow_are_named(tmp_path: Path) -> None:
         "SelectType=select/cons_tres\nPreemptType=preempt/qos\nPriorityWeightTRES=CPU=1000\n"
         "SchedulerParameters=bf_continue,bf_max_job_part=10,bf_yield_sleep=5,assoc_limit_stop,max_rpc_cnt=9\n"
     )
-    assert not_followed(path, 4) == (
+    assert not_followed(path) == (
+        "slurm.conf: SelectType=select/cons_tres: jobs have whole nodes in the twin unless `select` is set",
         "slurm.conf: PreemptType=preempt/qos: the twin does not preempt",
         "slurm.conf: PriorityWeightTRES=CPU=1000: the twin has no weights of TRES",
         "slurm.conf: bf_max_job_part: the twin does not do that",
-        "slurm.conf: assoc_limit_stop: the twin does not do that",
-        "slurm.conf: SelectType=select/cons_tres: jobs have whole nodes in the twin unless `select` is set",
+        "slurm.conf: assoc_limit_stop: a job at a limit holds nobody up in the twin",
     )
     path.write_text("SelectType=select/linear\nPreemptType=preempt/none\nPriorityWeightAssoc=0\n")
-    assert not_followed(path, 4) == ()
+    assert not_followed(path) == ()
 
 
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import sys
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from balancer.clock import NEVER_US
 from emulator.harness import tables as t
 from emulator.harness import work as w
+from emulator.harness.rows import new_rows
 from emulator.live.job.checkpoints import Checkpoints
 from emulator.live.job.program import WORK_LEFT, main
 from emulator.live.job.proof import ProofError, prove
@@ -41,8 +41,8 @@ def test_a_job_counts_its_work_as_the_harness_does(
     total = run_us * width
     done = int(total * part)
     work[0, [w.ROW, w.BEGUN, w.DONE, w.SINCE, w.NUM, w.DEN]] = 1, 0, done, since_us, num, den
-    table = np.zeros((1, t.JOB_COLUMNS), np.int64)
-    table[0, t.NODES] = nodes
+    table = new_rows(t.Job, 1)
+    table["nodes"][0] = nodes
     phase = Phase(total, done, since_us, nodes, num, den, *own)
     assert phase.at(now_us) == w.done_at(table, work, 0, now_us)[0]
     end_us = since_us + w.length_us(work, 0, total - done, nodes, num, den)

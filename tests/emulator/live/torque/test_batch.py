@@ -52,6 +52,13 @@ def test_qmgr_starts_a_scheduling_cycle(world):
     assert world.executor.call(lambda _: world.states()) == {0: "R"}
 
 
+def test_qmgr_sets_the_servers_comment(world):
+    world.serve()
+    assert "comment" not in world.shell("qstat -B -f").stdout
+    assert world.shell("qmgr -c 'set server comment = \"down on Monday\"'").returncode == 0
+    assert "    comment = down on Monday\n" in world.shell("qstat -B -f").stdout
+
+
 def test_scheduling_can_be_switched_off(world):
     world.batch.scheduling = False
     world.qsub()

@@ -27,7 +27,7 @@ class Claims:
         return self.cluster._claim_order[: count[c.CLAIMS_N]].tolist()
 
     def column(self, column):
-        return [int(self.cluster._claim[slot, column]) for slot in self.open()]
+        return [int(self.cluster._claim[column][slot]) for slot in self.open()]
 
     def happens(self):
         self.now += 1
@@ -60,7 +60,8 @@ class Claims:
         free = self.cluster.free_count
         needs = []
         for slot in self.open():
-            need, collects = self.cluster._claim[slot, [c.NEED, c.COLLECTS]].tolist()
+            claim = self.cluster._claim[slot]
+            need, collects = claim.need, claim.collects
             took = min(need, free) if collects else 0
             free -= took
             needs.append(need - took)
@@ -70,7 +71,7 @@ class Claims:
         """The most idle nodes of a claim that has guests, and the latest deadline of one with any."""
         hosts = [
             (idle, deadline)
-            for idle, deadline in zip(self.column(c.IDLE), self.column(c.DEADLINE), strict=True)
+            for idle, deadline in zip(self.column("idle"), self.column("deadline_us"), strict=True)
             if idle > 0 and deadline >= 0
         ]
         return max((idle for idle, _ in hosts), default=0), max((at for _, at in hosts), default=-1)
@@ -83,9 +84,9 @@ def test_nodes_are_collected_and_room_is_found_as_by_a_look_at_all_claims():
         for _ in range(300):
             claims.happens()
             assert guests.best_hosts(claims.cluster._claims) == claims.hosts()
-            before, expected = claims.column(c.NEED), claims.collected()
+            before, expected = claims.column("need"), claims.collected()
             claims.cluster.collect(claims.now)
-            assert claims.column(c.NEED) == expected, (seed, claims.now)
+            assert claims.column("need") == expected, (seed, claims.now)
             assert guests.best_hosts(claims.cluster._claims) == claims.hosts()
             collected += before != expected
     assert collected > 300

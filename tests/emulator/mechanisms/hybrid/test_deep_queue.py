@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from emulator.harness import tables as t
+from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
+from emulator.harness.rows import new_rows
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import deep_queue as q
 
@@ -35,13 +37,14 @@ class Waiting:
 
     def __init__(self, rng, share):
         self.rng = rng
-        self.job = np.zeros((ROWS, t.JOB_COLUMNS), np.int64)
-        self.job[:, t.NODES] = np.minimum(rng.geometric(0.1, ROWS) * rng.choice([1, 1, 400], ROWS), 100_000)
-        self.job[:, t.ESTIMATE] = rng.integers(1, 10_000, ROWS)
-        self.job[:, t.KEY] = np.where(rng.random(ROWS) < 0.01, t.FRONT, np.arange(ROWS))
-        self.attr = np.full((ROWS, c.JOB_COLUMNS), -1, np.int64)
-        self.attr[:, c.CLASS] = rng.choice([0, c.MALLEABLE], ROWS)
-        self.attr[:, c.LEAST] = np.maximum(self.job[:, t.NODES] // 3, 1)
+        self.job = new_rows(t.Job, ROWS)
+        self.job["nodes"][:] = np.minimum(rng.geometric(0.1, ROWS) * rng.choice([1, 1, 400], ROWS), 100_000)
+        self.job["estimate_us"][:] = rng.integers(1, 10_000, ROWS)
+        self.job["key"][:] = np.where(rng.random(ROWS) < 0.01, t.FRONT, np.arange(ROWS))
+        self.attr = new_rows(c.HybridJob, ROWS)
+        fill(self.attr, dict.fromkeys(("guest", "promised", "leaving", "place"), -1))
+        self.attr["job_class"][:] = rng.choice([0, c.MALLEABLE], ROWS)
+        self.attr["least"][:] = np.maximum(self.job["nodes"][:] // 3, 1)
         self.count = np.zeros(c.COUNTERS, np.int64)
         self.count[q.DEEP] = 1
         self.index = np.zeros((q.lines_for(ROWS), q.LINE_COLUMNS), np.int64)
@@ -49,7 +52,7 @@ class Waiting:
         self.come(np.flatnonzero(rng.random(ROWS) < share))
 
     def come(self, rows):
-        self.job[rows, t.STATE] = t.QUEUED
+        self.job["state"][rows] = t.QUEUED
         add_all(self.job, self.attr, self.count, self.index, rows)
 
     def change(self):
@@ -59,9 +62,9 @@ class Waiting:
             self.come(self.rng.integers(0, ROWS, 20))
         stretch = np.arange(begin, min(begin + int(self.rng.choice([50, 5000, 50_000])), ROWS))
         left = stretch[self.rng.random(len(stretch)) < 0.7]
-        self.job[left, t.STATE] = t.RUNNING
+        self.job["state"][left] = t.RUNNING
         back = left[: int(self.rng.integers(0, 5))]
-        self.job[back, t.ESTIMATE] = self.rng.integers(1, 10_000, len(back))
+        self.job["estimate_us"][back] = self.rng.integers(1, 10_000, len(back))
         self.come(back)
 
     def limit(self):
@@ -73,10 +76,10 @@ class Waiting:
     def within(self, limits):
         """All rows that wait and are within the limits, looked at one by one."""
         job, attr = self.job[:UP_TO], self.attr[:UP_TO]
-        which = np.minimum(np.floor(np.log2(job[:, t.NODES])).astype(np.int64), q.CLASSES - 1)
-        fits = job[:, t.ESTIMATE] <= limits[which]
-        fits |= (attr[:, c.CLASS] == c.MALLEABLE) & (attr[:, c.LEAST] <= limits[q.OF_MALLEABLE])
-        return np.flatnonzero(fits & (job[:, t.STATE] == t.QUEUED) & (job[:, t.KEY] != t.FRONT))
+        which = np.minimum(np.floor(np.log2(job["nodes"][:])).astype(np.int64), q.CLASSES - 1)
+        fits = job["estimate_us"][:] <= limits[which]
+        fits |= (attr["job_class"] == c.MALLEABLE) & (attr["least"] <= limits[q.OF_MALLEABLE])
+        return np.flatnonzero(fits & (job["state"][:] == t.QUEUED) & (job["key"][:] != t.FRONT))
 
 
 @pytest.mark.parametrize(("share", "rounds"), [(0.5, 150), (0.05, 150), (0.0005, 1000)])
@@ -105,11 +108,11 @@ def test_lines_that_are_made_true_leave_out_nobody_at_the_edge_of_a_block(level,
     waiting = Waiting(np.random.default_rng(3), 0)
     size = 1 << level * q.SHIFT
     who, gone = size + (edge % size), size + size // 2
-    waiting.job[[who, gone], t.KEY] = who, gone
-    waiting.job[[who, gone], t.NODES] = 1, 64
-    waiting.attr[[who, gone], c.CLASS] = 0
+    waiting.job["key"][[who, gone]] = who, gone
+    waiting.job["nodes"][[who, gone]] = 1, 64
+    waiting.attr["job_class"][[who, gone]] = 0
     waiting.come(np.array([who, gone]))
-    waiting.job[gone, t.STATE] = t.RUNNING
+    waiting.job["state"][gone] = t.RUNNING
     waiting.index[-1] = -1
     waiting.index[-1, 6] = t.NEVER - 1  # of the width of the one that has left
     assert search(waiting.job, waiting.attr, waiting.index, 0, UP_TO) == -1
@@ -119,7 +122,7 @@ def test_lines_that_are_made_true_leave_out_nobody_at_the_edge_of_a_block(level,
 
 def test_a_search_ends_before_the_row_that_it_ends_at():
     waiting = Waiting(np.random.default_rng(3), 0)
-    waiting.job[UP_TO, t.KEY] = UP_TO
+    waiting.job["key"][UP_TO] = UP_TO
     waiting.come(np.array([UP_TO]))
     waiting.index[-1, : q.COLUMNS] = t.NEVER - 1
     assert search(waiting.job, waiting.attr, waiting.index, UP_TO - 1, UP_TO) == -1
@@ -128,7 +131,7 @@ def test_a_search_ends_before_the_row_that_it_ends_at():
 
 def test_a_search_for_nobody_makes_the_lines_true():
     waiting = Waiting(np.random.default_rng(11), 0.3)
-    waiting.job[:, t.STATE] = t.RUNNING  # all have left, and no line knows
+    waiting.job["state"][:] = t.RUNNING  # all have left, and no line knows
     waiting.index[-1] = t.NEVER - 1
     assert search(waiting.job, waiting.attr, waiting.index, 0, ROWS) == -1
     lines = waiting.index[: ROWS >> q.SHIFT]

@@ -9,7 +9,10 @@ import pytest
 
 from emulator.harness import tables as t
 from emulator.harness import work as w
+from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
+from emulator.harness.rows import new_rows
+from emulator.harness.running import BrokenOff
 from emulator.mechanisms.hybrid import choices
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import deeds as d
@@ -51,7 +54,7 @@ class Machine:
     def __init__(self, seed):
         rng = self.rng = np.random.default_rng([seed, 5])
         self.now = 0
-        self.job = np.zeros((ROWS, t.JOB_COLUMNS), np.int64)
+        self.job = new_rows(t.Job, ROWS)
         self.work = np.zeros((ROWS, w.WORK_COLUMNS), np.int64)
         self.work[:, w.WIDTH] = rng.choice([1, 1, 1, 2, 5, 30], ROWS)
         self.work[:, w.RUN_US] = rng.choice([50, 200, 1000], ROWS)
@@ -61,10 +64,11 @@ class Machine:
         self.work[:, w.SAVED] = self.work[:, w.WIDTH] * (
             self.work[:, w.RUN_US] * rng.choice([0, 0, 0.6], ROWS)
         ).astype(int)
-        self.attr = np.full((ROWS, c.JOB_COLUMNS), -1, np.int64)
-        self.attr[:, c.CLASS] = rng.choice([0, c.MALLEABLE], ROWS)
-        self.attr[:, c.LEAST] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
-        self.runs = np.zeros((20_000, t.RUN_COLUMNS), np.int64)
+        self.attr = new_rows(c.HybridJob, ROWS)
+        fill(self.attr, dict.fromkeys(("guest", "promised", "leaving", "place"), -1))
+        self.attr["job_class"][:] = rng.choice([0, c.MALLEABLE], ROWS)
+        self.attr["least"][:] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
+        self.runs = new_rows(t.Run, 20_000)
         self.reg = np.zeros(t.REGISTERS, np.int64)
         self.count = np.zeros(c.COUNTERS, np.int64)
         self.givers = np.zeros((g.GIVER_ROWS, NODES), np.int64)
@@ -80,57 +84,60 @@ class Machine:
 
     @property
     def claims(self):
-        table, line = np.zeros((1, 12), np.int64), np.zeros(1, np.int64)
-        return table, line, table, self.attr, line, self.count, table, self.givers
+        claim, held = new_rows(c.Claim, 1), new_rows(c.HeldNode, 1)
+        index, line = np.zeros((1, 2), np.int64), np.zeros(1, np.int64)
+        return claim, line, held, self.attr, line, self.count, index, self.givers
 
     @property
     def more(self):
-        table, line, digits = np.zeros((1, 2), np.int64), np.zeros(1, np.int64), np.zeros(2048, np.int64)
+        own, loans, moves, rows, times, outages = (
+            new_rows(row, 1) for row in (d.OwnJob, d.Loan, d.Move, BrokenOff, d.WallTime, d.Outage)
+        )
+        heap, line, digits = new_rows(t.Due, 1), np.zeros(1, np.int64), np.zeros(2048, np.int64)
         return (
-            table, table, table, table, line, table, table, table, table, self.room, line, self.mine, digits,
-            table, line,
+            own, heap, heap, heap, line, loans, moves, rows, times, self.room, line, self.mine, digits, outages, line,
         )  # fmt: skip
 
     def begin_run(self, who, nodes):
         row = self.reg[t.RUNS_N]
-        self.runs[row, t.R_JOB] = who
+        self.runs["job"][row] = who
         self.reg[t.RUNS_N] += 1
-        self.job[who, [t.RUN_ROW, t.STATE, t.NODES]] = row, t.RUNNING, nodes
-        self.job[who, t.EXPECTED] = self.now + self.rng.choice([40, 90, 300, 2000])
+        self.job["run_row"][who], self.job["state"][who], self.job["nodes"][who] = row, t.RUNNING, nodes
+        self.job["expected_end_us"][who] = self.now + self.rng.choice([40, 90, 300, 2000])
 
     def starts(self, who):
         nodes = self.work[who, w.WIDTH]
-        if self.attr[who, c.CLASS] == c.MALLEABLE:
-            nodes = self.rng.integers(self.attr[who, c.LEAST], nodes + 1)
+        if self.attr["job_class"][who] == c.MALLEABLE:
+            nodes = self.rng.integers(self.attr["least"][who], nodes + 1)
         if self.busy + self.work[who, w.WIDTH] > NODES:
             return
         self.busy += self.work[who, w.WIDTH]
-        self.job[who, t.START] = self.now
-        self.job[who, t.KIND] = self.rng.random() < 0.05
-        self.attr[who, c.GUEST] = 3 if self.rng.random() < 0.1 else -1
+        self.job["start_us"][who] = self.now
+        self.job["kind"][who] = self.rng.random() < 0.05
+        self.attr["guest"][who] = 3 if self.rng.random() < 0.1 else -1
         self.begin_run(who, nodes)
 
     def ends(self, who):
         leave(self.attr, self.count, self.givers, who)
-        self.attr[who, [c.GUEST, c.PROMISED, c.LEAVING]] = -1
-        self.job[who, t.STATE] = t.QUEUED
+        self.attr["guest"][who] = self.attr["promised"][who] = self.attr["leaving"][who] = -1
+        self.job["state"][who] = t.QUEUED
         self.busy -= self.work[who, w.WIDTH]
 
     def changes(self, who):
         """Something that happens to a running job, if it can happen to this one."""
-        is_given = self.attr[who, g.PLACE] >= 0
+        is_given = self.attr["place"][who] >= 0
         what = self.rng.integers(0, 8)
         if what == 0 and is_given:
-            self.attr[who, c.LEAVING] = 1
+            self.attr["leaving"][who] = 1
             leave(self.attr, self.count, self.givers, who)
-        elif what == 1 and self.attr[who, c.CLASS] == c.MALLEABLE and self.attr[who, c.LEAVING] < 0:
-            self.begin_run(who, self.rng.integers(self.attr[who, c.LEAST], self.work[who, w.WIDTH] + 1))
+        elif what == 1 and self.attr["job_class"][who] == c.MALLEABLE and self.attr["leaving"][who] < 0:
+            self.begin_run(who, self.rng.integers(self.attr["least"][who], self.work[who, w.WIDTH] + 1))
         elif what == 2 and is_given:
-            slot = -1 if self.attr[who, c.PROMISED] >= 0 else 2
-            self.attr[who, c.PROMISED] = self.givers[g.PROMISED_TO, self.attr[who, g.PLACE]] = slot
-        elif what == 3 and self.attr[who, c.GUEST] >= 0:  # its claim is over
-            self.attr[who, c.GUEST] = -1
-            if self.job[who, t.KIND] == t.BATCH:
+            slot = -1 if self.attr["promised"][who] >= 0 else 2
+            self.attr["promised"][who] = self.givers[g.PROMISED_TO, self.attr["place"][who]] = slot
+        elif what == 3 and self.attr["guest"][who] >= 0:  # its claim is over
+            self.attr["guest"][who] = -1
+            if self.job["kind"][who] == t.BATCH:
                 enter(self.job, self.work, self.attr, self.count, self.givers, who, self.now)
         elif what > 3:
             self.ends(who)
@@ -138,7 +145,7 @@ class Machine:
     def goes_on(self):
         self.now += int(self.rng.choice([0, 1, 5, 30, 400]))
         for who in self.rng.integers(0, ROWS, 60).tolist():
-            if self.job[who, t.STATE] == t.RUNNING:
+            if self.job["state"][who] == t.RUNNING:
                 self.changes(who)
             else:
                 self.starts(who)
@@ -146,10 +153,10 @@ class Machine:
     def may_give(self):
         job, attr = self.job, self.attr
         return np.flatnonzero(
-            (job[:, t.STATE] == t.RUNNING)
-            & (job[:, t.KIND] == t.BATCH)
-            & (attr[:, c.GUEST] < 0)
-            & (attr[:, c.LEAVING] < 0)
+            (job["state"][:] == t.RUNNING)
+            & (job["kind"][:] == t.BATCH)
+            & (attr["guest"] < 0)
+            & (attr["leaving"] < 0)
         )
 
     def shown(self):
@@ -160,7 +167,7 @@ class Machine:
 
     def candidates(self, predicted):
         who = self.may_give()
-        who = who[self.attr[who, c.PROMISED] < 0]
+        who = who[self.attr["promised"][who] < 0]
         nodes, end, stop, overhead = (np.zeros(len(who), np.int64) for _ in range(4))
         describe_candidates(
             self.job, self.work, self.attr, who, self.now, predicted, WARNING_US, nodes, end, stop, overhead
@@ -226,6 +233,6 @@ def test_the_table_has_nobody_that_it_had_twice_or_left():
         machine.makes_room(1)
         many = machine.count[g.GIVERS_N]
         assert sorted(machine.givers[g.GIVER, :many].tolist()) == machine.may_give().tolist()
-        places = machine.attr[machine.givers[g.GIVER, :many], g.PLACE]
+        places = machine.attr["place"][machine.givers[g.GIVER, :many]]
         assert places.tolist() == list(range(many))
-        assert (machine.attr[:, g.PLACE] >= 0).sum() == many
+        assert (machine.attr["place"] >= 0).sum() == many

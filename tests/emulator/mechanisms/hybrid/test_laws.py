@@ -126,8 +126,8 @@ def test_a_held_node_is_never_given_to_another_on_demand_job(strategy, monkeypat
     checked = []
 
     def watched(self, slot, now_us):
-        held = set(np.flatnonzero(self._held[:, 0] >= 0).tolist())
-        own = set(np.flatnonzero(self._held[:, 0] == slot).tolist())
+        held = set(np.flatnonzero(self._held["holder"] >= 0).tolist())
+        own = set(np.flatnonzero(self._held["holder"] == slot).tolist())
         nodes = take_over(self, slot, now_us)
         assert set(nodes.tolist()) == own
         assert not (set(nodes.tolist()) & (held - own))

@@ -99,7 +99,7 @@ def test_every_deed_of_a_failure_is_met():
     take_from, fail = HybridMechanism._take_from, HybridMechanism._fail
 
     def watched_fail(self, node, act):
-        job, slot = int(act.cluster.node_job[node]), int(self._cluster._held[node, claims.OWNER])
+        job, slot = int(act.cluster.node_job[node]), int(self._cluster._held["holder"][node])
         seen["idle, held" if job < 0 and slot >= 0 else "idle" if job < 0 else "busy"] += 1
         fail(self, node, act)
 
@@ -110,7 +110,7 @@ def test_every_deed_of_a_failure_is_met():
             what = "lease" if act.is_lease(job) else "on-demand job from the queue"
         elif self._cluster.is_guest(job):
             what = "guest"
-        elif attr[claims.LEAVING] >= 0:
+        elif attr.leaving >= 0:
             what = "leaving"
         elif self._malleable[job]:
             what = "malleable" if act.cluster.nodes_wanted(job) > self._least[job] else "at its least"

@@ -97,11 +97,11 @@ def test_where_nobody_shares_the_cap_the_machine_pays_what_the_equations_say(sch
     rows = machine.segments
     compared = preempted = 0
     for job in np.flatnonzero(~machine.realtime):
-        mine = rows[rows[:, t.R_JOB] == job]
-        gone = mine[mine[:, t.R_OUTCOME] != t.FINISHED]
+        mine = rows[rows["job"] == job]
+        gone = mine[mine["outcome"] != t.FINISHED]
         read_us, write_us = io.read_us(int(nodes[job])), io.write_us(int(nodes[job]))
-        saved = np.cumsum(gone[:, t.R_CHECKPOINTS]) > 0
-        if any(0 < read < read_us for read in mine[:, t.R_READS]):
+        saved = np.cumsum(gone["checkpoints"]) > 0
+        if any(0 < read < read_us for read in mine["reads_us"]):
             continue
         history = History(
             runtime=int(jobs.run_us[job]),
@@ -109,8 +109,8 @@ def test_where_nobody_shares_the_cap_the_machine_pays_what_the_equations_say(sch
             data=1,
             preemptions=tuple(
                 Preemption(
-                    used=int(each[t.R_END] - each[t.R_START]),
-                    gap=int(each[t.R_REDO] - each[t.R_READS]),
+                    used=int(each.end_us - each.start_us),
+                    gap=int(each.redo_us - each.reads_us),
                     data=float(has),
                 )
                 for each, has in zip(gone, saved, strict=True)
@@ -120,8 +120,8 @@ def test_where_nobody_shares_the_cap_the_machine_pays_what_the_equations_say(sch
         predicted = eq.overhead(
             scheme, [history], lambda _, pfs=pfs: pfs, lambda _, job=job: int(intervals[job])
         )
-        assert mine[:, t.R_WRITES].sum() == pytest.approx(predicted.t_ckpt[0])
-        assert mine[:, t.R_REDO].sum() == pytest.approx(predicted.t_pre[0])
+        assert mine["writes_us"].sum() == pytest.approx(predicted.t_ckpt[0])
+        assert mine["redo_us"].sum() == pytest.approx(predicted.t_pre[0])
         compared += 1
         preempted += len(gone) > 0
     assert compared > 300

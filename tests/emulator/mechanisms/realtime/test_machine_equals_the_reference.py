@@ -103,10 +103,10 @@ def segments_of(machine: RealtimeMachine) -> dict[int, list[Segment]]:
     found: dict[int, list[Segment]] = {int(number): [] for number in machine.job_table().number}
     for k, row in enumerate(machine.segments):
         units = tuple(sorted(int(each) for each in unit[first[k] : first[k + 1]]))
-        columns = (t.R_WORK, t.R_LOST, t.R_WRITES, t.R_REDO)
-        number = int(machine.job_table().number[row[t.R_JOB]])
+        columns = ("work_us", "lost_us", "writes_us", "redo_us")
+        number = int(machine.job_table().number[row.job])
         found[number].append(
-            Segment(int(row[t.R_START]), int(row[t.R_END]), units, *(int(row[column]) for column in columns))
+            Segment(int(row.start_us), int(row.end_us), units, *(int(row[column]) for column in columns))
         )
     return found
 
@@ -130,10 +130,10 @@ def random_rules(rng: np.random.Generator, scheme: str) -> Rules:
 def assert_conserved(machine: RealtimeMachine) -> None:
     """Work done = work owed + work redone, and all time on the units is work, checkpoints or rework."""
     rows, jobs = machine.segments, machine.job_table()
-    length = rows[:, t.R_END] - rows[:, t.R_START]
-    assert (length == rows[:, t.R_WORK] - rows[:, t.R_LOST] + rows[:, t.R_WRITES] + rows[:, t.R_REDO]).all()
+    length = rows["end_us"] - rows["start_us"]
+    assert (length == rows["work_us"] - rows["lost_us"] + rows["writes_us"] + rows["redo_us"]).all()
     kept = np.zeros(len(jobs), np.int64)
-    np.add.at(kept, rows[:, t.R_JOB], rows[:, t.R_WORK] - rows[:, t.R_LOST])
+    np.add.at(kept, rows["job"], rows["work_us"] - rows["lost_us"])
     assert (kept == jobs.run_us).all()
 
 
@@ -142,7 +142,7 @@ def assert_never_shared(machine: RealtimeMachine) -> None:
     first, unit = machine.units_of_segments()
     rows = machine.segments
     stays = sorted(
-        (int(each), int(rows[k, t.R_START]), int(rows[k, t.R_END]))
+        (int(each), int(rows["start_us"][k]), int(rows["end_us"][k]))
         for k in range(len(rows))
         for each in unit[first[k] : first[k + 1]]
     )

@@ -50,8 +50,7 @@ def run(
 
 def runs(machine: RealtimeMachine) -> list[tuple[int, int, int]]:
     """(job, start, end) of every segment, in seconds."""
-    columns = machine.segments[:, [t.R_JOB, t.R_START, t.R_END]] / (1, US, US)
-    return [(int(job), int(start), int(end)) for job, start, end in columns]
+    return [(int(row.job), int(row.start_us // US), int(row.end_us // US)) for row in machine.segments]
 
 
 ONE_GIVES_WAY = [(0, 100, 4, False), (40, 10, 2, True)]
@@ -66,15 +65,15 @@ def test_without_preemption_a_real_time_job_waits(scheme: str):
 def test_pre_rest_starts_it_at_once_and_the_other_again():
     machine = run("pre_rest", ONE_GIVES_WAY)
     assert runs(machine) == [(0, 0, 40), (1, 40, 50), (0, 50, 150)]
-    assert machine.segments[:, t.R_REDO].tolist() == [40 * US, 0, 0]
+    assert machine.segments["redo_us"].tolist() == [40 * US, 0, 0]
 
 
 def test_pre_ckpt_starts_it_when_the_other_has_written_and_nothing_is_done_twice():
     machine = run("pre_ckpt", ONE_GIVES_WAY)
     assert runs(machine) == [(0, 0, 42), (1, 42, 52), (0, 52, 114)]  # 2 s to read, 60 s of work left
-    assert machine.segments[:, t.R_WRITES].tolist() == [2 * US, 0, 0]
-    assert machine.segments[:, t.R_READS].tolist() == [0, 0, 2 * US]
-    assert machine.segments[:, t.R_LOST].tolist() == [0, 0, 0]
+    assert machine.segments["writes_us"].tolist() == [2 * US, 0, 0]
+    assert machine.segments["reads_us"].tolist() == [0, 0, 2 * US]
+    assert machine.segments["lost_us"].tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("scheme", ["pre_ckpt_sys", "pre_ckpt_app"])
@@ -82,8 +81,8 @@ def test_periodic_checkpoints_lose_what_was_done_since_the_last_one(scheme: str)
     """30 s of work, 2 s to write, 8 s that are lost; then 2 s to read, and writes at 60 and 90 s of work."""
     machine = run(scheme, ONE_GIVES_WAY, interval_s=30)
     assert runs(machine) == [(0, 0, 40), (1, 40, 50), (0, 50, 126)]
-    assert machine.segments[:, t.R_LOST].tolist() == [8 * US, 0, 0]
-    assert machine.segments[:, t.R_CHECKPOINTS].tolist() == [1, 0, 2]
+    assert machine.segments["lost_us"].tolist() == [8 * US, 0, 0]
+    assert machine.segments["checkpoints"].tolist() == [1, 0, 2]
 
 
 def test_a_preempted_job_goes_to_the_back_of_the_queue():

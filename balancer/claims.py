@@ -1,0 +1,128 @@
+"""One claim on the nodes: a service that meets another's living claim commands nothing until it is told to go on.
+
+The claim is a note on the batch system (`drivers/claims.py`), so that two services see each other whatever files and
+hosts they run on. As with the lease on a ledger nobody compares clocks: a claim that changed within `LIVES_S` by our
+own steady clock is alive. For one thread, the commander's, which owns the driver; `why` and `adopt` are for any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from balancer.clock import NEVER_US, micros, wall_us
+from balancer.drivers.base import DriverError, UnclearError, UnreachableError
+from balancer.drivers.claims import KeepsClaims
+from balancer.ledger.errors import ClaimedError, LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from balancer.drivers.base import BatchDriver
+
+_log = structlog.get_logger()
+
+RENEW_S, LIVES_S = 30.0, 300.0
+"""Wall times: how often a claim is renewed, and how long after its last renewal another one takes it as alive."""
+
+
+_AGAIN_S, _TRIES = 5.0, 12
+"""Wall time until the next try of the first look, and how many answers may be unclear before marks alone tell."""
+
+_UNREAD = "whose the nodes are has not been read from the batch system yet"
+
+
+class Claims:
+    """`check_writer` raises LedgerError when this process may not write to the batch system (any more)."""
+
+    def __init__(
+        self, driver: BatchDriver, *, ledger_id: Callable[[], str], check_writer: Callable[[], None]
+    ) -> None:
+        self._driver = driver if isinstance(driver, KeepsClaims) and driver.keeps_claims else None
+        self._ledger_id = ledger_id
+        self._check_writer = check_writer
+        self._seen: dict[str, tuple[str, int]] = {}
+        self._is_adopting = False
+        self._failure = ""
+        self._unclear = 0
+        self._is_known = self._driver is None
+        self.why = "" if self._is_known else _UNREAD
+        """Why this service commands nothing; "": no other one claims the nodes."""
+        self.due_us = NEVER_US if self._driver is None else 0
+        """When `look` has something to do, by `wall_us`."""
+
+    def refuse_if_anothers(self) -> None:
+        """Before a command. Raises ClaimedError."""
+        if self.why:
+            raise ClaimedError(self.why)
+
+    def adopt(self) -> None:
+        """An operator says that no other service runs: the next look, which is due now, takes over any claim."""
+        if self._driver is not None:
+            self._is_adopting, self.due_us = True, 0
+
+    def look(self) -> None:
+        """Read the claims; renew ours unless another one is alive. What fails is logged and tried again."""
+        if self._driver is None:
+            return
+        self.due_us = wall_us() + micros(RENEW_S)
+        is_adopting, self._is_adopting = self._is_adopting, False
+        failure = ""
+        try:
+            self._read_and_renew(self._driver, is_adopting=is_adopting)
+        except (UnreachableError, UnclearError) as error:
+            failure = str(error)
+            self._unclear += isinstance(error, UnclearError)
+            if not self._is_known:
+                # An answer that can never be read must not stop the service for ever: marks tell as well.
+                is_hopeless = self._unclear >= _TRIES
+                self.why = "" if is_hopeless else f"{_UNREAD}: {error}"
+                self.due_us = wall_us() + micros(_AGAIN_S)
+        except Exception as error:  # noqa: BLE001 - a driver is a plug-in: its bugs must not end this thread
+            is_ours = isinstance(error, (DriverError, LedgerError))
+            failure = str(error) if is_ours else f"the driver raised {error!r}"
+            if not self._is_known:
+                self.why = ""  # this batch system keeps no claims: marks alone tell
+        self._is_adopting = self._is_adopting or (is_adopting and bool(failure))
+        if failure and failure != self._failure:
+            _log.warning(
+                "the claim on the nodes cannot be kept; another Balancer would not see it", error=failure
+            )
+        self._failure = failure
+
+    def _read_and_renew(self, driver: KeepsClaims, *, is_adopting: bool) -> None:
+        ours = self._ledger_id()
+        others = {key: text for key, text in driver.read_claims().items() if key != ours}
+        self._is_known = True
+        self._judge("" if is_adopting else self._alive(others))
+        if not self.why:
+            self._check_writer()
+            driver.renew_claim(ours, instead_of=tuple(others))
+
+    def _alive(self, others: Mapping[str, str]) -> str:
+        """A ledger whose claim was renewed lately, as far as we have seen; "": there is none."""
+        now_us = wall_us()
+        before, self._seen = self._seen, {}
+        for ledger_id, text in others.items():
+            known = before.get(ledger_id)
+            is_renewed = known is None or known[0] != text
+            self._seen[ledger_id] = (text, now_us) if is_renewed or known is None else known
+        return next((key for key, (_, at_us) in self._seen.items() if now_us - at_us < micros(LIVES_S)), "")
+
+    def _judge(self, other: str) -> None:
+        why = claimed_by_another(other, self._ledger_id()) if other else ""
+        if why and (not self.why or self.why.startswith(_UNREAD)):
+            _log.error("nothing is commanded any more: another Balancer claims the nodes", why=why)
+        if self.why and not why and not self.why.startswith(_UNREAD):
+            _log.warning("no other Balancer claims the nodes any more: commands are given again")
+        self.why = why
+
+
+def claimed_by_another(other: str, ledger_id: str) -> str:
+    """What a service says that is not the one with a living claim."""
+    return (
+        f"ledger {other} claims the nodes, and this is ledger {ledger_id}: another Balancer runs on them, or ran until "
+        f"a moment ago. This one is read-only: it moves and marks no node. Stop one of the two. This one goes on "
+        f"{LIVES_S:.0f} s after the other's last renewal, or at once with `balancer adopt`"
+    )

@@ -1,0 +1,216 @@
+"""What a slurm.conf says that Slurm's twin does not do, and what that would have done, each as a sentence.
+
+Every key is in one of three tables: followed (`conf.py`), not followed, or of no meaning for who starts when. One that
+is in none is told, too. The names are those of slurm.conf's manual page (25.11 and older ones), in lower case.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from emulator.live.slurm.conf_lines import NODE, NODE_SET, PARTITION, read_lines, site_nodes
+from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from emulator.live.slurm.conf_lines import Line
+
+_MOST = 60
+"""Characters of a value that are shown."""
+_MEMORY = "memory is no reason to wait, unless `select` is set"
+_NO_PREEMPTION = "the twin does not preempt"
+_ASLEEP = "nodes never sleep in the twin, so no job waits for one to boot"
+_SCRIPTS = "scripts take no time in the twin"
+_WHO = "Slurm would refuse others; in the twin everybody may use it"
+_NOT_FOLLOWED = {
+    "selecttype": "jobs have whole nodes in the twin unless `select` is set",
+    "selecttypeparameters": "jobs have whole nodes in the twin unless `select` is set",
+    "preempttype": _NO_PREEMPTION,
+    "preemptmode": _NO_PREEMPTION,
+    "preemptparameters": _NO_PREEMPTION,
+    "preemptexempttime": _NO_PREEMPTION,
+    "schedulertimeslice": "jobs do not take turns on a node in the twin",
+    "licenses": "the twin has no licences",
+    "priorityweightassoc": "the twin has no associations",
+    "priorityweighttres": "the twin has no weights of TRES",
+    "priorityflags": "Slurm would work priorities out by these flags; the twin has none of them",
+    "priorityusageresetperiod": "Slurm would set all usage to 0 then; in the twin it only decays",
+    "prioritysitefactorplugin": "the twin knows no factor of a site's own",
+    "prioritysitefactorparameters": "the twin knows no factor of a site's own",
+    "fairsharedampeningfactor": "the twin takes 1",
+    "topologyplugin": "Slurm would keep a job on few switches; the twin chooses nodes by their place in a row",
+    "topologyparam": "the twin chooses nodes by their place in a row",
+    "completewait": "Slurm would start no job for so long while nodes are cleaned up; the twin's are free at once",
+    "grestypes": "GPUs are no reason to wait, unless `select` is set",
+    "defmempercpu": _MEMORY, "defmempernode": _MEMORY, "maxmempercpu": _MEMORY, "maxmempernode": _MEMORY,
+    "jobsubmitplugins": "what they change of a job at its submit is what the log says of it",
+    "maxjobcount": "the twin takes any number of jobs",
+    "maxarraysize": "the twin takes any number of jobs",
+    "resvoverrun": "the twin ends jobs at their limit",
+    "burstbuffertype": "data is moved in no time in the twin",
+    "suspendprogram": _ASLEEP, "resumeprogram": _ASLEEP,
+    "prolog": _SCRIPTS, "epilog": _SCRIPTS, "prologslurmctld": _SCRIPTS, "epilogslurmctld": _SCRIPTS,
+    "federationparameters": "the twin is one cluster",
+    "dependencyparameters": "the twin knows no dependencies between clusters",
+    "downnodes": "the twin has these nodes up",
+}  # fmt: skip
+_NOTHING = {
+    "selecttype": {"select/linear"}, "preempttype": {"preempt/none"}, "preemptmode": {"off"},
+    "topologyplugin": {"topology/none", "topology/default", "topology/flat"}, "priorityusageresetperiod": {"none"},
+    "fairsharedampeningfactor": {"1"}, "preemptexempttime": {"-1", "00:00:00"}, "burstbuffertype": {"none"},
+}  # fmt: skip
+"""Values, besides 0 and none at all, that are what the twin does."""
+_OF_PARTITIONS = {
+    "allowgroups": _WHO, "allowaccounts": _WHO, "denyaccounts": _WHO, "allowqos": _WHO, "denyqos": _WHO,
+    "allowallocnodes": _WHO, "rootonly": _WHO, "reqresv": _WHO,
+    "alternate": "no job moves to another partition in the twin",
+    "maxcpuspernode": "Slurm would use no more of a node; jobs have whole nodes in the twin unless `select` is set",
+    "maxcpuspersocket": "jobs have whole nodes in the twin unless `select` is set",
+    "oversubscribe": "jobs have whole nodes in the twin unless `select` is set",
+    "shared": "jobs have whole nodes in the twin unless `select` is set",
+    "selecttypeparameters": "jobs have whole nodes in the twin unless `select` is set",
+    "cr_socket": "jobs have whole nodes in the twin unless `select` is set",
+    "lln": "the twin chooses nodes by their place in a row",
+    "exclusiveuser": "jobs have whole nodes in the twin unless `select` is set",
+    "exclusivetopo": "the twin has no switches",
+    "topology": "the twin has no switches",
+    "preemptmode": _NO_PREEMPTION, "gracetime": _NO_PREEMPTION,
+    "overtimelimit": "OverTimeLimit is that of the whole file in the twin",
+    "defaulttime": "a job whose limit is unknown has its run time as limit",
+    "defmempercpu": _MEMORY, "defmempernode": _MEMORY, "maxmempercpu": _MEMORY, "maxmempernode": _MEMORY,
+    "defcpupergpu": _MEMORY, "defmempergpu": _MEMORY, "jobdefaults": _MEMORY,
+    "tresbillingweights": "usage is counted in nodes in the twin",
+    "suspendtime": _ASLEEP, "suspendtimeout": _ASLEEP, "resumetimeout": _ASLEEP, "powerdownonidle": _ASLEEP,
+}  # fmt: skip
+_NOTHING_OF_PARTITIONS = {
+    "oversubscribe": {"exclusive"}, "shared": {"exclusive"}, "preemptmode": {"off"}, "allowgroups": {"all"},
+    "allowaccounts": {"all"}, "allowqos": {"all"}, "allowallocnodes": {"all"}, "denyaccounts": {"none"},
+    "denyqos": {"none"}, "defaulttime": {"none"}, "alternate": {"none"},
+}  # fmt: skip
+_NO_MEANING_OF_PARTITIONS = {"disablerootjobs", "hidden", "cpubind", "resumefailprogram", "reason"}
+_WORDS = {
+    "assoc_limit_stop": "a job at a limit holds nobody up in the twin",
+    "partition_job_depth": "a pass has no limit of jobs for a partition in the twin",
+    "sched_max_job_start": "a pass has no limit of starts in the twin",
+    "max_job_bf": "Slurm calls it bf_max_job_test since 14.03",
+    "batch_sched_delay": "a submit starts a pass at once in the twin",
+    "delay_boot": "features are no reason to wait in the twin",
+    "max_switch_wait": "the twin has no switches",
+    "pack_serial_at_end": "the twin chooses nodes by their place in a row",
+    "reduce_completing_frag": "a job that ends leaves its nodes at once in the twin",
+    "requeue_delay": "a job waits 121 s after it lost a node",
+    "defer_batch": "the main loop looks at jobs of all kinds at their submit in the twin",
+    "max_sched_time": "a pass takes no time in the twin",
+    "allow_zero_lic": "the twin has no licences",
+    "time_min_as_soft_limit": "a job has one limit in the twin",
+    "preempt_strict_order": _NO_PREEMPTION, "preempt_youngest_first": _NO_PREEMPTION,
+    "preempt_reorder_count": _NO_PREEMPTION, "preempt_send_user_signal": _NO_PREEMPTION,
+    "extra_constraints": "features are no reason to wait in the twin",
+    "spec_cores_first": "jobs have whole nodes in the twin unless `select` is set",
+}  # fmt: skip
+_WORDS_OF_NO_MEANING = re.compile(
+    r"bf_(yield_\w+|max_time|window_linear|busy_nodes|running_job_reserve|licenses)|max_rpc_cnt|build_queue_timeout"
+    r"|correspond_after_task_cnt|default_gbytes|disable_\w+|enable_\w+|ignore_\w+|inventory_interval"
+    r"|kill_invalid_depend|max_(array_tasks|depend_depth|script_size|submit_line_size)|no_(backup_scheduling|env_cache)"
+    r"|nohold_on_prolog_fail|requeue_(setup_env_fail|on_resume_failure)|salloc_wait_nodes|sbatch_wait_nodes"
+    r"|step_retry_\w+|whole_hetjob|whole_pack|bb_array_stage_cnt|unavail_gres_\w+"
+)
+"""Words of SchedulerParameters; a cycle takes no time, and `bf_window_linear` was recorded to change nothing."""
+_NO_MEANING = re.compile(
+    r"accounting.*|acct.*|auth.*|backup.*|batchstarttimeout|bcast.*|cachegroups|certgen.*|certmgr.*|checkpoint.*|cli.*"
+    r"|cloud.*|clustername|communicationparameters|control(addr|machine)|core.*|cpufreq.*|cred.*|crypto.*|data.*|defaultstorage.*"
+    r"|debugflags|disablerootjobs|enforcepartlimits|epilogmsgtime|epilogtimeout|ext.*|fastschedule|firstjobid"
+    r"|frontend.*|getenvtimeout|gpufreqdef|group.*|hash.*|healthcheck.*|http.*|inactivelimit|interactive.*|job(acct|comp"
+    r"|container|credential|checkpoint).*|jobfileappend|keepalivetime|killonbadexit|launch.*|logtimeformat|mail.*"
+    r"|max(batchrequeue|dbdmsgs|jobid|nodecount|stepcount|taskspernode)|mcs.*|messagetimeout|metrics.*|minjobage|mpi.*"
+    r"|namespace.*|node(featuresplugins|name)|nodeset|overmemorykill|plug.*|power.*|prep.*|privatedata|proctrack.*"
+    r"|prolog(epilog.*|flags|timeout)|propagate.*|reboot.*|reconfig.*|requeueexit.*|resume(fail.*|rate|timeout)"
+    r"|resv(epilog|prolog)|returntoservice|route.*|sallocdefaultcommand|sbcast.*|scheduler(auth|port|rootfilter)|scron.*"
+    r"|slurm.*|srun.*|statesavelocation|suspend(exc.*|rate|time|timeout)|switch.*|task.*|tcptimeout|tls.*|tmpfs"
+    r"|track.*|tree.*|unkillable.*|url.*|usepam|usespeculative.*|vsizefactor|waittime|x11.*|max.*tres.*|job.*checkpoint.*"
+    r"|disable.*|allowspec.*|usempi.*|salloc.*|sched.*debug|sched.*log.*|gres.*plugin.*|license(params|parameters)",
+    re.IGNORECASE,
+)
+_UP = ("unknown", "idle", "cloud", "")
+_SHOWN = 5
+
+
+def not_followed(path: Path) -> tuple[str, ...]:
+    """What this slurm.conf says of who starts when that the twin does not do. Raises ConfError."""
+    lines = read_lines(path)
+    found: list[str] = []
+    for line in lines:
+        if line.name == PARTITION:
+            found += _of_partition(line)
+        elif line.name == "schedulerparameters":
+            found += _of_parameters(line.value)
+        elif line.name not in {NODE, NODE_SET, *FOLLOWED}:
+            found += _of_setting(line)
+    found += _of_nodes(lines)
+    return tuple(f"{path.name}: {each}" for each in dict.fromkeys(found))
+
+
+def _of_setting(line: Line) -> Iterator[str]:
+    why = _NOT_FOLLOWED.get(line.name)
+    if why is not None:
+        if not _says_nothing(line.value, _NOTHING.get(line.name, set())):
+            yield f"{line.key}={_short(line.value)}: {why}"
+    elif not _NO_MEANING.fullmatch(line.key):
+        yield f"{line.key}={_short(line.value)}: no key that is known here, so what it would have done is not"
+
+
+def _of_parameters(value: str) -> Iterator[str]:
+    for word in (each.strip().partition("=")[0] for each in value.strip('"').split(",")):
+        name = word.lower()
+        if not word or name in PARAMETERS or _WORDS_OF_NO_MEANING.fullmatch(name):
+            continue
+        if name in _WORDS:
+            yield f"{word}: {_WORDS[name]}"
+        elif name.startswith("bf_"):
+            yield f"{word}: the twin does not do that"
+        else:
+            yield f"{word}: no word of SchedulerParameters that is known here, so what it would have done is not"
+
+
+def _of_partition(line: Line) -> Iterator[str]:
+    who = f"partition {line.words[PARTITION]}"
+    for key, value in line.words.items():
+        said = f"{who}: {line.spelt.get(key, key)}={_short(value)}"
+        if key in _OF_PARTITIONS:
+            if not _says_nothing(value, _NOTHING_OF_PARTITIONS.get(key, set())):
+                yield f"{said}: {_OF_PARTITIONS[key]}"
+        elif key not in FOLLOWED_OF_PARTITIONS and key not in _NO_MEANING_OF_PARTITIONS:
+            yield f"{said}: no key that is known here, so what it would have done is not"
+
+
+def _of_nodes(lines: Sequence[Line]) -> Iterator[str]:
+    """Nodes that are down by the file, and weights that differ."""
+    nodes = site_nodes(lines)
+    down = [name for name, line in nodes.items() if _state(line) not in _UP]
+    if down:
+        states = "/".join(sorted({_state(nodes[name]).upper() for name in down}))
+        yield f"State={states} of {_listed(down)}: the twin has these nodes up"
+    weights = {line.words.get("weight", "1") for line in nodes.values()}
+    if len(weights) > 1:
+        yield f"Weight={','.join(sorted(weights))}: the twin chooses nodes by their place in a row"
+
+
+def _state(line: Line) -> str:
+    return line.words.get("state", "").lower().rstrip("*$~#%")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
+
+
+def _says_nothing(value: str, values: set[str]) -> bool:
+    said = value.strip('"').lower()
+    return said in {"", "0", "no", "(null)", "unlimited", "infinite", *values}
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _MOST else f"{value[: _MOST - 1]}…"
