@@ -40,6 +40,8 @@ class Gate:
     whole_runs: int = 72
     bit_flips: int = 300
     slurm_outage_s: int = 5
+    slurm_releases: tuple[str, ...] = ("26.05",)  # beside that of the machine: driver, service, one day
+    slurm_releases_of_all: tuple[str, ...] = ()  # whatever else runs on the real one
     database_outage_s: int = 20  # longer than the lease
     every_speed: bool = False
 
@@ -72,6 +74,8 @@ GATES = {
         whole_runs=20_000,
         bit_flips=10_000,
         slurm_outage_s=60,
+        slurm_releases=("22.05", "24.11", "26.05"),
+        slurm_releases_of_all=("22.05", "24.11", "26.05"),
         database_outage_s=60,
         every_speed=True,
     ),

@@ -85,6 +85,21 @@ def _has_images(*names: str) -> bool:
     return all(succeeds("docker", "image", "inspect", f"{OUR_IMAGES}/{name}:{VERSION}") for name in names)
 
 
+def slurm_root(release: str) -> Path:
+    """Where `scripts/slurm-root RELEASE` makes it."""
+    return Path(os.environ.get("SLURM_ROOT_DIR", "/var/cache/balancer-slurm")) / release
+
+
+def _slurm_in_a_root(release: str) -> Part:
+    made = slurm_root(release).with_name(f"{release}.made")
+    return Part(
+        title=f"Slurm {release}",
+        how=f"scripts/slurm-root {release}",
+        also=("root", "mounts"),
+        is_there=made.exists,
+    )
+
+
 def _is_a_clone() -> bool:
     return succeeds("git", "-C", str(Path(__file__).parent), "rev-parse")
 
@@ -96,6 +111,7 @@ PARTS = {
         packages=("slurmctld", "slurmd", "slurm-client"),
     ),
     "libfaketime": Part(title="libfaketime", packages=("libfaketime",), is_there=_has_libfaketime),
+    **{f"slurm-{release}": _slurm_in_a_root(release) for release in ("22.05", "24.11", "26.05")},
     "slurmdbd": Part(
         title="slurmdbd",
         programs=("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db"),

@@ -69,6 +69,9 @@ class SlurmSettings:
             raise ValueError(f"slurm: hold must be drain or reservation, not {self.hold!r}")
 
 
+_RESUME = ("state=resume", "reason= ")
+"""24.11 leaves the reason on a node that is resumed, and takes no empty one; others clear whatever it is."""
+
 _Facts = tuple[NodeLine, tuple[Job, ...], bool]
 """What Slurm says of a node: its line, its jobs, whether a reservation of ours keeps it."""
 
@@ -108,7 +111,7 @@ class SlurmDriver:
         self._update(groups, left=self._not_ours(nodes, lines), then=reservations)
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
-        """`scontrol update state=resume`, for the nodes that we have drained; it clears the reason."""
+        """`scontrol update state=resume`, for the nodes that we have drained; the reason goes as well."""
         lines = self._lines()
         left = self._not_ours(nodes, lines)
         try:
@@ -125,7 +128,7 @@ class SlurmDriver:
             if node in lines and lines[node].is_drained and not self._is_foreign(lines[node])
         ]
         kept = [(some, (f"reason={kept}",)) for kept, some in self._by_kept(ours, lines).items() if kept]
-        self._update([(ours, ("state=resume",)), *kept], left=left)
+        self._update([(ours, _RESUME), *kept], left=left)
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """All nodes are read (Slurm's commands ask for all in any case); these are picked out."""

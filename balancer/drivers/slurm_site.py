@@ -26,9 +26,11 @@ _COUNTED = re.compile(r":\d+(?=,|$)")
 
 
 def parse_config(text: str) -> dict[str, str]:
-    """The output of `scontrol show config`, key -> value; "" where nothing is set."""
-    found = [match.groups() for match in map(_LINE.fullmatch, text.splitlines()) if match is not None]
-    values = {key: "" if value.strip() in _NOTHING else value.strip() for key, value in found}
+    """The output of `scontrol show config`, key -> value; "" where nothing is set. `KEY[0]`, `KEY[1]`: with commas."""
+    values: dict[str, str] = {}
+    for match in filter(None, map(_LINE.fullmatch, text.splitlines())):
+        key, value = match[1], "" if match[2].strip() in _NOTHING else match[2].strip()
+        values[key] = f"{values[key]},{value}" if values.get(key) else value
     if "SlurmUser" not in values:
         raise UnclearError("scontrol show config does not name the SlurmUser")
     return values

@@ -25,13 +25,10 @@ JOBS_FORMAT = "%A|%T|%L|%N"
 _JOBS_HEADER = "JOBID|STATE|TIME_LEFT|NODELIST"
 _JOB = re.compile(r"([0-9][0-9A-Za-z_+,%\[\]-]*)\|([A-Z_]+)\|([^|]*)\|([^|\s]*)")
 _LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
-# The reason is free text and comes after all that is read here; what it says must not be taken for a field. Behind its
-# author and time are others' free texts (22.05: Comment, Extra), which are there without a reason as well.
-_NODE = re.compile(
-    r"NodeName=(\S+) (.*? State=\S+ .*?)"
-    r"(?: Reason=(.*?)(?: \[[^\[\]]*\](?: (?:Comment|Extra|InstanceId|InstanceType|Topology)=.*)?)?"
-    r"| (?:Comment|Extra)=.*)?"
-)
+# Reason and comment are free text and come last; what they say must not be taken for a field.
+_TEXTS = "Comment|Extra|InstanceId|InstanceType|ReservationName"
+_NODE = re.compile(rf"NodeName=(\S+) (.*? State=\S+ .*?)(?: +(Reason|{_TEXTS})=(.*))?")
+_REASON = re.compile(rf"(.*?)(?: \[[^\[\]]*@[^\[\]]*\](?: (?:{_TEXTS}|Topology)=.*)?)?")
 _ONCE = ("CPUAlloc", "CPUTot", "State", "BootTime", "CfgTRES", "AllocTRES")
 _RESERVATION = re.compile(r"ReservationName=(\S+) StartTime=(\S+) .*? Nodes=(\S+) ")
 # Old versions put a mark behind the state instead of spelling the flag out.
@@ -89,8 +86,9 @@ def parse_node(line: str) -> tuple[str, NodeLine]:
     match = _NODE.fullmatch(line)
     if match is None:
         raise UnclearError(f"scontrol show node printed what is no node: {line[:80]!r}")
-    name, fields_text, reason = match.groups()
-    return name, _node(name, fields_text, reason or "")
+    name, fields_text, first, text = match.groups()
+    reason = _REASON.fullmatch(text) if first == "Reason" else None
+    return name, _node(name, fields_text, "" if reason is None else reason[1].strip())
 
 
 def job_nodes(nodelist: str) -> tuple[str, ...]:
@@ -190,7 +188,10 @@ def status_of(
     `is_held`: a reservation of ours keeps it, so that no job starts there also when it is not drained.
     """
     left_us = [job.left_us for job in jobs if job.left_us is not None]
-    mark = parse(node.reason, note) if node.is_drained else None
+    ours = parse(node.reason, note)
+    mark = ours if node.is_drained else None
+    # 24.11 leaves the reason of a node that somebody has resumed.
+    reason = node.reason if ours is None or node.is_drained else ours.kept
     is_ours = mark is not None or (is_held and not node.is_drained)
     if is_held:
         node = replace(node, flags=node.flags - {"RESERVED"} | {"DRAIN"})
@@ -198,7 +199,7 @@ def status_of(
     return NodeStatus(
         _state(node, has_jobs=bool(jobs)),
         tuple(job.job_id for job in jobs),
-        node.reason or ("asleep: power saving has switched it off" if is_asleep else ""),
+        reason or ("asleep: power saving has switched it off" if is_asleep else ""),
         max(left_us) if remaining and left_us and len(left_us) == len(jobs) else None,
         marked=is_ours,
         is_ours=is_ours,

@@ -1,19 +1,82 @@
-"""Programs of a run, each a script that gives the real one its environment."""
+"""Programs of a run, each a script that gives the real one its environment: of this machine, or of a root beside it.
+
+A root has another release of Slurm (`scripts/slurm-root`). A program of it sees the root's /usr, so its libraries, its
+plug-ins and its libfaketime, and else this machine: files, users, network, processes, and what is in /usr/local.
+"""
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
+
+_SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+_IN_A_ROOT = "/usr/sbin:/usr/bin"
+OF_THIS_MACHINE = ("mariadbd", "mariadb-install-db")
+"""Also where Slurm is that of a root."""
 
 
-def bound(program: str, environ: Mapping[str, str]) -> str:
-    """A script that runs the program with this environment and nothing of the user's."""
-    words = [f"'{name}={value}'" for name, value in environ.items()]
-    return "#!/bin/sh\nexec env -i " + " ".join(words) + f' {program} "$@"\n'
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Those that are installed in `root`; None: on this machine."""
+
+    root: Path | None = None
+
+    @property
+    def search(self) -> str:
+        """The PATH of whatever is started."""
+        return _SEARCH if self.root is None else f"{_IN_A_ROOT}:{_SEARCH}"
+
+    def root_of(self, name: str) -> Path | None:
+        return None if name in OF_THIS_MACHINE else self.root
+
+    def find(self, name: str) -> str | None:
+        """Where it is as it sees itself, also where users' paths do not lead."""
+        root = self.root_of(name)
+        if root is None:
+            return shutil.which(name, path=_SEARCH)
+        places = (f"{folder}/{name}" for folder in _IN_A_ROOT.split(":"))
+        return next((place for place in places if (root / place[1:]).exists()), None)
+
+    def problem(self, wanted: Sequence[str], packages: str, *, has_ours: bool) -> str:
+        """Why these cannot be run, and what to do; '' if they can. `has_ours`: they start this Python."""
+        missing = [name for name in wanted if self.find(name) is None]
+        if here := [name for name in missing if self.root_of(name) is None]:
+            return f"not installed: {', '.join(here)}; on Debian: apt-get install {packages}"
+        if self.root is not None and missing:
+            return f"root: {self.root} has no {', '.join(missing)}; scripts/slurm-root makes such a root"
+        return "" if self.root is None else self._problem_with_root(has_ours=has_ours)
+
+    def _problem_with_root(self, *, has_ours: bool) -> str:
+        if os.geteuid() != 0:
+            return (
+                "root: only root can run programs of another root; leave it out, and this machine's are used"
+            )
+        if not Path("/bin").is_symlink():
+            return "root: /bin and /usr/bin are two folders on this machine; leave it out"
+        python = Path(sys.executable).resolve()
+        if has_ours and python.is_relative_to("/usr") and not python.is_relative_to("/usr/local"):
+            return f"root: jobs and hooks that are programs of ours need {python}, which no root has; leave it out"
+        return ""
+
+    def bound(self, name: str, environ: Mapping[str, str] | None) -> str:
+        """A script that runs the program; with this environment and nothing of the user's, unless it is None."""
+        words = [self.find(name) or name]
+        if environ is not None:
+            words = ["env", "-i", *(f"{key}={value}" for key, value in environ.items()), *words]
+        if (root := self.root_of(name)) is not None:
+            usr = shlex.quote(f"{root}/usr")
+            steps = f"mount --rbind /usr/local {usr}/local && mount --rbind {usr} /usr"
+            words = ["unshare", "--mount", "sh", "-c", f'{steps} && exec "$0" "$@"', *words]
+        return f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'
 
 
 def write_script(path: Path, text: str) -> None:

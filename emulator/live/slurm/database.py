@@ -15,16 +15,17 @@ from balancer.clock import micros, wall_us
 from emulator.harness.record import JobState
 from emulator.live.fleet_process import FleetProcessError
 from emulator.live.slurm.accounting import SACCT_FIELDS, read_sacct, with_the_job_log
-from emulator.live.slurm.bound import bound, write_script
+from emulator.live.slurm.bound import OF_THIS_MACHINE, write_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from emulator.live.fleet_process import FleetProcess
+    from emulator.live.slurm.bound import Programs
 
 MARIADBD, SLURMDBD = "mariadbd", "slurmdbd"
-SERVER_PROGRAMS = (MARIADBD, "mariadb-install-db", SLURMDBD)
+SERVER_PROGRAMS = (*OF_THIS_MACHINE, SLURMDBD)
 COMMANDS = ("sacctmgr", "sacct", "sdiag")
 ACCOUNT = "emulator"
 """Of users for whom no account is given."""
@@ -139,16 +140,14 @@ class Database:
         folders = [f"--datadir={self.folder / 'data'}", f"--tmpdir={self._temporary}"]
         return ["--no-defaults", *folders, f"--user={self.user}", "--innodb-log-file-size=16M"]
 
-    def install(
-        self, programs: Mapping[str, str], plain: Mapping[str, str], fast: dict[str, str], conf: Path
-    ) -> None:
+    def install(self, programs: Programs, plain: Mapping[str, str], fast: dict[str, str], conf: Path) -> None:
         """Scripts and files. `plain`: environment of what keeps the time of the wall, `fast`: of Slurm."""
         self.folder.mkdir(mode=0o700)
         self._temporary.mkdir()
-        for name, program in programs.items():
-            environ = fast | {"MYSQL_UNIX_PORT": str(self._socket)} if name == SLURMDBD else fast
+        its_environ = fast | {"MYSQL_UNIX_PORT": str(self._socket)}
+        for name in SERVER_PROGRAMS:
             write_script(
-                self.commands / name, bound(program, plain if name.startswith("mariadb") else environ)
+                self.commands / name, programs.bound(name, its_environ if name == SLURMDBD else plain)
             )
         conf.touch(0o600)  # slurmdbd wants nobody else to read it
         conf.write_text(

@@ -33,15 +33,18 @@ class FakeTimeError(ValueError):
     """There is no libfaketime here."""
 
 
-def find_library(given: Path | None = None) -> Path:
-    """Libfaketime for programs with threads. Raises FakeTimeError."""
+def find_library(given: Path | None = None, root: Path | None = None) -> Path:
+    """Libfaketime for programs with threads, as those of `root` (or this machine) see it. Raises FakeTimeError."""
+    top = root or Path("/")
     if given is not None:
         if not given.is_file():
             raise FakeTimeError(f"{given} is no file")
         return given
     for folder in _FOLDERS:
-        for path in sorted(Path("/").glob(f"{folder[1:]}/{_LIBRARY}")):
-            return path
+        for path in sorted(top.glob(f"{folder[1:]}/{_LIBRARY}")):
+            return Path("/") / path.relative_to(top)
+    if root is not None:
+        raise FakeTimeError(f"root: {root} has no {_LIBRARY}; scripts/slurm-root makes such a root")
     raise FakeTimeError(f"{_LIBRARY} is not installed; on Debian: apt-get install libfaketime")
 
 

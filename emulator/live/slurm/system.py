@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from emulator.live.fleet_process import FleetProcessError, read_ready
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
 from emulator.live.slurm.asked import Asked, unheard_setting
-from emulator.live.slurm.bound import bound, write_script
+from emulator.live.slurm.bound import Programs, write_script
 from emulator.live.slurm.conf import Fragment, problem_without_database, read_fragment, slurm_conf
 from emulator.live.slurm.conf_lines import ConfError
 from emulator.live.slurm.database import Database, DatabaseError, associations
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
-_SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "salloc", "squeue", "scontrol", "sinfo", "scancel")
 _EPOCH_S = 1_767_225_600
 _READY_S = 120.0
@@ -71,7 +69,7 @@ class SlurmSystem:
 
     `conf`: a slurm.conf whose partitions and scheduling parameters are used. `partitions` and `users`: of the trace's
     queues and users, by number (users only as root); without them a job goes to the default partition as who runs this.
-    `libfaketime`: where it is, if not where Debian has it.
+    `libfaketime`: where it is, if not where Debian has it. `root`: a folder with another Slurm (`scripts/slurm-root`).
 
     `accounting`: where results come from, Slurm's job log or slurmdbd. With slurmdbd `accounts` gives users of
     the trace (by number) an account, and each line of `sacctmgr` is told to that command before the run.
@@ -88,11 +86,13 @@ class SlurmSystem:
         accounting: Literal["jobcomp", "slurmdbd"] = "jobcomp",
         accounts: dict[int, str] | None = None,
         sacctmgr: list[str] | None = None,
+        root: Path | None = None,
     ) -> None:
         self.conf = conf
         self.partitions = partitions or {}
         self.users = users or {}
         self._libfaketime = libfaketime
+        self.programs = Programs(root and root.absolute())
         self.has_database = accounting == "slurmdbd"
         self.accounts = accounts or {}
         self.sacctmgr = [shlex.split(line) for line in sacctmgr or []]
@@ -130,13 +130,14 @@ class SlurmSystem:
         elif unknown := [name for name in self.users.values() if not is_user(name)]:
             problem = f"users: this machine has no user {unknown[0]}"
         else:
-            problem = self._problem_with_accounting()
+            starts_ours = scenario.live.jobs != "sleep" or scenario.live.hooks != "in_process"
+            packages = "slurmctld slurmd slurm-client" + " slurmdbd mariadb-server" * self.has_database
             wanted = (*self.commands, *self.servers)
-            missing = [name for name in wanted if shutil.which(name, path=_SEARCH) is None]
-            if missing and not problem:
-                packages = "slurmctld slurmd slurm-client" + " slurmdbd mariadb-server" * self.has_database
-                problem = f"not installed: {', '.join(missing)}; on Debian: apt-get install {packages}"
-            problem = problem or problem_with_address()
+            problem = (
+                self._problem_with_accounting()
+                or self.programs.problem(wanted, packages, has_ours=starts_ours)
+                or problem_with_address()
+            )
         if problem:
             raise ScenarioError(f"live.batch: {problem}")
 
@@ -148,7 +149,7 @@ class SlurmSystem:
 
     def library(self) -> Path:
         try:
-            return find_library(self._libfaketime)
+            return find_library(self._libfaketime, self.programs.root)
         except FakeTimeError as error:
             raise ScenarioError(f"live.batch: {error}") from error
 
@@ -224,11 +225,12 @@ class SlurmBatch:
         )
         site.end_with(f"{_TAG}={self._tag}", [*self._time.files, self._spool])
         conf = self.home / "slurm.conf"
-        plain = {"PATH": _SEARCH, "HOME": str(self.home), "LC_ALL": "C.UTF-8", _TAG: self._tag}
+        programs = self._system.programs
+        plain = {"PATH": programs.search, "HOME": str(self.home), "LC_ALL": "C.UTF-8", _TAG: self._tag}
         environ = {"SLURM_CONF": str(conf), **plain, **self._time.environ}
         site.bin.mkdir(exist_ok=True)
         for name in self._system.commands:
-            write_script(site.bin / name, bound(find_program(name), environ))
+            write_script(site.bin / name, programs.bound(name, environ))
         port, database_port, *node_ports = self._ports.ports
         user = pwd.getpwuid(os.geteuid()).pw_name
         if self._system.has_database:
@@ -237,8 +239,7 @@ class SlurmBatch:
                 folder=self._spool / "db", commands=site.bin, log=log, user=user, address=address,
                 port=database_port, start=self._launch
             )  # fmt: skip
-            servers = {name: find_program(name) for name in self._system.servers}
-            self._database.install(servers, plain, environ, self.home / "slurmdbd.conf")
+            self._database.install(programs, plain, environ, self.home / "slurmdbd.conf")
         text = slurm_conf(
             self._fragment, site.names, home=self.home, log=self.log, jobcomp=self.jobcomp,
             host=socket.gethostname().partition(".")[0], address=address, user=user,
@@ -512,11 +513,6 @@ class SlurmBatch:
             self._ports.close()
         if self._time is not None:
             self._time.close()
-
-
-def find_program(name: str) -> str:
-    """Where it is, also where users' paths do not lead; the name itself if it is nowhere."""
-    return shutil.which(name, path=_SEARCH) or name
 
 
 def _lines(path: Path) -> list[str]:

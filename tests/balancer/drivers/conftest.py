@@ -6,11 +6,13 @@ import importlib.util
 import os
 import stat
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from service_kit import FakeBatch
+from slurm_releases import each_root
 from testdata import RECORDED
 
 
@@ -98,10 +100,11 @@ def memory_site():
     return MemorySite()
 
 
-@pytest.fixture
-def real_slurm():
-    """real_slurm.py."""
-    return load("balancer_real_slurm", Path(__file__).with_name("real_slurm.py"))
+@pytest.fixture(params=each_root())
+def real_slurm(request):
+    """`real_slurm(tmp_path, monkeypatch, ...)`: a RealSlurm of each release that is tested."""
+    module = load("balancer_real_slurm", Path(__file__).with_name("real_slurm.py"))
+    return partial(module.RealSlurm, root=request.param)
 
 
 @pytest.fixture

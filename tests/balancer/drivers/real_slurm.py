@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.drivers.slurm import SlurmDriver, SlurmSettings
+from emulator.live.slurm.bound import Programs, write_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -46,7 +47,10 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscrib
 
 
 class RealSlurm:
-    """Nodes n01..n03 (`count`); `close` ends everything it has started. `hooks`, `partitions`: lines of slurm.conf."""
+    """Nodes n01..n03 (`count`); `close` ends everything it has started. `hooks`, `partitions`: lines of slurm.conf.
+
+    `root`: where another release of Slurm is than this machine's.
+    """
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class RealSlurm:
         partitions: str = "",
         hold: Any = "drain",
         count: int = 3,
+        root: Path | None = None,
     ) -> None:
         self.home = home
         self.names = [f"n0{number}" for number in range(1, count + 1)]
@@ -77,7 +82,7 @@ class RealSlurm:
         # Without it Debian's 22.05 looks for cgroups that a container may not have.
         (home / "etc" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
         monkeypatch.setenv("SLURM_CONF", str(home / "etc" / "slurm.conf"))
-        monkeypatch.setenv("PATH", SEARCH)
+        monkeypatch.setenv("PATH", SEARCH if root is None else f"{_bin(home, root)}:{SEARCH}")
         self.driver = SlurmDriver(SlurmSettings(timeout_s=30, hold=hold))
         self.jobs: dict[str, str] = {}
 
@@ -162,6 +167,15 @@ class RealSlurm:
         _end(pids.values(), eventually)
         for kept in self._kept:
             kept.close()
+
+
+def _bin(home: Path, root: Path) -> Path:
+    """A folder with the programs of that Slurm."""
+    folder = home / "bin"
+    folder.mkdir()
+    for name in PROGRAMS:
+        write_script(folder / name, Programs(root).bound(name, None))
+    return folder
 
 
 def _kept_port() -> socket.socket:

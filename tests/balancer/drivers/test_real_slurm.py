@@ -10,12 +10,12 @@ import balancer
 from balancer.drivers.base import NodeStatus, RefusedError, UnreachableError
 from balancer.drivers.slurm import SlurmDriver
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.needs("slurm")]
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch, real_slurm, kit):
-    running = real_slurm.RealSlurm(tmp_path, monkeypatch)
+    running = real_slurm(tmp_path, monkeypatch)
     try:
         running.start()
         yield running
@@ -35,7 +35,7 @@ def test_the_driver_lends_and_gives_back_on_a_real_slurm(slurm, kit):
 
 
 def test_a_reservation_keeps_a_lent_node_that_somebody_resumes(tmp_path, monkeypatch, real_slurm, kit):
-    slurm = real_slurm.RealSlurm(tmp_path, monkeypatch, hold="reservation")
+    slurm = real_slurm(tmp_path, monkeypatch, hold="reservation")
     try:
         slurm.start()
         kit.contract(slurm, "n01", "n02")
@@ -115,7 +115,7 @@ def test_the_controller_runs_our_hooks_and_jobs_run_whatever_they_do(tmp_path, m
         installed.write_text(text.replace("${BALANCER_COMMAND:-balancer}", str(command)), encoding="utf-8")
         installed.chmod(0o755)
         lines += f"{key}={installed}\n"
-    slurm = real_slurm.RealSlurm(tmp_path / "slurm", monkeypatch, hooks=lines)
+    slurm = real_slurm(tmp_path / "slurm", monkeypatch, hooks=lines)
     try:
         slurm.start()
         kit.eventually(lambda: state(slurm, "n01").state == "idle")
@@ -176,7 +176,7 @@ def test_a_node_that_power_saving_has_switched_off_is_woken(tmp_path, monkeypatc
         f"SuspendProgram={tmp_path}/off\nResumeProgram={tmp_path}/on\nSuspendTime=86400\nSuspendTimeout=1\n"
         "ResumeTimeout=300\n"
     )
-    slurm = real_slurm.RealSlurm(tmp_path, monkeypatch, hooks=power)
+    slurm = real_slurm(tmp_path, monkeypatch, hooks=power)
     try:
         slurm.start()
         kit.eventually(lambda: state(slurm, "n01") == NodeStatus("idle"))

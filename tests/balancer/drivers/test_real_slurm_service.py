@@ -28,7 +28,6 @@ exec {python} -c 'from balancer.cli import main; main()' hook {name} 2>> {folder
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
-    pytest.mark.needs("slurm"),
     pytest.mark.timeout(300 + GATE.slurm_outage_s),
 ]
 
@@ -92,7 +91,7 @@ def site(tmp_path, monkeypatch, real_slurm, kit):
 
         def make(*, count, hooks="", partitions="", driver=None, **settings):
             driver = {"timeout_s": 12} | (driver or {})
-            slurm = real_slurm.RealSlurm(
+            slurm = real_slurm(
                 tmp_path / "slurm",
                 monkeypatch,
                 hooks=hooks,

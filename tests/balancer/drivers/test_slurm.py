@@ -50,6 +50,29 @@ def test_a_busy_cluster_is_read_as_slurm_printed_it():
     }
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        " ReservationName=balancer-n01",
+        " Comment=rack 7",
+        " Comment=says Reason=fan [x@y] Extra=more words InstanceId=i-1 InstanceType=big ReservationName=a",
+    ],
+)
+def test_what_slurm_prints_behind_the_reason_is_no_part_of_it(more):
+    """A reservation in 26.05, a comment in all of them: our own drains read as somebody else's."""
+    ours = state_of("IDLE+DRAIN", reason="balancer: lent to on-demand", more=more)
+    assert (ours.is_ours, ours.note) == (True, "balancer: lent to on-demand")
+    others = state_of("IDLE+DRAIN", reason="fan [2] Comment=loud", more=more)
+    assert (others.is_foreign, others.note) == (True, "fan [2] Comment=loud")
+    assert state_of("IDLE", more=more) == NodeStatus("idle")
+
+
+def test_a_reason_that_24_11_leaves_behind_a_resume_is_none():
+    assert state_of("IDLE", reason=" ") == NodeStatus("idle")
+    assert state_of("IDLE", reason="balancer: lent to on-demand") == NodeStatus("idle")
+    assert state_of("IDLE", reason="noisy | balancer: lent to on-demand") == NodeStatus("idle", note="noisy")
+
+
 @pytest.mark.parametrize("more", [" Comment=row 7", " Extra=a=b", " Comment=moved [twice] Extra=Reason=x"])
 def test_what_a_site_notes_on_a_node_is_no_part_of_our_reason(more):
     reason = "balancer: lent to on-demand"
@@ -205,7 +228,7 @@ def test_only_nodes_that_nobody_has_drained_are_taken_and_only_ours_given_back(p
             change(["n01", "n02", "n03"])
     assert [call for call in programs.calls if "update" in call] == [
         "scontrol update nodename=n03 state=drain reason=balancer: lent to on-demand",
-        "scontrol update nodename=n02 state=resume",
+        "scontrol update nodename=n02 state=resume reason= ",
     ]
 
 

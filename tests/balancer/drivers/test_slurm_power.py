@@ -58,7 +58,7 @@ def test_a_node_is_put_there_before_it_is_drained_and_leaves_before_it_is_resume
         "partitionname=lent nodes=n01,n02",
         f"nodename=n01 state=drain reason={OURS}",
         "partitionname=lent nodes=n02",
-        "nodename=n01 state=resume",
+        "nodename=n01 state=resume reason= ",
     ]
 
 
@@ -76,7 +76,7 @@ def test_a_node_goes_home_also_when_it_cannot_leave_the_partition():
     slurm.refuses = ("partitionname",)
     with pytest.raises(RefusedError):
         slurm.restore_nodes(["n01"])
-    assert slurm.given == ["nodename=n01 state=resume"]
+    assert slurm.given == ["nodename=n01 state=resume reason= "]
 
 
 def test_after_a_restart_of_the_controller_those_that_are_not_lent_leave_at_the_second_look():

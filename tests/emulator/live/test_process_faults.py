@@ -163,7 +163,7 @@ def test_a_node_that_is_killed_for_good_is_down_and_the_run_goes_on_without_it(l
 )
 def test_what_cannot_be_done_is_an_error_before_anything_begins(tmp_path, monkeypatch, fault, live, why):
     monkeypatch.setattr(system, "_PROGRAMS", ())  # as if Slurm and libfaketime were installed
-    monkeypatch.setattr(system, "find_library", lambda _: tmp_path / "libfaketime")
+    monkeypatch.setattr(system, "find_library", lambda *_: tmp_path / "libfaketime")
     monkeypatch.setattr("socket.gethostbyname", lambda _name: "127.0.1.1")
     wanted = scenario(faults=[{"at_s": 1} | fault], **live)
     with pytest.raises(ScenarioError, match=why):

@@ -18,11 +18,12 @@ from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.fleet_process import FleetProcess
 from emulator.live.slurm.accounting import read_jobs, read_sacct
-from emulator.live.slurm.database import SERVER_PROGRAMS, Database, associations
-from emulator.live.slurm.system import find_program
+from emulator.live.slurm.bound import Programs
+from emulator.live.slurm.database import Database, associations
 from emulator.runner import prepare
 from emulator.scenario import from_mapping
 from fleet_kit.both_clocks import run_live
+from slurm_releases import batch, each_root
 
 
 def test_users_have_the_accounts_that_their_jobs_name():
@@ -60,9 +61,8 @@ def test_a_server_that_starts_leaves_the_temporary_tables_of_others_alone(tmp_pa
         home = Path(stack.enter_context(TemporaryDirectory(prefix="db-")))
         user = pwd.getpwuid(os.geteuid()).pw_name
         stored = Database(home / "db", tmp_path / "bin", tmp_path / "log", user, "127.0.0.1", 1, start)
-        programs = {name: find_program(name) for name in SERVER_PROGRAMS}
         environ = {"PATH": os.environ["PATH"], "TMPDIR": str(foreign.parent)}
-        stored.install(programs, environ, environ, tmp_path / "slurmdbd.conf")
+        stored.install(Programs(), environ, environ, tmp_path / "slurmdbd.conf")
         stored.start_mariadb()
     assert foreign.exists()
 
@@ -102,10 +102,11 @@ def swf(number, submit_s, run_s, nodes, user):
 
 
 @pytest.mark.live
-@pytest.mark.needs("slurmdbd", "libfaketime")
+@pytest.mark.needs("slurmdbd")
+@pytest.mark.parametrize("root", each_root("libfaketime", by_night=True))
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_run_by_slurmdbd_is_that_of_the_job_log_job_by_job_though_its_servers_die(tmp_path):
+def test_a_run_by_slurmdbd_is_that_of_the_job_log_job_by_job_though_its_servers_die(tmp_path, root):
     (tmp_path / "site.conf").write_text(CONF)
     jobs = [
         swf(number, 60 * number, 400 + 50 * (number % 5), 1 + number % 4, 1 + number % 2)
@@ -123,7 +124,7 @@ def test_a_run_by_slurmdbd_is_that_of_the_job_log_job_by_job_though_its_servers_
             "name": "stored",
             "nodes": 8,
             "workload": {"trace": str(tmp_path / "ten.swf")},
-            "live": {"batch": {"slurm": slurm}, "speed": 150},
+            "live": {"batch": batch(root, **slurm), "speed": 150},
         }
     )
     meddler, work = Meddler(), tmp_path / "work"
@@ -170,10 +171,11 @@ PriorityCalcPeriod=1
 
 
 @pytest.mark.live
-@pytest.mark.needs("slurmdbd", "libfaketime")
+@pytest.mark.needs("slurmdbd")
+@pytest.mark.parametrize("root", each_root("libfaketime", by_night=True))
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has(tmp_path):
+def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has(tmp_path, root):
     (tmp_path / "site.conf").write_text(FAIR)
     # Physics has the machine for an hour; then it asks before chemistry does, and both want all of it.
     jobs = [swf(1, 0, 3600, 4, 1), swf(2, 1800, 300, 4, 1), swf(3, 2400, 300, 4, 2)]
@@ -188,7 +190,7 @@ def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has
             "name": "fair",
             "nodes": 4,
             "workload": {"trace": str(tmp_path / "three.swf")},
-            "live": {"batch": {"slurm": slurm}, "speed": 150},
+            "live": {"batch": batch(root, **slurm), "speed": 150},
         }
     )
 

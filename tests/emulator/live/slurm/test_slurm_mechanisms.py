@@ -14,31 +14,31 @@ from emulator.scenario import from_mapping
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import JobTable, Kind
 from fleet_kit.both_clocks import proofs_of, run_live
+from slurm_releases import batch, each_root
 
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
-    pytest.mark.needs("slurm", "libfaketime"),
     pytest.mark.timeout(400),
 ]
 REALTIME = {"realtime": {"scheme": "pre_ckpt", "jobs": [2], "data_gb": 60, "node_gb_s": 1}}
 PREEMPTED = JobTable.build(submit_us=[0, 1200 * S], run_us=[2400 * S, 300 * S], nodes=[3, 2])
 
 
-def scenario(mechanism, speed, batch="slurm"):
+def scenario(mechanism, speed, root, **slurm):
     return from_mapping(
         {
             "name": "mechanism",
             "nodes": 4,
             "workload": {"generate": [{"daily_batch": {}}]},
             "mechanism": mechanism,
-            "live": {"batch": batch, "speed": speed, "jobs": "emulator-job"},
+            "live": {"batch": batch(root, **slurm), "speed": speed, "jobs": "emulator-job"},
         }
     )
 
 
-def on_slurm(tmp_path, mechanism, jobs, *, speed=300, meddle=None, batch="slurm"):
-    record = run_live(tmp_path, scenario(mechanism, speed, batch), jobs, meddle)
+def on_slurm(tmp_path, mechanism, jobs, root, *, speed=300, meddle=None, **slurm):
+    record = run_live(tmp_path, scenario(mechanism, speed, root, **slurm), jobs, meddle)
     assert check(record) == []
     assert record.interrupted == ""
     assert set(record.state) == {JobState.ENDED}
@@ -53,6 +53,11 @@ def outcomes(record, number):
     runs = record.runs
     rows = np.flatnonzero(record.jobs.number[runs.job] == number)
     return [(RunOutcome(runs.outcome[row]).name, int(runs.first[row + 1] - runs.first[row])) for row in rows]
+
+
+@pytest.fixture(params=each_root("libfaketime", by_night=True))
+def root(request):
+    return request.param
 
 
 @pytest.fixture
@@ -73,10 +78,10 @@ def death():
 
 
 @pytest.mark.parametrize(("scheme", "loses"), [("pre_ckpt", False), ("pre_rest", True)])
-def test_a_real_time_job_has_its_nodes_and_a_preempted_one_does_all_its_work(tmp_path, scheme, loses):
+def test_a_real_time_job_has_its_nodes_and_a_preempted_one_does_all_its_work(tmp_path, root, scheme, loses):
     mechanism = {"realtime": {"scheme": scheme, "jobs": [2], "data_gb": 60, "node_gb_s": 1}}
 
-    record, proofs = on_slurm(tmp_path, mechanism, PREEMPTED)
+    record, proofs = on_slurm(tmp_path, mechanism, PREEMPTED, root)
 
     assert outcomes(record, 1) == [("REQUEUED", 3), ("FINISHED", 3)]
     assert outcomes(record, 2) == [("FINISHED", 2)]
@@ -91,7 +96,7 @@ def test_a_real_time_job_has_its_nodes_and_a_preempted_one_does_all_its_work(tmp
     "accounting", ["jobcomp", pytest.param("slurmdbd", marks=pytest.mark.needs("slurmdbd"))]
 )
 def test_a_malleable_job_shrinks_for_an_on_demand_job_and_expands_again_and_a_rigid_one_is_preempted(
-    tmp_path, accounting
+    tmp_path, root, accounting
 ):
     jobs = JobTable.build(
         submit_us=[0, 0, 1200 * S, 4800 * S],  # long after the first is over: a busy machine expands late
@@ -104,10 +109,8 @@ def test_a_malleable_job_shrinks_for_an_on_demand_job_and_expands_again_and_a_ri
         max_nodes=np.array([3, 1, 2, 3]),
     )
 
-    batch = {"slurm": {"accounting": accounting}}
-    record, proofs = on_slurm(
-        tmp_path, {"hybrid": {"strategy": "n+spaa", "warning_s": 60}}, jobs, batch=batch
-    )
+    mechanism = {"hybrid": {"strategy": "n+spaa", "warning_s": 60}}
+    record, proofs = on_slurm(tmp_path, mechanism, jobs, root, accounting=accounting)
 
     assert outcomes(record, 1) == [("RESIZED", 3), ("RESIZED", 1), ("REQUEUED", 3), ("FINISHED", 3)]
     assert sorted(lease.granted for lease in record.leases) == [True, True]
@@ -115,13 +118,13 @@ def test_a_malleable_job_shrinks_for_an_on_demand_job_and_expands_again_and_a_ri
 
 
 def test_a_slurmctld_that_dies_is_started_again_and_does_what_the_mechanism_decides_from_then_on(
-    tmp_path, death
+    tmp_path, root, death
 ):
     death.of = "slurmctld"
     # Long enough that it is back on a busy machine before anything is decided.
     jobs = JobTable.build(submit_us=[0, 3600 * S], run_us=[7200 * S, 300 * S], nodes=[3, 2])
 
-    record, proofs = on_slurm(tmp_path, REALTIME, jobs, meddle=death)
+    record, proofs = on_slurm(tmp_path, REALTIME, jobs, root, meddle=death)
 
     assert [mark.text for mark in record.marks if "slurmctld" in mark.text] == [
         "slurmctld ended with status -9 and was started again"
@@ -131,11 +134,11 @@ def test_a_slurmctld_that_dies_is_started_again_and_does_what_the_mechanism_deci
     assert (proofs[1].runs, proofs[1].lost) == (2, 0)
 
 
-def test_a_slurmd_that_dies_ends_the_run_which_says_so_and_has_what_ran_until_then(tmp_path, death):
+def test_a_slurmd_that_dies_ends_the_run_which_says_so_and_has_what_ran_until_then(tmp_path, root, death):
     death.of = "slurmd-n004"
     jobs = JobTable.build(submit_us=[0, 36_000 * S], run_us=[36_000 * S, 300 * S], nodes=[3, 2])
 
-    record = run_live(tmp_path, scenario(REALTIME, 300), jobs, death)
+    record = run_live(tmp_path, scenario(REALTIME, 300, root), jobs, death)
 
     assert check(record) == []
     assert record.interrupted == (

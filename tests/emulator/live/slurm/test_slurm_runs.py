@@ -1,5 +1,6 @@
 """Scenarios on the real Slurm, on a faster clock: the run ends, its record keeps the laws, nobody is left behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -19,14 +20,16 @@ from emulator.report.compare import compare, render
 from emulator.runner import prepare, run_virtual
 from emulator.scenario import from_mapping, load
 from emulator.workload.table import Kind
+from slurm_releases import batch, each_root
 
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
-    pytest.mark.needs("slurm", "libfaketime"),
     pytest.mark.timeout(570),
 ]
 ROOT = Path(__file__).parents[4]
+of_each_release = pytest.mark.parametrize("root", each_root("libfaketime"))
+by_night_of_each = pytest.mark.parametrize("root", each_root("libfaketime", by_night=True))
 
 
 class Meddler:
@@ -94,11 +97,12 @@ def batch_states(record):
     return record.state[record.jobs.kind == Kind.BATCH]
 
 
-def test_the_default_scenario_on_64_nodes_of_the_real_slurm_at_300_times(tmp_path, processes):
+@of_each_release
+def test_the_default_scenario_on_64_nodes_of_the_real_slurm_at_300_times(tmp_path, processes, root):
     scenario = load(
         ROOT / "scenarios" / "default.yaml",
         (
-            "live.batch=slurm",
+            f"live.batch={json.dumps(batch(root))}",
             "live.speed=300",
             "workload.generate.0.daily_batch.days=0.12",
             "workload.generate.0.daily_batch.jobs=80",
@@ -123,7 +127,8 @@ def test_the_default_scenario_on_64_nodes_of_the_real_slurm_at_300_times(tmp_pat
     assert np.all(record.runs.end_us[one] >= record.runs.start_us[one])
 
 
-def test_a_controller_that_dies_and_a_node_that_dies_are_told_and_the_run_ends(tmp_path, processes):
+@by_night_of_each
+def test_a_controller_that_dies_and_a_node_that_dies_are_told_and_the_run_ends(tmp_path, processes, root):
     killed = []
 
     def kill(fleet):
@@ -135,7 +140,7 @@ def test_a_controller_that_dies_and_a_node_that_dies_are_told_and_the_run_ends(t
                 os.kill(fleet.processes[name].pid, signal.SIGKILL)
         return False
 
-    record = run(morning(), tmp_path / "work", processes, kill)
+    record = run(morning(batch=batch(root)), tmp_path / "work", processes, kill)
 
     assert record.interrupted == ""
     assert set(batch_states(record)) == {JobState.ENDED}
@@ -144,18 +149,20 @@ def test_a_controller_that_dies_and_a_node_that_dies_are_told_and_the_run_ends(t
     assert "slurmd-n008 ended with status -9" in texts
 
 
-def test_a_run_that_is_broken_off_has_what_ran_until_then(tmp_path, processes):
+@by_night_of_each
+def test_a_run_that_is_broken_off_has_what_ran_until_then(tmp_path, processes, root):
     def stop(fleet):
         counts = fleet._batch.counts(fleet.replay_log)
         counts.look()
         return counts.ended >= 3
 
-    record = run(morning(), tmp_path / "work", processes, stop)
+    record = run(morning(batch=batch(root)), tmp_path / "work", processes, stop)
 
     assert record.interrupted == "stopped by SIGINT"
     assert {JobState.ENDED, JobState.FUTURE} <= set(batch_states(record))
 
 
+@pytest.mark.needs("slurm", "libfaketime")
 def test_nobody_is_left_when_the_run_itself_is_killed(tmp_path, processes):
     text = """
 import sys
@@ -174,8 +181,6 @@ work = Path(sys.argv[2])
 work.mkdir()
 Fleet(scenario, prepare(scenario), work).run(Tell(), quiet=True)
 """
-    import json  # noqa: PLC0415
-
     work = tmp_path / "work"
     command = [sys.executable, "-c", text, json.dumps(morning().as_json()), str(work)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as fleet:
@@ -190,7 +195,8 @@ Fleet(scenario, prepare(scenario), work).run(Tell(), quiet=True)
     assert processes(work) == []
 
 
-def test_reservations_of_the_scenario_are_kept_by_the_real_slurm(tmp_path, processes):
+@by_night_of_each
+def test_reservations_of_the_scenario_are_kept_by_the_real_slurm(tmp_path, processes, root):
     """A downtime of three nodes and one node for user 2, whoever is late."""
     downtime = {"start_s": 2400, "end_s": 5400, "nodes": "n[001-003]"}
     course = {"start_s": 600, "end_s": 36_000, "nodes": "n004", "users": [2]}
@@ -206,7 +212,7 @@ def test_reservations_of_the_scenario_are_kept_by_the_real_slurm(tmp_path, proce
             "nodes": 4,
             "workload": {"trace": str(tmp_path / "four.swf")},
             "scheduler": {"slurm": {"reservations": {"downtime": downtime, "course": course}}},
-            "live": {"batch": "slurm", "speed": 300},
+            "live": {"batch": batch(root), "speed": 300},
         }
     )
     record = run(scenario, tmp_path / "work", processes)
@@ -221,7 +227,10 @@ def test_reservations_of_the_scenario_are_kept_by_the_real_slurm(tmp_path, proce
         assert start_s[row] + limit_s[row] <= downtime["start_s"] or start_s[row] >= downtime["end_s"]
 
 
-def test_nodes_fail_and_are_maintained_when_the_scenario_says_so_and_jobs_wait_again(tmp_path, processes):
+@by_night_of_each
+def test_nodes_fail_and_are_maintained_when_the_scenario_says_so_and_jobs_wait_again(
+    tmp_path, processes, root
+):
     rest = "1800 -1 1 1 1 1 1 -1 -1 -1"
     lines = (f"1 0 -1 300 2 -1 -1 2 {rest}\n", f"2 10 -1 300 1 -1 -1 1 {rest}\n")
     (tmp_path / "two.swf").write_text("".join(lines))
@@ -235,7 +244,7 @@ def test_nodes_fail_and_are_maintained_when_the_scenario_says_so_and_jobs_wait_a
             "failures": {"model": {"recorded": {"trace": str(tmp_path / "down.csv")}}},
             "maintenance": [window],
             # What Slurm needs to end a job takes seconds of the wall: they must be less than its two minutes.
-            "live": {"batch": "slurm", "speed": 15},
+            "live": {"batch": batch(root), "speed": 15},
         }
     )
     record = run(scenario, tmp_path / "work", processes)
