@@ -13,6 +13,7 @@ from emulator.harness.mechanism import plugin_name
 from emulator.harness.record import NodePool
 from emulator.metrics.shown import picture_of
 from emulator.metrics.timeline import InconsistentRecordError, timeline
+from emulator.plugins import named
 from emulator.report import gantt, plots
 from emulator.report.compare import table_rows, title_lines
 from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
@@ -165,8 +166,7 @@ def _headlines(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 def _places(summary: dict[str, Any]) -> str:
     """`64 nodes`; where jobs share cores, so many cores (docs/results.md)."""
-    mechanism = summary["scenario"].get("mechanism")
-    shares = isinstance(mechanism, dict) and "oversubscribe" in mechanism
+    shares = named(summary["scenario"].get("mechanism"), "oversubscribe") is not None
     return f"{number(summary['nodes'])} {'cores' if shares else 'nodes'}"
 
 
