@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from balancer.clock import Clock
     from balancer.commands import Commander
-    from balancer.decided import Decided, Key
+    from balancer.decision import Decided, Key
     from balancer.idempotency import Keys
     from balancer.ledger.store import Ledger, StoredAnswer
     from balancer.lifecycle.events import Event, Instruction

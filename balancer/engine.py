@@ -19,7 +19,6 @@ from balancer.calls import EngineSettings
 from balancer.claims import Claims
 from balancer.clock import micros, seconds, wall_us
 from balancer.commands import Commander
-from balancer.configured import Configured
 from balancer.freeze import Freezable, Yielding
 from balancer.idempotency import Keys
 from balancer.lifecycle.events import (
@@ -32,6 +31,7 @@ from balancer.lifecycle.states import NodeState
 from balancer.node_calls import NodeCalls
 from balancer.on_demand_calls import OnDemandCalls
 from balancer.reconciler import Reconciler
+from balancer.reconfigure import Configured
 from balancer.timers import Timers
 from balancer.waker import Waker
 from balancer.writer import StoppingError, Writer
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
     from balancer.algorithms.interface import Algorithm
     from balancer.clock import Clock
-    from balancer.contact import Contact
     from balancer.drivers.base import BatchDriver, NodeStatus
     from balancer.drivers.cloud import CloudDriver
     from balancer.freeze import Freeze
     from balancer.freeze import Order as FreezeOrder
+    from balancer.last_contact import Contact
     from balancer.ledger.store import Ledger
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.records import NodeRecord
@@ -284,7 +284,7 @@ class Engine(OnDemandCalls, NodeCalls):
         """The batch system has not answered for too long."""
         contact, period_us = self.batch, micros(self.settings.reconcile_period_s)
         why = "" if contact.error is None else f": {contact.error}"
-        age_us = contact.silent_us(self.clock.now_us())
+        age_us = contact.age_us(self.clock.now_us())
         if age_us is None:
             return f"the batch system has not answered yet{why}"
         is_unreachable = contact.error is not None and age_us > micros(self.settings.unreachable_s)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from balancer.decided import Key
+    from balancer.decision import Key
     from balancer.ledger.store import Ledger, StoredAnswer
 
 

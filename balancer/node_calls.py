@@ -19,7 +19,7 @@ from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from balancer.decided import Key
+    from balancer.decision import Key
     from balancer.timers import Timers
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from balancer.callers import Callers
-    from balancer.decided import Key
+    from balancer.decision import Key
     from balancer.lifecycle.events import Event
     from balancer.lifecycle.records import Changes
     from balancer.lifecycle.recurrence import Recurrence

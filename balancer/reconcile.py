@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN
-from balancer.lifecycle.doubt import is_anothers_mark
+from balancer.lifecycle.conflict import is_anothers_mark
 from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 from balancer.lifecycle.states import NodeState
 from balancer.reconcile_table import TABLE, Action, Seen

@@ -9,10 +9,10 @@ import structlog
 
 from balancer.clock import micros, seconds
 from balancer.commands import Mark, Order, Unmark
-from balancer.contact import Contact
-from balancer.doubts import another_claims, doubts, has_lent
 from balancer.drivers.base import DriverError, RefusedError
 from balancer.failing import Failing
+from balancer.last_contact import Contact
+from balancer.ledger_conflict import another_claims, doubts, has_lent
 from balancer.lifecycle.events import (
     NodesAdopted,
     NodesDoubted,
@@ -115,7 +115,7 @@ class Reconciler:
 
         Otherwise all of them would wait for the batch system whenever one has become too old.
         """
-        age_us, limit_us = self.batch.silent_us(self._clock.now_us()), self._refresh_age_us
+        age_us, limit_us = self.batch.age_us(self._clock.now_us()), self._refresh_age_us
         lead_us = min(max(_LEAD * self._took_us, limit_us // 4), limit_us // 2)
         if age_us is not None and age_us > limit_us - lead_us and limit_us and self.reader.is_idle:
             self._is_ahead = True

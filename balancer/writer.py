@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
-from balancer.decided import KIND, Decided, answered_of, encode, event_body, kept_answer
-from balancer.doubts import LENT, unknown_stamps
+from balancer.decision import KIND, Decided, answered_of, encode, event_body, kept_answer
 from balancer.ledger.errors import (
     FencedError,
     LedgerError,
@@ -31,10 +30,11 @@ from balancer.ledger.errors import (
 )
 from balancer.ledger.log import Outage, log_failure
 from balancer.ledger.store import Entry, StoredEvent
+from balancer.ledger_conflict import LENT, unknown_stamps
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import Event, NodesDoubted, PlanRefused, WakeAt
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, Snapshot
-from balancer.published import Published
+from balancer.read_model import ReadModel
 from balancer.version import VERSION
 from balancer.waiting import Waiters
 
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from balancer.clock import Clock
-    from balancer.configured import Configured
-    from balancer.decided import Key, Moves
+    from balancer.decision import Key, Moves
     from balancer.drivers.marks import Stamp
     from balancer.ledger.store import Ledger
     from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.requests import Wish
     from balancer.lifecycle.settings import Settings
     from balancer.metrics import Metrics
+    from balancer.reconfigure import Configured
 
 _log = structlog.get_logger()
 
@@ -84,7 +84,7 @@ class Writer:
         on_decided: Callable[[Sequence[Instruction]], None],
         threaded: bool = True,
     ) -> None:
-        self.published = Published()
+        self.published = ReadModel()
         self.waiters = Waiters(clock)
         self.is_broken = False
         self.failures = 0

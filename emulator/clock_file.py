@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from balancer.clock import NEVER_US
-from emulator.ranks import Rank
+from emulator.event_priority import EventPriority
 
 # The file: a header and one slot per process, all native 64-bit integers. Aligned 8-byte stores are atomic on every
 # machine we run on, and each field has one writer: the header the master, a slot its owner. Whether the owner
@@ -25,14 +25,14 @@ SLOT = 2
 EXPECTED, EXCUSED = 1, -1
 SLOTS = 32
 POLL_S = 0.0004
-RANK_BITS = max(Rank).bit_length()
+RANK_BITS = max(EventPriority).bit_length()
 
 
 def limit_of(due_us: int, rank: int) -> int:
     return min(due_us, NEVER_US >> RANK_BITS) << RANK_BITS | rank
 
 
-NO_LIMIT = limit_of(NEVER_US, max(Rank))
+NO_LIMIT = limit_of(NEVER_US, max(EventPriority))
 
 
 def places_in(words: memoryview[int]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING
 
-from emulator.serving import QUEUE, Serving
+from emulator.background_server import QUEUE, Serving
 from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.noted import cache_base, noted
+from emulator.source_digest import cache_base, cached_source_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,9 @@ _version = cache(version)
 @cache
 def sources() -> str:
     """Hash of the Python code of both products, as it is on this disk: 16 hexadecimal digits."""
-    return noted(cache_base() / ".sources", [Path(folder) for _, folder in _folders()], _read_sources)
+    return cached_source_digest(
+        cache_base() / ".sources", [Path(folder) for _, folder in _folders()], _read_sources
+    )
 
 
 def _folders() -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from emulator.clock_file import NO_LIMIT
 from emulator.clock_server import ANSWER, LIMIT, NOW, REQUEST, STOPPED, TURN
-from emulator.ranks import Rank
+from emulator.event_priority import EventPriority
 from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class RemoteClock(SharedClock):
             about = json.loads(self._file.readline())
         except ValueError as error:
             raise ValueError(f"no clock is served at {address[0]}:{address[1]}") from error
-        self._rank = Rank.TIMER
+        self._rank = EventPriority.TIMER
         self.speed, self.is_held = float(about["speed"]), bool(about["held"])
         self._lock = threading.Lock()
         self._limits: dict[int, int] = {}

@@ -34,7 +34,7 @@ from emulator.node_rules import (
 from emulator.qos_rules import WHAT as QOS
 from emulator.qos_rules import jobs_with_qos
 from emulator.scenario import OUR_BATCH_SYSTEM, Scenario, ScenarioError, WorkloadPart
-from emulator.scenario_happenings import OUTAGES, RULES, SLEEP, make_happenings
+from emulator.scenario_events import OUTAGES, RULES, SLEEP, make_happenings
 from emulator.scenario_parts import SharedNodesPart
 from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.formats import load

@@ -31,7 +31,7 @@ from emulator.clock_file import (
     try_lock,
     words_in,
 )
-from emulator.ranks import Rank
+from emulator.event_priority import EventPriority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,11 +52,11 @@ class SharedClock:
     """
 
     def __init__(self, path: Path | str, rank: str = "timer", name: str = "", host: str = "") -> None:
-        if rank.upper() not in Rank.__members__:
-            ranks = ", ".join(each.name.lower() for each in Rank)
+        if rank.upper() not in EventPriority.__members__:
+            ranks = ", ".join(each.name.lower() for each in EventPriority)
             raise ValueError(f"there is no rank {rank!r}; there are: {ranks}")
         self.path = path = Path(path)
-        self._rank = Rank[rank.upper()]
+        self._rank = EventPriority[rank.upper()]
         self._name, self._host = name, host
         self._words = words_in(path)
         self.speed = self._words[SPEED_AT] / 1000
@@ -106,7 +106,7 @@ class SharedClock:
         self._words[self._slot] = 0
         os.close(self._lock_file)
 
-    def alarm(self, rank: Rank | None = None) -> SharedAlarm:
+    def alarm(self, rank: EventPriority | None = None) -> SharedAlarm:
         with self._lock:
             self._next_key += 1
             return SharedAlarm(self, self._next_key, self._rank if rank is None else rank)
@@ -116,7 +116,7 @@ class SharedClock:
         with self._lock:
             self._next_key += 1
             key = self._next_key
-        self.set_limit(key, limit_of(self.now_us(), Rank.JOB_END))
+        self.set_limit(key, limit_of(self.now_us(), EventPriority.JOB_END))
         try:
             # The master may have moved on between the look and the limit; from here on it stands still.
             yield self.now_us()
@@ -169,7 +169,7 @@ class ClockReader:
 class SharedAlarm:
     """One limit on a shared clock."""
 
-    def __init__(self, clock: SharedClock, key: int, rank: Rank) -> None:
+    def __init__(self, clock: SharedClock, key: int, rank: EventPriority) -> None:
         self._clock = clock
         self._key = key
         self._rank = rank
@@ -177,7 +177,7 @@ class SharedAlarm:
         self._changed = threading.Condition()
         self._woken = False
 
-    def set(self, due_us: int, rank: Rank | None = None) -> None:
+    def set(self, due_us: int, rank: EventPriority | None = None) -> None:
         if rank is not None:
             self._rank = rank
         is_sooner, self._due_us = due_us < self._due_us, due_us
@@ -216,7 +216,7 @@ class SharedAlarm:
 class RankedAlarm(Protocol):
     """An alarm whose owner may say how urgent it is; a clock without ranks does not care."""
 
-    def set(self, due_us: int, rank: Rank | None = None) -> None:
+    def set(self, due_us: int, rank: EventPriority | None = None) -> None:
         """`rank` changes the alarm's rank."""
 
     def wait(self, timeout_s: float | None = None) -> bool: ...
@@ -233,10 +233,10 @@ class _Unranked:
         self._alarm = alarm
         self.wait, self.wake, self.close = alarm.wait, alarm.wake, alarm.close
 
-    def set(self, due_us: int, rank: Rank | None = None) -> None:  # noqa: ARG002
+    def set(self, due_us: int, rank: EventPriority | None = None) -> None:  # noqa: ARG002
         self._alarm.set(due_us)
 
 
-def alarm_of(clock: Clock, rank: Rank) -> RankedAlarm:
+def alarm_of(clock: Clock, rank: EventPriority) -> RankedAlarm:
     """A new alarm at any clock, with this rank where there are ranks."""
     return clock.alarm(rank) if isinstance(clock, SharedClock) else _Unranked(clock.alarm())

@@ -13,7 +13,7 @@ from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
 from balancer.api.operations import Operations
 
 if TYPE_CHECKING:
-    from balancer.decided import Key
+    from balancer.decision import Key
 
 _log = structlog.get_logger()
 

@@ -18,7 +18,7 @@ from balancer.api.call import Call, address_of, current
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
 from balancer.auth.identity import NOBODY
 from balancer.clock import seconds, wall_us
-from balancer.decided import Key
+from balancer.decision import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,7 @@ from balancer.lifecycle.states import NodeState
 from balancer.timestamps import iso, iso_or_none
 
 if TYPE_CHECKING:
-    from balancer.decided import Key
+    from balancer.decision import Key
     from balancer.drivers.base import NodeStatus
     from balancer.lifecycle.records import NodeRecord
 

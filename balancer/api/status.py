@@ -11,8 +11,8 @@ from balancer.timestamps import iso
 from balancer.version import VERSION
 
 if TYPE_CHECKING:
-    from balancer.contact import Contact
     from balancer.engine import Engine
+    from balancer.last_contact import Contact
 
 blueprint = Operations("status", tag="health")
 
@@ -102,10 +102,10 @@ def to_json(source: Engine) -> dict[str, Any]:
 
 
 def system(contact: Contact, now_us: int) -> dict[str, Any]:
-    silent_us = contact.silent_us(now_us)
+    age_us = contact.age_us(now_us)
     return {
         "name": contact.name,
-        "reachable": contact.error is None and silent_us is not None,
-        "age_s": None if silent_us is None else seconds(silent_us),
+        "reachable": contact.error is None and age_us is not None,
+        "age_s": None if age_us is None else seconds(age_us),
         "error": contact.error,
     }

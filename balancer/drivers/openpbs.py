@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN, NodeStatus
+from balancer.drivers.incremental_parse import Form
 from balancer.drivers.openpbs_json import parse_nodes, parse_piece, parse_remaining, pieces
 from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
-from balancer.drivers.pieces import Form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

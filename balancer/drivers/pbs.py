@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from balancer.drivers.base import RefusedError, with_ours
 from balancer.drivers.claims import claim_in, claimed
+from balancer.drivers.incremental_parse import IncrementalNodeParser
 from balancer.drivers.marks import kept_of, noted
-from balancer.drivers.pieces import NodesInPieces
 from balancer.drivers.programs import batches, longest_left, run_program
 from balancer.plugins import check_number
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from balancer.drivers.base import NodeStatus
-    from balancer.drivers.pieces import Form
+    from balancer.drivers.incremental_parse import Form
 
     Options = Callable[[str], Sequence[str]]
 
@@ -55,7 +55,7 @@ class PbsDriver(ABC, Generic[Settings]):
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings: Settings = settings or self.settings_type()  # type: ignore[assignment]
-        self._nodes = NodesInPieces(self.form, lambda status: with_ours(status, self.our_note))
+        self._nodes = IncrementalNodeParser(self.form, lambda status: with_ours(status, self.our_note))
 
     @property
     @abstractmethod

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, SiteCheck
+from balancer.drivers.incremental_parse import Form, IncrementalNodeParser, ParseCache
 from balancer.drivers.marks import kept_of, noted, parse
-from balancer.drivers.pieces import Form, NodesInPieces, Remembered
 from balancer.drivers.programs import batches, run_program
 from balancer.drivers.slurm_site import check_site
 from balancer.drivers.slurm_text import (
@@ -84,9 +84,9 @@ class SlurmDriver:
 
     def __init__(self, settings: SlurmSettings | None = None) -> None:
         self.settings = settings or SlurmSettings()
-        self._nodes = NodesInPieces(Form(whole=parse_nodes, pieces=node_lines, one=parse_node))
-        self._job_nodes = Remembered(job_nodes)
-        self._statuses = Remembered(self._status)
+        self._nodes = IncrementalNodeParser(Form(whole=parse_nodes, pieces=node_lines, one=parse_node))
+        self._job_nodes = ParseCache(job_nodes)
+        self._statuses = ParseCache(self._status)
         self._loose: frozenset[str] = frozenset()
         """Nodes that were in the partition without anything of ours when `tidy` looked last."""
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
+from balancer.drivers.incremental_parse import Form
 from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
-from balancer.drivers.pieces import Form
 from balancer.drivers.programs import batches
 from balancer.drivers.torque_xml import parse_nodes, parse_piece, parse_remaining, pieces
 

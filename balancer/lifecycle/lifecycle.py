@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from balancer.algorithms.interface import ChecksSettings, Plan, View
-from balancer.lifecycle.doubt import Doubts
+from balancer.lifecycle.conflict import Doubts
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import (
     Event,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from balancer.lifecycle.doubt import is_anothers_mark
+from balancer.lifecycle.conflict import is_anothers_mark
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 from balancer.lifecycle.states import Cause, NodeState

@@ -75,8 +75,8 @@ def up(  # noqa: PLR0917
     """
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
     from emulator.live.containers.fleet import Order, start  # noqa: PLC0415
-    from emulator.live.containers.following import STOPPED  # noqa: PLC0415
-    from emulator.live.containers.wanted import check_containers  # noqa: PLC0415
+    from emulator.live.containers.preconditions import check_containers  # noqa: PLC0415
+    from emulator.live.containers.supervise import STOPPED  # noqa: PLC0415
     from emulator.scenario import ScenarioError, load  # noqa: PLC0415
 
     path = scenario_file or Path("scenarios/fleet.yaml")
@@ -139,7 +139,7 @@ def _remove(client: Any, name: str, *, threads: int = 4, keep_data: bool = False
 
 
 def _follow(client: Any, name: str) -> int:
-    from emulator.live.containers import following  # noqa: PLC0415
+    from emulator.live.containers import supervise  # noqa: PLC0415
     from emulator.live.containers.docker_engine import CpuMeter  # noqa: PLC0415
     from emulator.report.progress import RunProgress  # noqa: PLC0415
 
@@ -156,11 +156,11 @@ def _follow(client: Any, name: str) -> int:
                 progress.update(round(status["cluster_time_s"] * 1e6), *done)
             meter.look()
 
-        status = following.follow(client, name, show, lambda: bool(interrupted), say)
+        status = supervise.follow(client, name, show, lambda: bool(interrupted), say)
     if used := meter.text():
         say(used)
     if status:
-        click.echo(following.logs_of(client, name, "controller"), err=True)
+        click.echo(supervise.logs_of(client, name, "controller"), err=True)
     return status
 
 
@@ -288,13 +288,13 @@ def fault(
     kill/start, pause/unpause, disconnect/connect, slow/unslow. The report of the run marks the moment.
     """
     from emulator.live.containers import docker_engine as on  # noqa: PLC0415
-    from emulator.live.faults import Deed, Slow  # noqa: PLC0415
+    from emulator.live.faults import FaultAction, Slow  # noqa: PLC0415
 
     def act() -> None:
         client = on.docker_client()
         fleet_name = on.the_fleet(client, name)
         for target in targets:
-            at_s = on.fault(client, fleet_name, target, Deed(deed), slow=Slow(rate_kbit, delay_ms))
+            at_s = on.fault(client, fleet_name, target, FaultAction(deed), slow=Slow(rate_kbit, delay_ms))
             say(
                 f"{deed} {target}" + (f" at {at_s:.0f} s" if at_s is not None else " (no controller to tell)")
             )

@@ -65,8 +65,8 @@ def up(  # noqa: PLR0917
     Ctrl-C leaves the data of the run: the same command goes on with it, `emulator fleet swarm down` forgets it.
     """
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
+    from emulator.live.containers.preconditions import check_containers  # noqa: PLC0415
     from emulator.live.containers.swarm import SwarmOrder, check  # noqa: PLC0415
-    from emulator.live.containers.wanted import check_containers  # noqa: PLC0415
     from emulator.scenario import ScenarioError, load  # noqa: PLC0415
 
     path = scenario_file or Path("scenarios/fleet.yaml")
@@ -114,8 +114,8 @@ def _bring(scenario: Scenario, path: Path, folder: Path) -> Iterable[str]:
 def _run(client: Any, order: SwarmOrder, address: str | None, port: int) -> int:
     """Begin, follow and remove. Exit status: that of the run."""
     from emulator.live.containers import swarm as on  # noqa: PLC0415
-    from emulator.live.containers.joining import JoinServer  # noqa: PLC0415
     from emulator.live.containers.names import NODE  # noqa: PLC0415
+    from emulator.live.containers.swarm_join import JoinServer  # noqa: PLC0415
 
     with interruptible() as interrupted:
 

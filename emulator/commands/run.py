@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from emulator.harness.record import RunRecord
-    from emulator.live.kept import KeptRun
+    from emulator.live.resume import ResumableRun
     from emulator.report.watch_page import WatchPage
     from emulator.runner import Prepared
 
@@ -177,7 +177,7 @@ def run(  # noqa: PLR0917
     plug-in or a live run failed half-way, what was done until then is written.
     """
     from emulator.harness.failure import PluginError, traceback_of  # noqa: PLC0415
-    from emulator.memory import return_large_arrays  # noqa: PLC0415
+    from emulator.malloc_tuning import return_large_arrays  # noqa: PLC0415
     from emulator.report.files import ResultsError  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
@@ -333,15 +333,15 @@ def _stream(
 @contextmanager
 def _folder(
     keep: Path | None, scenario: Scenario, prepared: Prepared
-) -> Iterator[tuple[Path, KeptRun | None]]:
+) -> Iterator[tuple[Path, ResumableRun | None]]:
     """Where a live run's processes write, and the run that is kept there."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="emulator-") as scratch:
             yield Path(scratch), None
         return
-    from emulator.live import kept  # noqa: PLC0415 - only for live runs
+    from emulator.live import resume  # noqa: PLC0415 - only for live runs
 
-    with kept.keep(keep.absolute(), scenario, prepared.nodes) as run:
+    with resume.keep(keep.absolute(), scenario, prepared.nodes) as run:
         yield run.folder, run
 
 
@@ -428,14 +428,14 @@ def _live(
     *,
     quiet: bool,
     page: WatchPage | None,
-    kept: KeptRun | None,
+    kept: ResumableRun | None,
 ) -> RunRecord:
     from emulator.live.fleet import FleetError, run_live  # noqa: PLC0415
-    from emulator.live.kept import RunStands  # noqa: PLC0415
+    from emulator.live.resume import RunSuspended  # noqa: PLC0415
 
     try:
         return run_live(scenario, prepared, logs.parent, interrupted, quiet=quiet, page=page, kept=kept)
-    except RunStands as stands:
+    except RunSuspended as stands:
         click.echo(f"emulator: {stands}; the same command goes on with it", err=True)
         sys.exit(SIGNAL + interrupted.number)
     except FleetError as error:

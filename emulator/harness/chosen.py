@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.asked import AskedOrder
+    from emulator.harness.order_callback import AskedOrder
     from emulator.schedulers.plain import Decides
     from emulator.workload.table import JobTable
 

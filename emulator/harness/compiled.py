@@ -12,7 +12,7 @@ from functools import cache, cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from emulator.noted import cache_base, noted
+from emulator.source_digest import cache_base, cached_source_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def kernel_sources(package: Path) -> list[Path]:
 
 def version_of(package: Path, known: Path) -> str:
     """What the kernels of a package were made of: a hash of all their sources, noted in the file `known`."""
-    return noted(known, (package,), lambda: _hash_of(kernel_sources(package)))
+    return cached_source_digest(known, (package,), lambda: _hash_of(kernel_sources(package)))
 
 
 def _hash_of(sources: list[Path]) -> str:

@@ -16,8 +16,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from balancer.clock import NEVER_US
+from emulator.event_priority import EventPriority
 from emulator.harness.failure import PluginError
-from emulator.ranks import Rank
 from emulator.shared_clock import alarm_of
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class LiveExecutor:
         self._schedule_pass = schedule_pass
         self._on_due = on_due
         self._on_failure = on_failure
-        self._alarm = alarm_of(clock, Rank.SCHEDULE)
+        self._alarm = alarm_of(clock, EventPriority.SCHEDULE)
         self._inbox: deque[Work] = deque()
-        self._due: list[tuple[int, Rank, int, int, Work]] = []
+        self._due: list[tuple[int, EventPriority, int, int, Work]] = []
         self._sequence = count()
         self._next_pass_us = NEVER_US
         self._held: dict[Hashable, AbstractContextManager[int]] = {}
@@ -101,7 +101,7 @@ class LiveExecutor:
         finally:
             self._unanswered.discard(future)
 
-    def at(self, due_us: int, work: Work, rank: Rank = Rank.TIMER, order: int = 0) -> None:
+    def at(self, due_us: int, work: Work, rank: EventPriority = EventPriority.TIMER, order: int = 0) -> None:
         """Have `work(now_us)` done at `due_us`; equal times go by rank, then by `order`."""
         heapq.heappush(self._due, (due_us, rank, order, next(self._sequence), work))
 
@@ -180,18 +180,18 @@ class LiveExecutor:
     def _next_us(self) -> int:
         return min(self._next_due()[0], self._next_pass_us)
 
-    def _next_due(self) -> tuple[int, Rank]:
-        return self._due[0][:2] if self._due else (NEVER_US, Rank.WATCH)
+    def _next_due(self) -> tuple[int, EventPriority]:
+        return self._due[0][:2] if self._due else (NEVER_US, EventPriority.WATCH)
 
     def _set_alarm(self) -> None:
-        self._alarm.set(*min(self._next_due(), (self._next_pass_us, Rank.SCHEDULE)))
+        self._alarm.set(*min(self._next_due(), (self._next_pass_us, EventPriority.SCHEDULE)))
 
     def run_due(self, now_us: int) -> None:
         """Do what is due first; for the executor itself, and for who repeats its past."""
         # One rank at a time: the alarm is set again after it, so that other processes of this instant whose
         # rank lies between ours have their turn.
         first_us, rank = self._next_due()
-        if (first_us, rank) <= (self._next_pass_us, Rank.SCHEDULE):
+        if (first_us, rank) <= (self._next_pass_us, EventPriority.SCHEDULE):
             while self._due and self._due[0][0] <= now_us and self._due[0][1] == rank:
                 heapq.heappop(self._due)[-1](now_us)
         elif self._schedule_pass is not None and self._next_pass_us <= now_us:

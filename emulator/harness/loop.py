@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.happenings import Happenings
+    from emulator.harness.external_events import ExternalEvents
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism, WholeRun
     from emulator.harness.points import Point
@@ -69,7 +69,7 @@ class Loop:
         *,
         node_names: tuple[str, ...] | None = None,
         name: str = "",
-        happenings: Happenings | None = None,
+        happenings: ExternalEvents | None = None,
     ) -> None:
         self.machine = machine
         self._happenings = happenings
@@ -215,7 +215,7 @@ class Loop:
             return False
         return int(machine.end_us.max(initial=0)) < now_us
 
-    def _happen(self, happenings: Happenings, ended: list[int]) -> None:
+    def _happen(self, happenings: ExternalEvents, ended: list[int]) -> None:
         try:
             happenings.at(ended, self.decisions.actions)
         except Exception as error:  # noqa: BLE001 - raised again; the record tells of a plug-in that failed

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from emulator.ranks import Rank
+from emulator.event_priority import EventPriority
 
 
 class Point(IntEnum):
     """What a mechanism decides at (the same order as `Rank`, by which processes of a live run take turns)."""
 
-    CHECKPOINT = Rank.CHECKPOINT
-    TIMER = Rank.TIMER
-    COMPLETION = Rank.COMPLETION
-    ARRIVAL = Rank.ARRIVAL
-    PREDICTED = Rank.PREDICTED
-    NOTICE = Rank.NOTICE
+    CHECKPOINT = EventPriority.CHECKPOINT
+    TIMER = EventPriority.TIMER
+    COMPLETION = EventPriority.COMPLETION
+    ARRIVAL = EventPriority.ARRIVAL
+    PREDICTED = EventPriority.PREDICTED
+    NOTICE = EventPriority.NOTICE
 
 
 # Members as plain names: points are compared all the time, and a look into the class costs more than that.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from balancer.clock import NEVER_US, SystemClock, micros
+from emulator.event_priority import EventPriority
 from emulator.harness.executor_live import LiveExecutor
 from emulator.live.folder_copy import FolderCopy, FolderCopyConfig
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
@@ -24,7 +25,6 @@ from emulator.live.runs import Key, Run, phase_of
 from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
-from emulator.ranks import Rank
 from emulator.remote_clock import open_clock
 from emulator.shared_clock import SharedClock
 
@@ -330,7 +330,7 @@ class Agent:
         return limit_us if check_us == 0 else (limit_us // check_us + 1) * check_us
 
     def _at(self, due_us: int, run: Run, work: Any) -> None:
-        self._executor.at(due_us, work, Rank.JOB_END, order=run.key[0])
+        self._executor.at(due_us, work, EventPriority.JOB_END, order=run.key[0])
 
     def _over_walltime(self, run: Run, now_us: int) -> None:
         if run.process is None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import Mark
     from emulator.live.collect import BatchSide
-    from emulator.live.counts import Counts
     from emulator.live.failure import Failure
     from emulator.live.fleet_process import FleetProcess
-    from emulator.live.services import Part, Places, RunSettings, Told
+    from emulator.live.progress import Counts
+    from emulator.live.roles import Part, Places, RoleConfig, RunSettings
     from emulator.runner import Prepared
 
 BATCH_SYSTEMS = "emulator.batch_systems"
@@ -76,7 +76,7 @@ class Site(Protocol):
     def config(self, name: str, settings: dict[str, Any]) -> Path:
         """Write a process's settings."""
 
-    def config_of(self, name: str, told: Told, **own: Any) -> Path:
+    def config_of(self, name: str, told: RoleConfig, **own: Any) -> Path:
         """Write what a role is told, and what is this process's own: where it listens and what it calls home."""
 
     def lasting_port(self) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from emulator.scenario import FaultPart
 
 
-class Deed(StrEnum):
+class FaultAction(StrEnum):
     """What is done to a container; the second of each pair undoes the first."""
 
     KILL = "kill"
@@ -28,12 +28,12 @@ class Deed(StrEnum):
 
 
 UNDO = {
-    Deed.KILL: Deed.START,
-    Deed.PAUSE: Deed.UNPAUSE,
-    Deed.DISCONNECT: Deed.CONNECT,
-    Deed.SLOW: Deed.UNSLOW,
+    FaultAction.KILL: FaultAction.START,
+    FaultAction.PAUSE: FaultAction.UNPAUSE,
+    FaultAction.DISCONNECT: FaultAction.CONNECT,
+    FaultAction.SLOW: FaultAction.UNSLOW,
 }
-STILL = {Deed.PAUSE, Deed.DISCONNECT}
+STILL = {FaultAction.PAUSE, FaultAction.DISCONNECT}
 """A paced clock must not wait for who cannot answer; a killed process is noticed by itself."""
 
 
@@ -62,9 +62,9 @@ class Slow:
         return " and ".join(said)
 
 
-def text_of(deed: Deed, target: str, slow: Slow) -> str:
+def text_of(deed: FaultAction, target: str, slow: Slow) -> str:
     """A deed as people read it."""
-    return f"{deed} {target}" + (f" {slow.text()}" if deed == Deed.SLOW else "")
+    return f"{deed} {target}" + (f" {slow.text()}" if deed == FaultAction.SLOW else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Step:
 
     number: int
     at_us: int
-    deed: Deed
+    deed: FaultAction
     target: str
     slow: Slow
 
@@ -94,7 +94,7 @@ def steps_of(faults: Iterable[FaultPart]) -> list[Step]:
     """The steps in order of time; a fault that lasts `for_s` is two of them."""
     found = []
     for fault in faults:
-        deed = Deed(fault.do)
+        deed = FaultAction(fault.do)
         found.append((micros(fault.at_s), deed, fault))
         if fault.for_s is not None:
             found.append((micros(fault.at_s + fault.for_s), UNDO[deed], fault))

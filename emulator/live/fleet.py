@@ -18,22 +18,22 @@ from balancer.clock import seconds, wall_us
 from emulator.clock_file import SLOTS
 from emulator.harness.decisions import default_node_names
 from emulator.harness.record import Mark
-from emulator.live import services, shares
-from emulator.live.aftermath import WENT_ON
-from emulator.live.asked import ask
+from emulator.live import roles, shares
 from emulator.live.batch_system import ComesBack, make_batch_system
 from emulator.live.clock_cost import with_cost
 from emulator.live.collect import collect, replayed
-from emulator.live.ending import record_of, trouble
+from emulator.live.disk_guard import DiskGuard, is_full
 from emulator.live.failure import FailedPlans
+from emulator.live.finish import abort_reason, record_of
 from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
-from emulator.live.guard import Guard
-from emulator.live.kept import RunStands
 from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.process import lasting_port
 from emulator.live.process_faults import BATCH, ProcessFaults, check_faults
-from emulator.live.room import Room, is_full
+from emulator.live.reaper import OrphanReaper
+from emulator.live.resume import RunSuspended
+from emulator.live.resume_report import WENT_ON
 from emulator.live.run_files import RunFiles
+from emulator.live.run_requirements import ask
 from emulator.live.watch import watch
 from emulator.runner import UNDER_WAY, describe
 from emulator.workload import store
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from emulator.clock_master import SharedClockMaster
     from emulator.harness.record import RunRecord
     from emulator.live.collect import BatchSide
-    from emulator.live.counts import Counts
     from emulator.live.failure import Failure
-    from emulator.live.kept import KeptRun
-    from emulator.live.services import Told
+    from emulator.live.progress import Counts
+    from emulator.live.resume import ResumableRun
+    from emulator.live.roles import RoleConfig
     from emulator.report.watch_page import WatchPage
     from emulator.runner import Prepared
     from emulator.scenario import Scenario
@@ -66,7 +66,7 @@ def run_live(
     *,
     quiet: bool = False,
     page: WatchPage | None = None,
-    kept: KeptRun | None = None,
+    kept: ResumableRun | None = None,
 ) -> RunRecord:
     """Run the scenario live. `interrupted` is true (with a `reason`) once the user wants it to end.
 
@@ -90,7 +90,7 @@ class Fleet:
         prepared: Prepared,
         work: Path,
         page: WatchPage | None = None,
-        kept: KeptRun | None = None,
+        kept: ResumableRun | None = None,
     ) -> None:
         asked = ask(scenario, prepared)
         system, cloud = make_batch_system(scenario), make_ondemand_system(scenario)
@@ -108,10 +108,10 @@ class Fleet:
         self.bin = work / "bin"
         self.names = default_node_names(prepared.nodes)
         self._kept = kept
-        self.told = services.RunSettings(scenario, asked, prepared.jobs, self.comes_back)
+        self.told = roles.RunSettings(scenario, asked, prepared.jobs, self.comes_back)
         self.marks = [] if kept is None else [Mark(at_us, text) for at_us, text in kept.state.marks]
         self.processes: dict[str, FleetProcess] = {}
-        self._guard: Guard | None = None
+        self._guard: OrphanReaper | None = None
         self._failed_plans: FailedPlans | None = None
         self.balancer_url = ""
         self.token = "" if kept is None else kept.state.token
@@ -121,7 +121,7 @@ class Fleet:
         self.apart = check_faults(scenario.live.faults, self._batch, self.names, self._services())
         self._faults: ProcessFaults | None = None
         self._stands = False
-        self._room = Room(work)
+        self._disk_guard = DiskGuard(work)
         self.logs.mkdir(exist_ok=self.is_resumed)
 
     def _services(self) -> set[str]:
@@ -137,7 +137,7 @@ class Fleet:
         self._clock, self._interrupted = self._make_clock(), interrupted
         clock = self._clock
         with ExitStack() as stack:
-            self._guard = Guard()
+            self._guard = OrphanReaper()
             stack.callback(self._batch.close)
             stack.callback(self._guard.close)
             stack.callback(self._stop_processes)
@@ -169,12 +169,12 @@ class Fleet:
     def _make_clock(self) -> SharedClockMaster:
         live = self.scenario.live
         if self._kept is not None and self._kept.is_resumed:
-            clock = services.resumed_clock(live, self.clock_file)
+            clock = roles.resumed_clock(live, self.clock_file)
             self.marks.append(Mark(clock.now_us(), WENT_ON))
             for told in self.work.glob("*.ready"):
                 told.unlink()
             return clock
-        return services.new_clock(live, self.clock_file, SLOTS + len(self.apart))
+        return roles.new_clock(live, self.clock_file, SLOTS + len(self.apart))
 
     def _note_progress(self) -> None:
         """What the next one needs to go on with the run, where it may be stopped."""
@@ -194,7 +194,7 @@ class Fleet:
         # First whoever would note that the others go.
         if (server := self.processes.pop(BATCH, None)) is not None:
             server.stop()
-        raise RunStands(
+        raise RunSuspended(
             f"stopped by {self._interrupted.reason}: the run stands at {seconds(self._clock.now_us()):.0f} s"
         )
 
@@ -249,7 +249,7 @@ class Fleet:
         path.write_text(json.dumps(settings, indent=1, default=str), encoding="utf-8")
         return path
 
-    def config_of(self, name: str, told: Told, **own: Any) -> Path:
+    def config_of(self, name: str, told: RoleConfig, **own: Any) -> Path:
         return self.config(name, told.config_with(told.plugins) | own)
 
     def launch(
@@ -303,15 +303,15 @@ class Fleet:
 
     def _issue_credentials(self) -> None:
         """A token for the manager and the replayer, and a key for each node: as a site would."""
-        self.token = services.issue_token(self._files)
+        self.token = roles.issue_token(self._files)
         keys = HookKeyFile(self._files.hook_keys)
         lines = [f"{name} {keys.issue(name).hex()}\n" for name in self.names]
         self.node_keys.write_text("".join(lines), encoding="utf-8")
 
     @property
-    def places(self) -> services.Places:
+    def places(self) -> roles.Places:
         files = self._files
-        return services.Places(
+        return roles.Places(
             self.names,
             files,
             files.ledger,
@@ -368,11 +368,13 @@ class Fleet:
 
     # Watching.
 
-    def trouble(self) -> str:
+    def abort_reason(self) -> str:
         """Why the run must end now, or ''."""
         if self._interrupted:
             return f"stopped by {self._interrupted.reason}"
-        if why := trouble(self.scenario.live, self._clock, self._room, self.failure, self._failed_plans):
+        if why := abort_reason(
+            self.scenario.live, self._clock, self._disk_guard, self.failure, self._failed_plans
+        ):
             return why
         if self._faults is not None and self._faults.look(self._clock):
             self._note_progress()
@@ -395,15 +397,15 @@ class Fleet:
     def _watch(self, *, quiet: bool) -> str:
         """Until everything has happened. Why it ended early, or ''. At the end others have room to write."""
         try:
-            self._room.take()
+            self._disk_guard.reserve()
             counts = self._batch.counts(self.replay_log)
             return watch(self, self._clock, counts, threading.Event(), quiet=quiet)
         except OSError as error:
             if not is_full(error):
                 raise
-            return self._room.lack() or str(error)
+            return self._disk_guard.shortage() or str(error)
         finally:
-            self._room.give()
+            self._disk_guard.release()
 
     def note(self, at_us: int, text: str) -> None:
         self.marks.append(Mark(at_us, text))
@@ -435,7 +437,7 @@ class Fleet:
                 del self.processes[name]
                 continue
             if name == "replayer":
-                return process.obituary()
+                return process.exit_summary()
             if (why := self._batch.has_lost(name, process, clock.now_us())) is not None:
                 return why
         return ""

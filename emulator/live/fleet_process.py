@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from emulator.live.guard import Guard
+    from emulator.live.reaper import OrphanReaper
 
 _LOOK_S = 0.02
 _STOP_S = 10.0
@@ -35,7 +35,7 @@ class FleetProcess:
         command: Sequence[str],
         logs: Path,
         environ: Mapping[str, str] | None = None,
-        guard: Guard | None = None,
+        guard: OrphanReaper | None = None,
     ) -> None:
         self.name = name
         self._command = list(command)
@@ -77,7 +77,7 @@ class FleetProcess:
                 raise FleetProcessError(f"{self.name} was not ready within {limit_s:g} s:\n{self.log_end()}")
             pause.wait(_LOOK_S)
 
-    def obituary(self) -> str:
+    def exit_summary(self) -> str:
         """How it ended, in a line."""
         last = " | ".join(line.strip() for line in self.log_end(3).splitlines())
         return f"{self.name} ended with status {self.exit_status}" + (f": {last}" if last else "")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from balancer.whole_file import write_bytes
-from emulator.serving import QUEUE, Serving
+from emulator.background_server import QUEUE, Serving
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

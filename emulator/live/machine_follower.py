@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from balancer.clock import NEVER_US
+from emulator.event_priority import EventPriority
 from emulator.harness.account import Account, HasAccounts
 from emulator.harness.cluster import Cluster
 from emulator.harness.loop import Loop
@@ -22,7 +23,6 @@ from emulator.harness.machine import HasSlots
 from emulator.harness.mechanism import ability
 from emulator.harness.record import JobState, RunOutcome
 from emulator.live.workload import Workload
-from emulator.ranks import Rank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +165,7 @@ class MachineFollower:
         next_us = self._loop.next_us
         if next_us not in (NEVER_US, self._planned_us):
             self._planned_us = next_us
-            self._executor.at(next_us, self._come_to, Rank.SCHEDULE)
+            self._executor.at(next_us, self._come_to, EventPriority.SCHEDULE)
 
     def _come_to(self, now_us: int) -> None:
         self._instant_us = self._planned_us

@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from balancer.clock import micros, wall_us
+from emulator.event_priority import EventPriority
 from emulator.harness.record import Mark
 from emulator.live.batch_system import ComesBack
-from emulator.live.faults import Deed, Steps, steps_of
+from emulator.live.faults import FaultAction, Steps, steps_of
 from emulator.live.fleet_process import FleetProcessError, read_ready
-from emulator.ranks import Rank
 from emulator.scenario import ScenarioError
 from emulator.shared_clock import SharedClock
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from emulator.scenario import FaultPart
 
 BATCH = "batch"
-_POSSIBLE = {Deed.KILL, Deed.PAUSE}
+_POSSIBLE = {FaultAction.KILL, FaultAction.PAUSE}
 _LIMIT_S = 120.0
 _LOOK_S = 0.02
 
@@ -56,7 +56,7 @@ def check_faults(
             "live.faults: not with this batch system, whose processes cannot be started again"
         )
     for place, fault in enumerate(faults):
-        if Deed(fault.do) not in _POSSIBLE:
+        if FaultAction(fault.do) not in _POSSIBLE:
             raise ScenarioError(
                 f"live.faults[{place}].do: {fault.do} needs a network of its own for each process, as in a fleet in"
                 " containers (`emulator fleet up`); kill and pause are possible here"
@@ -83,7 +83,7 @@ class ProcessFaults:
         """Nodes whose agents have been killed."""
         self._down: set[str] = set()
         self._pause = threading.Event()
-        self._alarm = SharedClock(fleet.clock_file, name="faults").alarm(Rank.TIMER)
+        self._alarm = SharedClock(fleet.clock_file, name="faults").alarm(EventPriority.TIMER)
         self._alarm.set(self._steps.next_us())
 
     def is_away(self, name: str) -> bool:
@@ -91,7 +91,9 @@ class ProcessFaults:
         return name in self._down and (name in self._fleet.names or self._comes_back(name))
 
     def _comes_back(self, name: str) -> bool:
-        return any(step.target == name and step.deed == Deed.START for step in self._all[self._steps.done :])
+        return any(
+            step.target == name and step.deed == FaultAction.START for step in self._all[self._steps.done :]
+        )
 
     @property
     def done(self) -> int:
@@ -123,32 +125,32 @@ class ProcessFaults:
         if process is None or (process.exit_status is not None and name not in self._down):
             return "it has ended"
         match step.deed:
-            case Deed.KILL:
+            case FaultAction.KILL:
                 process.kill()
                 self._down.add(name)
-            case Deed.START if name not in self._down:
+            case FaultAction.START if name not in self._down:
                 return "it runs"  # the run was stopped meanwhile, and has gone on with all its processes
-            case Deed.START:
+            case FaultAction.START:
                 process = self._fleet.start_again(name)
                 self._down.discard(name)
-            case Deed.PAUSE:
+            case FaultAction.PAUSE:
                 process.pause()
                 clock.excuse_process(name)
             case _:
                 process.unpause()
                 clock.expect_process(name)
-        if name in self._fleet.names and step.deed in {Deed.KILL, Deed.START}:
-            (self._absent.add if step.deed == Deed.KILL else self._absent.discard)(name)
+        if name in self._fleet.names and step.deed in {FaultAction.KILL, FaultAction.START}:
+            (self._absent.add if step.deed == FaultAction.KILL else self._absent.discard)(name)
         return self._wait(step, process)
 
     def _wait(self, step: Step, process: FleetProcess) -> str:
         """Until those whom it concerns know of it, since otherwise the run would depend on who is faster."""
-        if step.deed == Deed.START and step.target not in self._fleet.names:
+        if step.deed == FaultAction.START and step.target not in self._fleet.names:
             try:
                 process.wait_until(lambda: self._is_ready(process))
             except FleetProcessError as error:
                 return str(error)
-        if step.deed in {Deed.KILL, Deed.START} and BATCH not in self._down:
+        if step.deed in {FaultAction.KILL, FaultAction.START} and BATCH not in self._down:
             end_us = wall_us() + micros(_LIMIT_S)
             while not self._batch.serves_all_but(len(self._absent)) and wall_us() < end_us:
                 self._pause.wait(_LOOK_S)

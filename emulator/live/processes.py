@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from emulator.live.cgroups import CgroupRoots, JobCgroup, find_roots, group_name, remove_orphans
-from emulator.live.guard import Guard
+from emulator.live.reaper import OrphanReaper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class Processes:
     def __init__(self) -> None:
         self.roots: CgroupRoots = find_roots()
         remove_orphans(self.roots)
-        self.guard = Guard()
+        self.guard = OrphanReaper()
         sys.stderr.write(f"node agent: {self.roots.describe()}\n")
 
     def bound(self, processors: Sequence[int]) -> AbstractContextManager[None]:

@@ -25,6 +25,7 @@ from pydantic import Field
 
 from balancer.clock import Clock, SystemClock, micros, seconds
 from balancer.plugin_files import Pluggable
+from emulator.event_priority import EventPriority
 from emulator.live.announce import add_reserve
 from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
 from emulator.live.qsub import (
@@ -34,12 +35,11 @@ from emulator.live.qsub import (
     QsubUnreachableError,
     Submitter,
 )
-from emulator.live.ready import write_ready
+from emulator.live.readiness import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.live.submissions import Job, Submissions
 from emulator.plugins import KINDS, make_plugin
-from emulator.ranks import Rank
 from emulator.shared_clock import SharedClock, alarm_of
 from emulator.workload.store import load
 from emulator.workload.table import JobTable, Kind
@@ -138,15 +138,15 @@ class Replayer:
         self._is_paced = isinstance(clock, SharedClock) and clock.is_held
         self._submissions = Submissions(config, config.submitter())
         self._cloud = None if config.cloud is None else Cloud(config.cloud, clock)
-        self._due: list[tuple[int, Rank, int, Callable[[int], None]]] = []
+        self._due: list[tuple[int, EventPriority, int, Callable[[int], None]]] = []
         self._entry = count()
         self._stopping = False
-        self._alarm = alarm_of(clock, Rank.TIMER)
+        self._alarm = alarm_of(clock, EventPriority.TIMER)
         self.job_count = len(table)
         self.last_us = int(table.submit_us.max(initial=0))
         """The last submit, since the trace started."""
         for place, body in enumerate(config.reserves):
-            self._add(self._origin_us, Rank.NOTICE, self._stand(place, body))
+            self._add(self._origin_us, EventPriority.NOTICE, self._stand(place, body))
         self._fill(table)
         self._set_alarm()
 
@@ -166,14 +166,14 @@ class Replayer:
             if self._config.qnotice:
                 self._fill_for_mechanism(job, table, row)
             elif table.kind[row] == Kind.ON_DEMAND and self._cloud is not None:
-                self._add(job.submit_us, Rank.ARRIVAL, self._arrive(job, self._cloud))
+                self._add(job.submit_us, EventPriority.ARRIVAL, self._arrive(job, self._cloud))
                 if self._config.notice_s is not None:
                     notice_us = max(self._origin_us, job.submit_us - micros(self._config.notice_s))
-                    self._add(notice_us, Rank.NOTICE, self._notice(job))
+                    self._add(notice_us, EventPriority.NOTICE, self._notice(job))
             else:
-                self._add_submission(job, Rank.SUBMIT)
+                self._add_submission(job, EventPriority.SUBMIT)
 
-    def _add_submission(self, job: Job, rank: Rank) -> None:
+    def _add_submission(self, job: Job, rank: EventPriority) -> None:
         self._submissions.expect(job)
         self._add(job.submit_us, rank, self._submit(job, 1))
 
@@ -183,7 +183,7 @@ class Replayer:
         if lease is not None:
             if lease.granted and lease.ended_us is None and self._cloud is not None:
                 end_us = lease.decided_us + self._origin_us + job.run_us
-                self._add(end_us, Rank.COMPLETION, self._end(job, self._cloud))
+                self._add(end_us, EventPriority.COMPLETION, self._end(job, self._cloud))
             return True
         if job.number in past.job_ids or job.number in past.failed:
             return True
@@ -191,7 +191,7 @@ class Replayer:
             return False
         # Due by now: the earlier one may have asked, and been killed before it wrote that down.
         if job.kind == Kind.ON_DEMAND and self._cloud is not None:
-            self._add(job.submit_us, Rank.ARRIVAL, self._ask_once(job, self._cloud))
+            self._add(job.submit_us, EventPriority.ARRIVAL, self._ask_once(job, self._cloud))
         elif (job_id := self._submissions.find(job)) is not None:
             self._write("submitted", job.submit_us, job, job_id=job_id, tries=1)
         else:
@@ -219,7 +219,7 @@ class Replayer:
                 server_ids = cloud.state(job.lease_name, job.nodes).server_ids
             except CloudError as error:
                 _log.warning("look_failed", lease=job.number, error=str(error))
-                self._add(now_us + self._pause_us(1), Rank.COMPLETION, self._end(job, cloud))
+                self._add(now_us + self._pause_us(1), EventPriority.COMPLETION, self._end(job, cloud))
                 return
             self._complete(job, cloud, server_ids)(now_us)
 
@@ -228,14 +228,14 @@ class Replayer:
     def _fill_for_mechanism(self, job: Job, table: JobTable, row: int) -> None:
         """All jobs go to the batch server; those that are known in advance are announced."""
         if job.kind == Kind.BATCH:
-            self._add_submission(job, Rank.SUBMIT)
+            self._add_submission(job, EventPriority.SUBMIT)
             return
-        self._add_submission(job, Rank.ARRIVAL)
+        self._add_submission(job, EventPriority.ARRIVAL)
         notice_us = int(table.column("notice_us")[row])
         if self._config.notice_s is not None:
             notice_us = max(0, int(table.submit_us[row]) - micros(self._config.notice_s))
         if notice_us >= 0:
-            self._add(notice_us + self._origin_us, Rank.NOTICE, self._announce(job))
+            self._add(notice_us + self._origin_us, EventPriority.NOTICE, self._announce(job))
 
     # To be looked at meanwhile, from any thread.
 
@@ -286,7 +286,7 @@ class Replayer:
         if self._due:
             self._alarm.set(self._due[0][0], self._due[0][1])
 
-    def _add(self, due_us: int, rank: Rank, act: Callable[[int], None]) -> None:
+    def _add(self, due_us: int, rank: EventPriority, act: Callable[[int], None]) -> None:
         heapq.heappush(self._due, (due_us, rank, next(self._entry), act))
 
     def _write(self, event: str, at_us: int, job: Job, **details: object) -> None:
@@ -304,7 +304,7 @@ class Replayer:
             except QsubError as error:
                 self._log.count("qsub_errors")
                 if isinstance(error, QsubUnreachableError) or tries < _REFUSALS:
-                    rank = Rank.SUBMIT if job.kind == Kind.BATCH else Rank.ARRIVAL
+                    rank = EventPriority.SUBMIT if job.kind == Kind.BATCH else EventPriority.ARRIVAL
                     self._add(now_us + self._pause_us(tries), rank, self._submit(job, tries + 1))
                 else:
                     self._write("submit_failed", now_us, job, reason=str(error), tries=tries)
@@ -362,7 +362,7 @@ class Replayer:
             except CloudError as error:
                 self._write("lease_rejected", now_us, job, reason=str(error))
             else:
-                self._add(now_us, Rank.WATCH, self._look(job, cloud))
+                self._add(now_us, EventPriority.WATCH, self._look(job, cloud))
 
         return act
 
@@ -377,12 +377,12 @@ class Replayer:
         if again_us - outage.since_us > micros(self._config.give_up_s):
             self._give_up(job, cloud, now_us, str(error))
         else:
-            self._add(again_us, Rank.ARRIVAL, self._ask_once(job, cloud, outage))
+            self._add(again_us, EventPriority.ARRIVAL, self._ask_once(job, cloud, outage))
 
     def _give_up(self, job: Job, cloud: Cloud, now_us: int, reason: str) -> None:
         """Reject a lease that may have been heard of; what it may have got is given back."""
         self._write("lease_rejected", now_us, job, reason=reason)
-        self._add(now_us + self._pause_us(1), Rank.COMPLETION, self._tidy(job, cloud, 1))
+        self._add(now_us + self._pause_us(1), EventPriority.COMPLETION, self._tidy(job, cloud, 1))
 
     def _tidy(self, job: Job, cloud: Cloud, tries: int) -> Callable[[int], None]:
         def act(now_us: int) -> None:
@@ -391,7 +391,9 @@ class Replayer:
             except CloudError:
                 if tries < _TIDY_TRIES:
                     self._add(
-                        now_us + self._pause_us(tries), Rank.COMPLETION, self._tidy(job, cloud, tries + 1)
+                        now_us + self._pause_us(tries),
+                        EventPriority.COMPLETION,
+                        self._tidy(job, cloud, tries + 1),
                     )
 
         return act
@@ -413,9 +415,9 @@ class Replayer:
                 hosts = {"hosts": state.hosts} if state.hosts else {}
                 self._write("lease_granted", granted_us, job, nodes=job.nodes, **hosts)
                 complete = self._complete(job, cloud, state.server_ids)
-                self._add(granted_us + job.run_us, Rank.COMPLETION, complete)
+                self._add(granted_us + job.run_us, EventPriority.COMPLETION, complete)
             else:
-                self._add(self._next_look_us(job, now_us), Rank.COMPLETION, self._look(job, cloud))
+                self._add(self._next_look_us(job, now_us), EventPriority.COMPLETION, self._look(job, cloud))
 
         return act
 
@@ -442,7 +444,7 @@ class Replayer:
             _log.warning("delete_failed", servers=server_ids, error=str(error))
             self._add(
                 now_us + self._pause_us(tries),
-                Rank.COMPLETION,
+                EventPriority.COMPLETION,
                 lambda at_us: self._delete(cloud, server_ids, at_us, tries + 1, done),
             )
         else:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US
+from emulator.event_priority import EventPriority
 from emulator.live.torque.jobs import sleep_us
-from emulator.ranks import Rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class Phase:
     cost_us: int = 0
     suspended: bool = False
     begun: int = 0
-    rank: Rank = Rank.JOB_END
+    rank: EventPriority = EventPriority.JOB_END
     total: int | None = None
     told_end: bool = False
 
@@ -46,7 +46,7 @@ class Phase:
 def phase_of(message: dict[str, Any]) -> Phase | None:
     """The phase in a message of the server."""
     found = message.get("phase")
-    return None if found is None else Phase(**found | {"rank": Rank(found["rank"])})
+    return None if found is None else Phase(**found | {"rank": EventPriority(found["rank"])})
 
 
 @dataclass(slots=True)
@@ -75,8 +75,8 @@ class Run:
         return int(self.message["start_us"])
 
     @property
-    def rank(self) -> Rank:
-        return Rank.JOB_END if self.phase is None else self.phase.rank
+    def rank(self) -> EventPriority:
+        return EventPriority.JOB_END if self.phase is None else self.phase.rank
 
     @property
     def done(self) -> int | None:

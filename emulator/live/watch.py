@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import threading
 
     from emulator.clock_master import SharedClockMaster
-    from emulator.live.counts import Counts
+    from emulator.live.progress import Counts
     from emulator.runner import Prepared
     from emulator.scenario import LivePart
 
@@ -26,7 +26,7 @@ class Watched(Protocol):
     batch_decides: bool
     """The mechanism is the batch system's, not a service of its own."""
 
-    def trouble(self) -> str:
+    def abort_reason(self) -> str:
         """Asked again and again: why the run must end now, or ''."""
 
     def is_replayed(self) -> bool:
@@ -55,7 +55,7 @@ def watch(
     what = counted(jobs) if run.batch_decides else "jobs"
     with RunProgress(jobs=batch_jobs, end_us=soonest_us, quiet=quiet, what=what, goes_on=True) as progress:
         while True:
-            if why := run.trouble():
+            if why := run.abort_reason():
                 return why
             for at_us, text in clock.news():
                 run.note(at_us, text)

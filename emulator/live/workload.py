@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from emulator.event_priority import EventPriority
     from emulator.harness.account import Account
     from emulator.harness.decisions import Decisions
-    from emulator.ranks import Rank
     from emulator.workload.table import JobTable
 
 
@@ -17,7 +17,7 @@ class NotInWorkloadError(ValueError):
     """A submission that is none of the workload's jobs, or was there before."""
 
 
-def phase_in(account: Account, rank: Rank) -> dict[str, Any]:
+def phase_in(account: Account, rank: EventPriority) -> dict[str, Any]:
     """What an agent and its job are told of an account (`emulator.live.runs.Phase`)."""
     return {
         "since_us": account.since_us,

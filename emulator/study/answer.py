@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from emulator.study.plausible import trust
 from emulator.study.verdict import MERGE
 from emulator.study.waiting import as_dict, if_they_wait
-from emulator.study.words import sentences
+from emulator.study.wording import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from emulator.study.attribution import Who
     from emulator.study.growth import Grown
     from emulator.study.held_out import HeldOut
     from emulator.study.judge import Advice, Figures, Wishes
     from emulator.study.logs import Logs
     from emulator.study.plausible import Today
     from emulator.study.verdict import Verdict
-    from emulator.study.who import Who
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ import click
 from emulator.commands.options import grouped, plugin_option, schedulers, usage_option, zone_option
 
 if TYPE_CHECKING:
+    from emulator.study.attribution import Who
     from emulator.study.growth import Grown
     from emulator.study.judge import Advice, Wishes
     from emulator.study.logs import Logs
     from emulator.study.plausible import Today
     from emulator.study.settings import Setting
-    from emulator.study.who import Who
     from emulator.sweeps.grid import Sweep
     from emulator.sweeps.store import Store
     from emulator.sweeps.sweep import Outcome
@@ -274,7 +274,7 @@ def _answer(  # noqa: PLR0917 - all of one study
     doubts: list[str],
 ) -> None:
     """Write page, document and tables, and print the answer."""
-    from emulator.study import first_screen, held_out, judge, plausible, show, words  # noqa: PLC0415
+    from emulator.study import first_screen, held_out, judge, plausible, show, wording  # noqa: PLC0415
     from emulator.study.answer import Answer  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
     from emulator.study.verdict import KEEP, verdict  # noqa: PLC0415
@@ -329,14 +329,14 @@ def _answer(  # noqa: PLR0917 - all of one study
         console.print(f"{name}: {value}{f' ({remark})' if remark else ''}", markup=False)
     console.print(plausible.trust(today) + "\n", markup=False)
     console.print(show.terminal_table(answer))
-    for paragraph in words.recommendations(answer):
+    for paragraph in wording.recommendations(answer):
         console.print("\n" + " ".join(paragraph), markup=False)
     if answer.growth:
         console.print()
         console.print(show.growth_table(answer))
     for line in [
-        words.growth(answer),
-        *words.proofs(answer),
+        wording.growth(answer),
+        *wording.proofs(answer),
         plausible.sentence(today),
     ]:
         if line:
@@ -349,9 +349,9 @@ def _answer(  # noqa: PLR0917 - all of one study
 def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]], jobs: int | None) -> Who | None:
     """Whom the first recommendation costs what; None if nothing keeps to the wishes."""
     from balancer.clock import US  # noqa: PLC0415
+    from emulator.study.attribution import who  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
     from emulator.study.settings import SPLIT  # noqa: PLC0415
-    from emulator.study.who import who  # noqa: PLC0415
     from emulator.sweeps.grid import LABEL  # noqa: PLC0415
 
     if not advice or not advice[0][1].meets:

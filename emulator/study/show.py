@@ -16,7 +16,7 @@ from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.study import first_screen
 from emulator.study.plausible import sentence, trust
 from emulator.study.settings import BATCH_ONLY
-from emulator.study.words import assumed, growth, proofs, recommendations
+from emulator.study.wording import assumed, growth, proofs, recommendations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

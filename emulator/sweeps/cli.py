@@ -126,8 +126,8 @@ def sweep(  # noqa: PLR0917
     Runs that are finished already are skipped, so an interrupted sweep goes on where it was, and a larger
     grid runs only what is new. Ctrl-C keeps what is finished. Live runs are done one after the other here.
     """
-    from emulator.sweeps.beside import print_beside  # noqa: PLC0415
     from emulator.sweeps.grid import load_sweep, on_clocks  # noqa: PLC0415
+    from emulator.sweeps.side_by_side import print_beside  # noqa: PLC0415
     from emulator.sweeps.store import CSV, PARQUET, Store  # noqa: PLC0415
     from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.memory import return_large_arrays
+from emulator.malloc_tuning import return_large_arrays
 from emulator.metrics import summary
 from emulator.metrics.window import window_figures
 from emulator.runner import prepare, run_virtual

@@ -8,7 +8,7 @@ from balancer.clock import SystemClock
 from balancer.config import ConfigError, read_config
 from balancer.plugins import CLOCKS, make_plugin
 from emulator.clock_master import SharedClockMaster
-from emulator.ranks import Rank
+from emulator.event_priority import EventPriority
 from emulator.shared_clock import SharedClock
 
 
@@ -21,7 +21,7 @@ def test_another_package_brings_its_own_with_parameters(tmp_path):
     master = SharedClockMaster(tmp_path / "clock", speed=60, start_us=7)
     clock = make_plugin(CLOCKS, {"shared": {"path": str(tmp_path / "clock"), "rank": "forecast"}})
     assert isinstance(clock, SharedClock)
-    assert (clock.speed, clock.now_us(), clock.alarm()._rank) == (master.speed, 7, Rank.FORECAST)
+    assert (clock.speed, clock.now_us(), clock.alarm()._rank) == (master.speed, 7, EventPriority.FORECAST)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.live.asked import ask
 from emulator.live.containers import settings
+from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles
-from emulator.live.services import RunSettings
+from emulator.live.run_requirements import ask
 from emulator.live.torque.config import ServerConfig
 from emulator.report.compare import compare
 from emulator.report.files import load as load_results

@@ -8,7 +8,7 @@ import pytest
 from balancer.clock import NEVER_US, wall_us
 from emulator.clock_master import SharedClockMaster
 from emulator.clock_server import ClockServer
-from emulator.ranks import Rank
+from emulator.event_priority import EventPriority
 from emulator.remote_clock import RemoteClock, open_clock
 from emulator.shared_clock import SharedClock
 
@@ -52,7 +52,7 @@ def _until(condition):
 
 def test_the_clock_stands_at_an_alarm_of_another_host_until_it_is_moved(master, connect):
     clock = connect()
-    alarm = clock.alarm(Rank.JOB_END)
+    alarm = clock.alarm(EventPriority.JOB_END)
     alarm.set(5_000_000)
     master.start()
     assert alarm.wait(120)
@@ -65,7 +65,7 @@ def test_the_clock_stands_at_an_alarm_of_another_host_until_it_is_moved(master, 
 
 def test_at_one_time_the_lower_rank_goes_first_wherever_it_is(master, connect):
     here, there = SharedClock(master.path, name="batch"), connect()
-    last, first = here.alarm(Rank.WATCH), there.alarm(Rank.JOB_END)
+    last, first = here.alarm(EventPriority.WATCH), there.alarm(EventPriority.JOB_END)
     last.set(1_000_000)
     first.set(1_000_000)
     master.start()
@@ -73,7 +73,7 @@ def test_at_one_time_the_lower_rank_goes_first_wherever_it_is(master, connect):
     assert not last.wait(0)
     first.set(NEVER_US)
     assert last.wait(120)
-    assert not here.alarm(Rank.TIMER).wait(0)
+    assert not here.alarm(EventPriority.TIMER).wait(0)
 
 
 def test_whoever_holds_the_clock_from_another_host_has_it_when_the_call_returns(master, connect):
@@ -89,7 +89,7 @@ def test_whoever_holds_the_clock_from_another_host_has_it_when_the_call_returns(
 
 def test_a_host_that_is_gone_gives_its_place_back_and_the_clock_goes_on(master, connect):
     clock = connect()
-    clock.alarm(Rank.TIMER).set(1_000_000)
+    clock.alarm(EventPriority.TIMER).set(1_000_000)
     master.start()
     _until(lambda: master.now_us() == 1_000_000)
     clock.leave()

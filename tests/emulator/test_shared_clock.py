@@ -13,7 +13,7 @@ import pytest
 
 from balancer.clock import NEVER_US, US, ManualClock, SystemClock, micros, seconds, wall_us
 from emulator.clock_master import Pace, SharedClockMaster
-from emulator.ranks import Rank
+from emulator.event_priority import EventPriority
 from emulator.shared_clock import SharedClock, alarm_of
 
 FAST = 100_000
@@ -94,7 +94,13 @@ class TestSharedClock:
     def test_at_one_time_the_lower_rank_goes_first(self, master):
         clock = SharedClock(master.path)
         order, threads = [], []
-        ranks = [Rank.SUBMIT, Rank.JOB_END, Rank.SCHEDULE, Rank.ARRIVAL, Rank.TIMER]
+        ranks = [
+            EventPriority.SUBMIT,
+            EventPriority.JOB_END,
+            EventPriority.SCHEDULE,
+            EventPriority.ARRIVAL,
+            EventPriority.TIMER,
+        ]
         alarms = {rank: clock.alarm(rank) for rank in ranks}
         for alarm in alarms.values():
             alarm.set(100 * US)
@@ -120,7 +126,7 @@ print(clock.now_us(), clock.now_us(), flush=True)
 sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readline()
 """
         mine = SharedClock(master.path)
-        alarm = mine.alarm(Rank.COMPLETION)
+        alarm = mine.alarm(EventPriority.COMPLETION)
         due_us = set_ahead(mine, alarm)
         with (
             in_another_process(code, master.path, "TIMER", due_us) as first,
@@ -150,7 +156,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
 
     def test_who_holds_the_clock_goes_before_everybody_who_is_due(self, master):
         clock, other = SharedClock(master.path), SharedClock(master.path)
-        alarm = clock.alarm(Rank.TIMER)
+        alarm = clock.alarm(EventPriority.TIMER)
         set_ahead(clock, alarm)
         assert alarm.wait(120)
         with other.held():
@@ -239,8 +245,8 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
     def test_at_a_free_pace_ranks_keep_nobody_waiting(self, tmp_path):
         with SharedClockMaster(tmp_path / "clock", speed=FAST, held=False) as master:
             clock = SharedClock(master.path)
-            clock.alarm(Rank.JOB_END).set(0)
-            late = clock.alarm(Rank.WATCH)
+            clock.alarm(EventPriority.JOB_END).set(0)
+            late = clock.alarm(EventPriority.WATCH)
             late.set(0)
             assert late.wait(120)
 
@@ -319,8 +325,8 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
 
 @pytest.mark.parametrize("clock", [SystemClock(), ManualClock(7)])
 def test_a_clock_without_ranks_has_alarms_that_ring_whatever_their_rank(clock):
-    alarm = alarm_of(clock, Rank.WATCH)
-    alarm.set(7, Rank.JOB_END)
+    alarm = alarm_of(clock, EventPriority.WATCH)
+    alarm.set(7, EventPriority.JOB_END)
     assert alarm.wait(5)
     alarm.close()
     assert not alarm.wait(0)
@@ -382,9 +388,9 @@ class TestSilence:
     def test_whoever_moves_is_not_silent_and_who_waits_for_its_turn_is_not_named(self, tmp_path):
         master = SharedClockMaster(tmp_path / "clock", speed=FAST, patience_us=US)
         busy, patient = SharedClock(master.path, name="busy"), SharedClock(master.path, name="patient")
-        alarm, later = busy.alarm(), patient.alarm(Rank.SCHEDULE)
+        alarm, later = busy.alarm(), patient.alarm(EventPriority.SCHEDULE)
         later.set(0)
-        ranks = cycle([Rank.JOB_END, Rank.CHECKPOINT])
+        ranks = cycle([EventPriority.JOB_END, EventPriority.CHECKPOINT])
         for at_us in range(0, 8 * US, US // 2):
             alarm.set(0, next(ranks))
             master.look_for_silence(at_us)  # it paces nothing: no wall time passes but this

@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from uuid import uuid4
 
-from emulator.live.guard import Guard
+from emulator.live.reaper import OrphanReaper
 from emulator.live.slurm.conf import Fragment, slurm_conf
 from emulator.live.slurm.ports import KeptPorts
 
@@ -29,7 +29,7 @@ def cluster(home, nodes):
     with ExitStack() as stack:
         ports = KeptPorts(nodes + 1)
         stack.callback(ports.close)
-        guard = Guard()
+        guard = OrphanReaper()
         stack.callback(guard.close)
         guard.watch_tag(tag)
         first, *others = ports.ports

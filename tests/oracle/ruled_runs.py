@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.happenings import Happenings
+from emulator.harness.external_events import ExternalEvents
 from emulator.harness.job_rules import JobRules
 from emulator.harness.loop import Loop
 from emulator.harness.record import JobState
@@ -84,7 +84,7 @@ def ruled_table(jobs: list[Job], rules: dict[int, Rule]) -> JobTable:
 def run_ruled(
     jobs: JobTable, nodes: int, scheduler: SchedulerConfig, limits: Sequence[Limit] = ()
 ) -> RunRecord:
-    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=Happenings(JobRules(jobs, limits)))
+    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=ExternalEvents(JobRules(jobs, limits)))
     loop.run()
     return loop.record()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.happenings import Happenings
+from emulator.harness.external_events import ExternalEvents
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
 from emulator.harness.record import RunOutcome
@@ -95,7 +95,9 @@ def with_rules(  # noqa: PLR0917
         table = table.with_extra(cores=asked[:, 0], memory_kib=asked[:, 1] * 1024)
     cluster = SlurmCluster(nodes, SchedulerConfig(), table, ruled)
     happenings = (
-        None if outages is None else Happenings(None, outages.on(nodes, lost=not cluster.expect_outages()))
+        None
+        if outages is None
+        else ExternalEvents(None, outages.on(nodes, lost=not cluster.expect_outages()))
     )
     loop = Loop(cluster, happenings=happenings)
     loop.run()

@@ -21,7 +21,7 @@ RENAMES = {
 SYNCS = {"balancer/whole_file.py", "balancer/ledger/backup.py"}
 APPENDS = {
     "emulator/json_lines.py": "the one place",
-    "emulator/live/containers/places.py": "appends what processes print, and speaks JSON to them",
+    "emulator/live/containers/remote_exec.py": "appends what processes print, and speaks JSON to them",
 }
 JSON_WORDS = {"dumps", "dump"}
 WORDS = re.compile(r"\.(replace|rename|move|fsync|fdatasync)\(|\bopen\(")

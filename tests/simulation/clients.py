@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from balancer import hooks as shipped
 from balancer.calls import Caller
 from balancer.clock import US, micros
-from balancer.decided import Key
+from balancer.decision import Key
 from balancer.drivers.base import DriverError
 from balancer.idempotency import KeyReusedError
 from balancer.ledger.errors import LedgerError

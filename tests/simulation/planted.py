@@ -315,7 +315,7 @@ SURVIVORS = (
     ),
     Survivor(
         "a ledger that is older than the marks decides",
-        "balancer/doubts.py",
+        "balancer/ledger_conflict.py",
         "        elif stamp.seq > last_seq or not",
         "        elif not",
         ("tests/balancer/engine/test_doubt.py", "-k", "without"),

@@ -16,8 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from emulator.background_server import QUEUE, Serving
 from emulator.live.containers.names import NODE, ROLES, node_name
-from emulator.serving import QUEUE, Serving
 
 _MOST_BYTES = 65_536
 

@@ -19,13 +19,11 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us, wall_us
 from emulator.clock_server import ClockServer
+from emulator.event_priority import EventPriority
 from emulator.harness.record import Mark
-from emulator.live import services
-from emulator.live.aftermath import WENT_ON
-from emulator.live.asked import ask
+from emulator.live import roles
 from emulator.live.containers.control import ControlServer, NotYet
-from emulator.live.containers.doors import doors
-from emulator.live.containers.gates import Gates
+from emulator.live.containers.endpoints import endpoint_lines
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
@@ -39,20 +37,27 @@ from emulator.live.containers.names import (
     SCRATCH_PORT,
     SHARED,
 )
-from emulator.live.containers.wanted import ControllerError, check_containers, expected_nodes, read_scenario
-from emulator.live.counts import Counts
-from emulator.live.ending import record_of, trouble
+from emulator.live.containers.preconditions import (
+    ControllerError,
+    check_containers,
+    expected_nodes,
+    read_scenario,
+)
+from emulator.live.containers.startup import StartupCoordinator
+from emulator.live.disk_guard import DiskGuard, is_full
 from emulator.live.failure import FailedPlans, Failure, read_failure
-from emulator.live.faults import STILL, UNDO, Deed, Step, Steps, steps_of
+from emulator.live.faults import STILL, UNDO, FaultAction, Step, Steps, steps_of
+from emulator.live.finish import abort_reason, record_of
 from emulator.live.folder_server import FolderServer
+from emulator.live.progress import Counts
 from emulator.live.replay_log import read_replay
-from emulator.live.room import Room, is_full
+from emulator.live.resume_report import WENT_ON
+from emulator.live.roles import EPOCH_S
 from emulator.live.run_files import RunFiles
-from emulator.live.services import EPOCH_S
+from emulator.live.run_requirements import ask
 from emulator.live.state import State
 from emulator.live.torque.accounting_read import batch_side
 from emulator.live.watch import watch
-from emulator.ranks import Rank
 from emulator.report import files
 from emulator.runner import Prepared, describe, prepare
 from emulator.scenario import Scenario, ScenarioError
@@ -102,9 +107,9 @@ class Controller:
         self._stays_away: tuple[set[str], int] = (set(), 0)
         """Who was missing when a run goes on, and since when (wall time) exactly these are."""
         # Any container may be killed and started.
-        told = services.RunSettings(scenario, asked, self.prepared.jobs, comes_back=True)
-        self._gates = Gates(shared, state, told)
-        self._room = Room(shared.root)
+        told = roles.RunSettings(scenario, asked, self.prepared.jobs, comes_back=True)
+        self._gates = StartupCoordinator(shared, state, told)
+        self._disk_guard = DiskGuard(shared.root)
         self._progress: dict[str, int] = {}
         balancer = f"http://{BALANCER}:{BALANCER_PORT}"
         self._failed_plans = None if mechanism is None else FailedPlans(balancer)
@@ -183,9 +188,9 @@ class Controller:
         with self._lock:
             at_us = self._clock.now_us()
             if host is not None and deed is not None:
-                if Deed(deed) in STILL:
+                if FaultAction(deed) in STILL:
                     self._clock.excuse(host)
-                elif Deed(deed) in {UNDO[each] for each in STILL}:
+                elif FaultAction(deed) in {UNDO[each] for each in STILL}:
                     self._clock.expect(host)
             if fault is None or self._steps.finish(fault):
                 self._state.marks.append((at_us, text))
@@ -208,7 +213,7 @@ class Controller:
                 return None
             if wall_us() - asked_us > micros(_ASK_S):
                 asked_us = wall_us()
-                if (lost := self._gates.lost_at_start()) and not self._leave_out_the_lost():
+                if (lost := self._gates.lost_at_start()) and not self._continue_without_missing_nodes():
                     return lost
                 if self._is_resumed and BATCH in self._missing() and asked_us - since_us > _GONE_US:
                     return f"the batch server did not come back within {seconds(_GONE_US):.0f} s"
@@ -218,7 +223,7 @@ class Controller:
                 self._state.save(self._shared.state)
         return ""
 
-    def _leave_out_the_lost(self) -> bool:
+    def _continue_without_missing_nodes(self) -> bool:
         """$FLEET_MISSING=down: who has not come is down from the beginning."""
         if os.environ.get("FLEET_MISSING") != "down":
             return False
@@ -237,7 +242,7 @@ class Controller:
 
     def _are_back(self, since_us: int) -> bool:
         """A clock that goes on waits for all for whom it waited at first; at last without those that stay away."""
-        missing = self._missing() or self._gates.speechless()
+        missing = self._missing() or self._gates.unresponsive_services()
         if not missing:
             return True
         if missing != self._stays_away[0]:
@@ -256,37 +261,39 @@ class Controller:
 
     def run(self, stopped: threading.Event) -> str | None:
         """Until everything has happened. Returns why it ended early, '' if it did not; None: told to stop."""
-        alarm = SharedClock(self._shared.clock, name=CONTROLLER).alarm(Rank.TIMER)
+        alarm = SharedClock(self._shared.clock, name=CONTROLLER).alarm(EventPriority.TIMER)
         alarm.set(self._steps.next_us())
         self._alarm, self._stopped = alarm, stopped
         self._began_us = self._looked_us = wall_us()
         self._began_us -= self._state.wall_us
-        for door in doors(os.environ, self._state.viewer_token if self._mechanism is not None else ""):
+        for door in endpoint_lines(
+            os.environ, self._state.viewer_token if self._mechanism is not None else ""
+        ):
             sys.stderr.write(f"controller: {door}\n")
         self._clock.start()
         self._is_paced = True
         try:
-            self._room.take()
+            self._disk_guard.reserve()
             reason = watch(self, self._clock, Counts(self.batch_home, self.replay_log), stopped)
         except _Stopped:
             return None
         except OSError as error:
             if not is_full(error):
                 raise
-            reason = self._room.lack() or str(error)
-        self._room.give()
+            reason = self._disk_guard.shortage() or str(error)
+        self._disk_guard.release()
         self._state.wall_us = wall_us() - self._began_us
         # It may have failed since it was last looked at.
         return reason or (self._failed_plans.look() if self._failed_plans is not None else "")
 
     # What `watch` asks.
 
-    def trouble(self) -> str:
+    def abort_reason(self) -> str:
         """Why the run must end now, or ''. Raises _Stopped when it is to stand still."""
         if self._stopped.is_set():
             raise _Stopped
         live = self._scenario.live
-        if why := trouble(live, self._clock, self._room, self.failure, self._failed_plans):
+        if why := abort_reason(live, self._clock, self._disk_guard, self.failure, self._failed_plans):
             return why
         self._see_to_steps()
         self._alarm.set(self._steps.next_us())
@@ -297,9 +304,9 @@ class Controller:
         try:
             self._gates.ask_batch("nodes")
         except NotYet as error:
-            silent_us = wall_us() - self._gates.seen_us
-            if silent_us > _GONE_US:
-                return f"{error}, for {seconds(silent_us):.0f} s"
+            age_us = wall_us() - self._gates.seen_us
+            if age_us > _GONE_US:
+                return f"{error}, for {seconds(age_us):.0f} s"
         return ""
 
     def is_replayed(self) -> bool:
@@ -425,7 +432,7 @@ def begin(shared: RunFiles) -> Controller:
         state = State.load(shared.state)
         known = wanted.model_copy(update={"nodes": state.nodes}).as_json() == state.scenario
         if not state.over and known and shared.clock.exists():
-            clock = services.resumed_clock(wanted.live, shared.clock)
+            clock = roles.resumed_clock(wanted.live, shared.clock)
             state.marks.append((clock.now_us(), WENT_ON))
             sys.stderr.write(f"controller: goes on with run {state.run} at {seconds(clock.now_us()):.0f} s\n")
             go_on = wanted.model_copy(update={"nodes": state.nodes})  # the same, as above
@@ -436,13 +443,13 @@ def begin(shared: RunFiles) -> Controller:
     for folder in (shared.root, Path(SCRATCH)):
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    if lack := Room(shared.root).lack():
-        raise ControllerError(lack)
+    if shortage := DiskGuard(shared.root).shortage():
+        raise ControllerError(shortage)
     scenario = wanted.model_copy(update={"nodes": nodes})
     state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
-    state.token = services.issue_token(shared)
+    state.token = roles.issue_token(shared)
     _, state.viewer_token = TokenFile(shared.tokens).create(Role.READ_ONLY, "viewer", now_us=utc_us())
-    clock = services.new_clock(scenario.live, shared.clock, nodes + _MORE_SLOTS)
+    clock = roles.new_clock(scenario.live, shared.clock, nodes + _MORE_SLOTS)
     controller = Controller(shared, scenario, state, clock)
     store.save(controller.prepared.jobs, shared.workload)
     state.save(shared.state)

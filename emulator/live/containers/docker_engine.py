@@ -18,7 +18,7 @@ import requests
 
 from balancer.clock import seconds, wall_us
 from emulator.live.containers.names import CONTROLLER, CONTROLLER_PORT, NODE, ROLES, node_name
-from emulator.live.faults import Deed, Slow, text_of
+from emulator.live.faults import FaultAction, Slow, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -161,27 +161,27 @@ class CpuMeter:
         return parts and f"processor time until {ago_s:.0f} s before the end: {parts}"
 
 
-def do(client: Any, target: Member, deed: Deed, *, slow: Slow) -> None:
+def do(client: Any, target: Member, deed: FaultAction, *, slow: Slow) -> None:
     """Carry out a fault or its end. Raises FleetError when the engine refuses."""
     container = target.container
     try:
         match deed:
-            case Deed.KILL:
+            case FaultAction.KILL:
                 container.kill()
-            case Deed.START:
+            case FaultAction.START:
                 container.start()
-            case Deed.PAUSE:
+            case FaultAction.PAUSE:
                 container.pause()
-            case Deed.UNPAUSE:
+            case FaultAction.UNPAUSE:
                 container.unpause()
-            case Deed.DISCONNECT:
+            case FaultAction.DISCONNECT:
                 for network in _networks(client, target):
                     network.disconnect(container, force=True)
-            case Deed.CONNECT:
+            case FaultAction.CONNECT:
                 _connect(client, target)
-            case Deed.SLOW:
+            case FaultAction.SLOW:
                 _tc(target, "replace", ["root", *slow.discipline()])
-            case Deed.UNSLOW:
+            case FaultAction.UNSLOW:
                 _tc(target, "del", ["root"])
     except docker.errors.APIError as error:
         raise FleetError(f"{deed} {target.name}: {error.explanation or error}") from error
@@ -243,7 +243,7 @@ class ControllerClient:
         found: dict[str, Any] = answer.json()
         return found
 
-    def mark(self, text: str, deed: Deed, host: str, fault: int | None = None) -> float | None:
+    def mark(self, text: str, deed: FaultAction, host: str, fault: int | None = None) -> float | None:
         """Tell it what was done; the cluster time of the mark, None if nobody listens."""
         return self._post({"text": text, "do": str(deed), "host": host, "fault": fault})
 
@@ -281,7 +281,7 @@ def controller_of(client: Any, fleet: str) -> ControllerClient:
 
 
 def fault(
-    client: Any, fleet: str, name: str, deed: Deed, *, slow: Slow, number: int | None = None
+    client: Any, fleet: str, name: str, deed: FaultAction, *, slow: Slow, number: int | None = None
 ) -> float | None:
     """Do it to the fleet's member and tell the controller. The mark's cluster time; None: there was none to tell."""
     target = member(client, fleet, name)

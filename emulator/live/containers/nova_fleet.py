@@ -1,6 +1,6 @@
 """A live run with a real Nova whose processes are in containers: `python -m emulator.live.containers.nova_fleet`.
 
-They share their network and a volume, in which PostgreSQL's socket is, too (`placed.py`).
+They share their network and a volume, in which PostgreSQL's socket is, too (`remote_fleet.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from emulator.live.containers.names import BALANCER, BATCH, PREDICTOR, REPLAYER
-from emulator.live.containers.placed import first_process
+from emulator.live.containers.remote_fleet import first_process
 from emulator.live.launchers import Launcher
 from emulator.scenario import OUR_BATCH_SYSTEM
 
@@ -29,7 +29,7 @@ _LAUNCHER = Launcher(
 
 
 class Nova:
-    """See `emulator.live.containers.placed.Profile`. What is not named here is the batch system's."""
+    """See `emulator.live.containers.remote_fleet.Profile`. What is not named here is the batch system's."""
 
     name = "nova"
     places = frozenset({BATCH, *_PLACES.values()})

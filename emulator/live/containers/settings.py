@@ -1,4 +1,4 @@
-"""What a container is told when it starts: what any launcher tells its role (`emulator/live/services.py`), and how.
+"""What a container is told when it starts: what any launcher tells its role (`emulator/live/roles.py`), and how.
 
 Here is what only containers have: names of hosts, ports, folders, and files of the user's, which come as texts.
 """
@@ -18,7 +18,7 @@ from emulator.live.containers.names import (
     ONDEMAND_PORT,
     SCRATCH,
 )
-from emulator.live.services import Places, Told
+from emulator.live.roles import Places, RoleConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ def places(shared: RunFiles, nodes: Sequence[str], ledger: str, token: str) -> P
     )
 
 
-def carried(told: Told, **own: Any) -> dict[str, Any]:
+def carried(told: RoleConfig, **own: Any) -> dict[str, Any]:
     """What a role is told, as its container gets it. `own`: where it listens, or whom it calls.
 
     Files of the user's are sent as they are now: they lie beside the settings in the container.

@@ -1,6 +1,6 @@
 """A live run on the real Slurm whose processes are in containers: `python -m emulator.live.containers.slurm_fleet`.
 
-They share their network, /dev/shm (the faster clock of Slurm) and a volume (`placed.py`).
+They share their network, /dev/shm (the faster clock of Slurm) and a volume (`remote_fleet.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.live.containers.names import BALANCER, ONDEMAND, PREDICTOR, REPLAYER
-from emulator.live.containers.placed import first_process
+from emulator.live.containers.remote_fleet import first_process
 from emulator.live.launchers import Launcher
 from emulator.scenario import OUR_MANAGER
 
@@ -28,7 +28,7 @@ _LAUNCHER = Launcher(
 
 
 class Slurm:
-    """See `emulator.live.containers.placed.Profile`."""
+    """See `emulator.live.containers.remote_fleet.Profile`."""
 
     name = "slurm"
     places = frozenset({_NODES, _CONTROLLER, *_PLACES.values()})

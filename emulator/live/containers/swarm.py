@@ -16,9 +16,9 @@ import docker.errors
 from balancer.clock import micros, wall_us
 from balancer.version import VERSION
 from emulator.live.containers.docker_engine import FleetError
-from emulator.live.containers.joining import Invitation
 from emulator.live.containers.names import CONTROLLER, IMAGES, NODE
 from emulator.live.containers.removal import Removed, persist, remove_network
+from emulator.live.containers.swarm_join import JoinTicket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,11 +99,11 @@ class Swarm:
         """We have not begun it: its hosts may lack our images."""
         return not self._is_ours
 
-    def invitation(self, image: str) -> Invitation:
+    def invitation(self, image: str) -> JoinTicket:
         self._client.swarm.reload()
         token = str(self._client.swarm.attrs["JoinTokens"]["Worker"])
         found = self._client.images.get(image)
-        return Invitation(
+        return JoinTicket(
             f"{self.address}:{_PORT}", token, image, str(found.id), lambda: self._client.api.get_image(image)
         )
 

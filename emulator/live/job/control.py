@@ -12,8 +12,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Protocol
 
 from balancer.clock import NEVER_US
+from emulator.event_priority import EventPriority
 from emulator.live.torque.protocol import connect
-from emulator.ranks import Rank
 from emulator.shared_clock import alarm_of
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class SignalControl:
         self._nodes = nodes
         self._speed = speed
         self._origin_us = clock.now_us()
-        self._alarm = alarm_of(clock, Rank.JOB_END)
+        self._alarm = alarm_of(clock, EventPriority.JOB_END)
         self._heard: deque[int] = deque()
         for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)

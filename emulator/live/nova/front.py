@@ -24,7 +24,7 @@ from emulator.live.ondemand.image import image_app
 from emulator.live.ondemand.network import network_app
 from emulator.live.ondemand.volume import volume_app
 from emulator.live.process import stop_on_signal
-from emulator.live.ready import write_ready
+from emulator.live.readiness import write_ready
 from emulator.live.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
-from emulator.live.ready import write_ready
+from emulator.live.readiness import write_ready
 from emulator.live.settings import SettingsError, load_settings
 
 

@@ -16,7 +16,6 @@ import structlog
 
 from balancer.clock import micros, wall_us
 from emulator.cloud_faults import BOOT_FAILED, CloudFaults
-from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.nodes import (
     Answer,
     Granted,
@@ -28,6 +27,7 @@ from emulator.live.ondemand.nodes import (
 )
 from emulator.live.ondemand.retry_queue import RetryQueue
 from emulator.live.ondemand.servers import Action, Reservation, Server, ServerSpec
+from emulator.live.ondemand.state_journal import Memory
 from emulator.live.ondemand.timers import Timers
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, Response, g, jsonify, request
 
 from emulator.live.ondemand.auth import DOMAIN, ApplicationCredential, Keyring, LoginError, Token, stable_id
+from emulator.live.ondemand.fake_identity_data import add_people
 from emulator.live.ondemand.http import UNAUTHORIZED, caller, service, site_url
-from emulator.live.ondemand.people import add_people
 from emulator.live.ondemand.projects import Projects, add_projects
 from emulator.live.ondemand.times import iso
 from emulator.live.ondemand.users import add_users

@@ -19,11 +19,11 @@ from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.compute import compute_app
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.ondemand.image import image_app
-from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.network import network_app
 from emulator.live.ondemand.nodes import FixedPool, NodeSource
 from emulator.live.ondemand.placement import placement_app
 from emulator.live.ondemand.site import Site
+from emulator.live.ondemand.state_journal import Memory
 from emulator.live.ondemand.volume import volume_app
 from emulator.shared_clock import SharedClock
 

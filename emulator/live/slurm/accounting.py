@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import US
 from balancer.nodelist import expand
 from emulator.harness.record import JobState, RunOutcome
-from emulator.live.counts import Counts, Tail
+from emulator.live.progress import Counts, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

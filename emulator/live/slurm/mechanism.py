@@ -20,12 +20,12 @@ from emulator.harness.executor_live import LiveExecutor
 from emulator.harness.failure import PluginError
 from emulator.harness.mechanism import plugin_name
 from emulator.harness.warm import warm_mechanism
-from emulator.live.counts import Tail
 from emulator.live.failure import forget_failure, write_failure
 from emulator.live.job.orders import HEARD
 from emulator.live.machine_follower import MachineFollower
 from emulator.live.process import stop_on_signal
-from emulator.live.ready import write_ready
+from emulator.live.progress import Tail
+from emulator.live.readiness import write_ready
 from emulator.live.replay_log import partial_path
 from emulator.live.settings import Settings, load_settings
 from emulator.live.slurm.accounting import read_line

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from emulator.live.slurm.conf import hostlist
-from emulator.scenario_happenings import outages_of
+from emulator.scenario_events import outages_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -24,7 +24,6 @@ from emulator.live.failure import read_failure
 from emulator.live.fleet_process import FleetProcessError, read_ready
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
-from emulator.live.slurm.asked import Asked, unheard_setting
 from emulator.live.slurm.bound import Programs, write_script
 from emulator.live.slurm.conf import Fragment, problem_without_database, read_fragment, slurm_conf
 from emulator.live.slurm.conf_lines import ConfError
@@ -36,6 +35,7 @@ from emulator.live.slurm.outages import PlayedOutages, has_outages, problem_with
 from emulator.live.slurm.outputs import unproved
 from emulator.live.slurm.patience import Patience
 from emulator.live.slurm.ports import KeptPorts, own_address, problem_with_address
+from emulator.live.slurm.requirements import Asked, unheard_setting
 from emulator.live.slurm.sbatch import is_user
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.scenario import ScenarioError
@@ -424,7 +424,7 @@ class SlurmBatch:
         process.stop()
         text = f"{name} ended with status {process.exit_status}"
         if name == _MECHANISM:
-            return process.obituary()
+            return process.exit_summary()
         is_of_database = self._database is not None and name in database.SERVER_PROGRAMS
         if name != _SLURMCTLD and not is_of_database:
             if site.batch_decides:
@@ -432,7 +432,7 @@ class SlurmBatch:
             site.marks.append(Mark(now_us, text))
             return None
         if self._restarts == _MOST_RESTARTS:
-            return f"{process.obituary()} (for the {self._restarts + 1}th time)"
+            return f"{process.exit_summary()} (for the {self._restarts + 1}th time)"
         self._restarts += 1
         if self._database is not None and is_of_database:
             self._database.launch(name)

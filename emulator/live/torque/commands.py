@@ -266,7 +266,7 @@ def _each_job(
     call: Invocation,
     now_us: int,
     options: str,
-    deed: Callable[[Job, dict[str, str]], None],
+    apply: Callable[[Job, dict[str, str]], None],
 ) -> Reply:
     name = call.argv[0]
     try:
@@ -279,7 +279,7 @@ def _each_job(
     status, complaints = 0, ""
     for operand in operands:
         try:
-            deed(server.job(operand, now_us), found)
+            apply(server.job(operand, now_us), found)
         except PbsError as error:
             status = error.status
             complaints += _complaint(name, operand, error)
@@ -296,14 +296,14 @@ def _complaint(name: str, operand: str, error: PbsError) -> str:
 
 
 def _qdel(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    def deed(job: Job, options: dict[str, str]) -> None:
+    def apply(job: Job, options: dict[str, str]) -> None:
         server.delete(job, call.user, now_us, purge="p" in options)
 
-    return _each_job(server, call, now_us, "pW:m:", deed)
+    return _each_job(server, call, now_us, "pW:m:", apply)
 
 
 def _qrerun(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    def deed(job: Job, _: dict[str, str]) -> None:
+    def apply(job: Job, _: dict[str, str]) -> None:
         if not server.is_manager(call.user):
             job_id = f"{job.number}.{server.config.server_name}"
             raise errors.unauthorized(
@@ -311,23 +311,23 @@ def _qrerun(server: BatchServer, call: Invocation, now_us: int) -> Reply:
             )
         server.rerun(job, now_us)
 
-    return _each_job(server, call, now_us, "f", deed)
+    return _each_job(server, call, now_us, "f", apply)
 
 
 def _qhold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    def deed(job: Job, _: dict[str, str]) -> None:
+    def apply(job: Job, _: dict[str, str]) -> None:
         _must_own(server, call.user, job)
         server.hold(job, now_us)
 
-    return _each_job(server, call, now_us, "h:", deed)
+    return _each_job(server, call, now_us, "h:", apply)
 
 
 def _qrls(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    def deed(job: Job, _: dict[str, str]) -> None:
+    def apply(job: Job, _: dict[str, str]) -> None:
         _must_own(server, call.user, job)
         server.release_hold(job, now_us)
 
-    return _each_job(server, call, now_us, "h:", deed)
+    return _each_job(server, call, now_us, "h:", apply)
 
 
 def _must_own(server: BatchServer, user: str, job: Job) -> None:
@@ -338,10 +338,10 @@ def _must_own(server: BatchServer, user: str, job: Job) -> None:
 def _releasehold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     """Maui's command."""
 
-    def deed(job: Job, _: dict[str, str]) -> None:
+    def apply(job: Job, _: dict[str, str]) -> None:
         server.release_deferred(job, now_us)
 
-    reply = _each_job(server, call, now_us, "", deed)
+    reply = _each_job(server, call, now_us, "", apply)
     return Reply(reply.status, "job holds adjusted\n" if reply.status == 0 else "", reply.stderr)
 
 

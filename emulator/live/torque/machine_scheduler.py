@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US
+from emulator.event_priority import EventPriority
 from emulator.live.machine_follower import MachineFollower
 from emulator.live.torque.workload import announced, row_of
 from emulator.live.workload import as_json, phase_in
-from emulator.ranks import Rank
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,9 +57,9 @@ class MachineScheduler(MachineFollower):
     def phase(self, row: int) -> dict[str, Any]:
         account = self.account(row)
         if account is None:  # it sleeps until it is told
-            return {"since_us": NEVER_US, "end_us": NEVER_US, "rank": int(Rank.JOB_END)}
+            return {"since_us": NEVER_US, "end_us": NEVER_US, "rank": int(EventPriority.JOB_END)}
         told = {"end_us": NEVER_US, "total": account.total, "told_end": True}
-        return phase_in(account, Rank.JOB_END) | told
+        return phase_in(account, EventPriority.JOB_END) | told
 
     def export(self, exit_status: Mapping[int, int | None]) -> dict[str, Any]:  # noqa: ARG002 - the record has outcomes
         return {"record": as_json(self._loop.decisions, self._effects.contradictions)}

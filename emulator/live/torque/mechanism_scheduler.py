@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US
+from emulator.event_priority import EventPriority
 from emulator.harness.decisions import Decisions
 from emulator.harness.failure import PluginError
 from emulator.harness.loop import points_of
@@ -20,7 +21,6 @@ from emulator.harness.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
 from emulator.harness.record import JobState
 from emulator.live.torque.workload import announced, row_of
 from emulator.live.workload import Workload, as_json, phase_in
-from emulator.ranks import Rank
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class MechanismScheduler:
             return True
         self.cluster.end(row, now_us, outcome)
         if not self._ended_now:  # when all ends of this time are told, and before anything else of it
-            self._executor.at(now_us, self._all_ended, Rank.CHECKPOINT, order=-1)
+            self._executor.at(now_us, self._all_ended, EventPriority.CHECKPOINT, order=-1)
         self._ended_now.append(row)
         return True
 
@@ -169,7 +169,7 @@ class MechanismScheduler:
     def add(self, at_us: int, point: Point, job: int) -> None:
         if point != COMPLETION and at_us != NEVER_US:  # a completion is the node's to tell
             self._points_to_come += 1
-            self._executor.at(at_us, partial(self._due, at_us, point, job), Rank(point), order=job)
+            self._executor.at(at_us, partial(self._due, at_us, point, job), EventPriority(point), order=job)
 
     def _due(self, due_us: int, point: Point, job: int, now_us: int) -> None:
         self._points_to_come -= 1
@@ -214,7 +214,7 @@ class MechanismScheduler:
         return []
 
     def phase(self, row: int) -> dict[str, Any]:
-        rank = Rank.COMPLETION if self._actions.is_lease(row) else Rank.JOB_END
+        rank = EventPriority.COMPLETION if self._actions.is_lease(row) else EventPriority.JOB_END
         return phase_in(self._actions.account(row), rank)
 
     @property

@@ -7,10 +7,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.counts import Counts
 from emulator.live.failure import Failure, read_failure
 from emulator.live.process import read_address
-from emulator.live.services import EPOCH_S
+from emulator.live.progress import Counts
+from emulator.live.roles import EPOCH_S
 from emulator.live.torque.accounting_read import batch_side
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
-    from emulator.live import services
+    from emulator.live import roles
     from emulator.live.batch_system import Site
     from emulator.live.collect import BatchSide
     from emulator.live.fleet_process import FleetProcess
@@ -140,10 +140,10 @@ class TorqueBatch:
             scripts[name] = str(script)
         return scripts
 
-    def balancer_settings(self) -> services.Part:
+    def balancer_settings(self) -> roles.Part:
         return self._site.told.torque_driver(self._site.places)
 
-    def replayer_settings(self) -> services.Part:
+    def replayer_settings(self) -> roles.Part:
         return self._site.told.torque_submitting(self._site.places)
 
     def own_time(self) -> None:
@@ -186,7 +186,7 @@ class TorqueBatch:
             return False
 
     def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str:  # noqa: ARG002
-        return process.obituary()
+        return process.exit_summary()
 
     def collect(self, job_ids: dict[int, str]) -> BatchSide:  # noqa: ARG002 - the server knows its jobs
         """What the batch server says, or, when it does not answer any more, what it wrote into its log."""

@@ -21,7 +21,7 @@ LEAST_LOOK_US = US
 """A user does not look at a lease that is not there yet more often than this (the replayer's `poll_s`)."""
 
 
-class Deed(IntEnum):
+class ServerEvent(IntEnum):
     """What is due. At one time nodes come free before anything begins on them."""
 
     FREE = 0
@@ -32,7 +32,7 @@ class Deed(IntEnum):
 @dataclass(frozen=True, slots=True, order=True)
 class Due:
     at_us: int
-    deed: Deed
+    deed: ServerEvent
     order: int
     job: int = field(compare=False)
     nodes: tuple[int, ...] = field(compare=False)
@@ -72,23 +72,23 @@ class LeaseCloud:
         ready_us = now_us + self.boot_us
         failed = tuple(node for node in nodes if self.faults.boot_fails(self.names[node], now_us))
         if not failed:
-            self._add(ready_us, Deed.START, job, nodes)
+            self._add(ready_us, ServerEvent.START, job, nodes)
             return
-        self._add(ready_us, Deed.FREE, job, failed)
+        self._add(ready_us, ServerEvent.FREE, job, failed)
         seen_us = seen_at(ready_us, *look_us)
-        self._add(seen_us, Deed.GIVE_UP, job, ())
+        self._add(seen_us, ServerEvent.GIVE_UP, job, ())
         left = tuple(node for node in nodes if node not in failed)
         if left:
-            self._add(seen_us + self.delete_us, Deed.FREE, job, left)
+            self._add(seen_us + self.delete_us, ServerEvent.FREE, job, left)
 
     def ended(self, now_us: int, job: int, nodes: Sequence[int]) -> None:
-        self._add(now_us + self.delete_us, Deed.FREE, job, nodes)
+        self._add(now_us + self.delete_us, ServerEvent.FREE, job, nodes)
 
     def pop(self, now_us: int) -> Due | None:
         """What is to be done now, one at a time."""
         return heapq.heappop(self._due) if self._due and self._due[0].at_us <= now_us else None
 
-    def _add(self, at_us: int, deed: Deed, job: int, nodes: Sequence[int]) -> None:
+    def _add(self, at_us: int, deed: ServerEvent, job: int, nodes: Sequence[int]) -> None:
         heapq.heappush(self._due, Due(at_us, deed, next(self._order), job, tuple(nodes)))
 
 

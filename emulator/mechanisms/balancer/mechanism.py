@@ -11,7 +11,7 @@ from balancer.clock import US, micros
 from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.plugins import ALGORITHMS, PluginError, name_of
 from emulator.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
-from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, Deed, LeaseCloud
+from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, LeaseCloud, ServerEvent
 from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
 from emulator.mechanisms.balancer.windows import check_machine, standing
@@ -253,11 +253,11 @@ class BalancerMechanism:
         self._answer(outcomes, act)
         while (due := self._cloud.pop(act.now_us)) is not None:
             match due.deed:
-                case Deed.FREE:
+                case ServerEvent.FREE:
                     self._answer(self._policy.release(act.now_us, due.nodes), act)
-                case Deed.GIVE_UP:
+                case ServerEvent.GIVE_UP:
                     act.reject(due.job, BOOT_FAILED)
-                case Deed.START:
+                case ServerEvent.START:
                     act.start(due.job, due.nodes)
                     self._own += 1
         forecast_us = self._forecast.next_us if self._forecast is not None else None

@@ -25,7 +25,7 @@ from emulator.harness.tables import (
     RUNS_N,
     STOP_ON_END,
 )
-from emulator.mechanisms.balancer.settling import look, release, report, request, settle
+from emulator.mechanisms.balancer.compiled_returns import look, release, report, request, settle
 
 if TYPE_CHECKING:
     from emulator.harness.tables import State

@@ -66,7 +66,7 @@ class HybridJob:
     leaving: int
     """1 if it writes its last checkpoint and goes."""
     place: int
-    """In compiled runs its column in the table of `givers.py`, step by step a mark of loops (`view.py`)."""
+    """In compiled runs its column in the table of `lenders.py`, step by step a mark of loops (`view.py`)."""
 
 
 MALLEABLE = 2
@@ -78,16 +78,17 @@ CLAIMS_N, IDLE_N, CHANGED, IDLE_NODE_US, IDLE_AT_US, GUESTS_N, IN_ORDER, EASY = 
 # stands elsewhere who was not. Of the others one would have to have this: PASS_WIDE, so many free nodes; PASS_LONG, so
 # much time before the head starts; PASS_SPARE, so many nodes that the head leaves over.
 PASS_SEEN, PASS_RESCAN, PASS_WIDE, PASS_LONG, PASS_SPARE = range(8, 13)
-# Of `guests.py`. GUESTS_SEEN, GUESTS_RESCAN: likewise, as guests. To run as one, one of the others would have to have
-# this: GUEST_WIDE, so many nodes of one claim; GUEST_LONG, so much time until an on-demand job is due; GUEST_LEAST, so
-# many nodes of one claim (malleable). MOST_HELD and LATEST_HELD: what `best_hosts` says, if it is KNOWN_HELD.
+# Of `backfill_on_held.py`. GUESTS_SEEN, GUESTS_RESCAN: likewise, as guests. To run as one, one of the others
+# would have to have this: GUEST_WIDE, so many nodes of one claim; GUEST_LONG, so much time until an on-demand job is
+# due; GUEST_LEAST, so many nodes of one claim (malleable). MOST_HELD and LATEST_HELD: what `best_hosts` says, if it is
+# KNOWN_HELD.
 GUESTS_SEEN, GUESTS_RESCAN, GUEST_WIDE, GUEST_LONG, GUEST_LEAST, MOST_HELD, LATEST_HELD, KNOWN_HELD = range(
     13, 21
 )
 # Of `deep_queue.py`. DEEP: the index is kept; INDEXED: rows from here on are not in it yet; DEEP_FROM: it is kept from
 # so many waiting jobs on, and given up at a quarter of them.
 DEEP, INDEXED, DEEP_FROM = range(21, 24)
-# Of `givers.py`: jobs in the table; runs from this row on were not looked at. SATED: so many of the earliest claims
+# Of `lenders.py`: jobs in the table; runs from this row on were not looked at. SATED: so many of the earliest claims
 # collect nothing, or need no node any more.
 GIVERS_N, RUNS_SEEN, SATED = range(24, 27)
 COUNTERS = 27

@@ -14,21 +14,6 @@ from emulator.harness.tables import (
     HEAP_N,
     NEVER,
 )
-from emulator.mechanisms.hybrid.choices import (
-    BY_CUP,
-    BY_N,
-    FEWER,
-    FOUND,
-    NOBODY,
-    ORDER,
-    PAIR_SHIFT,
-    PICKED,
-    SHRINKS,
-    WIDE,
-    make_room,
-    prepare_by_prediction,
-    promise_picked,
-)
 from emulator.mechanisms.hybrid.claims import (
     CHANGED,
     CLAIMS_N,
@@ -36,7 +21,7 @@ from emulator.mechanisms.hybrid.claims import (
     MALLEABLE,
     pop_idle,
 )
-from emulator.mechanisms.hybrid.deeds import (
+from emulator.mechanisms.hybrid.compiled_actions import (
     ARRIVING,
     CHOICE,
     HANDLING,
@@ -70,7 +55,23 @@ from emulator.mechanisms.hybrid.deeds import (
     wake,
     wall_us,
 )
-from emulator.mechanisms.hybrid.givers import GIVER, PROMISED_TO, enter, leave
+from emulator.mechanisms.hybrid.compiled_strategies import (
+    BY_CUP,
+    BY_N,
+    FEWER,
+    FOUND,
+    NOBODY,
+    ORDER,
+    PAIR_SHIFT,
+    PICKED,
+    SHRINKS,
+    WIDE,
+    make_room,
+    prepare_by_prediction,
+    promise_picked,
+)
+from emulator.mechanisms.hybrid.lenders import GIVER, PROMISED_TO, enter, leave
+from emulator.mechanisms.hybrid.loan_return import ANY, DID_NOT_START, WAITS, lent_nodes, settle
 from emulator.mechanisms.hybrid.reserved import (
     close,
     collect,
@@ -80,13 +81,12 @@ from emulator.mechanisms.hybrid.reserved import (
     promise,
     take_free,
 )
-from emulator.mechanisms.hybrid.settling import ANY, DID_NOT_START, WAITS, lent_nodes, settle
 
 if TYPE_CHECKING:
     from emulator.harness.tables import State
     from emulator.harness.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.deeds import More
+    from emulator.mechanisms.hybrid.compiled_actions import More
 
 
 @inner

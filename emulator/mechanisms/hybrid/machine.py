@@ -12,11 +12,11 @@ from emulator.harness.columns import fill, longer
 from emulator.harness.record import RunOutcome
 from emulator.harness.rows import new_rows
 from emulator.harness.views import read_only
+from emulator.mechanisms.hybrid import backfill_on_held
 from emulator.mechanisms.hybrid import claims as c
-from emulator.mechanisms.hybrid import guests
 from emulator.mechanisms.hybrid import reserved as r
 from emulator.mechanisms.hybrid.deep_queue import LINE_COLUMNS, lines_for
-from emulator.mechanisms.hybrid.givers import GIVER_ROWS
+from emulator.mechanisms.hybrid.lenders import GIVER_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -266,7 +266,7 @@ class HybridCluster(Cluster):
         if not self._claim["hosts"][slot]:
             return []
         found = np.zeros(self.node_count, np.int64)
-        count = guests.guests_of(self._state, self._claims, slot, found)
+        count = backfill_on_held.guests_of(self._state, self._claims, slot, found)
         return sorted(int(job) for job in found[:count])
 
     def promise(self, job: int, slot: int) -> None:

@@ -25,6 +25,7 @@ from emulator.harness.tables import (
     QUEUE_LO,
     STOP_ON_END,
 )
+from emulator.mechanisms.hybrid.backfill_on_held import start_guests
 from emulator.mechanisms.hybrid.claims import (
     CLAIMS_N,
     EASY,
@@ -35,8 +36,7 @@ from emulator.mechanisms.hybrid.claims import (
     push_idle,
 )
 from emulator.mechanisms.hybrid.easy import easy_pass
-from emulator.mechanisms.hybrid.givers import PROMISED_TO, leave
-from emulator.mechanisms.hybrid.guests import start_guests
+from emulator.mechanisms.hybrid.lenders import PROMISED_TO, leave
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State

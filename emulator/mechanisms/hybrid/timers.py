@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import emulator.mechanisms.hybrid.deeds as d
+import emulator.mechanisms.hybrid.compiled_actions as d
 from emulator.harness.compiled import inner
 from emulator.harness.occupancy import set_offline, set_online
 from emulator.harness.structures import heap_pop
 from emulator.harness.tables import BATCH, FRONT, HEAP_N
-from emulator.mechanisms.hybrid.choices import FOUND, PAIR_SHIFT, WIDE
 from emulator.mechanisms.hybrid.claims import (
     CLAIMS_N,
     MALLEABLE,
 )
-from emulator.mechanisms.hybrid.deeds import claim_of, move_apart, note_move, resize, stop, wake
+from emulator.mechanisms.hybrid.compiled_actions import claim_of, move_apart, note_move, resize, stop, wake
+from emulator.mechanisms.hybrid.compiled_strategies import FOUND, PAIR_SHIFT, WIDE
 from emulator.mechanisms.hybrid.events import close_claim, preempt, receive
+from emulator.mechanisms.hybrid.loan_return import LEASE_BROKE, settle
 from emulator.mechanisms.hybrid.reserved import drop, promise
-from emulator.mechanisms.hybrid.settling import LEASE_BROKE, settle
 
 if TYPE_CHECKING:
     from emulator.harness.tables import State
     from emulator.harness.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.deeds import More
+    from emulator.mechanisms.hybrid.compiled_actions import More
 
 
 @inner

@@ -23,10 +23,10 @@ from emulator.harness.record import NodePool
 from emulator.harness.rows import new_rows, rows_of
 from emulator.harness.running import BrokenOff
 from emulator.harness.tables import HEAP_N, NEEDS_ROOM, NEVER, Due
-from emulator.mechanisms.hybrid import deeds as d
+from emulator.mechanisms.hybrid import compiled_actions as d
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
-from emulator.mechanisms.hybrid.choices import BY_CUA, BY_CUP, BY_N, BY_PAA, BY_SPAA
+from emulator.mechanisms.hybrid.compiled_strategies import BY_CUA, BY_CUP, BY_N, BY_PAA, BY_SPAA
 from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
 from emulator.mechanisms.hybrid.notice_cup import CollectUntilPredictedArrival
 from emulator.mechanisms.hybrid.notice_none import DoNothing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import emulator.mechanisms.hybrid.deeds as d
+import emulator.mechanisms.hybrid.compiled_actions as d
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.structures import heap_pop
 from emulator.harness.tables import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from emulator.harness.tables import State
     from emulator.harness.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.deeds import More
+    from emulator.mechanisms.hybrid.compiled_actions import More
 
 ORDER_RAISED = 100
 """Why `run` came back, beside what `kernel.advance` says."""

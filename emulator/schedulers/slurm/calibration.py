@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
-from emulator.harness.happenings import Happenings
+from emulator.harness.external_events import ExternalEvents
 from emulator.harness.loop import Loop
 from emulator.harness.machine import HasOutages
 from emulator.harness.run import make_cluster, simulate
@@ -154,13 +154,13 @@ def _run(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, record: RunReco
     """These jobs in the twin, on nodes that go and come back as those of the run did."""
     if not has_outages(record):
         return simulate(jobs, nodes, scheduler)
-    from emulator.scenario_happenings import outages_of  # noqa: PLC0415 - it imports all that can be run
+    from emulator.scenario_events import outages_of  # noqa: PLC0415 - it imports all that can be run
 
     machine = make_cluster(nodes, scheduler, jobs)
     assert isinstance(machine, HasOutages)  # noqa: S101 - the twin
     requeues = machine.expect_outages()
     outages = outages_of(from_mapping(record.scenario), nodes, requeues=requeues)
-    loop = Loop(machine, happenings=Happenings(None, outages))
+    loop = Loop(machine, happenings=ExternalEvents(None, outages))
     loop.run()
     return loop.record()
 

@@ -10,7 +10,7 @@ import pytest
 import balancer.api
 from balancer.app import create_app
 from balancer.clock import micros
-from balancer.decided import KIND
+from balancer.decision import KIND
 from balancer.pools import SLOT_US, SLOTS, PoolHistory
 
 ASSETS = Path(balancer.api.__file__).parent / "assets"

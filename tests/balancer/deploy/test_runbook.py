@@ -12,7 +12,7 @@ import yaml
 
 from balancer.claims import claimed_by_another
 from balancer.console import cli
-from balancer.doubts import another_claims
+from balancer.ledger_conflict import another_claims
 from balancer.lifecycle.records import NodeRecord
 from balancer.lifecycle.states import NodeState
 

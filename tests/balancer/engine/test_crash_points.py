@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 from balancer.clock import micros
-from balancer.decided import Key
+from balancer.decision import Key
 from balancer.lifecycle.settings import ReserveRule
 from gates import GATE
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from balancer.clock import micros
-from balancer.decided import Key
+from balancer.decision import Key
 from balancer.drivers.base import RefusedError, UnclearError, UnreachableError
 from balancer.idempotency import KeyReusedError
 from balancer.ledger.errors import LedgerError

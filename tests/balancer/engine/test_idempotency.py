@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from balancer.clock import micros
-from balancer.decided import Key
+from balancer.decision import Key
 from balancer.idempotency import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import LedgerError
 from gates import GATE

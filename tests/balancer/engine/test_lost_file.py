@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from balancer.decided import Key
+from balancer.decision import Key
 from balancer.ledger.errors import LedgerError, ReplacedError
 from balancer.lifecycle.errors import Refused
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from balancer.clock import NEVER_US, wall_us
-from balancer.decided import Key
+from balancer.decision import Key
 from balancer.ledger.errors import LedgerError
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from balancer.clock import ManualClock
 from emulator.clock_master import SharedClockMaster
+from emulator.event_priority import EventPriority
 from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
-from emulator.ranks import Rank
 from emulator.shared_clock import SharedClock
 
 
@@ -26,10 +26,10 @@ def diary():
 def test_timers_run_in_order_of_time_rank_and_order(diary):
     clock = ManualClock()
     executor = LiveExecutor(clock, diary.does("pass"))
-    executor.at(5, diary.does("watch"), Rank.WATCH)
+    executor.at(5, diary.does("watch"), EventPriority.WATCH)
     executor.at(5, diary.does("timer"))
-    executor.at(5, diary.does("end of job 7"), Rank.JOB_END, order=7)
-    executor.at(5, diary.does("end of job 3"), Rank.JOB_END, order=3)
+    executor.at(5, diary.does("end of job 7"), EventPriority.JOB_END, order=7)
+    executor.at(5, diary.does("end of job 3"), EventPriority.JOB_END, order=3)
     executor.at(9, diary.does("later"))
     executor.ask_for_pass(5)
     clock.advance_to(5)
@@ -52,8 +52,8 @@ def test_it_is_idle_only_when_nothing_is_due_or_under_way(diary):
     clock = ManualClock()
     executor = LiveExecutor(clock, diary.does("pass"))
     seen = []
-    executor.at(5, executor.ask_for_pass, Rank.JOB_END)
-    for rank in (Rank.JOB_END, Rank.CHECKPOINT, Rank.WATCH):
+    executor.at(5, executor.ask_for_pass, EventPriority.JOB_END)
+    for rank in (EventPriority.JOB_END, EventPriority.CHECKPOINT, EventPriority.WATCH):
         executor.at(5, lambda _: seen.append(executor.is_idle), rank, order=1)
     clock.advance_to(5)
     executor.settle()

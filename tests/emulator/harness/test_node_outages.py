@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
-from emulator.harness.happenings import Happenings
+from emulator.harness.external_events import ExternalEvents
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
 from emulator.harness.node_failures import Exponential, Outage, Recorded, Weibull
@@ -36,7 +36,7 @@ _ORDERS = ("fcfs", "sjf", "wfp3")
 
 
 def run_with(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, outages: NodeOutages) -> RunRecord:
-    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=Happenings(None, outages))
+    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=ExternalEvents(None, outages))
     loop.run()
     return loop.record()
 

@@ -11,8 +11,8 @@ import pytest
 
 from balancer.clock import US
 from emulator.harness.decisions import default_node_names
+from emulator.harness.external_events import ExternalEvents
 from emulator.harness.features import TOO_FEW, Feature, asked_for, lacks, split, too_wide
-from emulator.harness.happenings import Happenings
 from emulator.harness.laws import assert_lawful, check
 from emulator.harness.loop import Loop
 from emulator.harness.partitions import Partition, groups_of, partitions_on, strays
@@ -59,7 +59,7 @@ def run_with(  # noqa: PLR0917
     own = owners(jobs, reserved, groups)
     placement = placement_of(len(jobs), nodes, groups=groups, reserved=reserved, own=own)
     cluster = make_cluster(nodes, scheduler, jobs, placement)
-    loop = Loop(cluster, happenings=Happenings(boundaries=Boundaries(placement.events_us)))
+    loop = Loop(cluster, happenings=ExternalEvents(boundaries=Boundaries(placement.events_us)))
     loop.run()
     return loop.record()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.happenings import Happenings
+from emulator.harness.external_events import ExternalEvents
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
 from emulator.harness.node_failures import Outage
@@ -48,7 +48,7 @@ def run_with(
 ) -> tuple[RunRecord, Energy]:
     energy = EnergyPart(**keys_of(power)).model_dump()  # type: ignore[arg-type]
     sleeping = SleepingNodes(SleepTimes.of(energy)) if power.sleep_after is not None else None
-    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=Happenings(None, outages, sleeping))
+    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=ExternalEvents(None, outages, sleeping))
     loop.run()
     record = loop.record()
     record.scenario["energy"] = energy

@@ -2,7 +2,7 @@
 
 from balancer.clock import NEVER_US, US
 from emulator.live.collect import Grants, _handed_over
-from emulator.live.counts import Counts, Tail
+from emulator.live.progress import Counts, Tail
 from emulator.live.replay_log import LeaseResult
 from emulator.live.torque.accounting_read import read_accounting
 

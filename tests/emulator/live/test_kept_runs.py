@@ -12,9 +12,9 @@ import yaml
 from balancer.clock import micros, seconds
 from emulator.harness.laws import check
 from emulator.harness.record import JobState, RunOutcome
-from emulator.live.aftermath import WENT_ON
 from emulator.live.fleet import Fleet
-from emulator.live.kept import RunStands, keep
+from emulator.live.resume import RunSuspended, keep
+from emulator.live.resume_report import WENT_ON
 from emulator.report import files
 from emulator.report.compare import compare
 from emulator.runner import prepare, run_virtual
@@ -64,7 +64,7 @@ def run_in(folder, scenario, *stops_s):
             stop.fleet = fleet
             if isinstance(stop, NeverMind):
                 return fleet.run(stop, quiet=True)
-            with pytest.raises(RunStands, match=r"^stopped by SIGINT: the run stands at \d+ s$"):
+            with pytest.raises(RunSuspended, match=r"^stopped by SIGINT: the run stands at \d+ s$"):
                 fleet.run(stop, quiet=True)
     raise AssertionError
 

@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.live.containers.nova_fleet import Nova
+from emulator.live.containers.preconditions import check_containers
 from emulator.live.containers.slurm_fleet import Slurm
-from emulator.live.containers.wanted import check_containers
-from emulator.live.kept import keep
+from emulator.live.resume import keep
 from emulator.scenario import ScenarioError, load
 
 FLEET = Path(__file__).parents[3] / "scenarios" / "fleet.yaml"

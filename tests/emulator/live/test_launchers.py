@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from balancer.clock import US
-from emulator.live.containers import controller, gates, settings
+from emulator.live.containers import controller, settings, startup
 from emulator.live.containers.controller import begin
 from emulator.live.fleet import Fleet
 from emulator.live.process import write_address
@@ -139,8 +139,8 @@ def as_containers(path, work, monkeypatch):
     }
     for module in (settings, controller):
         monkeypatch.setattr(module, "SCRATCH", str(scratch))
-    monkeypatch.setattr(gates, "request", lambda address, message, limit_s: answers[message["do"]])
-    monkeypatch.setattr(gates, "_must_answer", lambda url, who: None)
+    monkeypatch.setattr(startup, "request", lambda address, message, limit_s: answers[message["do"]])
+    monkeypatch.setattr(startup, "_must_answer", lambda url, who: None)
     for name, value in {"FLEET_SCENARIO": path, "FLEET_NODES": NODES, "FLEET_SET": ""}.items():
         monkeypatch.setenv(name, str(value))
     files = RunFiles(work / "volume")

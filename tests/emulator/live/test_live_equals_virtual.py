@@ -17,7 +17,7 @@ from emulator.commands.run import Interrupted
 from emulator.harness.laws import check
 from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet, FleetError, run_live
-from emulator.live.services import RunSettings
+from emulator.live.roles import RunSettings
 from emulator.metrics.summary import summarize
 from emulator.report import files
 from emulator.report.compare import compare

@@ -20,7 +20,7 @@ class Run:
         self.notes, self.told, self.looks = [], [], 0
         self._troubles, self._replayed, self._settled, self._stuck = list(troubles), replayed, settled, stuck
 
-    def trouble(self):
+    def abort_reason(self):
         self.looks += 1
         assert self.looks < 100
         return self._troubles.pop(0) if self._troubles else ""

@@ -12,10 +12,10 @@ import pytest
 
 from balancer.clock import NEVER_US, US
 from emulator.harness import reorder
-from emulator.harness.asked import AskedOrder
 from emulator.harness.cluster import Cluster
 from emulator.harness.failure import PluginError
 from emulator.harness.laws import assert_lawful
+from emulator.harness.order_callback import AskedOrder
 from emulator.harness.run import simulate
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.mechanisms.realtime import Realtime

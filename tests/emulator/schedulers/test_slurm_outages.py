@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from balancer.clock import US
-from emulator.harness.happenings import Happenings
+from emulator.harness.external_events import ExternalEvents
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
 from emulator.harness.node_failures import Outage
@@ -74,7 +74,7 @@ def runs_of(
     told = [Outage(int(begin * US), int(end * US), node) for node, begin, end in failures]
     lost = not cluster.expect_outages()
     loop = Loop(
-        cluster, happenings=Happenings(None, NodeOutages(nodes, iter(told), lost=lost, windows=windows))
+        cluster, happenings=ExternalEvents(None, NodeOutages(nodes, iter(told), lost=lost, windows=windows))
     )
     loop.run()
     record = loop.record()

@@ -8,8 +8,8 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.sweeps.beside import beside
 from emulator.sweeps.grid import load_sweep, on_clocks
+from emulator.sweeps.side_by_side import beside
 from emulator.sweeps.sweep import describe
 
 pytestmark = pytest.mark.live

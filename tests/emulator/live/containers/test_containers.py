@@ -12,7 +12,7 @@ import yaml
 
 from emulator.harness.laws import check
 from emulator.harness.record import JobState, RunOutcome
-from emulator.live.aftermath import WENT_ON
+from emulator.live.resume_report import WENT_ON
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.report import files

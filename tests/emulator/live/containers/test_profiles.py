@@ -16,7 +16,7 @@ from parts import compose_command
 
 ROOT = Path(__file__).parents[4]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-PLACES = ["python", "-m", "emulator.live.containers.places"]
+PLACES = ["python", "-m", "emulator.live.containers.remote_exec"]
 PROFILES = [Slurm(), Nova()]
 
 

@@ -11,7 +11,7 @@ import requests
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.live.containers.wanted import check_containers
+from emulator.live.containers.preconditions import check_containers
 from emulator.live.nova.conf import NovaConf
 from emulator.live.nova.cost import starts_late_us
 from emulator.live.nova.front import Front, FrontConfig

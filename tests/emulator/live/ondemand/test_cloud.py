@@ -11,7 +11,6 @@ from balancer.clock import ManualClock, SystemClock
 from emulator.cloud_faults import CloudFaults, read_faults
 from emulator.live.ondemand.auth import Account
 from emulator.live.ondemand.cloud import Cloud
-from emulator.live.ondemand.memory import Memory
 from emulator.live.ondemand.nodes import (
     FixedPool,
     Granted,
@@ -22,6 +21,7 @@ from emulator.live.ondemand.nodes import (
 )
 from emulator.live.ondemand.retry_queue import RetryQueue
 from emulator.live.ondemand.servers import ServerSpec
+from emulator.live.ondemand.state_journal import Memory
 
 DEMO = Account("demo", "secret", "u", "demo", "p", admin=False)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.slurm.asked import unheard_setting
+from emulator.live.slurm.requirements import unheard_setting
 from emulator.live.slurm.system import SlurmSystem
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.schedulers.slurm.scheduler import Slurm

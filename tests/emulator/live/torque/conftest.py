@@ -13,13 +13,13 @@ import pytest
 
 from balancer.clock import US, ManualClock, wall_us
 from emulator.clock_master import SharedClockMaster
+from emulator.event_priority import EventPriority
 from emulator.live.process import read_address
 from emulator.live.torque import commands
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.live.torque.server import TorqueServer
-from emulator.ranks import Rank
 from emulator.shared_clock import SharedClock
 from testdata import RECORDED
 
@@ -213,7 +213,7 @@ class Fleet:
             places = {"home": f"{home}/{name}", "server_home": f"{home}/server", "nodes": nodes}
             self._write(name, {"np": 2, **places, **agent})
         self.clock = SharedClock(home / "clock")
-        self._alarm = self.clock.alarm(Rank.WATCH)
+        self._alarm = self.clock.alarm(EventPriority.WATCH)
         self._alarm.set(0)
 
     def _write(self, name, settings):

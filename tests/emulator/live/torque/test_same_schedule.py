@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
+from emulator.event_priority import EventPriority
 from emulator.harness.cluster import Cluster
-from emulator.ranks import Rank
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 
@@ -45,7 +45,7 @@ def test_every_job_starts_and_ends_when_it_does_in_virtual_time(make_fleet, sche
     simulated = Cluster(NODES, config, jobs)
     simulated.advance(NEVER_US)
     fleet = make_fleet(hooks=False, scheduler=scheduler, np=1, agent={"np": 1})
-    submitter = fleet.clock.alarm(Rank.SUBMIT)
+    submitter = fleet.clock.alarm(EventPriority.SUBMIT)
     submitter.set(0)
     fleet._alarm.set(NEVER_US)
     for job in range(JOBS):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from emulator.harness.occupancy import set_offline, set_online
+from emulator.mechanisms.hybrid import backfill_on_held
 from emulator.mechanisms.hybrid import claims as c
-from emulator.mechanisms.hybrid import guests
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.schedulers.config import SchedulerConfig
 
@@ -83,10 +83,10 @@ def test_nodes_are_collected_and_room_is_found_as_by_a_look_at_all_claims():
         claims = Claims(seed)
         for _ in range(300):
             claims.happens()
-            assert guests.best_hosts(claims.cluster._claims) == claims.hosts()
+            assert backfill_on_held.best_hosts(claims.cluster._claims) == claims.hosts()
             before, expected = claims.column("need"), claims.collected()
             claims.cluster.collect(claims.now)
             assert claims.column("need") == expected, (seed, claims.now)
-            assert guests.best_hosts(claims.cluster._claims) == claims.hosts()
+            assert backfill_on_held.best_hosts(claims.cluster._claims) == claims.hosts()
             collected += before != expected
     assert collected > 300

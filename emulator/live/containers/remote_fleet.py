@@ -1,0 +1,126 @@
+"""A live run whose processes are in containers that share their network and a volume.
+
+The run is that of `emulator run --clock live`; only where its processes start is different
+(`remote_exec.py`). All that they tell each other is as true there as on one machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from emulator.harness.laws import check
+from emulator.live.containers.entry import bring_kernels, control
+from emulator.live.containers.names import MADE, SHARED
+from emulator.live.containers.preconditions import read_scenario
+from emulator.live.containers.remote_exec import SOCKETS, PlacedProcess, shutdown_executors
+from emulator.live.fleet import Fleet, FleetError
+from emulator.live.fleet_process import FleetProcessError
+from emulator.report import files
+from emulator.runner import prepare
+from emulator.scenario import ScenarioError
+from emulator.workload.files import TraceError
+
+if TYPE_CHECKING:
+    from emulator.live.fleet_process import FleetProcess
+    from emulator.runner import Prepared
+    from emulator.scenario import Scenario
+
+_TMP = SHARED / "tmp"
+"""$TMPDIR of the container that runs: programs of others are told of paths in it."""
+
+
+class Profile(Protocol):
+    """One profile of docker-compose.yml of this kind: which containers it has, and for whom."""
+
+    name: str
+    places: frozenset[str]
+
+    def place_of(self, process: str) -> str:
+        """The container in which the process of this name starts."""
+
+    def check(self, scenario: Scenario) -> None:
+        """Raise ScenarioError for a scenario that has nothing to do with these containers."""
+
+
+class PlacedFleet(Fleet):
+    """A live run whose processes are started in other containers."""
+
+    def __init__(self, profile: Profile, scenario: Scenario, prepared: Prepared, work: Path) -> None:
+        self._profile = profile
+        super().__init__(scenario, prepared, work)
+
+    def launch(
+        self,
+        name: str,
+        *arguments: str | Path,
+        environ: dict[str, str] | None = None,
+        program: Path | None = None,
+    ) -> FleetProcess:
+        place = self._profile.place_of(name)
+        command = [str(sys.executable if program is None else program), *map(str, arguments)]
+        process = PlacedProcess(name, command, self.logs, environ or {}, _socket(place))
+        self.processes[name] = process
+        return process
+
+
+def _socket(place: str) -> Path:
+    return SOCKETS / f"{place}.sock"
+
+
+class Stopped:
+    """Set by a signal: the run ends soon, with a result that says so."""
+
+    reason = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.reason)
+
+    def by(self, number: int, _: object) -> None:
+        self.reason = signal.Signals(number).name
+
+
+def run(profile: Profile, results: Path) -> int:
+    """Exit status: 0, 1 when the run broke off, 2 for bad input."""
+    stopped = Stopped()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stopped.by)
+    try:
+        scenario = read_scenario()
+        profile.check(scenario)
+        prepared = prepare(scenario)
+        with tempfile.TemporaryDirectory(prefix="run-") as work:
+            fleet = PlacedFleet(profile, scenario, prepared, Path(work))
+            record = fleet.run(stopped, quiet=False)
+            threshold_s = scenario.results.bounded_slowdown_threshold_s
+            folder = results / f"{scenario.name}-live"
+            files.write(record, folder, bounded_slowdown_threshold_s=threshold_s, logs=fleet.logs)
+    except (ScenarioError, TraceError) as error:
+        sys.stderr.write(f"{profile.name}: {error}\n")
+        return 2
+    except (FleetError, FleetProcessError) as error:
+        sys.stderr.write(f"{profile.name}: {error}\n")
+        return 1
+    finally:
+        shutdown_executors(map(_socket, sorted(profile.places)))
+    broken = check(record)
+    for breach in broken:
+        sys.stderr.write(f"{profile.name}: {breach}\n")
+    sys.stderr.write(f"{profile.name}: {record.interrupted or 'done'}; results in runs/{folder.name}\n")
+    return int(bool(record.interrupted or broken))
+
+
+def first_process(profile: Profile, module: str) -> int:
+    """Of the container that runs: root hands results to their owner, the run itself is everybody's."""
+    os.umask(0o002)
+    if os.getuid() == 0:
+        return control([sys.executable, "-m", module])
+    bring_kernels()
+    shutil.rmtree(_TMP, ignore_errors=True)  # of a run that was killed
+    _TMP.mkdir()
+    return run(profile, MADE)

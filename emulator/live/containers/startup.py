@@ -1,0 +1,246 @@
+"""Who of a fleet may start, with which settings, and for whom everybody waits."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import requests
+
+from balancer.auth.hook_keys import HookKeyFile
+from balancer.clock import micros, wall_us
+from emulator.live.agent import party_name
+from emulator.live.containers import settings
+from emulator.live.containers.control import NotYet
+from emulator.live.containers.names import (
+    BALANCER,
+    BALANCER_PORT,
+    BATCH,
+    BATCH_PORT,
+    NODE,
+    ONDEMAND,
+    ONDEMAND_PORT,
+    PREDICTOR,
+    REPLAYER,
+    node_name,
+    nodes_of,
+    some_of,
+)
+from emulator.live.torque.protocol import request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.live.roles import Places, RunSettings
+    from emulator.live.run_files import RunFiles
+    from emulator.live.state import State
+
+_ANSWER_S, _EXPORT_S = 20.0, 600.0
+_START_S = 120.0
+
+
+class StartupCoordinator:
+    """Hands out settings to those that may start. Its methods may be called from any thread."""
+
+    def __init__(self, shared: RunFiles, state: State, told: RunSettings) -> None:
+        self._shared = shared
+        self._state = state
+        self._told = told
+        self._mechanism = told.asked.balancer
+        self._forecasts = None if self._mechanism is None else self._mechanism.forecasts
+        self._keys = HookKeyFile(shared.hook_keys)
+        self._lock = threading.RLock()
+        self._waits: dict[str, str] = {}
+        self._came: tuple[int, int] = (0, wall_us())
+        """How many nodes had registered, and when (wall time) that changed last."""
+        self.seen_us = wall_us()
+        """When (wall time) the batch server was last heard of."""
+
+    @property
+    def ledger(self) -> str:
+        return os.environ.get("FLEET_LEDGER") or str(self._shared.ledger)
+
+    @property
+    def waits_for(self) -> list[str]:
+        """What somebody who asked for settings was told to wait for."""
+        return sorted(set(self._waits.copy().values()))
+
+    @property
+    def parties(self) -> set[str]:
+        """Who has a place at the clock when time begins, by the names that they have there."""
+        services = {BATCH, REPLAYER} | ({BALANCER, ONDEMAND} if self._mechanism is not None else set())
+        if self._forecasts is not None:
+            services.add(PREDICTOR)
+        return services | set(self._state.agents)
+
+    def start_settings(self, role: str, name: str | None) -> dict[str, Any]:
+        """The settings of a role that may start now. Raises NotYet, with what it waits for."""
+        try:
+            found = self._settings_of(role, name)
+        except NotYet as error:
+            self._waits[role] = str(error)
+            raise
+        self._waits.pop(role, None)
+        return found
+
+    def _settings_of(self, role: str, name: str | None) -> dict[str, Any]:
+        if role in {NODE, BATCH}:
+            return self._of_node(name) if role == NODE else self._of_batch()
+        self._pass(BATCH, self._batch_is_whole)
+        if role == REPLAYER:
+            return self._of_replayer()
+        if self._mechanism is None or (role == PREDICTOR and self._forecasts is None):
+            return {"config": {}, "needed": False}
+        told, places = self._told, self._places
+        if role == BALANCER:
+            return settings.carried(
+                told.balancer(places, told.torque_driver(places)), **settings.BALANCER_LISTENS
+            )
+        self._pass(BALANCER, self._balancer_answers)
+        if role == PREDICTOR:
+            return settings.carried(told.predictor(places))
+        return settings.carried(told.ondemand(places), **settings.ONDEMAND_LISTENS)
+
+    @property
+    def _places(self) -> Places:
+        return settings.places(self._shared, tuple(self._state.node_names), self.ledger, self._state.token)
+
+    def _of_node(self, name: str | None) -> dict[str, Any]:
+        if name is None:
+            raise ValueError("a node must say its name")
+        nodes, hooked = nodes_of(name), self._mechanism is not None
+        with self._lock:
+            if (party := party_name(nodes)) not in self._state.agents:
+                self._state.agents.append(party)
+            # The first call makes the master key; the others are answered without a look at the file's lock.
+            keys = {each: self._key_of(each) for each in nodes} if hooked else {}
+        # One that plays many nodes has their hooks in itself: a process for each would be too much for it.
+        scripts = settings.HOOK_SCRIPTS if len(nodes) == 1 else None
+        # A container that is gone takes its processes with it, as a node does.
+        told = self._told.node(nodes, is_the_node=True, hook_scripts=scripts)
+        found = settings.carried(told, **settings.NODE_CALLS)
+        if hooked:
+            found |= {
+                "files": settings.hook_files(keys, nodes),
+                "environ": settings.hook_environment(nodes),
+            }
+        return found
+
+    def _key_of(self, node: str) -> str:
+        return (next(iter(self._keys.keys_of(node)), None) or self._keys.issue(node)).hex()
+
+    def _of_batch(self) -> dict[str, Any]:
+        told = self._told.batch(self._places)
+        return settings.carried(told, expect_nodes=self._state.nodes, **settings.BATCH_LISTENS)
+
+    def _of_replayer(self) -> dict[str, Any]:
+        if self._mechanism is not None:
+            self._pass(ONDEMAND, self._ondemand_answers)
+        if self._forecasts is not None:
+            self._pass(PREDICTOR, self._predictor_is_ready)
+        told, places = self._told, self._places
+        leases = {} if self._mechanism is None else told.leases(places)
+        return settings.carried(told.replayer(places, told.torque_submitting(places), leases))
+
+    def _pass(self, gate: str, check: Callable[[], None]) -> None:
+        """Everybody starts after those it needs; once only, since later they may come and go."""
+        with self._lock:
+            if gate not in self._state.passed:
+                check()
+                self._state.passed.append(gate)
+                self._state.save(self._shared.state)
+
+    def _batch_is_whole(self) -> None:
+        found = self.ask_batch("nodes")
+        if not found["open"]:
+            self._note_nodes(len(found["nodes"]))
+            raise NotYet(_story(found["nodes"], found["expected"]))
+        ready = self.ask_batch("state")
+        if not ready["all_nodes_up"] and not found["missing"]:
+            raise NotYet("not all nodes are up")  # the Balancer takes no node that is down
+        self._state.node_names = list(found["nodes"])
+
+    def _note_nodes(self, count: int) -> None:
+        if count != self._came[0]:
+            self._came = (count, wall_us())
+
+    def lost_at_start(self) -> str:
+        """Which nodes do not come, once nobody has come for a while; '' as long as somebody does, or all are there."""
+        if BATCH in self._state.passed or wall_us() - self._came[1] < micros(_patience_s()):
+            return ""
+        try:
+            found = self.ask_batch("nodes")
+        except NotYet as error:
+            return f"{error}; nobody has come for {_patience_s():g} s"
+        self._note_nodes(len(found["nodes"]))
+        if found["open"] or wall_us() - self._came[1] < micros(_patience_s()):
+            return ""
+        return f"{_story(found['nodes'], found['expected'])}, and no more for {_patience_s():g} s"
+
+    def go_on_without_lost(self) -> list[str]:
+        """Open the batch system with the nodes that have not come down; their names."""
+        found = self.ask_batch("nodes")
+        missing = _missing(found["nodes"], found["expected"])
+        request((BATCH, BATCH_PORT), {"do": "open", "missing": missing}, _ANSWER_S)
+        return missing
+
+    def ask_batch(self, what: str) -> dict[str, Any]:
+        """An answer of the batch server. Raises NotYet if there is none."""
+        try:
+            found = request((BATCH, BATCH_PORT), {"do": what}, _EXPORT_S if what == "export" else _ANSWER_S)
+        except OSError as error:
+            raise NotYet(f"the batch server does not answer: {error}") from error
+        self.seen_us = wall_us()
+        return found
+
+    def unresponsive_services(self) -> set[str]:
+        """Services that are asked for something as soon as time goes on, and do not answer (yet)."""
+        asked = {BALANCER: self._balancer_answers, ONDEMAND: self._ondemand_answers}
+        return {name for name, check in asked.items() if self._mechanism is not None and not _passes(check)}
+
+    def _predictor_is_ready(self) -> None:
+        if not self._shared.ready(PREDICTOR).exists():
+            raise NotYet("the predictor is not ready yet")
+
+    @staticmethod
+    def _balancer_answers() -> None:
+        _must_answer(f"http://{BALANCER}:{BALANCER_PORT}/healthz", "the Balancer")
+
+    @staticmethod
+    def _ondemand_answers() -> None:
+        _must_answer(f"http://{ONDEMAND}:{ONDEMAND_PORT}/identity/v3", "the on-demand manager")
+
+
+def _passes(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except NotYet:
+        return False
+    return True
+
+
+def _patience_s() -> float:
+    """$FLEET_START_S (wall time): how long a fleet waits for the next of its nodes."""
+    return float(os.environ.get("FLEET_START_S") or _START_S)
+
+
+def _missing(came: list[str], expected: int) -> list[str]:
+    """Who has not come, where nodes are called n001, n002, ...; else nobody can tell."""
+    wanted = [node_name(number) for number in range(1, expected + 1)]
+    return sorted(set(wanted) - set(came)) if set(came) <= set(wanted) else []
+
+
+def _story(came: list[str], expected: int) -> str:
+    missing = _missing(came, expected)
+    some = f"; {some_of(missing)} not yet" if came and missing else ""
+    return f"{len(came)} of {expected} nodes have registered{some}"
+
+
+def _must_answer(url: str, who: str) -> None:
+    try:
+        if requests.get(url, timeout=5).ok:
+            return
+    except requests.RequestException:
+        pass  # said below
+    raise NotYet(f"{who} does not answer yet")

@@ -1,0 +1,123 @@
+"""What happens to a scenario's jobs and nodes whoever schedules: rules of jobs, outages, nodes that sleep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from emulator.harness import node_failures
+from emulator.harness.cluster import Cluster
+from emulator.harness.compact_cluster import CompactCluster
+from emulator.harness.decisions import default_node_names
+from emulator.harness.external_events import ExternalEvents
+from emulator.harness.failure import plugin_error
+from emulator.harness.job_rules import JobRules
+from emulator.harness.machine import HasOutages
+from emulator.harness.mechanism import plugin_name
+from emulator.harness.moldable_cluster import MoldableCluster
+from emulator.harness.node_outages import NodeOutages, window_of
+from emulator.harness.placed_cluster import PlacedCluster
+from emulator.harness.placement import Boundaries
+from emulator.harness.power import SleepingNodes, SleepTimes
+from emulator.plugins import make_plugin
+from emulator.qos_rules import WHAT as QOS
+from emulator.qos_rules import check_scheduler, limits_of
+from emulator.scenario import Scenario, ScenarioError
+from emulator.workload.relations import has_relations
+from emulator.workload.streams import stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from emulator.harness.machine import Machine
+    from emulator.harness.mechanism import Mechanism
+    from emulator.harness.node_failures import Outage
+    from emulator.runner import Prepared
+
+# What a message says of keys that go only with some runs.
+RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
+OUTAGES = "failures, maintenance: nodes that fail or are maintained"
+SLEEP = "energy: nodes that are switched off"
+
+
+def make_happenings(
+    scenario: Scenario, prepared: Prepared, machine: Machine, mechanism: Mechanism | None
+) -> ExternalEvents | None:
+    """What happens to these jobs and nodes whoever schedules; None if nothing does.
+
+    Raises ScenarioError, TraceError.
+    """
+    fails = bool(scenario.failures or scenario.maintenance)
+    check_scheduler(scenario, prepared.jobs)
+    try:
+        limits = limits_of(scenario.limits, scenario.qos)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    has_rules = has_relations(prepared.jobs) or bool(limits)
+    energy = scenario.energy
+    if energy is not None and not (isinstance(machine, Cluster) and machine.node_count == prepared.nodes):
+        raise ScenarioError(
+            f"energy: it is told of whole nodes; {type(machine).__name__} gives parts of them, or many as one"
+        )
+    sleeps = energy is not None and energy.sleep_after_s is not None
+    boundaries = Boundaries(machine.events_us) if isinstance(machine, PlacedCluster) else None
+    has_qos = scenario.qos is not None
+    if not (fails or has_rules or sleeps or boundaries or has_qos):
+        return None
+    what = QOS if has_qos else RULES if has_rules else OUTAGES if fails else SLEEP
+    only_fails = fails and not (has_rules or sleeps or has_qos)
+    own = machine if only_fails and isinstance(machine, HasOutages) else None
+    if own is None and type(machine) not in {Cluster, PlacedCluster, CompactCluster, MoldableCluster}:
+        raise ScenarioError(
+            f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
+        )
+    if (fails or sleeps) and mechanism is not None:
+        raise ScenarioError(
+            f"{OUTAGES if fails else SLEEP} go with plain schedulers; the mechanism "
+            f"{plugin_name(scenario.mechanism)} would give away nodes that are down "
+            "(hybrid has failures of its own, mtbf_s)"
+        )
+    try:
+        rules = JobRules(prepared.jobs, limits) if has_rules else None
+        requeues = own is None or own.expect_outages()
+        outages = outages_of(scenario, prepared.nodes, requeues=requeues) if fails else None
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    sleeping = None
+    if energy is not None and sleeps:
+        sleeping = SleepingNodes(SleepTimes.of(energy.model_dump()))
+    return ExternalEvents(rules, outages, sleeping, boundaries)
+
+
+def outages_of(scenario: Scenario, nodes: int, *, requeues: bool = True) -> NodeOutages:
+    """When nodes go and come back. `requeues`: jobs may wait again, if the scenario has nothing against it.
+
+    Raises ScenarioError, ValueError, TraceError.
+    """
+    names = default_node_names(nodes)
+    failures: Iterator[Outage] = iter(())
+    lost = not requeues
+    if scenario.failures is not None:
+        with scenario.plugged_in():
+            try:
+                model = make_plugin(node_failures.GROUP, scenario.failures.model)
+            except ValueError as error:
+                raise ScenarioError(f"failures: {error}") from error
+        failures = _guarded(
+            plugin_name(scenario.failures.model), model.outages(stream(scenario.seed, "failures"), names)
+        )
+        lost = lost or scenario.failures.jobs == "lost"
+    windows = [window_of(part, names) for part in scenario.maintenance]
+    if not requeues:
+        windows = [replace(window, lost=True) for window in windows]
+    return NodeOutages(nodes, failures, lost=lost, windows=windows)
+
+
+def _guarded(name: str, outages: Iterator[Outage]) -> Iterator[Outage]:
+    """The same, whose failure is the plug-in's. Bad input, told of before the first, stays what it is."""
+    try:
+        yield from outages
+    except ValueError:
+        raise
+    except Exception as error:
+        raise plugin_error(f"failure model {name}", "outages", 0, error) from error

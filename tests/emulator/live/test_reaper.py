@@ -1,0 +1,155 @@
+"""Nobody is left behind when a run is killed in a way that lets it tidy up nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from pathlib import Path
+
+import pytest
+import yaml
+
+from balancer.clock import US, wall_us
+from emulator.live.reaper import OrphanReaper
+
+pytestmark = pytest.mark.live
+ROOT = Path(__file__).parents[3]
+PARENT = """
+import subprocess
+from emulator.live.reaper import Guard
+guard = Guard()
+sleepers = [subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in range(4)]
+for sleeper in sleepers:
+    guard.watch(sleeper.pid)
+guard.forget(sleepers[0].pid)
+for _ in range(40):  # who is stopped may have been stopped before
+    guard.forget(sleepers[2].pid)
+print(*(sleeper.pid for sleeper in sleepers), flush=True)
+input()
+"""
+
+
+def wait_until(condition, limit_s=60):
+    end_us = wall_us() + limit_s * US
+    pause = threading.Event()
+    while not condition():
+        assert wall_us() < end_us, "this took too long"
+        pause.wait(0.02)
+
+
+def is_alive(pid):
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def test_what_is_watched_is_killed_and_what_was_forgotten_is_not():
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True,
+    ) as parent:  # fmt: skip
+        sleepers = [int(pid) for pid in parent.stdout.readline().split()]
+        parent.kill()
+    try:
+        wait_until(lambda: not is_alive(sleepers[1]) and not is_alive(sleepers[3]))
+        assert is_alive(sleepers[0])
+        assert is_alive(sleepers[2])
+    finally:
+        for pid in (sleepers[0], sleepers[2]):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_live_run_that_is_killed_leaves_no_process(tmp_path, monkeypatch):
+    mark = f"LIVE_TEST={uuid.uuid4()}"
+    batch = {"days": 0.1, "jobs": 5, "load": 0.5, "median_run_s": 900, "max_walltime_s": 7200}
+    document = {
+        "name": "killed", "nodes": 4, "workload": {"generate": [{"daily_batch": batch}]},
+        "mechanism": "balancer", "live": {"speed": 60, "jobs": "emulator-job"},
+    }  # fmt: skip
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(document))
+
+    def living():
+        return [path for path in Path("/proc").glob("[0-9]*") if is_ours(path)]
+
+    def is_ours(path):
+        try:
+            return mark.encode() in (path / "environ").read_bytes().split(b"\0") and is_alive(path.name)
+        except OSError:
+            return False  # ended meanwhile
+
+    environ = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)} | dict([mark.split("=")])
+    with subprocess.Popen(
+        [sys.executable, "-c", "from emulator.cli import main; main()", "run", "s.yaml", "--clock", "live"],
+        cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True,
+    ) as run:  # fmt: skip
+        assert run.stderr.readline().startswith("cluster time")
+        assert len(living()) >= 6
+        run.kill()
+    wait_until(lambda: not living())
+
+
+TAGGED_PARENT = """
+import os, subprocess, sys
+from pathlib import Path
+from emulator.live.reaper import Guard
+guard = Guard()
+guard.watch_tag(sys.argv[1])
+guard.remove(Path(sys.argv[2]))
+name, value = sys.argv[1].split("=")
+# Its child is in a session of its own and nobody's child any more, as slurmd's are.
+command = ["setsid", "--fork", "sleep", "1000"]
+subprocess.run(command, env={**os.environ, name: value}, check=True)
+subprocess.run(["setsid", "--fork", "sleep", "1000"], check=True)
+print("started", flush=True)
+input()
+"""
+
+
+def test_whoever_has_the_runs_tag_ends_with_it_and_nobody_else(tmp_path):
+    mark, tag = f"GUARD_TEST={uuid.uuid4()}", f"EMULATOR_RUN={uuid.uuid4()}"
+    left = tmp_path / "left"
+    left.touch()
+
+    def sleepers():
+        found = {}
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                environ = path.read_bytes().split(b"\0")
+                is_sleeper = (path.parent / "comm").read_text() == "sleep\n"
+            except OSError:
+                continue  # ended meanwhile
+            if is_sleeper and mark.encode() in environ:
+                found[int(path.parent.name)] = tag.encode() in environ
+        return found
+
+    with subprocess.Popen(
+        [sys.executable, "-c", TAGGED_PARENT, tag, str(left)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **dict([mark.split("=")])}, cwd=ROOT,
+    ) as parent:  # fmt: skip
+        parent.stdout.readline()
+        wait_until(lambda: sorted(sleepers().values()) == [False, True])
+        parent.kill()
+    try:
+        wait_until(lambda: list(sleepers().values()) == [False])
+        wait_until(lambda: not left.exists())
+    finally:
+        for pid in sleepers():
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_sessions_that_are_forgotten_again_and_again_cost_nothing():
+    guard = OrphanReaper()
+    sleepers = [subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in range(2)]
+    for sleeper in sleepers:
+        guard.watch(sleeper.pid)
+    for _ in range(200):
+        guard.forget(sleepers[0].pid)
+    guard.close()
+    try:
+        assert sleepers[1].wait(30) == -signal.SIGKILL
+        assert sleepers[0].poll() is None
+    finally:
+        sleepers[0].kill()
+        sleepers[0].wait()
