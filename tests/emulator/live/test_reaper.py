@@ -18,8 +18,8 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
 PARENT = """
 import subprocess
-from emulator.live.reaper import Guard
-guard = Guard()
+from emulator.live.reaper import OrphanReaper
+guard = OrphanReaper()
 sleepers = [subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in range(4)]
 for sleeper in sleepers:
     guard.watch(sleeper.pid)
@@ -93,8 +93,8 @@ def test_a_live_run_that_is_killed_leaves_no_process(tmp_path, monkeypatch):
 TAGGED_PARENT = """
 import os, subprocess, sys
 from pathlib import Path
-from emulator.live.reaper import Guard
-guard = Guard()
+from emulator.live.reaper import OrphanReaper
+guard = OrphanReaper()
 guard.watch_tag(sys.argv[1])
 guard.remove(Path(sys.argv[2]))
 name, value = sys.argv[1].split("=")
