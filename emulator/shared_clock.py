@@ -1,9 +1,9 @@
 """The clock of a live run: a file that one process paces (`SharedClockMaster`) and every process reads.
 
-Time runs `speed` times faster than life and may stand still while somebody still has work that is due: *the clock does
-not pass the time an alarm is set to until the alarm is moved*. Among the alarms that are due at the same time the one
-with the lower `Rank` goes first, which makes the order of events the same as in virtual time. To the Balancer it is a
-plug-in (`balancer serve --clock`, entry point `shared`).
+Time runs `speed` times faster than life and may stand still while somebody still has work that is due: *the clock
+does not pass the time an alarm is set to until the alarm is moved*. Among the alarms that are due at the same time
+the one with the lower `EventPriority` goes first, which makes the order of events the same as in virtual time. To the
+Balancer it is a plug-in (`balancer serve --clock`, entry point `shared`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from emulator.event_priority import EventPriority
 
 
 class Point(IntEnum):
-    """What a mechanism decides at (the same order as `Rank`, by which processes of a live run take turns)."""
+    """What a mechanism decides at (the same order as `EventPriority`, by which processes of a live run take turns)."""
 
     CHECKPOINT = EventPriority.CHECKPOINT
     TIMER = EventPriority.TIMER

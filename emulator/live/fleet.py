@@ -72,7 +72,7 @@ def run_live(
 
     `work` is an empty folder for everything the processes write; their logs are in WORK/logs. Raises
     FleetError; no process is left behind in any case. A run that breaks off half-way leaves a record that
-    says why (`interrupted`). `kept`: the run of the folder `work`, which may go on; RunStands when it was stopped.
+    says why (`interrupted`). `kept`: the run of the folder `work`, which may go on; RunSuspended when it was stopped.
     """
     fleet = Fleet(scenario, prepared, work, page, kept)
     try:
@@ -184,7 +184,7 @@ class Fleet:
             self._kept.note(self.marks, token=self.token, steps_done=done, wall_us=wall)
 
     def _stand(self) -> None:
-        """Stopped in the middle: all that is due by now is dealt with, then time stands. Raises RunStands."""
+        """Stopped in the middle: all that is due by now is dealt with, then time stands. Raises RunSuspended."""
         self._clock.freeze()
         if self._faults is not None:
             self._faults.close()

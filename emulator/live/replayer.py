@@ -1,10 +1,10 @@
 """`python -m emulator.live.replayer --config FILE`: submit a workload at its times to a live fleet.
 
-One thread and one list of what is due, in the order of events of the design (time, `Rank`, order of entry);
+One thread and one list of what is due, in the order of events of the design (time, `EventPriority`, order of entry);
 one alarm stands at the head of the list. On a paced clock everything here happens at exactly its time.
 
 Why a lease ends at exactly `granted + run time`: its state is looked at after the request, at the same time
-but at `Rank.WATCH`, when all that the request caused is done. A lease that is not granted at time t ends
+but at `EventPriority.WATCH`, when all that the request caused is done. A lease that is not granted at time t ends
 after `t + run time` at the earliest, so that is when it is looked at again (and when its wait runs out).
 """
 

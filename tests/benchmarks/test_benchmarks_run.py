@@ -86,7 +86,7 @@ def test_slow_callers_and_a_hanging_batch_system_delay_neither_health_nor_hooks_
         json.loads(lines[2]),
     )
     # Where a thread that answers waits for the batch system or a slow caller, it does for seconds: far beyond these.
-    # The figures themselves are for an idle machine (docs/testing.md); a p99 here is one or two calls.
+    # The figures themselves are for an idle machine (docs/benchmarks.md); a p99 here is one or two calls.
     assert besieged["livez_p99_ms"] <= max(1000, 10 * alone["livez_p99_ms"])
     assert besieged["hook_max_ms"] <= max(2000, 10 * alone["hook_max_ms"])
     slower = {name: ratios[f"{name}_p50_ratio"] for name in ("status", "nodes")}

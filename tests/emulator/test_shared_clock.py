@@ -119,7 +119,7 @@ class TestSharedClock:
 
     def test_ranks_hold_between_processes(self, master):
         code = """
-alarm = clock.alarm(Rank[sys.argv[2]]); alarm.set(int(sys.argv[3]))
+alarm = clock.alarm(EventPriority[sys.argv[2]]); alarm.set(int(sys.argv[3]))
 print("ready", flush=True); sys.stdin.readline()
 assert alarm.wait(120)
 print(clock.now_us(), clock.now_us(), flush=True)

@@ -1,4 +1,4 @@
-"""A restart is quick however long the history (the figures: docs/testing.md)."""
+"""A restart is quick however long the history (the figures: docs/benchmarks.md)."""
 
 from __future__ import annotations
 
