@@ -39,7 +39,7 @@ CONTENTS = {
     "All pages": ("contents",),
     "Tutorials": (
         "tutorials/first-run", "tutorials/own-log", "tutorials/two-machines", "own-policy", "tutorials/paper-figure",
-        "tutorials/live-fleet", "live-slurm", "tutorials/operator",
+        "tutorials/live-fleet", "live-slurm", "tutorials/operator", "tutorials/lab", "tutorials/lab-answers",
     ),
     "How to": (
         "python", "reinforcement-learning", "sweeps", "study", "plugins", "containers", "balancer/service",
