@@ -54,6 +54,14 @@ def test_every_module_of_the_service_is_imported_without_the_packages_of_the_emu
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_image_of_the_service_has_all_that_the_service_needs():
+    """Its packages are picked by name (containers/Dockerfile): a new dependency that is left out ends it at the start."""
+    dockerfile = (ROOT / "containers" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    picked = re.search(r"packages\.py split /opt/venv /opt/balancer ([^&]+)&&", dockerfile)
+    brought_by_another = {"flask"}  # apiflask
+    assert names(PROJECT["dependencies"]) - {*picked[1].split()} == brought_by_another
+
+
 def test_a_cloud_whose_package_is_missing_says_what_to_install():
     code = """
 import sys
