@@ -55,7 +55,7 @@ def test_every_module_of_the_service_is_imported_without_the_packages_of_the_emu
 
 
 def test_the_image_of_the_service_has_all_that_the_service_needs():
-    """Its packages are picked by name (containers/Dockerfile): a new dependency that is left out ends it at the start."""
+    """Its packages are picked by name (containers/Dockerfile): a new one must be named there."""
     dockerfile = (ROOT / "containers" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     picked = re.search(r"packages\.py split /opt/venv /opt/balancer ([^&]+)&&", dockerfile)
     brought_by_another = {"flask"}  # apiflask
