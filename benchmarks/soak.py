@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 from balancer.client import Balancer, BalancerError, NotObtainable, Unreachable
-from balancer.clock import SystemAlarm, SystemClock, wall_us
+from balancer.clock import SystemAlarm, SystemClock, utc_us, wall_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,9 +72,13 @@ class FastClock(SystemClock):
     def __init__(self, speed: float = 60.0) -> None:
         super().__init__()
         self.speed = speed
+        self._began_us, self._began_wall_us = utc_us(), wall_us()
 
     def now_us(self) -> int:
-        return self._epoch_us + round((wall_us() - self._start_us) * self.speed)
+        return self._began_us + round((wall_us() - self._began_wall_us) * self.speed)
+
+    def not_before(self, at_us: int) -> None:
+        self._began_us += max(0, at_us - self.now_us())
 
     def alarm(self) -> FastAlarm:
         return FastAlarm(self)
