@@ -22,7 +22,7 @@ from emulator.harness.partitions import partitions_on, refusals
 from emulator.harness.run import make_cluster
 from emulator.harness.shared_cluster import SharedNodesCluster
 from emulator.job_sizes import MOLDABLE, check_moldable, sized
-from emulator.metrics.recorded import beside_recorded
+from emulator.metrics.wait_comparison import beside_recorded
 from emulator.node_rules import (
     COMPACT,
     PLACES,
@@ -41,12 +41,12 @@ from emulator.workload.formats import load
 from emulator.workload.generators import GROUP as GENERATORS
 from emulator.workload.generators import parse_generators
 from emulator.workload.local_times import in_zone
-from emulator.workload.own import jobs_from
-from emulator.workload.recorded import RecordedWaits
+from emulator.workload.plugin_errors import jobs_from
+from emulator.workload.recorded_waits import RecordedWaits
 from emulator.workload.relations import has_relations, ready_to_run
 from emulator.workload.requests import with_requests
 from emulator.workload.rules import TOO_WIDE, to_jobs
-from emulator.workload.shared import shared
+from emulator.workload.shared_memory import shared
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 from emulator.workload.transforms import apply_transforms, parse_transforms

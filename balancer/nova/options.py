@@ -7,7 +7,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from balancer.nova.asking import AskingSettings
+from balancer.nova.balancer_calls import AskingSettings
 
 GROUP = "balancer"
 OPTIONS = (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from balancer.client import Balancer
     from balancer.client_records import Request
-    from balancer.nova.asking import AskingSettings, Create
+    from balancer.nova.balancer_calls import AskingSettings, Create
 
 _log = logging.getLogger(__name__)
 _LONG_POLL_S = 2.0

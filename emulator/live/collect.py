@@ -10,7 +10,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US
 from balancer.ledger.connect import url_of
-from balancer.ledger.reading import Reader
+from balancer.ledger.reader import Reader
 from balancer.lifecycle.records import RequestStatus
 from emulator.harness.record import (
     JobState,

@@ -21,7 +21,7 @@ from emulator.live.collect import BatchSide, collect, replayed
 from emulator.live.replay_log import ReplayLog
 from emulator.live.replayer import Replayer, ReplayerConfig
 from emulator.live.slurm.accounting import SACCT_FIELDS, nodes_named, read_jobs, read_sacct
-from emulator.live.torque import accounting_read as pbs
+from emulator.live.torque import accounting_parser as pbs
 from emulator.runner import Prepared, describe
 from emulator.scenario import Scenario, from_mapping
 from emulator.workload import store

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from balancer.plugin_files import PluginFile
     from emulator.harness.mechanism import HasNotice
     from emulator.live.run_files import RunFiles
-    from emulator.live.run_requirements import Asked
+    from emulator.live.run_requirements import RunRequirements
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.mechanisms.balancer.forecast import PredictorSettings
     from emulator.scenario import LivePart, Scenario
@@ -101,7 +101,7 @@ class RunSettings:
     """
 
     scenario: Scenario
-    asked: Asked
+    asked: RunRequirements
     jobs: JobTable
     comes_back: bool
 

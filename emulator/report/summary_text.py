@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.metrics.recorded import JOBS, LIKELY, RECORDED, SIMULATED, is_far
+from emulator.metrics.wait_comparison import JOBS, LIKELY, RECORDED, SIMULATED, is_far
 from emulator.report.tiles import own_tiles, tile_texts
 from emulator.report.wording import duration, number
-from emulator.workload.recorded import FAR
+from emulator.workload.recorded_waits import FAR
 from emulator.workload.workload import is_not_read
 
 if TYPE_CHECKING:

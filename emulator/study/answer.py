@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator.study.longer_limits import as_dict, if_they_wait
 from emulator.study.plausible import trust
 from emulator.study.verdict import MERGE
-from emulator.study.waiting import as_dict, if_they_wait
 from emulator.study.wording import sentences
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 from rich.table import Table
 
-from emulator.report import drawing
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
+from emulator.report.templates import environment
 from emulator.study import first_screen
 from emulator.study.plausible import sentence, trust
 from emulator.study.settings import BATCH_ONLY
@@ -36,14 +35,7 @@ HEADINGS = (
     "idle reserve",
     "utilisation",
 )
-_templates = [Path(__file__).parent, Path(drawing.__file__).parent]
-_environment = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(_templates),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-)
+_environment = environment(Path(__file__).parent)
 
 
 def cells(each: Figures) -> tuple[str, ...]:

@@ -165,7 +165,7 @@ BUGS = (
     ),
     Bug(
         "a granted node that was down once has failed",
-        "balancer/failing.py",
+        "balancer/failure_detector.py",
         "at_us - since_us >= self._after_us",
         "at_us >= self._after_us",
     ),
@@ -344,7 +344,7 @@ SURVIVORS = (
     ),
     Survivor(
         "a lost tail is not noticed",
-        "balancer/ledger/reading.py",
+        "balancer/ledger/reader.py",
         "        if noted.seq > who.seq:",
         "        if noted.seq < 0:",
         ("tests/balancer/ledger/test_bit_flips.py", "-k", "not_copied"),

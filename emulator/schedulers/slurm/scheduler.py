@@ -12,7 +12,7 @@ from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import PriorityType, Rules
 from emulator.schedulers.slurm.select import Select  # noqa: TC001 - as Path
-from emulator.schedulers.slurm.unfollowed import not_followed
+from emulator.schedulers.slurm.unsupported_settings import not_followed
 
 if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster

@@ -8,7 +8,7 @@ import pytest
 
 from balancer.drivers.cloud import CloudStatus
 from balancer.nova.agent import Agent, AgentSettings
-from balancer.nova.asking import Asker, AskingSettings, Create
+from balancer.nova.balancer_calls import Asker, AskingSettings, Create
 from balancer.nova.decide import Rules
 
 

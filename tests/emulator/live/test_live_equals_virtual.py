@@ -53,8 +53,8 @@ WINDOWS = {
     "balancer": BASIC["balancer"]
     | {
         "every": [
-            {"windows": "Mon,Tue 01:00-02:30", "nodes": 4, "lead_s": 900},
-            {"windows": "daily 04:00-04:45", "nodes": 2, "zone": "Europe/Berlin", "lead_s": 0},
+            {"windows": "Mon,Tue 01:00-02:30", "nodes": 4, "notice_s": 900},
+            {"windows": "daily 04:00-04:45", "nodes": 2, "zone": "Europe/Berlin", "notice_s": 0},
         ],
         "time_zero": "2026-01-05T00:00:00Z",
     }
