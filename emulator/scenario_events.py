@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.node_failures import Outage
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
 
 # What a message says of keys that go only with some runs.
 RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"

@@ -19,8 +19,9 @@ from nova import conf
 from nova.scheduler import filters, utils
 
 from balancer.nova import options
-from balancer.nova.balancer_calls import Asker, Create
+from balancer.nova.balancer_calls import Asker
 from balancer.nova.pending_servers import Group
+from balancer.nova.question import Create
 from balancer.nova.second_look import SecondLook, occupied
 
 if TYPE_CHECKING:

@@ -159,6 +159,10 @@ class Mark:
     text: str
 
 
+UNDER_WAY = "under way"
+"""`interrupted` in the record of a run that goes on: why it is not whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """One run. `start_us`/`end_us` are per job row (first start of the run that finished; -1: none).

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.lifecycle.records import RequestRecord
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
 
 _LEDGER_PAGE = 1_000_000
 _RUN_COLUMNS: dict[str, Any] = {

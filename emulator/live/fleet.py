@@ -17,7 +17,7 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.clock import seconds, wall_us
 from emulator.clock_file import SLOTS
 from emulator.harness.decisions import default_node_names
-from emulator.harness.record import Mark
+from emulator.harness.record import UNDER_WAY, Mark
 from emulator.live import roles, shares
 from emulator.live.batch_system import ComesBack, make_batch_system
 from emulator.live.clock_cost import with_cost
@@ -35,7 +35,7 @@ from emulator.live.resume_report import WENT_ON
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
 from emulator.live.watch import watch
-from emulator.runner import UNDER_WAY, describe
+from emulator.runner import describe
 from emulator.workload import store
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from emulator.live.progress import Counts
     from emulator.live.resume import ResumableRun
     from emulator.live.roles import RoleConfig
+    from emulator.preparation import Prepared
     from emulator.report.watch_page import WatchPage
-    from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from emulator.harness.mechanism import Mechanism
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
 
 ONDEMAND_SYSTEMS = "emulator.ondemand_systems"
 _MANAGER = "ondemand"

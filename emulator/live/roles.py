@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from emulator.live.run_requirements import RunRequirements
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.mechanisms.balancer.forecast import PredictorSettings
-    from emulator.scenario import LivePart, Scenario
+    from emulator.run_parts import LivePart
+    from emulator.scenario import Scenario
     from emulator.workload.table import JobTable
 
 EPOCH_S = 1_767_225_600

@@ -13,6 +13,7 @@ from rich.table import Table
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.report.templates import environment
 from emulator.study import first_screen
+from emulator.study.answer_document import figures_document
 from emulator.study.plausible import sentence, trust
 from emulator.study.settings import BATCH_ONLY
 from emulator.study.wording import assumed, growth, proofs, recommendations
@@ -76,7 +77,7 @@ def terminal_table(answer: Answer) -> Table:
 
 def tables(answer: Answer) -> dict[str, str]:
     """The figures as CSV, by the file's name."""
-    settings = answer.as_dict()["settings"]
+    settings = [figures_document(answer, each) for each in answer.found]
     found = {"settings.csv": _csv(list(settings[0]), (each.values() for each in settings))}
     if answer.who is not None:
         groups = (("nodes", answer.who.by_size), ("run time", answer.who.by_run_time))

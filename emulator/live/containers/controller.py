@@ -58,8 +58,9 @@ from emulator.live.run_requirements import requirements_of
 from emulator.live.state import State
 from emulator.live.torque.accounting_parser import batch_side
 from emulator.live.watch import watch
+from emulator.preparation import Prepared, prepare
 from emulator.report import files
-from emulator.runner import Prepared, describe, prepare
+from emulator.runner import describe
 from emulator.scenario import Scenario, ScenarioError
 from emulator.shared_clock import SharedClock
 from emulator.workload import store

@@ -21,14 +21,14 @@ from emulator.live.containers.preconditions import read_scenario
 from emulator.live.containers.remote_exec import SOCKETS, PlacedProcess, shutdown_executors
 from emulator.live.fleet import Fleet, FleetError
 from emulator.live.fleet_process import FleetProcessError
+from emulator.preparation import prepare
 from emulator.report import files
-from emulator.runner import prepare
 from emulator.scenario import ScenarioError
 from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
     from emulator.live.fleet_process import FleetProcess
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 _TMP = SHARED / "tmp"

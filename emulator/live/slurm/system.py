@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from emulator.live.batch_system import Site
     from emulator.live.failure import Failure
     from emulator.live.fleet_process import FleetProcess
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "salloc", "squeue", "scontrol", "sinfo", "scancel")

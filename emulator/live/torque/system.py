@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from emulator.live.batch_system import Site
     from emulator.live.collect import BatchSide
     from emulator.live.fleet_process import FleetProcess
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 _COMPILES_S = 600.0

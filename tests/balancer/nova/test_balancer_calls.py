@@ -9,14 +9,15 @@ import pytest
 
 from balancer.client import Balancer, Unreachable
 from balancer.clock import wall_us
-from balancer.nova.balancer_calls import Asker, AskingSettings, Create
+from balancer.nova.balancer_calls import Asker
+from balancer.nova.question import Create, QuestionSettings
 from service_kit import running, until
 
 HOSTS = ("n01", "n02", "n03", "n04", "n05", "n06")
 
 
 def asker(url, **options):
-    return Asker(AskingSettings(url=url, **({"patience_s": 1.0} | options)))
+    return Asker(QuestionSettings(url=url, **({"patience_s": 1.0} | options)))
 
 
 def create(count=1, hosts=HOSTS, request_id="req-1", attempt=""):

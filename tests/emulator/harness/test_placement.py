@@ -19,7 +19,8 @@ from emulator.harness.partitions import Partition, groups_of, partitions_on, str
 from emulator.harness.placement import Boundaries, everybody, placement_of
 from emulator.harness.reservations import Reserved, breaches, owners, reserved_on
 from emulator.harness.run import make_cluster, simulate
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.scenario_parts import PartitionPart, ReservationPart
 from emulator.schedulers.config import SchedulerConfig

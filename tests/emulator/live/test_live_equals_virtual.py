@@ -19,9 +19,10 @@ from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet, FleetError, run_live
 from emulator.live.roles import RunSettings
 from emulator.metrics.summary import summarize
+from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import Kind
 from gates import GATE

@@ -10,7 +10,7 @@ from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
 from emulator.live.state import State
-from emulator.runner import prepare
+from emulator.preparation import prepare
 from emulator.scenario import from_mapping
 
 

@@ -20,7 +20,7 @@ from emulator.live.fleet_process import FleetProcess
 from emulator.live.slurm.accounting import read_jobs, read_sacct
 from emulator.live.slurm.database import Database, associations
 from emulator.live.slurm.wrappers import Programs
-from emulator.runner import prepare
+from emulator.preparation import prepare
 from emulator.scenario import from_mapping
 from fleet_kit.both_clocks import run_live
 from slurm_releases import batch, each_root

@@ -7,7 +7,8 @@ import pytest
 from balancer.clock import US
 from emulator.harness.record import NodePool
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 
 HOUR_S = 3600
