@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from balancer.plugins import IN_USE
-from emulator.harness.decisions import default_node_names
 from emulator.harness.features import TOO_FEW, too_wide
 from emulator.harness.partitions import partitions_on, refusals
 from emulator.job_sizes import sized
+from emulator.node_names import default_node_names
 from emulator.node_rules import (
     shared_nodes_of,
     whose_nodes,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.clock import seconds, wall_us
 from emulator.clock_file import SLOTS
-from emulator.harness.decisions import default_node_names
 from emulator.harness.record import UNDER_WAY, Mark
 from emulator.live import roles, shares
 from emulator.live.batch_system import ComesBack, make_batch_system
@@ -35,6 +34,7 @@ from emulator.live.resume_report import WENT_ON
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
 from emulator.live.watch import watch
+from emulator.node_names import default_node_names
 from emulator.runner import describe
 from emulator.workload import store
 

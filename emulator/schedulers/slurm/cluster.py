@@ -10,8 +10,8 @@ from balancer.clock import US
 from emulator.harness import reorder
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
-from emulator.harness.decisions import default_node_names
 from emulator.harness.record import JobState, RunOutcome
+from emulator.node_names import default_node_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
