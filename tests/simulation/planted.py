@@ -123,7 +123,7 @@ BUGS = (
     ),
     Bug(
         "anybody may end what is others'",
-        "balancer/lifecycle/leases.py",
+        "balancer/lifecycle/requests.py",
         '    if record.owner not in ("", event.by) and not event.as_operator:',
         "    if not record.owner and not event.as_operator:",
     ),

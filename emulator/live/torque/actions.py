@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.harness.executor_live import LiveExecutor
+    from emulator.live.torque.batch_parts import Link, Server
     from emulator.live.torque.jobs import Job
-    from emulator.live.torque.server import Link, Server
 
 
 class RunActions:

@@ -12,8 +12,8 @@ from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PbsState
 if TYPE_CHECKING:
     from emulator.live.torque.accounting import AccountingLog
     from emulator.live.torque.actions import RunActions
+    from emulator.live.torque.batch_parts import Server
     from emulator.live.torque.jobs import Job
-    from emulator.live.torque.server import Server
 
 
 class JobEffects:
