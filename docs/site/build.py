@@ -43,7 +43,7 @@ CONTENTS = {
     ),
     "How to": (
         "python", "reinforcement-learning", "sweeps", "study", "plugins", "containers", "balancer/service",
-        "balancer/runbook", "balancer/backup", "balancer/high-availability", "balancer/capacity", "balancer/security",
+        "balancer/runbook", "balancer/backup", "balancer/high-availability", "balancer/security",
     ),
     "Reference": (
         "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "placement",
@@ -51,7 +51,7 @@ CONTENTS = {
         "schedulers", "slurm-twin", "results", "peers", "coming-from", "mechanisms",
         "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
         "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/nova",
-        "balancer/managers", "balancer/algorithms", "balancer/predictors",
+        "balancer/managers", "balancer/algorithms",
     ),
     "Explanation": (
         "architecture", "decisions", *(f"decisions/{name}" for name in DECISIONS), "checklists",
