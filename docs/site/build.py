@@ -56,7 +56,7 @@ CONTENTS = {
     "Explanation": (
         "architecture", "decisions", *(f"decisions/{name}" for name in DECISIONS), "checklists",
         "balancer/lifecycle", "balancer/reconcile", "reproduce", "live-torque", "live-ondemand",
-        "live-actions", "testing", "benchmarks", "dependencies",
+        "testing", "benchmarks", "dependencies",
     ),
 }  # fmt: skip
 """What stands where at the side. A page of `docs` that is missing here ends the build."""
