@@ -49,7 +49,7 @@ CONTENTS = {
         "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "placement",
         "shared-nodes", "moldable", "energy",
         "schedulers", "slurm-twin", "results", "peers", "coming-from", "mechanisms",
-        "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
+        "mechanisms/balancer", "mechanisms/hybrid", "mechanisms/realtime",
         "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/nova",
         "balancer/managers", "balancer/algorithms",
     ),
