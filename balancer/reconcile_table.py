@@ -8,10 +8,15 @@ The page `docs/balancer/reconcile.md` is made from this table:
 from __future__ import annotations
 
 import sys
+import textwrap
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from balancer import confirmation
 from balancer.lifecycle.states import NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Seen(StrEnum):
@@ -203,33 +208,39 @@ repeated, unless the node cannot be read, or the mark that is to come off is som
 """
 
 
+def _items(means: Mapping[Any, str]) -> str:
+    """A line for each word and what it means."""
+    lines = (f"* {each}: {what}" for each, what in means.items())
+    return "".join(f"{textwrap.fill(line, 120, subsequent_indent='  ')}\n" for line in lines)
+
+
 def _commands() -> str:
     def text(cell: confirmation.Cell | None) -> str:
         if cell is None:
             return ""
         return cell.within if cell.within is cell.after else f"{cell.within} / {cell.after}"
 
-    means = "".join(f"| {each} | {what} |\n" for each, what in confirmation.FOUND_MEANS.items())
-    done = "".join(f"| {each} | {what} |\n" for each, what in confirmation.MEANS.items())
+    means = _items(confirmation.FOUND_MEANS)
+    done = _items(confirmation.MEANS)
     aims = " | ".join(confirmation.Aim)
     rows = "".join(
         f"| {each} | {' | '.join(text(row.get(each)) for row in confirmation.TABLE.values())} |\n"
         for each in confirmation.Found
     )
     return (
-        f"{_COMMANDS}\n| found | the node is |\n| --- | --- |\n{means}\n| conclusion | |\n| --- | --- |\n{done}"
+        f"{_COMMANDS}\nFound, the node is:\n\n{means}\nConcluded:\n\n{done}"
         f"\n| found \\ aim | {aims} |\n|{' --- |' * (len(confirmation.Aim) + 1)}\n{rows}"
     )
 
 
 def page() -> str:
     """The whole page: what is seen, what is done, the table; then the same of a command that is under way."""
-    seen = "".join(f"| {each} | {what} |\n" for each, what in SEEN_MEANS.items())
-    done = "".join(f"| {each} | {what} |\n" for each, what in ACTION_MEANS.items())
+    seen = _items(SEEN_MEANS)
+    done = _items(ACTION_MEANS)
     states = " | ".join(f"`{state}`" for state in TABLE)
     rows = "".join(f"| {each} | {' | '.join(row[each] for row in TABLE.values())} |\n" for each in Seen)
     return (
-        f"{_HEAD}\n| seen | the node is |\n| --- | --- |\n{seen}\n| action | what is done |\n| --- | --- |\n{done}"
+        f"{_HEAD}\nSeen, the node is:\n\n{seen}\nWhat is done:\n\n{done}"
         f"\n| seen \\ ledger | {states} |\n|{' --- |' * (len(TABLE) + 1)}\n{rows}{_TAIL}{_commands()}"
     )
 
