@@ -49,7 +49,7 @@ CONTENTS = {
         "tutorials/live-fleet", "tutorials/lab", "tutorials/lab-answers",
     ),
     "Emulator: how to": (
-        "python", "sweeps", "study", "reproduce", "plugins", "reinforcement-learning", "coming-from", "containers",
+        "python", "sweeps", "study", "reproduce", "plugins", "reinforcement-learning", "containers",
         "live-slurm",
     ),
     "Emulator: reference": (
