@@ -12,7 +12,6 @@ import textwrap
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from balancer import confirmation
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
@@ -197,14 +196,8 @@ _TAIL = """
   the node.
 * A cloud that is configured and does not answer leaves a node that is down where it is, and its mark on it. Without a
   cloud, `batch drained idle` stands for the three cloud rows.
-"""
 
-
-_COMMANDS = """
-## Commands in progress
-
-What each of its looks means, within `confirm_limit_s` of the order / after it. A command whose effect does not show is
-repeated, unless the node cannot be read, or the mark that is to come off is somebody else's.
+`balancer/confirmation.py` says what a look means for a command in progress.
 """
 
 
@@ -214,34 +207,15 @@ def _items(means: Mapping[Any, str]) -> str:
     return "".join(f"{textwrap.fill(line, 120, subsequent_indent='  ')}\n" for line in lines)
 
 
-def _commands() -> str:
-    def text(cell: confirmation.Cell | None) -> str:
-        if cell is None:
-            return ""
-        return cell.within if cell.within is cell.after else f"{cell.within} / {cell.after}"
-
-    means = _items(confirmation.FOUND_MEANS)
-    done = _items(confirmation.MEANS)
-    aims = " | ".join(confirmation.Aim)
-    rows = "".join(
-        f"| {each} | {' | '.join(text(row.get(each)) for row in confirmation.TABLE.values())} |\n"
-        for each in confirmation.Found
-    )
-    return (
-        f"{_COMMANDS}\nFound, the node is:\n\n{means}\nConcluded:\n\n{done}"
-        f"\n| found \\ aim | {aims} |\n|{' --- |' * (len(confirmation.Aim) + 1)}\n{rows}"
-    )
-
-
 def page() -> str:
-    """The whole page: what is seen, what is done, the table; then the same of a command that is under way."""
+    """The whole page: what is seen, what is done, the table."""
     seen = _items(SEEN_MEANS)
     done = _items(ACTION_MEANS)
     states = " | ".join(f"`{state}`" for state in TABLE)
     rows = "".join(f"| {each} | {' | '.join(row[each] for row in TABLE.values())} |\n" for each in Seen)
     return (
         f"{_HEAD}\nSeen, the node is:\n\n{seen}\nWhat is done:\n\n{done}"
-        f"\n| seen \\ ledger | {states} |\n|{' --- |' * (len(TABLE) + 1)}\n{rows}{_TAIL}{_commands()}"
+        f"\n| seen \\ ledger | {states} |\n|{' --- |' * (len(TABLE) + 1)}\n{rows}{_TAIL}"
     )
 
 
