@@ -44,7 +44,7 @@ SIZE_COLUMNS = 3
 @inner
 def make_profile(state: State, molding: Molding, now: int) -> int:
     """The free nodes from now on, if nobody else starts. Returns the number of steps."""
-    plan, blocks, reg = state[4], state[5], state[11]
+    plan, blocks, reg = state.plan, state.blocks, state.reg
     at, level = molding[3], molding[4]
     at[0] = now
     level[0] = reg[FREE]
@@ -105,7 +105,7 @@ def hold(molding: Molding, k: int, step: int, steps: int) -> int:
 @inner
 def choose_size(state: State, molding: Molding, who: int, k: int) -> None:
     """A job starts in this pass, at this size."""
-    job, started, reg = state[0], state[9], state[11]
+    job, started, reg = state.job, state.started, state.reg
     size = molding[1]
     job[who].nodes = size[k, WIDTH]
     job[who].run_us = size[k, LENGTH]
@@ -125,7 +125,7 @@ def least_width(molding: Molding, who: int) -> int:
 @inner
 def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
     """Heads until one waits; behind it, under EASY, whoever is placed now beside what is kept for it."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     level = molding[4]
     steps = make_profile(state, molding, now)
     while reg[QUEUE_LO] < reg[QUEUE_HI]:
@@ -155,7 +155,7 @@ def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: 
 @inner
 def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
     """Plan every waiting job in queue order; those whose planned start is now start."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     level, narrowest = molding[4], molding[5]
     steps = make_profile(state, molding, now)
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
@@ -182,7 +182,7 @@ def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
 @inner
 def fix_sizes(state: State, molding: Molding, now: int) -> None:
     """Whoever has no size yet gets the one that ends first in a plan of all that wait, and keeps it."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     fixed = molding[2]
     behind = reg[QUEUE_LO]
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
@@ -201,7 +201,7 @@ def fix_sizes(state: State, molding: Molding, now: int) -> None:
 @compiled
 def mold_jobs(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
     """Choose whoever starts now, and at which size: `started[:reg[STARTED_N]]`, out of the queue."""
-    reg = state[11]
+    reg = state.reg
     reg[STARTED_N] = 0
     if rule == AT_SUBMIT:
         fix_sizes(state, molding, now)

@@ -115,7 +115,7 @@ def choose_first_fit(
 @compiled
 def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     """As first fit, but always the widest (best fit) or the shortest (shortest first) that may start."""
-    job, _, _, queue, _, _, _, _, _, started, _, reg = state
+    job, queue, started, reg = state.job, state.queue, state.started, state.reg
     by_run = reg[QUEUED_ESTIMATES] != 0
     widest = reg[CHOICE] == BEST_FIT
     latest = shadow - now - reg[BEFORE_SHADOW]
@@ -145,7 +145,14 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
 @inlined
 def choose_backfill(state: State, now: int) -> None:
     """All of EASY but the head: what may start behind one that does not fit."""
-    job, _, _, queue, plan, blocks, _, _, _, started, _, reg = state
+    job, queue, plan, blocks, started, reg = (
+        state.job,
+        state.queue,
+        state.plan,
+        state.blocks,
+        state.started,
+        state.reg,
+    )
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
     if waiting == 0 or (reg[KEEP_RESERVATION] == 0 and (reg[FREE] == 0 or waiting == 1)):
         return
@@ -179,7 +186,15 @@ def choose_planned(state: State, now: int) -> None:
 
     (malleable-hungershoefer-2004, section 2: a planning scheduler; design section 9.)
     """
-    job, _, _, queue, plan, blocks, _, _, _, started, scratch, reg = state
+    job, queue, plan, blocks, started, scratch, reg = (
+        state.job,
+        state.queue,
+        state.plan,
+        state.blocks,
+        state.started,
+        state.scratch,
+        state.reg,
+    )
     at = scratch[0]
     level = scratch[1]
     narrowest = scratch[2]  # from here to the end of the queue
@@ -223,7 +238,19 @@ def choose_planned(state: State, now: int) -> None:
 @inlined
 def schedule_pass_inline(state: State, now: int) -> None:
     """Start what the scheduler starts now. The jobs are `started[:reg[STARTED_N]]`, in order."""
-    job, node, free, queue, plan, blocks, heap, runs, log, started, _, reg = state
+    job, node, free, queue, plan, blocks, heap, runs, log, started, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.queue,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.started,
+        state.reg,
+    )
     reg[STARTED_N] = 0
     if reg[HEAD_WAITS]:
         reg[NEXT_CYCLE] = NEVER

@@ -65,7 +65,7 @@ def step_at(at: Ints, steps: int, time: int) -> int:
 @inner
 def make_steps(state: State, placing: Placing, now: int) -> int:
     """The times from now on at which a job leaves or a reservation ends. Returns how many."""
-    plan, blocks, reg = state[4], state[5], state[11]
+    plan, blocks, reg = state.plan, state.blocks, state.reg
     times, at = placing[3], placing[7]
     at[0] = now
     steps = 1
@@ -91,7 +91,7 @@ def make_steps(state: State, placing: Placing, now: int) -> int:
 @inner
 def make_levels(state: State, placing: Placing, now: int, steps: int) -> None:
     """How many nodes of each class are free at each step, if nobody else starts."""
-    job, node, free, reg = state[0], state[1], state[2], state[11]
+    job, node, free, reg = state.job, state.node, state.free, state.reg
     node_class, at, level = placing[0], placing[7], placing[8]
     classes = level.shape[1]
     for k in range(steps):
@@ -239,7 +239,7 @@ def one_job(  # noqa: PLR0917
     state: State, placing: Placing, who: int, now: int, steps: int, rule: int
 ) -> int:
     """Choose a job, plan it for later, or leave it. Returns the number of steps."""
-    job, started, reg = state[0], state[9], state[11]
+    job, started, reg = state.job, state.started, state.reg
     asked, work, picks, closed = placing[1], placing[9], placing[10], placing[11]
     needed = job[who].nodes
     length = job[who].estimate_us
@@ -270,7 +270,7 @@ def one_job(  # noqa: PLR0917
 @inner
 def leave_queue(state: State, placing: Placing) -> None:
     """Take the chosen jobs out of the queue; the others keep their order."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     asked = placing[1]
     to = reg[QUEUE_HI]
     for place in range(reg[QUEUE_HI] - 1, reg[QUEUE_LO] - 1, -1):
@@ -286,7 +286,7 @@ def leave_queue(state: State, placing: Placing) -> None:
 @inner
 def put_on_top(state: State, placing: Placing) -> None:
     """Sort the free stack so that the chosen jobs, in order, find their nodes on top of it."""
-    job, node, free, started, reg = state[0], state[1], state[2], state[9], state[11]
+    job, node, free, started, reg = state.job, state.node, state.free, state.started, state.reg
     node_class, picks, spare = placing[0], placing[10], placing[12]
     top = reg[FREE]
     chosen = reg[STARTED_N]
@@ -321,7 +321,7 @@ def put_on_top(state: State, placing: Placing) -> None:
 @compiled
 def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
     """Choose whoever starts now, tier by tier, each in queue order, and put their nodes on top of the free stack."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     asked, tiers, work, closed = placing[1], placing[5], placing[9], placing[11]
     reg[STARTED_N] = 0
     for line in range(closed.shape[0]):
@@ -339,7 +339,7 @@ def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
             seen = reg[STARTED_N]
             steps = one_job(state, placing, who, now, steps, rule)
             if reg[STARTED_N] > seen:
-                left -= state[0][who].nodes
+                left -= state.job[who].nodes
                 if left == 0:
                     break
         if left == 0:

@@ -83,7 +83,7 @@ def give(left: Ints, which: int, wants: Ints, who: int, sign: int) -> None:
 @inner
 def node_of(state: State, sharing: Sharing, who: int, k: int) -> int:
     """The k-th node of a job that runs, ran last, or is chosen in this pass."""
-    job, runs, log = state[0], state[7], state[8]
+    job, runs, log = state.job, state.runs, state.log
     wants, spots, node_of_core = sharing[1], sharing[5], sharing[12]
     which: int
     if wants[who, SPOT] >= 0:
@@ -103,7 +103,7 @@ def expected(wants: Ints, who: int, now: int) -> int:
 @inner
 def see_ends(state: State, sharing: Sharing) -> None:
     """Jobs that have ended since the last pass leave room."""
-    job = state[0]
+    job = state.job
     own, wants, room, running = sharing[0], sharing[1], sharing[2], sharing[4]
     count = 0
     for k in range(own[RUNNING_N]):
@@ -164,7 +164,7 @@ def open_now(sharing: Sharing, left: Ints, who: int) -> int:
 @inner
 def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
     """A job starts on its first marked nodes."""
-    job, started, reg = state[0], state[9], state[11]
+    job, started, reg = state.job, state.started, state.reg
     own, wants, room, running, spots, mark = (
         sharing[0], sharing[1], sharing[2], sharing[4], sharing[5], sharing[6][MARK],
     )  # fmt: skip
@@ -191,7 +191,7 @@ def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
 @inner
 def choose_heads(state: State, sharing: Sharing, now: int) -> int:
     """In queue order, until the first that does not fit. Returns its place."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     own, wants, room = sharing[0], sharing[1], sharing[2]
     place: int = reg[QUEUE_LO]
     while place < reg[QUEUE_HI]:
@@ -258,7 +258,7 @@ def beside_head(sharing: Sharing, who: int, head: int, spare: int) -> int:
 @inner
 def backfill(state: State, sharing: Sharing, place: int, now: int) -> None:
     """EASY: behind the head, who does not delay it."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     own, wants, room, then, spots = sharing[0], sharing[1], sharing[2], sharing[3], sharing[5]
     head = queue[place]
     shadow, spare = reserve(state, sharing, head, now)
@@ -365,7 +365,7 @@ def take_planned(sharing: Sharing, who: int, length: int, first: int, steps: int
 @inner
 def choose_planned(state: State, sharing: Sharing, now: int) -> None:
     """Conservative: plan every waiting job anew in queue order; those whose planned start is now start."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     own, wants, marks, level, narrowest = sharing[0], sharing[1], sharing[6], sharing[9], sharing[10]
     steps = make_plan(state, sharing, now)
     low = reg[QUEUE_LO]
@@ -393,7 +393,7 @@ def choose_planned(state: State, sharing: Sharing, now: int) -> None:
 @inner
 def leave_queue(state: State, sharing: Sharing) -> None:
     """Take the chosen jobs out of the queue; the others keep their order."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     wants = sharing[1]
     to = reg[QUEUE_HI]
     for place in range(reg[QUEUE_HI] - 1, reg[QUEUE_LO] - 1, -1):
@@ -412,7 +412,7 @@ def put_on_top(state: State, sharing: Sharing) -> None:
 
     Of a node the first free cores.
     """
-    job, node, free, started, reg = state[0], state[1], state[2], state[9], state[11]
+    job, node, free, started, reg = state.job, state.node, state.free, state.started, state.reg
     wants, spots, first_core = sharing[1], sharing[5], sharing[11]
     top = reg[FREE]
     for chosen in range(reg[STARTED_N]):
@@ -440,7 +440,7 @@ def put_on_top(state: State, sharing: Sharing) -> None:
 @compiled
 def share_nodes(state: State, sharing: Sharing, now: int, rule: int) -> None:
     """Choose whoever starts now, in queue order, and put their cores on top of the free stack."""
-    reg, own = state[11], sharing[0]
+    reg, own = state.reg, sharing[0]
     reg[STARTED_N] = 0
     see_ends(state, sharing)
     own[SPOTS_N] = 0
