@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from emulator.schedulers.config import SchedulerConfig
 
-_BACKFILL = {"none": t.BACKFILL_NONE, "easy": t.BACKFILL_EASY, "conservative": t.BACKFILL_CONSERVATIVE}
+BACKFILL_RULES = {each.name.lower(): each for each in t.BackfillRule if each != t.BackfillRule.CHOSEN}
 _CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
 _ADVANCE, _FINISH_INSTANT, _HAS_ROOM = map(
     entry_point, (kernel.advance, kernel.finish_instant, kernel.has_room)
@@ -144,7 +144,9 @@ class Cluster(ClusterViews):
         reg[t.CYCLE] = micros(scheduler.cycle_s)
         reg[t.NEXT_CYCLE] = t.NEVER
         reg[t.JOBS_N] = count
-        reg[t.BACKFILL] = _BACKFILL[scheduler.backfill] if self._chooser is None else t.BACKFILL_CHOSEN
+        reg[t.BACKFILL] = (
+            BACKFILL_RULES[scheduler.backfill] if self._chooser is None else t.BackfillRule.CHOSEN
+        )
         reg[t.CHOICE] = _CHOICE[scheduler.choice]
         reg[t.QUEUED_ESTIMATES] = scheduler.estimates != "user"
         reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass

@@ -12,13 +12,12 @@ from emulator.harness.compiled import compiled, inner
 from emulator.harness.occupancy import start_chosen
 from emulator.harness.passes import choose_backfill, choose_heads, choose_planned
 from emulator.harness.tables import (
-    BACKFILL_CONSERVATIVE,
-    BACKFILL_EASY,
     FREE,
     NEVER,
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
@@ -260,13 +259,13 @@ def prefer(state: State, wires: Wires, now: int, backfill: int, penalty: float) 
     """The usual pass, whose jobs get nodes that go together as far as there are any."""
     job, queue, started, reg = state.job, state.queue, state.started, state.reg
     reg[STARTED_N] = 0
-    if backfill == BACKFILL_CONSERVATIVE:
+    if backfill == BackfillRule.CONSERVATIVE:
         if reg[FREE] > 0:
             choose_planned(state, now)
     else:
         choose_heads(job, queue, started, reg, now)
         place_chosen(state, wires, now, penalty)
-        if backfill == BACKFILL_EASY:
+        if backfill == BackfillRule.EASY:
             choose_backfill(state, now)
     place_chosen(state, wires, now, penalty)
 
@@ -356,7 +355,7 @@ def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: f
             break
         reg[QUEUE_LO] += 1
         choose_now(state, wires, head, now, penalty)
-    if backfill != BACKFILL_EASY or reg[QUEUE_HI] - reg[QUEUE_LO] < 2:  # noqa: PLR2004 - a head and another
+    if backfill != BackfillRule.EASY or reg[QUEUE_HI] - reg[QUEUE_LO] < 2:  # noqa: PLR2004 - a head and another
         return
     shadow = hold_for_head(wires, job[queue[reg[QUEUE_LO]]].nodes, now)
     to = reg[QUEUE_LO] + 1
@@ -455,7 +454,7 @@ def require(state: State, wires: Wires, now: int, backfill: int, penalty: float)
         return
     see_free(state, wires)
     see_releases(state, wires, now)
-    if backfill == BACKFILL_CONSERVATIVE:
+    if backfill == BackfillRule.CONSERVATIVE:
         require_planned(state, wires, now, penalty)
     else:
         require_easy(state, wires, now, backfill, penalty)

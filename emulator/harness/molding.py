@@ -13,14 +13,13 @@ from emulator.harness.compiled import compiled, inner
 from emulator.harness.profile import earliest_start, take_until
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
-    BACKFILL_CONSERVATIVE,
-    BACKFILL_EASY,
     BLOCKS_N,
     FREE,
     NEVER,
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: 
             break
         reg[QUEUE_LO] += 1
         choose_size(state, molding, who, k)
-    if backfill != BACKFILL_EASY:
+    if backfill != BackfillRule.EASY:
         return
     place = reg[QUEUE_LO] + 1
     while level[0] > 0 and place < reg[QUEUE_HI]:
@@ -207,7 +206,7 @@ def mold_jobs(state: State, molding: Molding, now: int, rule: int, backfill: int
         fix_sizes(state, molding, now)
     if reg[FREE] == 0:
         return
-    if backfill == BACKFILL_CONSERVATIVE:
+    if backfill == BackfillRule.CONSERVATIVE:
         choose_planned(state, molding, now, rule)
     else:
         choose_heads(state, molding, now, rule, backfill)

@@ -20,9 +20,6 @@ from emulator.harness.tables import (
     ASK_ALWAYS,
     ASK_CONTEXT,
     BACKFILL,
-    BACKFILL_CHOSEN,
-    BACKFILL_CONSERVATIVE,
-    BACKFILL_EASY,
     BEFORE_SHADOW,
     BEST_FIT,
     BLOCKS_N,
@@ -47,6 +44,7 @@ from emulator.harness.tables import (
     QUEUED_ESTIMATES,
     SPARE_NODES,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
@@ -267,13 +265,13 @@ def schedule_pass_inline(state: State, now: int) -> None:
             return  # the run ends here, whatever could still be started
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
-        if reg[BACKFILL] == BACKFILL_CONSERVATIVE:
+        if reg[BACKFILL] == BackfillRule.CONSERVATIVE:
             if stage == 0 and reg[FREE] > 0:
                 choose_planned(state, now)
         elif stage == 0:
-            if reg[BACKFILL] != BACKFILL_CHOSEN:
+            if reg[BACKFILL] != BackfillRule.CHOSEN:
                 choose_heads(job, queue, started, reg, now)
-        elif reg[BACKFILL] == BACKFILL_EASY:
+        elif reg[BACKFILL] == BackfillRule.EASY:
             choose_backfill(state, now)
         start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
         begun = reg[STARTED_N]

@@ -23,7 +23,6 @@ from emulator.harness.stepping import next_submit
 from emulator.harness.structures import heap_pop, queue_remove_at
 from emulator.harness.tables import (
     BACKFILL,
-    BACKFILL_EASY,
     FINISHED,
     FREE,
     HEAP_N,
@@ -32,6 +31,7 @@ from emulator.harness.tables import (
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def start_next(state: State, place: int) -> None:
         queue[k] = queue[k - 1]
     queue[head] = who  # later submits have later rows, so the queue need not know a reason
     while job[who].nodes > reg[FREE]:
-        if reg[BACKFILL] == BACKFILL_EASY:
+        if reg[BACKFILL] == BackfillRule.EASY:
             reg[STARTED_N] = 0
             choose_backfill(state, reg[NOW])
             start_started(state)

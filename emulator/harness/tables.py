@@ -6,6 +6,7 @@ The state is a tuple of arrays with names (`State`). Rows have names: `job[j].st
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -139,11 +140,21 @@ FRONT = -(1 << 62)
 # Why an order that is asked at each pass failed (ORDER_FAILED): it raised something, or gave a NaN.
 RAISED, NOT_A_NUMBER = 1, 2
 
+
+class BackfillRule(IntEnum):
+    """Who starts behind a head that waits, as the compiled loops see it."""
+
+    NONE = 0
+    EASY = 1
+    CONSERVATIVE = 2
+    CHOSEN = 3
+    """The hook (ASK) has chosen whoever starts."""
+
+
 # Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
 FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)
 FINISHED, KILLED, REQUEUED, WITHDRAWN, RESIZED = 1, 2, 3, 4, 5
-BACKFILL_NONE, BACKFILL_EASY, BACKFILL_CONSERVATIVE, BACKFILL_CHOSEN = range(4)
-# CHOSEN: the hook (ASK) has chosen whoever starts.
+BACKFILL_EASY = BackfillRule.EASY
 FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
 BATCH = 0
 # Why `advance` came back; GOES_ON: it does not yet.
