@@ -154,6 +154,7 @@ class BackfillRule(IntEnum):
 # Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
 FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)
 FINISHED, KILLED, REQUEUED, WITHDRAWN, RESIZED = 1, 2, 3, 4, 5
+BACKFILL_NONE = BackfillRule.NONE
 BACKFILL_EASY = BackfillRule.EASY
 FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
 BATCH = 0
