@@ -10,10 +10,10 @@ from balancer.clock import US
 from emulator.harness import reorder
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
-from emulator.harness.decisions import default_node_names
 from emulator.harness.entry_points import entry_point
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.rows import new_record, new_rows, rows_of
+from emulator.node_names import default_node_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import VIEW
 from emulator.schedulers.slurm import kernel
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.schedulers.slurm.rules import Rules
-    from emulator.schedulers.slurm.scheduler import Slurm
+    from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
 
 _NO_HALF_LIFE_US = 1e30
@@ -44,7 +44,9 @@ class SlurmCluster(Cluster):
     the batch pool (lent) are not available to it, as drained ones are not to Slurm.
     """
 
-    def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: Slurm) -> None:
+    def __init__(
+        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: SlurmSettings
+    ) -> None:
         self._slurm = slurm
         self._node_names = default_node_names(node_count)
         self._asked_jobs = jobs
@@ -302,7 +304,7 @@ class SlurmCluster(Cluster):
         return int(_NEXT_EVENT(self._state, self._twin))
 
 
-def _registers(rules: Rules, slurm: Slurm) -> s.TwinRegisters:
+def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
     own = new_record(s.TwinRegisters)
     for register, value in (
         ("depth", rules.default_queue_depth),
