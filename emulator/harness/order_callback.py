@@ -122,7 +122,7 @@ class AskedOrder:
         if not code:
             return
         error = self._failure
-        if code == t.NOT_A_NUMBER or error is None:
+        if code == t.OrderFailure.NOT_A_NUMBER or error is None:
             error = ValueError("it gave a job the priority NaN, which has no place in an order")
         raise plugin_error(f"queue order {self.name}", self._event, int(self._reg[t.NOW]), error) from error
 
@@ -139,7 +139,7 @@ class AskedOrder:
             self._ask_in_python(now_us)
         except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
             self._failure = error
-            self._reg[t.ORDER_FAILED] = t.RAISED
+            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
             self._reg[t.INSTANTS_LEFT] = 0
 
     def _ask_in_python(self, now_us: int) -> None:

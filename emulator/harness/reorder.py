@@ -14,11 +14,11 @@ from emulator.harness.tables import (
     FRONT,
     INSTANTS_LEFT,
     LOG_N,
-    NOT_A_NUMBER,
     ORDER_FAILED,
     QUEUE_HI,
     QUEUE_LO,
     RUNS_N,
+    OrderFailure,
 )
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def set_keys(job: Jobs, queue: Ints32, reg: Ints, scores: Floats, bits: Ints) ->
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = queue[place]
         if scores[who] != scores[who]:
-            reg[ORDER_FAILED] = NOT_A_NUMBER
+            reg[ORDER_FAILED] = OrderFailure.NOT_A_NUMBER
             reg[INSTANTS_LEFT] = 0
         if job[who].key != FRONT:
             size = ((bits[who] & 0x7FFFFFFFFFFFFFFF) + (1 << 19)) >> 20  # as in `order_keys`

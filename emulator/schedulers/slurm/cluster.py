@@ -220,7 +220,7 @@ class SlurmCluster(Cluster):
         self._reg[t.STOP_ON_END] = stop_on_end
         self._reg[t.STOP_ON_PASS] = stop_on_pass
         self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := _ADVANCE(self._state, self._twin, until_us)) == t.NEEDS_ROOM:
+        while (code := _ADVANCE(self._state, self._twin, until_us)) == t.Stop.NEEDS_ROOM:
             self._grow_runs()
         return Stop(code)
 

@@ -10,33 +10,25 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.kernel import has_room_inline
 from emulator.harness.occupancy import end_job
+from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.reorder import count_usage, sort_queue
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, queue_insert, queue_remove_at
 from emulator.harness.tables import (
-    AT_ENDS,
-    AT_PASS,
-    AT_UNTIL,
     BATCH,
-    FINISHED,
     FREE,
     FRONT,
-    FUTURE,
-    GOES_ON,
     HEAP_N,
-    HELD,
     JOBS_N,
-    KILLED,
-    NEEDS_ROOM,
     NEVER,
     NEXT_SUBMIT,
     NOW,
     QUEUE_HI,
     QUEUE_LO,
-    QUEUED,
     STARTED_N,
     STOP_ON_END,
     STOP_ON_PASS,
+    Stop,
 )
 from emulator.schedulers.slurm.backfill import fill
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
@@ -85,11 +77,11 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
     while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
         who = reg[NEXT_SUBMIT]
         reg[NEXT_SUBMIT] += 1
-        if job[who].kind != BATCH or job[who].state != FUTURE:
+        if job[who].kind != BATCH or job[who].state != JobState.FUTURE:
             continue
         if count == 0 and own.calc_every_us:
             used = look_at_usage(state, twin, now)
-        job[who].state = QUEUED
+        job[who].state = JobState.QUEUED
         if own.calc_every_us:
             job[who].key = key_of(twin, who, used, now)
         queue_insert(job, queue, reg, who)
@@ -107,8 +99,8 @@ def release(state: State, twin: Twin, now: int) -> None:
         who = own.first_held
         own.first_held = mine[who].next_held
         own.release_at_us = NEVER if own.first_held == NEVER else mine[own.first_held].eligible_us
-        if job[who].state == HELD:
-            job[who].state = QUEUED
+        if job[who].state == JobState.HELD:
+            job[who].state = JobState.QUEUED
             if own.calc_every_us:
                 job[who].key = key_of(twin, who, used, now)
             queue_insert(job, queue, reg, who)
@@ -293,21 +285,21 @@ def advance(state: State, twin: Twin, until: int) -> int:
     )
     while True:
         if not has_room_inline(state):
-            return NEEDS_ROOM
+            return Stop.NEEDS_ROOM
         now = next_event(state, twin)
         code = step_to(reg, now, until)
-        if code != GOES_ON:
+        if code != Stop.GOES_ON:
             return code
         ended = False
         while reg[HEAP_N] and heap[0].at_us == now:
             who = heap_pop(heap, reg)
-            outcome = FINISHED if now == job[who].start_us + job[who].run_us else KILLED
+            outcome = RunOutcome.FINISHED if now == job[who].start_us + job[who].run_us else RunOutcome.KILLED
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, outcome)
             ended = True
         if now == until:
-            return AT_UNTIL
+            return Stop.AT_UNTIL
         if reg[STOP_ON_END] and ended:
-            return AT_ENDS
+            return Stop.AT_ENDS
         finish(state, twin, now, ended)
         if reg[STOP_ON_PASS]:
-            return AT_PASS
+            return Stop.AT_PASS

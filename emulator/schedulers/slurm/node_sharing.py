@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import NEVER, RUNNING
+from emulator.harness.record import JobState
+from emulator.harness.tables import NEVER
 from emulator.schedulers.slurm.reserved import close_reserved
 from emulator.schedulers.slurm.tables import SECOND
 
@@ -57,7 +58,7 @@ def list_running(state: State, twin: Twin, now: int) -> None:
     count = 0
     for k in range(own.running_n):
         who = running[k]
-        if job[who].state == RUNNING:
+        if job[who].state == JobState.RUNNING:
             running[count] = who
             count += 1
         else:
