@@ -8,8 +8,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from emulator.harness import tables as t
-from emulator.harness.chosen import HOOK
 from emulator.harness.cluster import Cluster
+from emulator.harness.policy_callback import HOOK
 
 if TYPE_CHECKING:
     from emulator.schedulers.config import SchedulerConfig

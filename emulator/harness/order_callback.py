@@ -11,10 +11,10 @@ import numpy as np
 
 from emulator.harness import reorder as r
 from emulator.harness import tables as t
-from emulator.harness.chosen import HOOK, SeenJobs
 from emulator.harness.columns import longer
 from emulator.harness.entry_points import entry_point
 from emulator.harness.failure import plugin_error
+from emulator.harness.policy_callback import HOOK, SeenJobs
 from emulator.harness.rows import new_rows
 from emulator.schedulers.dynamic import VIEW, AskedInLoop, HasFairShare, HasFixed, order_keys
 from emulator.schedulers.plain import Compiled, Ranks

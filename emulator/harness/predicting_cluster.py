@@ -16,10 +16,10 @@ import numpy as np
 from balancer.clock import US, seconds
 from emulator.harness import reshape
 from emulator.harness import tables as t
-from emulator.harness.chosen import HOOK, SeenJobs
 from emulator.harness.cluster import Cluster
 from emulator.harness.entry_points import entry_point
 from emulator.harness.failure import plugin_error
+from emulator.harness.policy_callback import HOOK, SeenJobs
 from emulator.harness.record import RunOutcome
 from emulator.schedulers.run_times import Ended, History, make_predictor
 
