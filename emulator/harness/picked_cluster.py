@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
 from emulator.harness.entry_points import entry_point
 from emulator.harness.loop import Loop
+from emulator.harness.picking import Decision
 from emulator.harness.rows import plain
 from emulator.harness.tables import State
 from emulator.harness.views import read_only
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 
 _GO_ON, _NEXT_INSTANT = map(entry_point, (picking.go_on, picking.next_instant))
 _START_NEXT, _START_FITTING = map(entry_point, (picking.start_next, picking.start_fitting))
-
-
-class Decision(IntEnum):
-    """What is asked; `picking.py` defines both."""
-
-    NEXT = picking.NEXT
-    FITTING = picking.FITTING
 
 
 class PickedCluster(Cluster):

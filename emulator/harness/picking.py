@@ -13,6 +13,7 @@ An instant is as in every run: all ends, then all submits; then decisions, until
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
@@ -37,7 +38,12 @@ from emulator.harness.tables import (
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, Ints32, Jobs, State
 
-NEXT, FITTING = range(2)
+
+class Decision(IntEnum):
+    """What is asked: see above."""
+
+    NEXT = 0
+    FITTING = 1
 
 
 @compiled
@@ -84,7 +90,7 @@ def go_on(state: State, decision: int, window: int) -> bool:
     """
     job, queue, reg = state.job, state.queue, state.reg
     while True:
-        if decision == NEXT:
+        if decision == Decision.NEXT:
             if reg[QUEUE_LO] < reg[QUEUE_HI]:
                 return True
         elif first_fitting(job, queue, reg, window) >= 0:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.picking import (
-    FITTING,
-    NEXT,
+    Decision,
     first_fitting,
     go_on,
     next_instant,
@@ -82,7 +81,7 @@ def observe(
         seen[k, WIDTH] = known[who, KNOWN_WIDTH]
         seen[k, WIDTH_LOG] = known[who, KNOWN_WIDTH_LOG]
         seen[k, FITS] = fits
-        mask[k] = 1 if setup[DECISION] == NEXT else fits
+        mask[k] = 1 if setup[DECISION] == Decision.NEXT else fits
     wanted = 0
     for k in range(waiting):
         wanted += job[queue[first + k]].nodes
@@ -93,7 +92,7 @@ def observe(
         ahead = float(max(plan[blocks[0].slot, 0].at_us - now, 0))
         whole[NEXT_END] = ahead / (ahead + HALF_US)
     whole[PROGRESS] = reg[NEXT_SUBMIT] / reg[JOBS_N]
-    if setup[DECISION] == FITTING:
+    if setup[DECISION] == Decision.FITTING:
         mask[seen.shape[0]] = reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]
 
 
@@ -147,7 +146,7 @@ def follow(state: State, action: int, setup: Ints, window: int) -> tuple[bool, b
     """
     job, queue, reg = state.job, state.queue, state.reg
     waiting = min(reg[QUEUE_HI] - reg[QUEUE_LO], window)
-    if setup[DECISION] == NEXT:
+    if setup[DECISION] == Decision.NEXT:
         is_wrong = not 0 <= action < waiting
         start_next(state, 0 if is_wrong else action)
     elif action == window and (reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,14 +29,14 @@ class Happened:
     """What a block of time brought. Jobs and runs are numbered from the begin of the log, from 0.
 
     Run `first_run + k` is of job `started[k]`, begins at `start_us[k]` and has the intervals
-    `pieces[cut[k]:cut[k + 1]]` (first node, how many). `over`: the runs that ended, of job `ended` at `end_us`.
+    `pieces[cut[k]:cut[k + 1]]` (`layout.PIECE`). `over`: the runs that ended, of job `ended` at `end_us`.
     """
 
     first_run: int
     started: Ints
     start_us: Ints
     cut: Ints
-    pieces: NDArray[np.int32]
+    pieces: NDArray[Any]
     over: Ints
     ended: Ints
     end_us: Ints
