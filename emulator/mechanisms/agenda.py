@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from emulator.harness.columns import longer
 from emulator.harness.compiled import inlined
 from emulator.harness.rows import new_rows, rows_of
 from emulator.harness.structures import climb, sink
@@ -33,6 +34,12 @@ class Agenda(NamedTuple):
 
     heap: Heap
     size: AgendaSize
+
+    def grown(self, room: int) -> Agenda:
+        """The same agenda with room for so many more at least."""
+        if len(self.heap) - self.size.entries > room:
+            return self
+        return self._replace(heap=longer(self.heap, len(self.heap)))
 
 
 def new_agenda(room: int) -> Agenda:

@@ -232,7 +232,7 @@ def run(state: State, balancer: BalancerState) -> int:
             return NEEDS_ROOM
         if registers.commanded:
             report(balancer, reg[NOW])
-            follows = Follows.EVENT
+            follows: int = Follows.EVENT
         elif registers.next_step:
             follows = do_next(state, balancer, reg[NOW])
         else:

@@ -16,7 +16,6 @@ from emulator.mechanisms.hybrid import backfill_on_held
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import reserved as r
 from emulator.mechanisms.hybrid.deep_queue import LINE_COLUMNS, lines_for
-from emulator.mechanisms.hybrid.lenders import GIVER_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -74,12 +73,12 @@ class HybridCluster(Cluster):
         columns["least"] = table.column("min_nodes", table.nodes)
         fill(self._attr, columns)
         self._chosen = np.zeros(node_count, np.int64)
-        self._givers = np.zeros((GIVER_ROWS, node_count), np.int64)
-        self._count = np.zeros(c.COUNTERS, np.int64)
-        self._count[c.DEEP_FROM] = t.NEVER
+        self._lenders = c.Lenders(*np.zeros((len(c.Lenders._fields), node_count), np.int64))
+        self._count = new_rows(c.ClaimCounters, 1)[0]
+        self._count.deep_from = t.NEVER
         self._index = np.zeros((1, LINE_COLUMNS), np.int64)
-        self._count[c.IN_ORDER] = scheduler.order_name == "fcfs"
-        self._count[c.EASY] = (
+        self._count.in_order = scheduler.order_name == "fcfs"
+        self._count.easy = (
             scheduler.order_name == "fcfs"
             and (scheduler.backfill, scheduler.choice) == ("easy", "first_fit")
             and scheduler.estimates == "user"
@@ -97,16 +96,16 @@ class HybridCluster(Cluster):
 
     def _look_at_all(self) -> None:
         """Whoever waits was perhaps never seen by a pass."""
-        self._count[[c.PASS_RESCAN, c.GUESTS_RESCAN]] = 1
+        self._count.pass_rescan = self._count.guests_rescan = 1
 
     def use_work(self, work: NDArray[np.int64]) -> None:
         """The work table of the jobs, which the kernel may change; must be called before the first job is submitted."""
         self._work = work
 
     def _make_claims(self) -> None:
-        self._claims: Any = (
+        self._claims = c.Claims(
             self._claim, self._claim_order, self._held, self._attr, self._chosen, self._count,
-            self._index, self._givers,
+            self._index, self._lenders,
         )  # fmt: skip
 
     # The kernel's loops, with claims.
@@ -141,7 +140,7 @@ class HybridCluster(Cluster):
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         super().end(job, now_us, outcome)
         r.left(self._state, self._claims, job, now_us)
-        self._count[c.CHANGED] = 1  # it may wait again, and run as a guest
+        self._count.changed = 1  # it may wait again, and run as a guest
         self._look_at_all()
 
     def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
@@ -153,9 +152,9 @@ class HybridCluster(Cluster):
     def index_long_queues(self) -> None:
         """Keep an index of who waits while so many do (`deep_queue.py`). Only the kernel may act on jobs then."""
         keys = self._job["key"][: len(self)]
-        if self._count[c.EASY] and bool((keys[1:] >= keys[:-1]).all()):
+        if self._count.easy and bool((keys[1:] >= keys[:-1]).all()):
             self._index = np.zeros((lines_for(len(self._job)), LINE_COLUMNS), np.int64)
-            self._count[c.DEEP_FROM] = LONG_QUEUE
+            self._count.deep_from = LONG_QUEUE
             self._make_claims()
 
     def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
@@ -181,7 +180,7 @@ class HybridCluster(Cluster):
     @property
     def claims_left(self) -> int:
         """Claims that can be opened before their table has to grow."""
-        return len(self._claim) - int(self._count[c.CLAIMS_N])
+        return len(self._claim) - int(self._count.claims_n)
 
     @property
     def node_log(self) -> NDArray[np.int32]:
@@ -198,11 +197,11 @@ class HybridCluster(Cluster):
 
     def open_claim(self, job: int, nodes: int, *, deadline_us: int, collects: bool) -> int:
         """A new claim, behind all others, without nodes. Returns its slot."""
-        active = int(self._count[c.CLAIMS_N])
+        active = int(self._count.claims_n)
         if active == len(self._claim):
             self.grow_claims()
         slot = int(self._claim_order[active])
-        self._count[c.CLAIMS_N] += 1
+        self._count.claims_n += 1
         self._claim[slot] = 0
         for name, value in (
             ("job", job), ("need", nodes), ("head", -1), ("deadline_us", deadline_us), ("collects", collects),
@@ -312,8 +311,8 @@ class HybridCluster(Cluster):
     def idle_held_node_us(self, now_us: int) -> int:
         """Node-time up to now that nodes were held and idle."""
         count = self._count
-        return int(count[c.IDLE_NODE_US] + count[c.IDLE_N] * (now_us - count[c.IDLE_AT_US]))
+        return int(count.idle_node_us + count.idle_n * (now_us - count.idle_at_us))
 
     @property
     def guest_starts(self) -> int:
-        return int(self._count[c.GUESTS_N])
+        return int(self._count.guests_n)
