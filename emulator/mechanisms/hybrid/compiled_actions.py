@@ -176,8 +176,6 @@ class Room(NamedTuple):
     """How many nodes each gives, or when it is stopped."""
     clock: Ints
     """The wall clock's seconds and nanoseconds."""
-    digits: Ints
-    """To sort with."""
 
 
 class HybridState(NamedTuple):
@@ -195,6 +193,8 @@ class HybridState(NamedTuple):
     rows: Rows[BrokenOff]
     times: Rows[WallTime]
     room: Room
+    digits: Ints
+    """To sort with."""
     mark: Ints
     """1 for a node that is being given back."""
     outages: Rows[Outage]

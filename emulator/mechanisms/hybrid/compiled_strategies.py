@@ -128,7 +128,7 @@ def shrink_evenly(state: State, claims: Claims, hybrid: HybridState, many: int, 
     if kept <= _FEW:
         sort_few(found, kept)
     else:
-        sort(found, kept, room.wide, room.digits)
+        sort(found, kept, room.wide, hybrid.digits)
     for k in range(kept):
         spare[k] = job[found[k]].nodes - attr[found[k]].least
     give_evenly(spare[:kept], needed, room.wide)

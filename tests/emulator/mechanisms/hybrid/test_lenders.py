@@ -77,7 +77,7 @@ class Machine:
         self.reg = np.zeros(t.REGISTERS, np.int64)
         self.counters = new_rows(c.ClaimCounters, 1)[0]
         self.lenders = c.Lenders(*np.zeros((len(c.Lenders._fields), NODES), np.int64))
-        self.room = d.Room(*np.zeros((len(d.Room._fields) - 1, NODES), np.int64), np.zeros(2048, np.int64))
+        self.room = d.Room(*np.zeros((len(d.Room._fields), NODES), np.int64))
         self.registers = new_rows(d.HybridRegisters, 1)[0]
         self.registers.warning_us = WARNING_US
         self.busy = 0
@@ -98,10 +98,10 @@ class Machine:
         own, loans, rows, times, outages, points = (
             new_rows(row, 1) for row in (d.OwnJob, d.Loan, BrokenOff, d.WallTime, d.Outage, t.Due)
         )
-        agenda, line = new_agenda(1), np.zeros(1, np.int64)
+        agenda, line, digits = new_agenda(1), np.zeros(1, np.int64), np.zeros(2048, np.int64)
         return d.HybridState(
-            own, points, agenda, agenda, loans, new_move_log(1, 1), rows, times, self.room, line, outages, line,
-            self.registers,
+            own, points, agenda, agenda, loans, new_move_log(1, 1), rows, times, self.room, digits, line, outages,
+            line, self.registers,
         )  # fmt: skip
 
     def begin_run(self, who, nodes):
