@@ -12,13 +12,12 @@ from emulator.harness.compiled import compiled, inner
 from emulator.harness.occupancy import start_chosen
 from emulator.harness.passes import choose_backfill, choose_heads, choose_planned
 from emulator.harness.tables import (
-    BACKFILL_CONSERVATIVE,
-    BACKFILL_EASY,
     FREE,
     NEVER,
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
@@ -177,7 +176,7 @@ def extra_parts(wires: Wires, needed: int) -> int:
 @inner
 def give(state: State, wires: Wires, who: int, penalty: float) -> None:
     """A job gets the chosen nodes, and its run takes as long as it does on them."""
-    job = state[0]
+    job = state.job
     order, open_, picked, given = wires[0], wires[3], wires[5], wires[6]
     base, full, how = wires[12], wires[13], wires[14]
     for place in range(picked.shape[0]):
@@ -194,7 +193,7 @@ def give(state: State, wires: Wires, who: int, penalty: float) -> None:
 @inner
 def see_free(state: State, wires: Wires) -> None:
     """Which nodes are free now."""
-    free, reg = state[2], state[11]
+    free, reg = state.free, state.reg
     rank, open_, how = wires[1], wires[3], wires[14]
     for place in range(open_.shape[0]):
         open_[place] = 0
@@ -206,7 +205,18 @@ def see_free(state: State, wires: Wires) -> None:
 @inner
 def start_given(state: State, wires: Wires, now: int) -> None:
     """Put the nodes of the chosen jobs on top of the free stack, those of the first at the top, and start them."""
-    job, node, free, _, plan, blocks, heap, runs, log, started, _, reg = state
+    job, node, free, plan, blocks, heap, runs, log, started, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.started,
+        state.reg,
+    )
     rank, open_, given, spare, how = wires[1], wires[3], wires[6], wires[7], wires[14]
     kept = 0
     for place in range(reg[FREE]):
@@ -231,7 +241,7 @@ def start_given(state: State, wires: Wires, now: int) -> None:
 @inner
 def place_chosen(state: State, wires: Wires, now: int, penalty: float) -> None:
     """The usual pass has chosen jobs: each gets nodes, in order, and starts."""
-    job, started, reg = state[0], state[9], state[11]
+    job, started, reg = state.job, state.started, state.reg
     open_, may = wires[3], wires[4]
     if reg[STARTED_N] == 0:
         return
@@ -247,15 +257,15 @@ def place_chosen(state: State, wires: Wires, now: int, penalty: float) -> None:
 @compiled
 def prefer(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """The usual pass, whose jobs get nodes that go together as far as there are any."""
-    job, _, _, queue, _, _, _, _, _, started, _, reg = state
+    job, queue, started, reg = state.job, state.queue, state.started, state.reg
     reg[STARTED_N] = 0
-    if backfill == BACKFILL_CONSERVATIVE:
+    if backfill == BackfillRule.CONSERVATIVE:
         if reg[FREE] > 0:
             choose_planned(state, now)
     else:
         choose_heads(job, queue, started, reg, now)
         place_chosen(state, wires, now, penalty)
-        if backfill == BACKFILL_EASY:
+        if backfill == BackfillRule.EASY:
             choose_backfill(state, now)
     place_chosen(state, wires, now, penalty)
 
@@ -266,7 +276,7 @@ def prefer(state: State, wires: Wires, now: int, backfill: int, penalty: float) 
 @inner
 def see_releases(state: State, wires: Wires, now: int) -> None:
     """When each node is free by the estimates of those that run; NEVER for one that is out of the pool."""
-    job, node = state[0], state[1]
+    job, node = state.job, state.node
     order, open_, release = wires[0], wires[3], wires[8]
     for place in range(order.shape[0]):
         which = order[place]
@@ -293,7 +303,7 @@ def next_release(wires: Wires, after: int) -> int:
 @inner
 def choose_now(state: State, wires: Wires, who: int, now: int, penalty: float) -> None:
     """A job starts in this pass on the chosen nodes."""
-    job, started, reg = state[0], state[9], state[11]
+    job, started, reg = state.job, state.started, state.reg
     picked, release = wires[5], wires[8]
     give(state, wires, who, penalty)
     end = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
@@ -338,14 +348,14 @@ def hold_for_head(wires: Wires, needed: int, now: int) -> int:
 @inner
 def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """Heads until one has no place; behind it, under EASY, whoever leaves its reserved nodes or its time alone."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     while reg[QUEUE_LO] < reg[QUEUE_HI]:
         head = queue[reg[QUEUE_LO]]
         if not has_place(wires, job[head].nodes, 0):
             break
         reg[QUEUE_LO] += 1
         choose_now(state, wires, head, now, penalty)
-    if backfill != BACKFILL_EASY or reg[QUEUE_HI] - reg[QUEUE_LO] < 2:  # noqa: PLR2004 - a head and another
+    if backfill != BackfillRule.EASY or reg[QUEUE_HI] - reg[QUEUE_LO] < 2:  # noqa: PLR2004 - a head and another
         return
     shadow = hold_for_head(wires, job[queue[reg[QUEUE_LO]]].nodes, now)
     to = reg[QUEUE_LO] + 1
@@ -405,7 +415,7 @@ def plan_there(wires: Wires, first: int, steps: int, length: int) -> int:
 @inner
 def require_planned(state: State, wires: Wires, now: int, penalty: float) -> None:
     """Plan every job in queue order, on single nodes; those whose planned start is now start."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     release, at, level = wires[8], wires[10], wires[11]
     steps = 0
     time = now
@@ -438,13 +448,13 @@ def require_planned(state: State, wires: Wires, now: int, penalty: float) -> Non
 @compiled
 def require(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """A pass in which a job starts only on nodes that go together."""
-    reg = state[11]
+    reg = state.reg
     reg[STARTED_N] = 0
     if reg[FREE] == 0:
         return
     see_free(state, wires)
     see_releases(state, wires, now)
-    if backfill == BACKFILL_CONSERVATIVE:
+    if backfill == BackfillRule.CONSERVATIVE:
         require_planned(state, wires, now, penalty)
     else:
         require_easy(state, wires, now, backfill, penalty)

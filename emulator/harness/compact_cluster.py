@@ -44,7 +44,7 @@ class CompactCluster(HookedCluster):
         self._release = np.zeros(node_count, np.int64)
         self._held = np.zeros(node_count, np.int32)
         super().__init__(node_count, scheduler, jobs)
-        self._plans = interconnect.required and self._backfill == t.BACKFILL_CONSERVATIVE
+        self._plans = interconnect.required and self._backfill == t.BackfillRule.CONSERVATIVE
         self._make_wires(64 if self._plans else 1)
 
     def _make_wires(self, steps: int) -> None:

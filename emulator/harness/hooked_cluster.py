@@ -40,7 +40,7 @@ class HookedCluster(Cluster, ABC):
         self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
         super().__init__(node_count, scheduler, jobs)
         self._backfill = int(self._reg[t.BACKFILL])
-        self._reg[t.BACKFILL] = t.BACKFILL_CHOSEN
+        self._reg[t.BACKFILL] = t.BackfillRule.CHOSEN
         self._keep_nodes()
 
     @abstractmethod

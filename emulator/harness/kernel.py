@@ -59,7 +59,7 @@ def submit_due(job: Jobs, queue: Ints32, reg: Ints, now: int, at_most: int) -> i
 @compiled
 def submit_one_by_one(state: State, now: int) -> None:
     """One pass after each submit (scheduler option `pass: event`)."""
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     while submit_due(job, queue, reg, now, 1):
         schedule_pass(state, now)
 
@@ -86,7 +86,17 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
     With `exact_ends_first` those that come when they were expected give their nodes back before all others, and before
     the first pass. With `submits_first` the submits have their passes before the ends.
     """
-    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, plan, blocks, heap, runs, log, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.reg,
+    )
     if reg[EXACT_FIRST]:
         if reg[CORRECT]:
             call_hook(reg[CORRECT], 0, now)
@@ -107,7 +117,7 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
 @compiled
 def finish_instant(state: State, now: int) -> None:
     """What comes after the decision points of an instant: submits, then one pass."""
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     reg[NOW] = now
     if reg[EVERY_EVENT]:
         submit_one_by_one(state, now)
@@ -119,7 +129,7 @@ def finish_instant(state: State, now: int) -> None:
 @inlined
 def has_room_inline(state: State) -> bool:
     """One instant's passes can start at most as many jobs, on at most as many nodes, as there are nodes."""
-    _, node, _, _, _, _, _, runs, log, _, _, reg = state
+    node, runs, log, reg = state.node, state.runs, state.log, state.reg
     nodes = node.shape[0]
     return bool(runs.shape[0] - reg[RUNS_N] > nodes and log.shape[0] - reg[LOG_N] > nodes)
 
@@ -140,7 +150,18 @@ def advance(state: State, until: int) -> int:
     earlier instant is over; PAUSED between two instants, when INSTANTS_LEFT are over; NEEDS_ROOM when the run
     table has to grow first.
     """
-    job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, queue, plan, blocks, heap, runs, log, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.queue,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.reg,
+    )
     while True:
         if not has_room_inline(state):
             return NEEDS_ROOM

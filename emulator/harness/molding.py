@@ -13,14 +13,13 @@ from emulator.harness.compiled import compiled, inner
 from emulator.harness.profile import earliest_start, take_until
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
-    BACKFILL_CONSERVATIVE,
-    BACKFILL_EASY,
     BLOCKS_N,
     FREE,
     NEVER,
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ SIZE_COLUMNS = 3
 @inner
 def make_profile(state: State, molding: Molding, now: int) -> int:
     """The free nodes from now on, if nobody else starts. Returns the number of steps."""
-    plan, blocks, reg = state[4], state[5], state[11]
+    plan, blocks, reg = state.plan, state.blocks, state.reg
     at, level = molding[3], molding[4]
     at[0] = now
     level[0] = reg[FREE]
@@ -105,7 +104,7 @@ def hold(molding: Molding, k: int, step: int, steps: int) -> int:
 @inner
 def choose_size(state: State, molding: Molding, who: int, k: int) -> None:
     """A job starts in this pass, at this size."""
-    job, started, reg = state[0], state[9], state[11]
+    job, started, reg = state.job, state.started, state.reg
     size = molding[1]
     job[who].nodes = size[k, WIDTH]
     job[who].run_us = size[k, LENGTH]
@@ -125,7 +124,7 @@ def least_width(molding: Molding, who: int) -> int:
 @inner
 def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
     """Heads until one waits; behind it, under EASY, whoever is placed now beside what is kept for it."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     level = molding[4]
     steps = make_profile(state, molding, now)
     while reg[QUEUE_LO] < reg[QUEUE_HI]:
@@ -137,7 +136,7 @@ def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: 
             break
         reg[QUEUE_LO] += 1
         choose_size(state, molding, who, k)
-    if backfill != BACKFILL_EASY:
+    if backfill != BackfillRule.EASY:
         return
     place = reg[QUEUE_LO] + 1
     while level[0] > 0 and place < reg[QUEUE_HI]:
@@ -155,7 +154,7 @@ def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: 
 @inner
 def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
     """Plan every waiting job in queue order; those whose planned start is now start."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     level, narrowest = molding[4], molding[5]
     steps = make_profile(state, molding, now)
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
@@ -182,7 +181,7 @@ def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
 @inner
 def fix_sizes(state: State, molding: Molding, now: int) -> None:
     """Whoever has no size yet gets the one that ends first in a plan of all that wait, and keeps it."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     fixed = molding[2]
     behind = reg[QUEUE_LO]
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
@@ -201,13 +200,13 @@ def fix_sizes(state: State, molding: Molding, now: int) -> None:
 @compiled
 def mold_jobs(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
     """Choose whoever starts now, and at which size: `started[:reg[STARTED_N]]`, out of the queue."""
-    reg = state[11]
+    reg = state.reg
     reg[STARTED_N] = 0
     if rule == AT_SUBMIT:
         fix_sizes(state, molding, now)
     if reg[FREE] == 0:
         return
-    if backfill == BACKFILL_CONSERVATIVE:
+    if backfill == BackfillRule.CONSERVATIVE:
         choose_planned(state, molding, now, rule)
     else:
         choose_heads(state, molding, now, rule, backfill)

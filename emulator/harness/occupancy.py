@@ -77,7 +77,7 @@ def start_chosen(
 @inlined
 def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
     """Start a job on these nodes, which are out of the pool and idle (a lease)."""
-    job, node, _, _, _, _, _, runs, log, _, _, reg = state
+    job, node, runs, log, reg = state.job, state.node, state.runs, state.log, state.reg
     begin_run(job, runs, reg, who, now)
     for k in range(nodes.shape[0]):
         node[nodes[k]].job = who
@@ -124,7 +124,14 @@ def end_job(
 @inlined
 def set_offline(state: State, which: int) -> None:
     """Take a node out of the pool: an idle one now, a busy one when its job ends."""
-    job, node, free, _, plan, blocks, _, _, _, _, _, reg = state
+    job, node, free, plan, blocks, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.reg,
+    )
     if node[which].offline:
         return
     node[which].offline = 1
@@ -139,7 +146,14 @@ def set_offline(state: State, which: int) -> None:
 @inlined
 def set_online(state: State, which: int, now: int) -> None:
     """Put a node back into the pool."""
-    job, node, free, _, plan, blocks, _, _, _, _, _, reg = state
+    job, node, free, plan, blocks, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.reg,
+    )
     if not node[which].offline:
         return
     node[which].offline = 0

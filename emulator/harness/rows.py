@@ -65,6 +65,11 @@ def new_rows(row: type[R], *shape: int) -> Rows[R]:
     return cast("Rows[R]", np.zeros(shape, dtype_of(cast("Hashable", row))))
 
 
+def new_record(row: type[R]) -> R:
+    """One row of zeros: the registers of a compiled loop. `record.name` is a value in memory that both sides see."""
+    return new_rows(row, 1)[0]
+
+
 def plain(table: Any) -> NDArray[Any]:
     """The same memory without names: rows as integers, one more axis. NumPy copies these seven times as fast."""
     whole: NDArray[Any] = table

@@ -1,12 +1,13 @@
 """The kernel's tables: which row means what. Compiled loops and Python see the same memory.
 
-The state is a plain tuple of arrays (`State`). Rows have names: `job[j].start_us` is the start of job j,
+The state is a tuple of arrays with names (`State`). Rows have names: `job[j].start_us` is the start of job j,
 `job["start_us"]` the column. Times are integer microseconds.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -152,11 +153,22 @@ FRONT = -(1 << 62)
 # Why an order that is asked at each pass failed (ORDER_FAILED): it raised something, or gave a NaN.
 RAISED, NOT_A_NUMBER = 1, 2
 
+
+class BackfillRule(IntEnum):
+    """Who starts behind a head that waits, as the compiled loops see it."""
+
+    NONE = 0
+    EASY = 1
+    CONSERVATIVE = 2
+    CHOSEN = 3
+    """The hook (ASK) has chosen whoever starts."""
+
+
 # Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
 FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)
 FINISHED, KILLED, REQUEUED, WITHDRAWN, RESIZED = 1, 2, 3, 4, 5
-BACKFILL_NONE, BACKFILL_EASY, BACKFILL_CONSERVATIVE, BACKFILL_CHOSEN = range(4)
-# CHOSEN: the hook (ASK) has chosen whoever starts.
+BACKFILL_NONE = BackfillRule.NONE
+BACKFILL_EASY = BackfillRule.EASY
 FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
 BATCH = 0
 # Why `advance` came back; GOES_ON: it does not yet.
@@ -171,8 +183,30 @@ Nodes: TypeAlias = "Rows[Node]"
 EveryJobs: TypeAlias = "Rows[EveryJob]"
 Jobs: TypeAlias = "Rows[Job]"
 Runs: TypeAlias = "Rows[Run]"
-State: TypeAlias = "tuple[Jobs, Nodes, Ints32, Ints32, Plan, Blocks, Heap, Runs, Ints32, Ints32, Ints, Ints]"
-"""(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""
+
+
+class State(NamedTuple):
+    """The tables of a cluster. Compiled loops and Python see the same memory."""
+
+    job: Jobs
+    node: Nodes
+    free: Ints32
+    """The idle nodes of the pool: a stack."""
+    queue: Ints32
+    """Rows of the waiting jobs, in the middle of the array."""
+    plan: Plan
+    blocks: Blocks
+    heap: Heap
+    """The ends of the running jobs."""
+    runs: Runs
+    log: Ints32
+    """The nodes of all runs, one run after the other."""
+    started: Ints32
+    """Rows of the jobs that the last pass started."""
+    scratch: Ints
+    """Room for the profile of a conservative plan."""
+    reg: Ints
+    """The registers."""
 
 
 def clear_nodes(node: Nodes) -> None:

@@ -167,7 +167,7 @@ def earliest(state: State, twin: Twin, who: int, now: int) -> int:
     It is tried now and at each time at which a reservation begins or ends, on nodes that nobody has reserved from then
     until its limit has passed. What it gets may begin later than that: then these nodes must be free for it, too.
     """
-    needed, limit, partition = twin[1][who, WIDTH], state[0][who].estimate_us, twin[1][who, PARTITION]
+    needed, limit, partition = twin[1][who, WIDTH], state.job[who].estimate_us, twin[1][who, PARTITION]
     own, _, _, parts, nodes, slots, kept, masks, _, _, _, _, _, _, _, _ = twin
     count = parts.shape[1]
     for slot in range(own[SLOTS_N]):
@@ -218,7 +218,7 @@ def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
 @inner
 def look_at_running(state: State, twin: Twin, now: int) -> None:
     """What is free now, and what runs, in order of ends."""
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
+    job, node = state.job, state.node
     nodes = twin[4]
     if twin[0][PER_NODE] > 1:
         count_room(state, twin)
@@ -236,7 +236,7 @@ def note_start(state: State, twin: Twin, who: int, now: int) -> None:
         list_running(state, twin, now)
         return
     for taken in range(twin[1][who, WIDTH]):
-        nodes[nodes[taken, CHOSEN], WHEN] = now + state[0][who].estimate_us
+        nodes[nodes[taken, CHOSEN], WHEN] = now + state.job[who].estimate_us
         nodes[nodes[taken, CHOSEN], HOLDER] = who
     sort_nodes(nodes)
 
@@ -244,7 +244,7 @@ def note_start(state: State, twin: Twin, who: int, now: int) -> None:
 @inner
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
-    job, node, _, queue, _, _, _, _, _, _, _, reg = state
+    job, node, queue, reg = state.job, state.node, state.queue, state.reg
     own, mine, _, _, _, _, _, _, tests, _, _, _, _, _, spare, _ = twin
     own[FILL_AT] = NEVER
     own[LAST_FILL] = now

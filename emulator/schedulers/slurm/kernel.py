@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 @inner
 def look_at_usage(state: State, twin: Twin, now: int) -> float:
     """Bring the usage of all users to `now`. Returns all of it, 0 where fair share does not count."""
-    _, _, _, _, _, _, _, runs, _, _, _, reg = state
+    runs, reg = state.runs, state.reg
     _, _, _, _, _, _, _, _, _, weights, accounts, open_runs, count, view, _, _ = twin
     total = 0.0
     if weights[FAIR_WEIGHT] > 0.0:
@@ -109,7 +109,7 @@ def key_of(twin: Twin, who: int, used: float, now: int) -> int:
 @inner
 def submit_due(state: State, twin: Twin, now: int) -> int:
     """Queue batch jobs that are submitted now. Returns how many."""
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     own = twin[0]
     count = 0
     used = 0.0
@@ -131,7 +131,7 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
 @inner
 def release(state: State, twin: Twin, now: int) -> None:
     """Queue jobs that were requeued and have been held back for as long as they must be. That is no event by itself."""
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     own, mine = twin[0], twin[1]
     used = look_at_usage(state, twin, now) if own[CALC_EVERY] else 0.0
     while own[RELEASE_AT] <= now:
@@ -149,7 +149,7 @@ def release(state: State, twin: Twin, now: int) -> None:
 @inner
 def sort_resubmitted(state: State, twin: Twin) -> None:
     """Put jobs with equal keys in order of their submits, which a requeue changes: little is out of order."""
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     mine = twin[1]
     for k in range(reg[QUEUE_LO] + 1, reg[QUEUE_HI]):
         who = queue[k]
@@ -167,7 +167,7 @@ def sort_resubmitted(state: State, twin: Twin) -> None:
 @inner
 def look_at_priorities(state: State, twin: Twin, now: int) -> None:
     """Work out the priorities of all waiting jobs anew and put the queue in their order."""
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     spare = twin[14]
     used = look_at_usage(state, twin, now)
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
@@ -183,7 +183,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
 
     One that asks for an advance reservation keeps those from others who ask for it, and is kept from them by nobody.
     """
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     own, mine, _, parts, _, _, _, masks, tests, _, _, _, _, _, _, _ = twin
     count_running(state, twin)
     if own[PER_NODE] > 1:
@@ -242,7 +242,7 @@ def goes_on(job: Jobs, reg: Ints, own: Ints) -> bool:
 @compiled
 def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     """What comes after the ends and decision points of an instant: submits, priorities, a pass, a cycle."""
-    _, _, _, _, _, _, _, _, _, _, _, reg = state
+    reg = state.reg
     own = twin[0]
     reg[NOW] = now
     reg[STARTED_N] = 0
@@ -264,7 +264,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
         return
     if own[CALC_EVERY] and now > 0 and now % own[CALC_EVERY] == 0:
         look_at_priorities(state, twin, now)
-        if goes_on(state[0], reg, own):  # else cycles that start nobody have no end
+        if goes_on(state.job, reg, own):  # else cycles that start nobody have no end
             note_change(own, now)
     if own[RESUBMITS]:
         sort_resubmitted(state, twin)
@@ -300,7 +300,7 @@ def next_timer(job: Jobs, reg: Ints, twin: Twin) -> int:
 @compiled
 def next_event(state: State, twin: Twin) -> int:
     """The next end, submit or deed of the scheduler, NEVER if there is none."""
-    job, _, _, _, _, _, heap, _, _, _, _, reg = state
+    job, heap, reg = state.job, state.heap, state.reg
     next_end = heap[0].at_us if reg[HEAP_N] else NEVER
     at: int = min(next_end, next_submit(job, reg), next_timer(job, reg, twin))
     return at
@@ -309,7 +309,17 @@ def next_event(state: State, twin: Twin) -> int:
 @compiled
 def advance(state: State, twin: Twin, until: int) -> int:
     """As `harness.kernel.advance`, with the instants at which the scheduler does something by itself."""
-    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, plan, blocks, heap, runs, log, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.reg,
+    )
     while True:
         if not has_room_inline(state):
             return NEEDS_ROOM

@@ -39,7 +39,7 @@ def count_job(job: Jobs, twin: Twin, who: int) -> None:
 @inner
 def count_running(state: State, twin: Twin) -> None:
     """Count what runs anew: jobs end in more ways than one. Nothing is done where no QOS has a limit."""
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
+    job, node = state.job, state.node
     own, mine = twin[0], twin[1]
     used = twin[15][1]
     if own[LIMITS_N] == 0:

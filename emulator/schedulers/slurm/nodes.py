@@ -73,7 +73,7 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
 
     The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
     """
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
+    job, node = state.job, state.node
     _, _, _, parts, _, _, _, masks, _, _, _, _, _, _, _, _ = twin
     partition = twin[1][who, PARTITION]
     asks = twin[1][who, RESERVATION] >= 0
@@ -94,7 +94,7 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
 @inner
 def place_now(state: State, twin: Twin, who: int, now: int) -> bool:
     """Pick a job's nodes among those that it may have now. Returns whether there are enough."""
-    job, _, _, _, _, _, _, _, _, _, _, reg = state
+    job, reg = state.job, state.reg
     needed = job[who].nodes
     if needed > reg[FREE]:
         return False
@@ -120,7 +120,18 @@ def note_change(own: Ints, now: int) -> None:
 @inner
 def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
-    job, node, free, _, plan, blocks, heap, runs, log, started, _, reg = state
+    job, node, free, plan, blocks, heap, runs, log, started, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.started,
+        state.reg,
+    )
     own, _, _, _, nodes, _, _, _, _, _, _, _, _, _, _, _ = twin
     needed = job[who].nodes
     base = reg[FREE] - needed

@@ -58,7 +58,7 @@ def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
     """
     if twin[15][2].shape[0] == 0:
         return False
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
+    job, node = state.job, state.node
     own, parts, masks = twin[0], twin[3], twin[7]
     partition = twin[1][who, PARTITION]
     for which in range(parts.shape[1]):

@@ -39,7 +39,7 @@ FIRST_LOOK = 30 * SECOND
 @inner
 def count_room(state: State, twin: Twin) -> None:
     """What each node has left now."""
-    job, node, _, _, _, _, _, runs, log, _, _, _ = state
+    job, node, runs, log = state.job, state.node, state.runs, state.log
     own, mine = twin[0], twin[1]
     room = twin[15][4]
     for which in range(room.shape[0]):
@@ -67,7 +67,7 @@ def ends_at(job: Jobs, who: int, now: int) -> int:
 @inner
 def list_running(state: State, twin: Twin, now: int) -> None:
     """What runs, in order of ends by the limits, then of submits: little changes between two cycles."""
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
+    job, node = state.job, state.node
     own, mine = twin[0], twin[1]
     running = twin[15][5]
     count = 0
@@ -104,7 +104,7 @@ def shared_room(state: State, twin: Twin, who: int, now: int) -> bool:
 
     The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
     """
-    job = state[0]
+    job = state.job
     mine, parts, masks = twin[1], twin[3], twin[7]
     room = twin[15][4]
     partition = mine[who, PARTITION]
@@ -145,7 +145,7 @@ def free_then(state: State, twin: Twin, who: int, now: int) -> int:
 
     What runs is taken away in order of ends, some at a time: those that end within a while of the next one.
     """
-    job, _, _, _, _, _, _, runs, log, _, _, _ = state
+    job, runs, log = state.job, state.runs, state.log
     own, mine = twin[0], twin[1]
     room, running = twin[15][4], twin[15][5]
     for which in range(room.shape[0]):
@@ -215,7 +215,7 @@ def pick_shared(twin: Twin, who: int) -> bool:
 @inner
 def choose_cores(state: State, twin: Twin, who: int) -> None:
     """Pick the first free cores of the chosen nodes, which have less room from now on."""
-    node = state[1]
+    node = state.node
     per_node, mine, nodes = twin[0][PER_NODE], twin[1], twin[4]
     room, cores = twin[15][4], twin[15][6]
     count = 0
