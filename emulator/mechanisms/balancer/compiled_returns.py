@@ -169,7 +169,7 @@ def carry_out(state: State, balancer: BalancerState, collected: int, kept: int, 
 def reclaim(state: State, balancer: BalancerState, lease: int, many: int) -> None:
     """The first idle nodes leave the batch pool, for a lease that waits or for the reserve (-1)."""
     own, listed = balancer.nodes, balancer.listed[Listed.IDLE]
-    node, free, reg = state[1], state[2], state[11]
+    node, free, reg = state.node, state.free, state.reg
     for k in range(many):
         which = listed[k]
         node[which].offline = 1
@@ -186,7 +186,7 @@ def reclaim(state: State, balancer: BalancerState, lease: int, many: int) -> Non
 def restore_over(state: State, balancer: BalancerState, kept: int, now: int) -> None:
     """Free nodes beyond those reserved longest, which are kept, go back to the batch pool after I."""
     own, reserved, registers = balancer.nodes, balancer.listed[Listed.RESERVED], balancer.registers
-    node, free, reg = state[1], state[2], state[11]
+    node, free, reg = state.node, state.free, state.reg
     registers.plan_wake_us = NEVER
     place = kept
     while place < balancer.lists[Listed.RESERVED].nodes:
@@ -249,7 +249,7 @@ def request(balancer: BalancerState, who: int, count: int, now: int) -> None:
 @inner
 def release(state: State, balancer: BalancerState, first: int, count: int, now: int) -> None:
     """The nodes of a lease that is over, which stand in the node log from `first` on, are free."""
-    own, log, registers = balancer.nodes, state[8], balancer.registers
+    own, log, registers = balancer.nodes, state.log, balancer.registers
     for k in range(first, first + count):
         own[log[k]].holder = -1
         own[log[k]].since_us = now
@@ -260,7 +260,7 @@ def release(state: State, balancer: BalancerState, first: int, count: int, now: 
 @inner
 def look(state: State, balancer: BalancerState) -> bool:
     """What has changed in the batch pool since the latest look (`BalancerMechanism._look`); whether something has."""
-    own, back, node = balancer.nodes, balancer.chosen, state[1]
+    own, back, node = balancer.nodes, balancer.chosen, state.node
     is_news = False
     left = 0
     came = 0

@@ -51,7 +51,7 @@ class Follows(IntEnum):
 @inner
 def has_room(state: State, balancer: BalancerState) -> bool:
     """Whether all tables have rows for the next event and its answers."""
-    nodes, registers = state[1].shape[0], balancer.registers
+    nodes, registers = state.node.shape[0], balancer.registers
     return bool(
         has_room_inline(state)
         and balancer.hints.shape[0] - registers.hints_n > 0
@@ -97,7 +97,7 @@ def start(state: State, balancer: BalancerState, lease: int, who: int, now: int)
         which = own[which].link
     start_on(state, who, chosen[:count], now)
     note_move_of_noted(balancer.moves, now, To.ALLOC, count)
-    push(balancer.agenda, now + state[0][who].run_us, point_key(Point.COMPLETION, who))
+    push(balancer.agenda, now + state.job[who].run_us, point_key(Point.COMPLETION, who))
     registers.own_n += 1
     registers.granted_n += 1
 
@@ -105,7 +105,7 @@ def start(state: State, balancer: BalancerState, lease: int, who: int, now: int)
 @inner
 def give_answers(state: State, balancer: BalancerState, now: int) -> None:
     """What leases are answered is done to them, in order (`BalancerMechanism._carry_out`)."""
-    job, leases, answers, registers = state[0], balancer.leases, balancer.answers, balancer.registers
+    job, leases, answers, registers = state.job, balancer.leases, balancer.answers, balancer.registers
     while registers.answered_n < registers.answers_n:
         one = answers[registers.answered_n]
         who = leases[one.lease].job
@@ -122,7 +122,8 @@ def give_answers(state: State, balancer: BalancerState, now: int) -> None:
 @inner
 def begin_point(state: State, balancer: BalancerState, key: int, now: int) -> None:
     """The next decision point, which is due: what is to be done in it."""
-    job, node, free, _, plan, blocks, _, runs, log, _, _, reg = state
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    runs, log, reg = state.runs, state.log, state.reg
     registers = balancer.registers
     point = point_of(key)
     who = job_of(key)
@@ -151,7 +152,7 @@ def begin_point(state: State, balancer: BalancerState, key: int, now: int) -> No
 @inner
 def look_around(state: State, balancer: BalancerState) -> int:
     """A look at the batch pool, if anything has happened there since the latest."""
-    reg, registers = state[11], balancer.registers
+    reg, registers = state.reg, balancer.registers
     changes = reg[RUNS_N] + reg[ENDED_N] + registers.returns_n - registers.own_n
     if changes == registers.seen_n:
         return Follows.NOTHING
@@ -162,7 +163,7 @@ def look_around(state: State, balancer: BalancerState) -> int:
 @inner
 def do_next(state: State, balancer: BalancerState, now: int) -> int:
     """The next step of a handler of `BalancerMechanism`; what follows it."""
-    job, runs = state[0], state[7]
+    job, runs = state.job, state.runs
     slots, registers = balancer.slots, balancer.registers
     step = registers.next_step
     who = registers.step_job
@@ -197,7 +198,7 @@ def do_next(state: State, balancer: BalancerState, now: int) -> int:
 @inner
 def go_on(state: State, balancer: BalancerState) -> int:
     """The rest of an instant, or the way to the next one at which somebody has to decide: GOES_ON, or why not."""
-    reg, registers = state[11], balancer.registers
+    reg, registers = state.reg, balancer.registers
     at, key = next_point(balancer)
     if registers.phase == Phase.AT_POINTS and at == reg[NOW]:
         begin_point(state, balancer, key, at)
@@ -226,7 +227,7 @@ def go_on(state: State, balancer: BalancerState) -> int:
 @compiled
 def run(state: State, balancer: BalancerState) -> int:
     """Go on to the end (AT_UNTIL), to a pause, or until a table has to grow (NEEDS_ROOM)."""
-    reg, registers = state[11], balancer.registers
+    reg, registers = state.reg, balancer.registers
     while True:
         if not has_room(state, balancer):
             return NEEDS_ROOM

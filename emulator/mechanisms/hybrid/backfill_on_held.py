@@ -56,7 +56,7 @@ def ends_of_start(work: Work, who: int, nodes: int, now: int) -> tuple[int, int]
 @compiled
 def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, width: int, now: int) -> None:
     """Start a job, which is out of the queue, on idle nodes of the claim."""
-    job, reg = state[0], state[11]
+    job, reg = state.job, state.reg
     attr, scratch, counters = claims.attr, claims.chosen, claims.counters
     for k in range(width):
         scratch[k] = pop_idle(claims, slot, now)
@@ -152,7 +152,7 @@ def start_guests_from(
     state: State, work: Work, claims: Claims, first: int, most: int, latest: int, now: int
 ) -> None:
     """Look through the queue from place `first`: jobs that end in time, then malleable ones, in queue order."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     counters = claims.counters
     for stage in range(2):
         place = first
@@ -191,7 +191,7 @@ def start_guests_by_index(
     state: State, work: Work, claims: Claims, first: int, most: int, latest: int, now: int
 ) -> None:
     """As `start_guests_from`, of the jobs from row `first` on, where many wait."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     attr, counters, index = claims.attr, claims.counters, claims.queue_index
     limits = index.shape[0] - 1
     for stage in range(2):
@@ -217,12 +217,12 @@ def start_guests_by_index(
 @compiled
 def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
     """After a pass: who can run on idle held nodes. Only those who were not seen, where no other one may."""
-    reg, counters = state[11], claims.counters
+    reg, counters = state.reg, claims.counters
     if counters.idle_n == 0 or reg[QUEUE_LO] == reg[QUEUE_HI]:
         return
     most, latest = best_hosts(claims)
     if counters.deep:
-        first = first_indexed(state[0], state[3], reg)
+        first = first_indexed(state.job, state.queue, reg)
         if counters.changed == 0:
             first = max(first, counters.guests_seen)
         start_guests_by_index(state, work, claims, first, most, latest, now)
@@ -253,7 +253,7 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
 def guests_of(state: State, claims: Claims, slot: int, found: Ints) -> int:
     """Guests of a claim, each once."""
     held = claims.held
-    node = state[1]
+    node = state.node
     count = 0
     for which in range(node.shape[0]):
         if held[which].holder == slot and node[which].job >= 0:

@@ -288,7 +288,8 @@ def stop(
     state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, keeps: int, now: int
 ) -> None:
     """A running job leaves its nodes and waits again; `keeps`: what of its work."""
-    job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
     done, saved = w.done_at(job, work, who, now)
     kept = done if keeps == Keeps.ALL else saved if keeps == Keeps.SAVED else 0
     note_row(hybrid, job[who].run_row, done - w.phase_of(job, work, who)[0], done - kept, done)
@@ -315,7 +316,7 @@ def stop(
 @inner
 def begin_save(state: State, work: Work, hybrid: HybridState, who: int, now: int) -> None:
     """A running job computes no more and leaves its nodes when it has written everything down."""
-    job = state[0]
+    job = state.job
     own, registers = hybrid.own, hybrid.registers
     begun, _, _, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
@@ -340,7 +341,7 @@ def begin_phase(
     state: State, work: Work, hybrid: HybridState, who: int, many: int, now: int
 ) -> tuple[int, int]:
     """The present run of a job is broken off: it will have so many nodes. When it ends, and is expected to."""
-    job = state[0]
+    job = state.job
     begun, _, since, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
     note_row(hybrid, job[who].run_row, done - begun, 0, done)
@@ -354,7 +355,7 @@ def begin_phase(
 @inner
 def end_phase(state: State, work: Work, who: int) -> None:
     """The job runs on in a new row of the run table."""
-    work[who, w.ROW] = state[0][who].run_row + 1
+    work[who, w.ROW] = state.job[who].run_row + 1
 
 
 @inner
@@ -365,7 +366,8 @@ def change_last(
 
     Only nodes that change are touched, and the free stack is afterwards as if the job had left all its nodes first.
     """
-    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
     had = job[who].nodes
     many = keeps + fresh.shape[0]
     end, expected = begin_phase(state, work, hybrid, who, many, now)
@@ -408,14 +410,14 @@ def start_lease(state: State, work: Work, hybrid: HybridState, who: int, nodes: 
     occupancy.start_on(state, who, nodes, now)
     hybrid.own[who].when_us = end
     push(hybrid.agenda, end, point_key(Point.COMPLETION, who))
-    note_move(hybrid.moves, now, To.ALLOC, state[11][LOG_N] - many, many)
+    note_move(hybrid.moves, now, To.ALLOC, state.reg[LOG_N] - many, many)
     hybrid.registers.granted_n += 1
 
 
 @inner
 def start_waiting(state: State, work: Work, who: int, nodes: Ints, now: int) -> None:
     """A job of the queue runs on these idle nodes of the pool."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     end, expected = ends_of_start(work, who, nodes.shape[0], now)
     queue_remove(queue, reg, who)
     if reg[KEPT_HEAD] == who:
@@ -428,7 +430,7 @@ def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
     """An on-demand job that cannot start waits before all others."""
     claims.counters.pass_rescan = 1
     claims.counters.guests_rescan = 1
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     job[who].state = QUEUED
     job[who].key = FRONT
     reg[NOW] = now
@@ -438,7 +440,7 @@ def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
 @inner
 def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now: int) -> int:
     """Nodes of the log that are idle in the pool go to the claim, until it needs no more. How many of them it has."""
-    node, log = state[1], state[8]
+    node, log = state.node, state.log
     claim, held = claims.claim, claims.held
     for k in range(first, first + many):
         which = log[k]
@@ -453,7 +455,7 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
 @inner
 def nodes_of(state: State, who: int, into: Ints) -> int:
     """Copy the nodes of a job's present or last run. How many."""
-    job, runs, log = state[0], state[7], state[8]
+    job, runs, log = state.job, state.runs, state.log
     first = runs[job[who].run_row].first
     many: int = job[who].nodes
     for k in range(many):

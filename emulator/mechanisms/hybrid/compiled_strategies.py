@@ -114,7 +114,7 @@ def shrink_evenly(state: State, claims: Claims, hybrid: HybridState, many: int, 
 
     How many jobs do; -1 if malleable ones are too few.
     """
-    job, attr, lenders = state[0], claims.attr, claims.lenders
+    job, attr, lenders = state.job, claims.attr, claims.lenders
     room = hybrid.room
     found = room.found
     spare = room.key
@@ -164,7 +164,7 @@ def prepare_by_prediction(
     state: State, work: Work, claims: Claims, hybrid: HybridState, missing: int, predicted: int, now: int
 ) -> tuple[int, int]:
     """CUP: those picked are promised first, then stopped at a time of their own (`fewer`). How many of each."""
-    job, attr, lenders = state[0], claims.attr, claims.lenders
+    job, attr, lenders = state.job, claims.attr, claims.lenders
     room, registers = hybrid.room, hybrid.registers
     key = room.key
     picked = room.picked

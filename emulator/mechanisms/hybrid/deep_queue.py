@@ -133,7 +133,7 @@ def waits_here(job: Jobs, attr: HybridJobs, counters: ClaimCounters, index: Ints
 @inner
 def keep_index(state: State, claims: Claims) -> None:
     """Before a pass: begin with an index or give it up, and take in whoever came."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     attr, counters, index = claims.attr, claims.counters, claims.queue_index
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
     if counters.deep:

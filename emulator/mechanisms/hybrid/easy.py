@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @inner
 def first_new(state: State, seen: int) -> int:
     """The place in the queue of the first job at its end that was not seen, which the first one of all never is."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     first = reg[QUEUE_HI]
     while first > reg[QUEUE_LO] and queue[first - 1] >= seen:
         first -= 1
@@ -53,7 +53,8 @@ def first_new(state: State, seen: int) -> int:
 @inner
 def choose_behind(state: State, counters: ClaimCounters, now: int) -> None:
     """Whoever may start behind a head that does not fit."""
-    job, _, _, queue, plan, blocks, _, _, _, started, _, reg = state
+    job, queue, plan, blocks, started = state.job, state.queue, state.plan, state.blocks, state.started
+    reg = state.reg
     left = reg[FREE]
     place = max(first_new(state, counters.pass_seen), reg[QUEUE_LO] + 1)
     counters.pass_seen = reg[NEXT_SUBMIT]
@@ -110,7 +111,7 @@ def set_limits(index: Ints, left: int, latest: int, spare: int) -> None:
 @inner
 def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[int, int]:
     """Choose a job if it fits and does not delay the head. What is left then, of nodes and of the head's."""
-    job, _, _, queue, _, _, _, _, _, started, _, reg = state
+    job, queue, started, reg = state.job, state.queue, state.started, state.reg
     needed = job[who].nodes
     in_time = job[who].estimate_us <= latest
     if needed <= left and (in_time or needed <= spare):
@@ -124,7 +125,7 @@ def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[in
 def choose_by_index(state: State, claims: Claims, now: int) -> None:
     """As `choose_behind`, where many wait."""
     attr, index = claims.attr, claims.queue_index
-    job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
+    job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
     claims.counters.pass_rescan = 1  # for whoever looks without the index again
     left = reg[FREE]
     if left == 0:
@@ -155,7 +156,9 @@ def choose_by_index(state: State, claims: Claims, now: int) -> None:
 @inner
 def easy_pass(state: State, claims: Claims, now: int) -> None:
     """Start what the scheduler starts now; the jobs are `started[:reg[STARTED_N]]`, in order."""
-    job, node, free, queue, plan, blocks, heap, runs, log, started, _, reg = state
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, started = state.blocks, state.heap, state.runs, state.log, state.started
+    reg = state.reg
     reg[STARTED_N] = 0
     keep_index(state, claims)
     begun = 0

@@ -66,7 +66,7 @@ def open_claim(
     counters.claims_n += 1
     one = claim[slot]
     one.job = who
-    one.need = state[0][who].nodes
+    one.need = state.job[who].nodes
     one.idle = 0
     one.head = -1
     one.deadline_us = deadline
@@ -85,7 +85,7 @@ def open_claim(
 @inner
 def close_claim(state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, now: int) -> None:
     """Nothing is held for the on-demand job any more; its lenders get back what they can."""
-    free, reg = state[2], state[11]
+    free, reg = state.free, state.reg
     given = hybrid.room.found
     who = claims.claim[slot].job
     hybrid.own[who].claim = -1
@@ -111,7 +111,7 @@ def take_back_promises(claims: Claims, slot: int) -> None:
 @inner
 def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> None:
     """The claim is over; guests are found by their ends, but for those that write their last checkpoint (`close`)."""
-    job, heap, runs, log, reg = state[0], state[6], state[7], state[8], state[11]
+    job, heap, runs, log, reg = state.job, state.heap, state.runs, state.log, state.reg
     claim, held, attr = claims.claim, claims.held, claims.attr
     claim[slot].serial = -1
     take_back_promises(claims, slot)
@@ -142,7 +142,7 @@ def preempt(
     state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, who: int, now: int
 ) -> None:
     """A running job goes for the claim: at once, or when a warning is over."""
-    job, runs = state[0], state[7]
+    job, runs = state.job, state.runs
     claim, attr = claims.claim, claims.attr
     own, registers = hybrid.own, hybrid.registers
     promise(claims, who, -1)
@@ -173,7 +173,7 @@ def shrink(
     state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, who: int, fewer: int, now: int
 ) -> None:
     """A running malleable job gives its last nodes to the claim."""
-    job, runs = state[0], state[7]
+    job, runs = state.job, state.runs
     hybrid.registers.shrinks_n += 1
     first = runs[job[who].run_row].first
     many = job[who].nodes
@@ -188,7 +188,7 @@ def shrink(
 @inner
 def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
     """An on-demand job is announced: nodes are held for it."""
-    job, reg = state[0], state[11]
+    job, reg = state.job, state.reg
     own, registers = hybrid.own, hybrid.registers
     if own[who].claim >= 0 or job[who].state != FUTURE:
         return
@@ -236,7 +236,7 @@ def has_started(state: State, work: Work, claims: Claims, hybrid: HybridState, s
 @inner
 def guests_go(state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, now: int) -> None:
     """Guests of the claim leave, in order of their rows, but those that do already."""
-    heap, reg = state[6], state[11]
+    heap, reg = state.heap, state.reg
     found = hybrid.room.order
     if claims.claim[slot].hosts == 0:
         return
@@ -273,7 +273,7 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
         claim[slot].arrived = 1
         expect_nothing(claims, slot)
         take_back_promises(claims, slot)
-        missing = claim[slot].need - claim[slot].leaving_nodes - state[11][FREE]
+        missing = claim[slot].need - claim[slot].leaving_nodes - state.reg[FREE]
         how: int = Gives.SHRUNK
         picked = 0
         chose = wall_us(hybrid)
@@ -314,7 +314,8 @@ def on_arrival(state: State, work: Work, claims: Claims, hybrid: HybridState, no
 @inner
 def on_completion(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
     """An on-demand job is over: its nodes go to its lenders, the others to the pool."""
-    job, node, free, _, plan, blocks, _, runs, log, _, _, reg = state
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    runs, log, reg = state.runs, state.log, state.reg
     own, given = hybrid.own, hybrid.room.found
     own[who].when_us = -1
     end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
@@ -335,7 +336,7 @@ def on_completion(state: State, work: Work, claims: Claims, hybrid: HybridState,
 @inner
 def on_checkpoint(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
     """A malleable job has written down where it is and leaves its nodes."""
-    job, runs = state[0], state[7]
+    job, runs = state.job, state.runs
     claim = claims.claim
     own = hybrid.own
     first = runs[job[who].run_row].first

@@ -111,7 +111,7 @@ def catch_up(state: State, work: Work, claims: Claims, now: int) -> int:
 
     They are batch jobs on nodes of the pool that are not about to leave them.
     """
-    job, runs, reg = state[0], state[7], state[11]
+    job, runs, reg = state.job, state.runs, state.reg
     attr, counters = claims.attr, claims.counters
     for row in range(counters.runs_seen, reg[RUNS_N]):
         who = runs[row].job

@@ -29,7 +29,7 @@ def expand(
     state: State, work: Work, claims: Claims, hybrid: HybridState, one: int, nodes: Ints, now: int
 ) -> None:
     """A lender that was shrunk, and runs on, gets these idle nodes, as many as it lacks."""
-    job, attr = state[0], claims.attr
+    job, attr = state.job, claims.attr
     own, loans = hybrid.own, hybrid.loans
     lender = loans[one].lender
     runs_on = (
@@ -59,7 +59,7 @@ def resume(
     now: int,
 ) -> None:
     """A lender that was preempted, and waits, runs on these nodes and idle ones that are not marked."""
-    job, free, attr, reg = state[0], state[2], claims.attr, state[11]
+    job, free, attr, reg = state.job, state.free, claims.attr, state.reg
     loans, room, mark = hybrid.loans, hybrid.room, hybrid.mark
     lender = loans[one].lender
     if job[lender].state != QUEUED:

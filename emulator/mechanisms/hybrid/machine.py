@@ -9,6 +9,7 @@ import numpy as np
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.columns import fill, longer
+from emulator.harness.entry_points import entry_point
 from emulator.harness.record import RunOutcome
 from emulator.harness.rows import new_rows
 from emulator.harness.views import read_only
@@ -30,6 +31,16 @@ LONG_QUEUE = 1024
 """Waiting jobs from which on an index of them pays."""
 _RUNS_ROOM, _LOG_ROOM = 2, 8
 """Rows of the run table and of the node log, over those that there are if each job runs once on all its nodes."""
+
+_CLOSE, _COLLECT, _DROP, _EXPECT_NOTHING = map(entry_point, (r.close, r.collect, r.drop, r.expect_nothing))
+_GO_ON, _HOLD_GIVEN, _LEFT, _ON_DEMAND_WAITS = map(
+    entry_point, (r.go_on, r.hold_given, r.left, r.on_demand_waits)
+)
+_POP_ALL, _PROMISE, _SCHEDULE_PASS, _TAKE_FREE = map(
+    entry_point, (r.pop_all, r.promise, r.schedule_pass, r.take_free)
+)
+_UNPROMISE = entry_point(r.unpromise)
+_GUESTS_OF = entry_point(backfill_on_held.guests_of)
 
 
 class HybridCluster(Cluster):
@@ -117,14 +128,14 @@ class HybridCluster(Cluster):
             raise ValueError("hybrid: passes are not watched, guests start in the kernel")
         self._reg[t.STOP_ON_END] = stop_on_end
         self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := r.go_on(self._state, self._work, self._claims, until_us, 0)) == t.NEEDS_ROOM:
+        while (code := _GO_ON(self._state, self._work, self._claims, until_us, 0)) == t.NEEDS_ROOM:
             self._grow_runs()
         self._check_order()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         self._make_room()
-        r.go_on(self._state, self._work, self._claims, now_us, 1)
+        _GO_ON(self._state, self._work, self._claims, now_us, 1)
         self._check_order()
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
@@ -133,13 +144,13 @@ class HybridCluster(Cluster):
         self._look_at_all()
         self._reg[t.NOW] = now_us
         first = int(self._reg[t.RUNS_N])
-        r.schedule_pass(self._state, self._work, self._claims, now_us)
+        _SCHEDULE_PASS(self._state, self._work, self._claims, now_us)
         self._check_order()
         return self._runs["job"][first : self._reg[t.RUNS_N]].astype(np.int32)
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         super().end(job, now_us, outcome)
-        r.left(self._state, self._claims, job, now_us)
+        _LEFT(self._state, self._claims, job, now_us)
         self._count.changed = 1  # it may wait again, and run as a guest
         self._look_at_all()
 
@@ -219,8 +230,8 @@ class HybridCluster(Cluster):
 
     def close_claim(self, slot: int, now_us: int) -> None:
         """Its nodes go back to the pool, those of guests when the guests end; nothing is promised to it any more."""
-        r.unpromise(self._state, self._claims, slot)
-        r.close(self._state, self._claims, slot, now_us)
+        _UNPROMISE(self._state, self._claims, slot)
+        _CLOSE(self._state, self._claims, slot, now_us)
 
     def needed(self, slot: int) -> int:
         """Nodes that the claim still wants."""
@@ -232,25 +243,25 @@ class HybridCluster(Cluster):
 
     def expect_nothing(self, slot: int) -> None:
         """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
-        r.expect_nothing(self._claims, slot)
-        r.unpromise(self._state, self._claims, slot)
+        _EXPECT_NOTHING(self._claims, slot)
+        _UNPROMISE(self._state, self._claims, slot)
 
     def take_free(self, slot: int, now_us: int, *, at_most: int = t.NEVER) -> None:
         """Idle nodes of the pool go to the claim, at most as many as it needs."""
-        r.take_free(self._state, self._claims, slot, at_most, now_us)
+        _TAKE_FREE(self._state, self._claims, slot, at_most, now_us)
 
     def hold_for(self, slot: int, nodes: Iterable[int], now_us: int) -> None:
         """These nodes, as far as they are idle in the pool, go to the claim, until it needs no more."""
-        r.hold_given(self._state, self._claims, slot, t.node_array(nodes), now_us)
+        _HOLD_GIVEN(self._state, self._claims, slot, t.node_array(nodes), now_us)
 
     def collect(self, now_us: int) -> None:
         """Idle nodes of the pool go to claims that collect."""
-        r.collect(self._state, self._claims, now_us)
+        _COLLECT(self._state, self._claims, now_us)
 
     def take_over(self, slot: int, now_us: int) -> NDArray[np.int64]:
         """The claim's idle nodes, which are nobody's now (and still out of the pool); the claim is closed."""
         nodes = np.empty(self.idle_held(slot), np.int64)
-        r.pop_all(self._claims, slot, nodes, now_us)
+        _POP_ALL(self._claims, slot, nodes, now_us)
         self.close_claim(slot, now_us)
         return nodes
 
@@ -258,19 +269,19 @@ class HybridCluster(Cluster):
         """A node breaks. If a claim holds it, the claim needs another one."""
         slot = int(self._held["holder"][node])
         if slot >= 0:
-            r.drop(self._claims, slot, node, now_us)
+            _DROP(self._claims, slot, node, now_us)
 
     def guests(self, slot: int) -> list[int]:
         """Jobs that run on the claim's nodes, in order of their rows."""
         if not self._claim["hosts"][slot]:
             return []
         found = np.zeros(self.node_count, np.int64)
-        count = backfill_on_held.guests_of(self._state, self._claims, slot, found)
+        count = _GUESTS_OF(self._state, self._claims, slot, found)
         return sorted(int(job) for job in found[:count])
 
     def promise(self, job: int, slot: int) -> None:
         """When the running job leaves its nodes, the claim gets them."""
-        r.promise(self._claims, job, slot)
+        _PROMISE(self._claims, job, slot)
 
     def leaves(self, job: int) -> None:
         """The running job is about to go: nobody may choose it any more."""
@@ -296,7 +307,7 @@ class HybridCluster(Cluster):
 
     def on_demand_waits(self) -> bool:
         """An on-demand job stands at the head of the queue."""
-        return bool(r.on_demand_waits(self._state))
+        return bool(_ON_DEMAND_WAITS(self._state))
 
     @property
     def node_table(self) -> t.Nodes:

@@ -48,7 +48,7 @@ def hold(state: State, claims: Claims, slot: int, which: int, now: int) -> None:
 def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -> None:
     """Idle nodes of the pool go to the claim: as many as it needs, there are, and are allowed."""
     claim = claims.claim
-    free, reg = state[2], state[11]
+    free, reg = state.free, state.reg
     while claim[slot].need > 0 and reg[FREE] > 0 and at_most > 0:
         hold(state, claims, slot, free[reg[FREE] - 1], now)
         at_most -= 1
@@ -58,7 +58,7 @@ def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -
 def hold_given(state: State, claims: Claims, slot: int, nodes: Ints, now: int) -> None:
     """Of these nodes those that are idle in the pool go to the claim, until it needs no more."""
     claim = claims.claim
-    node = state[1]
+    node = state.node
     for k in range(nodes.shape[0]):
         if claim[slot].need > 0 and node[nodes[k]].job < 0 and node[nodes[k]].offline == 0:
             hold(state, claims, slot, nodes[k], now)
@@ -95,7 +95,7 @@ def drop(claims: Claims, slot: int, which: int, now: int) -> None:
 @compiled
 def on_demand_waits(state: State) -> bool:
     """An on-demand job stands at the head of the queue: free nodes are for it."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     return bool(reg[QUEUE_LO] < reg[QUEUE_HI] and job[queue[reg[QUEUE_LO]]].kind != BATCH)
 
 
@@ -103,7 +103,7 @@ def on_demand_waits(state: State) -> bool:
 def collect(state: State, claims: Claims, now: int) -> None:
     """Free nodes go to the claims that collect, the earliest notice first."""
     claim, order, counters = claims.claim, claims.order, claims.counters
-    reg = state[11]
+    reg = state.reg
     if reg[FREE] == 0 or counters.sated == counters.claims_n or on_demand_waits(state):
         return
     while counters.sated < counters.claims_n:
@@ -119,7 +119,7 @@ def collect(state: State, claims: Claims, now: int) -> None:
 def left(state: State, claims: Claims, who: int, now: int) -> None:
     """A job has just left the nodes of its last run: a guest's go back to its claim, promised ones to theirs."""
     claim, held, attr = claims.claim, claims.held, claims.attr
-    job, node, runs, log = state[0], state[1], state[7], state[8]
+    job, node, runs, log = state.job, state.node, state.runs, state.log
     leave(claims, who)
     guest = attr[who].guest
     promised = attr[who].promised
@@ -161,7 +161,7 @@ def schedule_pass(state: State, work: Work, claims: Claims, now: int) -> None:
 @compiled
 def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
     """What comes after the decision points of an instant: submits, collecting, one pass, guests."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     reg[NOW] = now
     submit_due(job, queue, reg, now, NEVER)
     schedule_pass(state, work, claims, now)
@@ -170,7 +170,8 @@ def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
 @compiled
 def advance(state: State, work: Work, claims: Claims, until: int) -> int:
     """As `kernel.advance`, with claims: freed nodes are collected before the pass, guests start after it."""
-    job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
     while True:
         if not has_room_inline(state):
             return NEEDS_ROOM
@@ -206,7 +207,7 @@ def go_on(state: State, work: Work, claims: Claims, at: int, closes: int) -> int
 def close(state: State, claims: Claims, slot: int, now: int) -> None:
     """The claim is over: its idle nodes go back to the pool at once, those of guests when these end."""
     claim, order, held, attr, counters = claims.claim, claims.order, claims.held, claims.attr, claims.counters
-    node = state[1]
+    node = state.node
     while claim[slot].idle > 0:
         which = pop_idle(claims, slot, now)
         held[which].holder = -1
@@ -253,7 +254,7 @@ def promise(claims: Claims, who: int, slot: int) -> None:
 @compiled
 def unpromise(state: State, claims: Claims, slot: int) -> None:
     """No running job's nodes are promised to the claim any more."""
-    node = state[1]
+    node = state.node
     claim, attr = claims.claim, claims.attr
     for which in range(node.shape[0] if claim[slot].promises else 0):
         who = node[which].job

@@ -29,7 +29,7 @@ def lease_breaks(
     state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, which: int, now: int
 ) -> None:
     """A node of an on-demand job breaks: the job begins anew, before all others, and its lenders have nodes back."""
-    job, runs, log = state[0], state[7], state[8]
+    job, runs, log = state.job, state.runs, state.log
     own, given = hybrid.own, hybrid.room.found
     first = runs[job[who].run_row].first
     many = job[who].nodes
@@ -56,7 +56,7 @@ def job_breaks(
     state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, which: int, now: int
 ) -> None:
     """A node of a batch job breaks: a malleable job goes on with one node less if it can, others restart."""
-    job, runs, log = state[0], state[7], state[8]
+    job, runs, log = state.job, state.runs, state.log
     claim, attr = claims.claim, claims.attr
     own, keeps = hybrid.own, hybrid.room.wide
     first = runs[job[who].run_row].first
@@ -84,7 +84,7 @@ def job_breaks(
 @inner
 def on_outage(state: State, work: Work, claims: Claims, hybrid: HybridState, now: int) -> None:
     """Nodes that are up again, or else the node that fails now: then claims are to be looked at (`next_claim`)."""
-    job, node = state[0], state[1]
+    job, node = state.job, state.node
     registers, outages = hybrid.registers, hybrid.outages
     begin = hybrid.moves.counts.nodes
     while (

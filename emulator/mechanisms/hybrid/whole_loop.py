@@ -36,7 +36,7 @@ MOVES_AN_EVENT, TIMES_AN_EVENT = 3, 4
 @inner
 def has_room(state: State, claims: Claims, hybrid: HybridState) -> bool:
     """Whether all tables have rows for one event, which acts on each running job once and starts one on demand."""
-    node, runs, log, reg = state[1], state[7], state[8], state[11]
+    node, runs, log, reg = state.node, state.runs, state.log, state.reg
     registers = hybrid.registers
     nodes = node.shape[0]
     return bool(
@@ -101,7 +101,7 @@ def handle(state: State, work: Work, claims: Claims, hybrid: HybridState, key: i
 @compiled
 def run(state: State, work: Work, claims: Claims, hybrid: HybridState) -> int:
     """Go on to the end (AT_UNTIL), to a pause, or until a table has to grow (NEEDS_ROOM)."""
-    reg, registers = state[11], hybrid.registers
+    reg, registers = state.reg, hybrid.registers
     while True:
         if not has_room(state, claims, hybrid):
             return NEEDS_ROOM

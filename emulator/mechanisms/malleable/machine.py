@@ -13,6 +13,7 @@ import numpy as np
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
 from emulator.harness.columns import longer
+from emulator.harness.entry_points import entry_point
 from emulator.harness.record import JobState, RunTable
 from emulator.harness.rows import new_rows
 from emulator.harness.views import TableViews
@@ -38,6 +39,9 @@ _MINIMUM: dict[str, t.MinimumRule] = {
     "pool_waiting_first": t.MinimumRule.WAITING_FIRST,
 }
 
+_ADVANCE, _FINISH_INSTANT, _HAS_ROOM, _NEXT_EVENT = map(
+    entry_point, (kernel.advance, kernel.finish_instant, kernel.has_room, kernel.next_event)
+)
 _LONG_PLAN = 16
 """Jobs with a known place from which on it is faster to look whether it holds than to find it again."""
 _LONG_PROFILE = 64
@@ -160,7 +164,7 @@ class PlanningMachine(TableViews):
 
     @property
     def next_event_us(self) -> int:
-        return int(kernel.next_event(self._state))
+        return int(_NEXT_EVENT(self._state))
 
     def account(self, job: int) -> Account:
         """`HasAccounts`: work in units of the speed table."""
@@ -190,15 +194,15 @@ class PlanningMachine(TableViews):
         """Let everything before `until_us`, and the job ends at it, happen (NEVER_US: to the end)."""
         self._reg.stop_on_end = stop_on_end
         self._reg.instants_left = pause_after
-        while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
+        while (code := _ADVANCE(self._state, until_us)) == t.NEEDS_ROOM:
             self._grow()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         """Submits of this instant, then one scheduling pass and the new widths."""
-        while not kernel.has_room(self._state):
+        while not _HAS_ROOM(self._state):
             self._grow()
-        kernel.finish_instant(self._state, now_us)
+        _FINISH_INSTANT(self._state, now_us)
 
     def reject(self, job: int, now_us: int) -> None:
         """An on-demand lease gets no nodes."""

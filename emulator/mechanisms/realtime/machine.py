@@ -11,6 +11,7 @@ from balancer.clock import NEVER_US
 from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
 from emulator.harness.columns import longer
+from emulator.harness.entry_points import entry_point
 from emulator.harness.rows import new_rows
 from emulator.harness.views import TableViews
 from emulator.mechanisms.realtime import kernel
@@ -38,6 +39,9 @@ SCHEMES = {
 }
 _FRONT = -(1 << 62)
 _CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
+_ADVANCE, _FINISH_INSTANT, _HAS_ROOM, _NEXT_INSTANT = map(
+    entry_point, (kernel.advance, kernel.finish_instant, kernel.has_room, kernel.next_instant)
+)
 
 
 class RealtimeMachine(TableViews):
@@ -164,15 +168,15 @@ class RealtimeMachine(TableViews):
     ) -> Stop:
         """Let everything before `until_us` happen (NEVER_US: to the end)."""
         self._reg.instants_left = pause_after
-        while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
+        while (code := _ADVANCE(self._state, until_us)) == t.NEEDS_ROOM:
             self._make_room()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         """Ends, submits and the pass of this instant."""
-        while not kernel.has_room(self._state, now_us):
+        while not _HAS_ROOM(self._state, now_us):
             self._make_room()
-        kernel.finish_instant(self._state, now_us)
+        _FINISH_INSTANT(self._state, now_us)
 
     def _make_room(self) -> None:
         units = self.layout.units
@@ -188,7 +192,7 @@ class RealtimeMachine(TableViews):
 
     @property
     def next_event_us(self) -> int:
-        return int(kernel.next_instant(self._state))
+        return int(_NEXT_INSTANT(self._state))
 
     # What a reader may look at.
 

@@ -85,7 +85,9 @@ class Machine:
     @property
     def state(self):
         table, plan, words = np.zeros((1, 2), np.int64), np.zeros((1, 1, 2), np.int64), np.zeros(1, np.int32)
-        return self.job, table, words, words, plan, table, table, self.runs, words, words, table, self.reg
+        return t.State(
+            self.job, table, words, words, plan, table, table, self.runs, words, words, table, self.reg
+        )
 
     @property
     def claims(self):
