@@ -32,13 +32,18 @@ LONG_QUEUE = 1024
 _RUNS_ROOM, _LOG_ROOM = 2, 8
 """Rows of the run table and of the node log, over those that there are if each job runs once on all its nodes."""
 
-_CLOSE, _COLLECT, _DROP, _EXPECT_NOTHING = map(entry_point, (r.close, r.collect, r.drop, r.expect_nothing))
-_GO_ON, _HOLD_GIVEN, _LEFT, _ON_DEMAND_WAITS = map(
-    entry_point, (r.go_on, r.hold_given, r.left, r.on_demand_waits)
-)
-_POP_ALL, _PROMISE, _SCHEDULE_PASS, _TAKE_FREE = map(
-    entry_point, (r.pop_all, r.promise, r.schedule_pass, r.take_free)
-)
+_CLOSE = entry_point(r.close)
+_COLLECT = entry_point(r.collect)
+_DROP = entry_point(r.drop)
+_EXPECT_NOTHING = entry_point(r.expect_nothing)
+_GO_ON = entry_point(r.go_on)
+_HOLD_GIVEN = entry_point(r.hold_given)
+_LEFT = entry_point(r.left)
+_ON_DEMAND_WAITS = entry_point(r.on_demand_waits)
+_POP_ALL = entry_point(r.pop_all)
+_PROMISE = entry_point(r.promise)
+_SCHEDULE_PASS = entry_point(r.schedule_pass)
+_TAKE_FREE = entry_point(r.take_free)
 _UNPROMISE = entry_point(r.unpromise)
 _GUESTS_OF = entry_point(backfill_on_held.guests_of)
 

@@ -39,9 +39,10 @@ _MINIMUM: dict[str, t.MinimumRule] = {
     "pool_waiting_first": t.MinimumRule.WAITING_FIRST,
 }
 
-_ADVANCE, _FINISH_INSTANT, _HAS_ROOM, _NEXT_EVENT = map(
-    entry_point, (kernel.advance, kernel.finish_instant, kernel.has_room, kernel.next_event)
-)
+_ADVANCE = entry_point(kernel.advance)
+_FINISH_INSTANT = entry_point(kernel.finish_instant)
+_HAS_ROOM = entry_point(kernel.has_room)
+_NEXT_EVENT = entry_point(kernel.next_event)
 _LONG_PLAN = 16
 """Jobs with a known place from which on it is faster to look whether it holds than to find it again."""
 _LONG_PROFILE = 64

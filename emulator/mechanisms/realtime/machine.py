@@ -39,9 +39,10 @@ SCHEMES = {
 }
 _FRONT = -(1 << 62)
 _CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
-_ADVANCE, _FINISH_INSTANT, _HAS_ROOM, _NEXT_INSTANT = map(
-    entry_point, (kernel.advance, kernel.finish_instant, kernel.has_room, kernel.next_instant)
-)
+_ADVANCE = entry_point(kernel.advance)
+_FINISH_INSTANT = entry_point(kernel.finish_instant)
+_HAS_ROOM = entry_point(kernel.has_room)
+_NEXT_INSTANT = entry_point(kernel.next_instant)
 
 
 class RealtimeMachine(TableViews):
