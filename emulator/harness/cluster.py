@@ -7,7 +7,6 @@ one, where a server tells it of each submit and end. Jobs are rows of the job ta
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +14,11 @@ import numpy as np
 from balancer.clock import micros
 from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
-from emulator.harness.chosen import Chooser
 from emulator.harness.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
 from emulator.harness.columns import fill, longer
 from emulator.harness.entry_points import entry_point
 from emulator.harness.order_callback import AskedOrder
+from emulator.harness.policy_callback import Chooser
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.rows import new_rows
 from emulator.schedulers.tiers import with_tiers
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from emulator.schedulers.config import SchedulerConfig
 
 BACKFILL_RULES = {each.name.lower(): each for each in t.BackfillRule if each != t.BackfillRule.CHOSEN}
-_CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
+_CHOICES = {each.name.lower(): each for each in t.BackfillChoice}
 _ADVANCE, _FINISH_INSTANT, _HAS_ROOM = map(
     entry_point, (kernel.advance, kernel.finish_instant, kernel.has_room)
 )
@@ -47,17 +46,7 @@ _LATER = 1 << 54
 _MOST_PRIORITY = 256
 
 
-class Stop(IntEnum):
-    """Why `Cluster.advance` came back."""
-
-    AT_UNTIL = t.AT_UNTIL
-    """`until_us` has come; `finish_instant` must follow (unless it was NEVER_US: all is over)."""
-    AT_ENDS = t.AT_ENDS
-    """Jobs have ended at `now_us`, and somebody wants to know; `finish_instant` must follow."""
-    AT_PASS = t.AT_PASS
-    """A pass is over at `now_us`, and somebody wants to know; nothing must follow."""
-    PAUSED = t.PAUSED
-    """Between two instants; nothing must follow."""
+Stop = t.Stop
 
 
 class Cluster(ClusterViews):
@@ -147,7 +136,7 @@ class Cluster(ClusterViews):
         reg[t.BACKFILL] = (
             BACKFILL_RULES[scheduler.backfill] if self._chooser is None else t.BackfillRule.CHOSEN
         )
-        reg[t.CHOICE] = _CHOICE[scheduler.choice]
+        reg[t.CHOICE] = _CHOICES[scheduler.choice]
         reg[t.QUEUED_ESTIMATES] = scheduler.estimates != "user"
         reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
         reg[t.KEEP_RESERVATION] = scheduler.reservation == "kept"
@@ -217,7 +206,7 @@ class Cluster(ClusterViews):
         self._reg[t.STOP_ON_END] = stop_on_end
         self._reg[t.STOP_ON_PASS] = stop_on_pass
         self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := _ADVANCE(self._state, until_us)) == t.NEEDS_ROOM:
+        while (code := _ADVANCE(self._state, until_us)) == t.Stop.NEEDS_ROOM:
             self._grow_runs()
         self._check_order()
         return Stop(code)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.plan import plan_change, plan_insert, plan_remove
+from emulator.harness.record import JobState
 from emulator.harness.structures import (
     copy,
     free_push,
@@ -19,13 +20,11 @@ from emulator.harness.structures import (
 )
 from emulator.harness.tables import (
     COUNTS_ONLY,
-    ENDED,
     ENDED_N,
     FREE,
     LAST_ENDED,
     LOG_N,
     NODES_KEPT,
-    RUNNING,
     RUNS_N,
     SIMULATED,
 )
@@ -44,7 +43,7 @@ def begin_run(job: Jobs, runs: Runs, reg: Ints, who: int, now: int) -> None:
     runs[row].end_us = -1
     runs[row].first = reg[LOG_N]
     job[who].run_row = row
-    job[who].state = RUNNING
+    job[who].state = JobState.RUNNING
     job[who].start_us = now
 
 
@@ -115,7 +114,7 @@ def end_job(
             copy(log, first, free, reg[FREE], count)
         reg[FREE] += count
     job[who].end_us = now
-    job[who].state = ENDED
+    job[who].state = JobState.ENDED
     job[who].ended_before = reg[LAST_ENDED]
     reg[LAST_ENDED] = who
     reg[ENDED_N] += 1

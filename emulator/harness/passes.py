@@ -21,12 +21,10 @@ from emulator.harness.tables import (
     ASK_CONTEXT,
     BACKFILL,
     BEFORE_SHADOW,
-    BEST_FIT,
     BLOCKS_N,
     CHOICE,
     COMMIT,
     CYCLE,
-    FIRST_FIT,
     FREE,
     FRONT,
     HEAD_WAITS,
@@ -44,6 +42,7 @@ from emulator.harness.tables import (
     QUEUED_ESTIMATES,
     SPARE_NODES,
     STARTED_N,
+    BackfillChoice,
     BackfillRule,
 )
 
@@ -115,7 +114,7 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     """As first fit, but always the widest (best fit) or the shortest (shortest first) that may start."""
     job, queue, started, reg = state.job, state.queue, state.started, state.reg
     by_run = reg[QUEUED_ESTIMATES] != 0
-    widest = reg[CHOICE] == BEST_FIT
+    widest = reg[CHOICE] == BackfillChoice.BEST_FIT
     latest = shadow - now - reg[BEFORE_SHADOW]
     left = reg[FREE]
     while left > 0:
@@ -169,7 +168,7 @@ def choose_backfill(state: State, now: int) -> None:
     if reg[PROTECT_HEAD] == 0:
         shadow = NEVER
         spare = NEVER
-    if reg[CHOICE] == FIRST_FIT:
+    if reg[CHOICE] == BackfillChoice.FIRST_FIT:
         spare = choose_first_fit(job, queue, started, reg, now, shadow, spare)
     else:
         spare = choose_best(state, now, shadow, spare)

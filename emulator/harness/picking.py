@@ -19,11 +19,11 @@ from emulator.harness.compiled import compiled, inlined
 from emulator.harness.kernel import submit_due
 from emulator.harness.occupancy import end_job, start_chosen
 from emulator.harness.passes import choose, choose_backfill
+from emulator.harness.record import RunOutcome
 from emulator.harness.stepping import next_submit
 from emulator.harness.structures import heap_pop, queue_remove_at
 from emulator.harness.tables import (
     BACKFILL,
-    FINISHED,
     FREE,
     HEAP_N,
     NEVER,
@@ -62,7 +62,7 @@ def next_instant(state: State) -> bool:
     reg[NOW] = now
     while reg[HEAP_N] and heap[0].at_us == now:
         who = heap_pop(heap, reg)
-        end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+        end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
     submit_due(job, queue, reg, now, NEVER)
     return True
 

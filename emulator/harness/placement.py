@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.reservations import Reserved
     from emulator.harness.rows import Rows
 
 
@@ -35,6 +34,18 @@ class Group:
     nodes: frozenset[int]
     tier: int = 0
     line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """`nodes`, as indices, are from `begin_us` to `end_us` for all jobs of `users` and for `jobs` (both by number)."""
+
+    name: str
+    begin_us: int
+    end_us: int
+    nodes: frozenset[int]
+    users: frozenset[int] = frozenset()
+    jobs: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

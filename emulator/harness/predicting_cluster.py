@@ -16,10 +16,11 @@ import numpy as np
 from balancer.clock import US, seconds
 from emulator.harness import reshape
 from emulator.harness import tables as t
-from emulator.harness.chosen import HOOK, SeenJobs
 from emulator.harness.cluster import Cluster
 from emulator.harness.entry_points import entry_point
 from emulator.harness.failure import plugin_error
+from emulator.harness.policy_callback import HOOK, SeenJobs
+from emulator.harness.record import RunOutcome
 from emulator.schedulers.run_times import Ended, History, make_predictor
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class PredictingCluster(Cluster):
             do(self._state, now_us)
         except Exception as error:  # noqa: BLE001 - as said
             self._failure = error
-            self._reg[t.ORDER_FAILED] = t.RAISED
+            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
             self._reg[t.INSTANTS_LEFT] = 0
 
     def _ask(self, _context: int, now_us: int) -> None:
@@ -164,7 +165,7 @@ class Predictions:
 
     def _tell_of_end(self, who: int, job: t.Jobs, runs: t.Runs) -> None:
         row = job["run_row"][who]
-        if runs["outcome"][row] not in {t.FINISHED, t.KILLED} or self._kind[who] != t.BATCH:
+        if runs["outcome"][row] not in {RunOutcome.FINISHED, RunOutcome.KILLED} or self._kind[who] != t.BATCH:
             return
         ran_us = int(runs["end_us"][row] - runs["start_us"][row])
         one = Ended(self._seen[who], float(seconds(ran_us)))

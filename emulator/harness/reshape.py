@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled
 from emulator.harness.occupancy import begin_run
 from emulator.harness.plan import plan_insert, plan_remove
+from emulator.harness.record import RunOutcome
 from emulator.harness.structures import free_push, free_remove, heap_push, heap_remove
-from emulator.harness.tables import (
-    LOG_N,
-    NEVER,
-    RESIZED,
-    SIMULATED,
-)
+from emulator.harness.tables import LOG_N, NEVER, SIMULATED
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, Nodes, State
@@ -72,7 +68,7 @@ def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: in
 
 @compiled
 def vacate(state: State, who: int, now: int) -> None:
-    """Close a job's run as RESIZED and take it off its nodes: `occupy` must follow at once."""
+    """Close a job's run as RunOutcome.RESIZED and take it off its nodes: `occupy` must follow at once."""
     job, node, free, plan, blocks, heap, runs, log, reg = (
         state.job,
         state.node,
@@ -86,7 +82,7 @@ def vacate(state: State, who: int, now: int) -> None:
     )
     row = job[who].run_row
     runs[row].end_us = now
-    runs[row].outcome = RESIZED
+    runs[row].outcome = RunOutcome.RESIZED
     plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     if reg[SIMULATED]:
         heap_remove(heap, reg, who)

@@ -9,11 +9,11 @@ import numpy as np
 from emulator.harness import shared_pass as p
 from emulator.harness.cluster import BACKFILL_RULES
 from emulator.harness.columns import fill
-from emulator.harness.decisions import default_node_names
 from emulator.harness.entry_points import entry_point
 from emulator.harness.hooked_cluster import HookedCluster, check_options
 from emulator.harness.rows import new_record, new_rows
 from emulator.harness.tables import BackfillRule
+from emulator.node_names import default_node_names
 
 if TYPE_CHECKING:
     from emulator.harness.shared_nodes import SharedNodes

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from emulator.harness.record import JobState, RunOutcome
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -150,8 +152,6 @@ NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = E
 REGISTERS = 42
 # Key of a job that was put before all others: less than any that an order gives.
 FRONT = -(1 << 62)
-# Why an order that is asked at each pass failed (ORDER_FAILED): it raised something, or gave a NaN.
-RAISED, NOT_A_NUMBER = 1, 2
 
 
 class BackfillRule(IntEnum):
@@ -164,15 +164,57 @@ class BackfillRule(IntEnum):
     """The hook (ASK) has chosen whoever starts."""
 
 
-# Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
-FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)
-FINISHED, KILLED, REQUEUED, WITHDRAWN, RESIZED = 1, 2, 3, 4, 5
-BACKFILL_NONE = BackfillRule.NONE
-BACKFILL_EASY = BackfillRule.EASY
-FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
+class BackfillChoice(IntEnum):
+    """Which of those that may start behind a head does first."""
+
+    FIRST_FIT = 0
+    BEST_FIT = 1
+    SHORTEST_FIRST = 2
+
+
+class OrderFailure(IntEnum):
+    """Why an order that is asked at each pass failed (ORDER_FAILED)."""
+
+    RAISED = 1
+    NOT_A_NUMBER = 2
+
+
+class Stop(IntEnum):
+    """Why a loop came back."""
+
+    AT_UNTIL = 0
+    """The time has come; `finish_instant` must follow (unless it was NEVER: all is over)."""
+    AT_ENDS = 1
+    """Jobs have ended now, and somebody wants to know; `finish_instant` must follow."""
+    PAUSED = 2
+    """Between two instants; nothing must follow."""
+    NEEDS_ROOM = 3
+    """The run table has to grow first."""
+    AT_PASS = 4
+    """A pass is over now, and somebody wants to know; nothing must follow."""
+    GOES_ON = 5
+    """It does not yet."""
+
+
+# The codes by themselves, for mechanisms.
+FUTURE, QUEUED, RUNNING, ENDED = JobState.FUTURE, JobState.QUEUED, JobState.RUNNING, JobState.ENDED
+REJECTED, HELD = JobState.REJECTED, JobState.HELD
+FINISHED, RESIZED = RunOutcome.FINISHED, RunOutcome.RESIZED
+BACKFILL_NONE, BACKFILL_EASY = BackfillRule.NONE, BackfillRule.EASY
+FIRST_FIT, BEST_FIT, SHORTEST_FIRST = (
+    BackfillChoice.FIRST_FIT,
+    BackfillChoice.BEST_FIT,
+    BackfillChoice.SHORTEST_FIRST,
+)
+AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, GOES_ON = (
+    Stop.AT_UNTIL,
+    Stop.AT_ENDS,
+    Stop.PAUSED,
+    Stop.NEEDS_ROOM,
+    Stop.GOES_ON,
+)
 BATCH = 0
-# Why `advance` came back; GOES_ON: it does not yet.
-AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, AT_PASS, GOES_ON = range(6)
+"""`Kind.BATCH`, without the workload's modules."""
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"

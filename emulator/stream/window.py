@@ -11,6 +11,7 @@ from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
 from emulator.harness.columns import longer
 from emulator.harness.layout import Layout
+from emulator.harness.record import JobState
 from emulator.harness.rows import new_rows, plain
 from emulator.stream.blocks import joined
 from emulator.workload.table import JobTable
@@ -57,7 +58,7 @@ class Window(Cluster):
     def feed(self, jobs: JobTable) -> None:
         """The next block: its jobs are submitted after all that happened so far."""
         reg, old = self._reg, self._job[: len(self)]
-        kept = np.flatnonzero(old["state"] != t.ENDED)
+        kept = np.flatnonzero(old["state"] != JobState.ENDED)
         row_of = np.full(len(old), -1, np.int64)
         row_of[kept] = np.arange(len(kept))
         waiting = row_of[self.queue]
