@@ -38,7 +38,7 @@ from emulator.harness.tables import (
 from emulator.mechanisms.agenda import point_key, push
 from emulator.mechanisms.hybrid.backfill_on_held import ends_of, ends_of_start
 from emulator.mechanisms.hybrid.deep_queue import waits_here
-from emulator.mechanisms.hybrid.reserved import hold, left
+from emulator.mechanisms.hybrid.holds import hold, left
 from emulator.mechanisms.move_log import To, note_move
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from emulator.harness.compiled import inlined, inner
 from emulator.harness.tables import NEVER
 from emulator.mechanisms.agenda import push
 from emulator.mechanisms.hybrid.decisions import give_evenly
+from emulator.mechanisms.hybrid.holds import promise
 from emulator.mechanisms.hybrid.lenders import (
     catch_up,
     costs_before,
@@ -21,7 +22,6 @@ from emulator.mechanisms.hybrid.lenders import (
     pick_least,
     total_of,
 )
-from emulator.mechanisms.hybrid.reserved import promise
 from emulator.mechanisms.hybrid.view import stop_at
 
 if TYPE_CHECKING:

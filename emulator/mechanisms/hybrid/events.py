@@ -35,10 +35,7 @@ from emulator.mechanisms.hybrid.compiled_strategies import (
     prepare_by_prediction,
     promise_picked,
 )
-from emulator.mechanisms.hybrid.lenders import enter, leave
-from emulator.mechanisms.hybrid.loan_return import ANY, lent_nodes, settle
-from emulator.mechanisms.hybrid.loans import Reason
-from emulator.mechanisms.hybrid.reserved import (
+from emulator.mechanisms.hybrid.holds import (
     close,
     collect,
     expect_nothing,
@@ -47,6 +44,9 @@ from emulator.mechanisms.hybrid.reserved import (
     promise,
     take_free,
 )
+from emulator.mechanisms.hybrid.lenders import enter, leave
+from emulator.mechanisms.hybrid.loan_return import ANY, lent_nodes, settle
+from emulator.mechanisms.hybrid.loans import Reason
 from emulator.mechanisms.move_log import To, note_move
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from emulator.harness.rows import new_rows
 from emulator.harness.views import read_only
 from emulator.mechanisms.hybrid import backfill_on_held
 from emulator.mechanisms.hybrid import claims as c
-from emulator.mechanisms.hybrid import reserved as r
+from emulator.mechanisms.hybrid import holds as r
 from emulator.mechanisms.hybrid.deep_queue import LINE_COLUMNS, lines_for
 
 if TYPE_CHECKING:

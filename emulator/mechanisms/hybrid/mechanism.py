@@ -20,7 +20,7 @@ from emulator.mechanisms.hybrid.few_jobs import few_jobs
 from emulator.mechanisms.hybrid.figures import figures
 from emulator.mechanisms.hybrid.loans import Loan, LoanBook, Reason
 from emulator.mechanisms.hybrid.machine import HybridCluster
-from emulator.mechanisms.hybrid.shown import TILES, picture
+from emulator.mechanisms.hybrid.tiles import TILES, picture
 from emulator.mechanisms.hybrid.view import NoticeOutlook, View
 from emulator.mechanisms.hybrid.whole import WholeRun, compiled_strategies
 from emulator.plugins import check_number, make_plugin
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from emulator.harness.mechanism import Actions
     from emulator.harness.record import RunRecord
     from emulator.mechanisms.hybrid.decisions import Arrival
-    from emulator.mechanisms.hybrid.preparing import Notice
+    from emulator.mechanisms.hybrid.notice_plan import Notice
     from emulator.workload.table import JobTable
 
 NOTICES, ARRIVALS = "emulator.hybrid_notices", "emulator.hybrid_arrivals"

@@ -12,9 +12,9 @@ from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.compiled_actions import Keeps, arrives, claim_of, resize, stop, wake
 from emulator.mechanisms.hybrid.compiled_strategies import pair_of
 from emulator.mechanisms.hybrid.events import close_claim, preempt, receive
+from emulator.mechanisms.hybrid.holds import drop, promise
 from emulator.mechanisms.hybrid.loan_return import settle
 from emulator.mechanisms.hybrid.loans import Reason
-from emulator.mechanisms.hybrid.reserved import drop, promise
 from emulator.mechanisms.move_log import To, note_move, note_move_of_noted, note_node
 
 if TYPE_CHECKING:

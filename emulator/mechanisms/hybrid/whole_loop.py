@@ -18,7 +18,7 @@ from emulator.harness.tables import (
 from emulator.mechanisms.agenda import job_of, point_of, pop, sooner_of
 from emulator.mechanisms.hybrid.compiled_actions import arrives
 from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice
-from emulator.mechanisms.hybrid.reserved import go_on
+from emulator.mechanisms.hybrid.holds import go_on
 from emulator.mechanisms.hybrid.timers import on_timer
 from emulator.mechanisms.move_log import has_room_for
 

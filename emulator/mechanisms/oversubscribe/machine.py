@@ -108,7 +108,7 @@ class Demands:
         )
 
 
-class SharedCluster(TableViews):
+class OversubscribedMachine(TableViews):
     """`nodes` nodes of one shape, and FCFS or EASY over all jobs (Minami et al. 2023, section 3).
 
     To the harness and in records a *slot* is what a node is elsewhere: a job has slots to itself, one of each core

@@ -13,7 +13,7 @@ from emulator.harness.tables import (
     QUEUE_LO,
     STARTED_N,
 )
-from emulator.mechanisms.oversubscribe.named import backfill_beside
+from emulator.mechanisms.oversubscribe.pinned_head import backfill_beside
 from emulator.mechanisms.oversubscribe.places import choose_nodes, enough_open, occupy, vacate
 from emulator.mechanisms.oversubscribe.plan import leaves_enough, planned_start, ready_by
 from emulator.mechanisms.oversubscribe.starts import book

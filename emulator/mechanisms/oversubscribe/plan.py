@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.tables import NEVER
+from emulator.mechanisms.oversubscribe.tables import ONLY_SLOT
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints
@@ -20,7 +21,7 @@ def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
     if unit.taken[node_, unit_] < min(unit.cap[node_, unit_], limit):
         return 0
     if slot_job.shape[2] == 1:
-        return int(job[slot_job[node_, unit_, 0]].expected_end_us)
+        return int(job[slot_job[node_, unit_, ONLY_SLOT]].expected_end_us)
     limit = min(limit, registers.gpu_slots if unit_ >= registers.node_cores else registers.core_slots)
     at = -1
     while True:

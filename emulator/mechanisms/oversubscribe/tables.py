@@ -50,6 +50,8 @@ class Job(t.Job):
 
 
 BLOCK = 32
+ONLY_SLOT = 0
+"""Of a unit that jobs do not share."""
 
 
 class Nodes(NamedTuple):

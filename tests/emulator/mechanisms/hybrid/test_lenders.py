@@ -22,7 +22,7 @@ from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
 from emulator.mechanisms.hybrid.decisions import Room, Running
 from emulator.mechanisms.hybrid.notice_cup import CollectUntilPredictedArrival
-from emulator.mechanisms.hybrid.preparing import Candidates
+from emulator.mechanisms.hybrid.notice_plan import Candidates
 from emulator.mechanisms.hybrid.view import describe_candidates, describe_running
 from emulator.mechanisms.move_log import new_move_log
 

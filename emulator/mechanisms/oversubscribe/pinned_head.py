@@ -10,6 +10,7 @@ from emulator.harness.tables import QUEUE_HI, QUEUE_LO
 from emulator.mechanisms.oversubscribe.places import enough_open, occupy
 from emulator.mechanisms.oversubscribe.plan import planned_start
 from emulator.mechanisms.oversubscribe.starts import book
+from emulator.mechanisms.oversubscribe.tables import ONLY_SLOT
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
@@ -22,7 +23,7 @@ def pin_head(state: State, head: int, at: int) -> None:
     for n in range(node.open.shape[0]):
         then = 0
         for u in range(registers.node_cores):
-            other = slot_job[n, u, 0]
+            other = slot_job[n, u, ONLY_SLOT]
             then += other < 0 or job[other].expected_end_us <= at
         node.then[n] = then
         node.is_pinned[n] = 0
