@@ -27,6 +27,19 @@ NEVER = (1 << 63) - 1
 EVERY_REGISTER = range(8)
 
 
+class EveryRegisters:
+    """What these are called where registers are a record."""
+
+    now: int
+    next_submit: int
+    jobs_n: int
+    runs_n: int
+    log_n: int
+    ended_n: int
+    stop_on_end: int
+    instants_left: int
+
+
 class EveryJob:
     """What a row of the job table has on every machine; one row a job, so that a start touches one place in memory."""
 
