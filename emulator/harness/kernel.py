@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.callbacks import call_hook
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.occupancy import end_job
 from emulator.harness.passes import schedule_pass, schedule_pass_inline
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, heap_remove, queue_insert
 from emulator.harness.tables import (

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.job_states import JobState
 from emulator.harness.plan import plan_change, plan_insert, plan_remove
-from emulator.harness.record import JobState
 from emulator.harness.structures import (
     copy,
     free_push,

@@ -17,10 +17,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.kernel import submit_due
 from emulator.harness.occupancy import end_job, start_chosen
 from emulator.harness.passes import choose, choose_backfill
-from emulator.harness.record import RunOutcome
 from emulator.harness.stepping import next_submit
 from emulator.harness.structures import heap_pop, queue_remove_at
 from emulator.harness.tables import (

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.occupancy import begin_run
 from emulator.harness.plan import plan_insert, plan_remove
-from emulator.harness.record import RunOutcome
 from emulator.harness.structures import free_push, free_remove, heap_push, heap_remove
 from emulator.harness.tables import LOG_N, NEVER, SIMULATED
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inner
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.kernel import has_room_inline
 from emulator.harness.occupancy import end_job
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.reorder import count_usage, sort_queue
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, queue_insert, queue_remove_at
