@@ -123,14 +123,8 @@ def end_job(
 @inlined
 def set_offline(state: State, which: int) -> None:
     """Take a node out of the pool: an idle one now, a busy one when its job ends."""
-    job, node, free, plan, blocks, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.reg,
-    )
+    job, node, free = state.job, state.node, state.free
+    plan, blocks, reg = state.plan, state.blocks, state.reg
     if node[which].offline:
         return
     node[which].offline = 1
@@ -145,14 +139,8 @@ def set_offline(state: State, which: int) -> None:
 @inlined
 def set_online(state: State, which: int, now: int) -> None:
     """Put a node back into the pool."""
-    job, node, free, plan, blocks, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.reg,
-    )
+    job, node, free = state.job, state.node, state.free
+    plan, blocks, reg = state.plan, state.blocks, state.reg
     if not node[which].offline:
         return
     node[which].offline = 0

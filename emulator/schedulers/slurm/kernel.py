@@ -272,17 +272,8 @@ def next_event(state: State, twin: Twin) -> int:
 @compiled
 def advance(state: State, twin: Twin, until: int) -> int:
     """As `harness.kernel.advance`, with the instants at which the scheduler does something by itself."""
-    job, node, free, plan, blocks, heap, runs, log, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.reg,
-    )
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
     while True:
         if not has_room_inline(state):
             return Stop.NEEDS_ROOM
