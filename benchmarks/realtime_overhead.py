@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.live.fleet import run_live
 from emulator.live.job.proof import prove
 from emulator.mechanisms.realtime import equations as eq

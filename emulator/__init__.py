@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     __version__: str
     from emulator.api import SweepResult, compare, load, run, sweep
     from emulator.harness.failure import PluginError
-    from emulator.harness.record import JobState
+    from emulator.harness.job_states import JobState
     from emulator.harness.running import Save
     from emulator.report.compare import Comparison
     from emulator.report.files import ResultsError
@@ -48,7 +48,7 @@ __all__ = [
 _PLACES = {
     "Comparison": "emulator.report.compare",
     "Job": "emulator.schedulers.plain",
-    "JobState": "emulator.harness.record",
+    "JobState": "emulator.harness.job_states",
     "JobTable": "emulator.workload.table",
     "Kind": "emulator.workload.table",
     "PluginError": "emulator.harness.failure",

@@ -10,9 +10,10 @@ from balancer.clock import NEVER_US
 from emulator.harness.account import Account
 from emulator.harness.cluster import Cluster
 from emulator.harness.cluster_views import IllegalJobTransition
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.machine import HasRejects
 from emulator.harness.points import CHECKPOINT, COMPLETION, TIMER
-from emulator.harness.record import JobState, LeaseOutcome, NodePool, PoolMove, RunOutcome
+from emulator.harness.record import LeaseOutcome, NodePool, PoolMove
 from emulator.harness.running import RunningJobs, Save
 from emulator.harness.tables import node_array
 

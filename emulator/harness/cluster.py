@@ -17,9 +17,9 @@ from emulator.harness import tables as t
 from emulator.harness.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
 from emulator.harness.columns import fill, longer
 from emulator.harness.entry_points import entry_point
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.order_callback import AskedOrder
 from emulator.harness.policy_callback import Chooser
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.rows import new_rows
 from emulator.schedulers.tiers import with_tiers
 from emulator.workload.table import JobTable, Kind

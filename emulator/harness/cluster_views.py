@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.harness import tables as t
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.layout import LaidOutLater, nodes_of_runs
-from emulator.harness.record import JobState, RunOutcome, RunTable
 from emulator.harness.views import TableViews, read_only
 from emulator.workload.table import COLUMNS, JobTable
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
+
+    from emulator.harness.record import RunTable
 
 
 class IllegalJobTransition(RuntimeError):

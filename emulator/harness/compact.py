@@ -247,18 +247,8 @@ def see_free(state: State, wires: Wires) -> None:
 @inner
 def start_given(state: State, wires: Wires, now: int) -> None:
     """Put the nodes of the chosen jobs on top of the free stack, those of the first at the top, and start them."""
-    job, node, free, plan, blocks, heap, runs, log, started, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.started,
-        state.reg,
-    )
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
     rank, open_now, given, spare, how = wires.rank, wires.open_now, wires.given, wires.spare, wires.how
     kept = 0
     for place in range(reg[FREE]):

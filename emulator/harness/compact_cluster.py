@@ -11,7 +11,7 @@ from emulator.harness import compact as c
 from emulator.harness import tables as t
 from emulator.harness.entry_points import entry_point
 from emulator.harness.hooked_cluster import HookedCluster, check_options
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.rows import new_record
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import numpy as np
 from emulator.harness.actions import Accounting
 from emulator.harness.effects import NoEffects
 from emulator.harness.failure import PluginError, plugin_error, traceback_of
+from emulator.harness.job_states import JobState
 from emulator.harness.lease_table import LeaseTable
 from emulator.harness.mechanism import (
     HasArrival,
@@ -30,7 +31,7 @@ from emulator.harness.mechanism import (
     ability,
 )
 from emulator.harness.points import ARRIVAL, CHECKPOINT, COMPLETION, NOTICE, PREDICTED, TIMER
-from emulator.harness.record import JobState, Mark, RunRecord
+from emulator.harness.record import Mark, RunRecord
 from emulator.node_names import default_node_names
 from emulator.workload.table import Kind
 

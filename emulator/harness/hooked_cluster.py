@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
-from emulator.harness.policy_callback import HOOK
+from emulator.harness.seen_jobs import HOOK
 
 if TYPE_CHECKING:
     from emulator.schedulers.config import SchedulerConfig

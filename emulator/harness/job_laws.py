@@ -11,7 +11,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US, seconds
 from emulator.harness.job_limits import limits_of, values_of
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.scenario_parts import LimitPart, QosPart
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US
 from emulator.harness.job_limits import Pools, Submissions
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.workload import relations as r
 from emulator.workload.relations import After
 

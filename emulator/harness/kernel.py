@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.callbacks import call_hook
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.occupancy import end_job
 from emulator.harness.passes import schedule_pass, schedule_pass_inline
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, heap_remove, queue_insert
 from emulator.harness.tables import (
@@ -79,17 +79,8 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
     With `exact_ends_first` those that come when they were expected give their nodes back before all others, and before
     the first pass. With `submits_first` the submits have their passes before the ends.
     """
-    job, node, free, plan, blocks, heap, runs, log, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.reg,
-    )
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
     if reg[EXACT_FIRST]:
         if reg[CORRECT]:
             call_hook(reg[CORRECT], 0, now)
@@ -143,18 +134,8 @@ def advance(state: State, until: int) -> int:
     earlier instant is over; Stop.PAUSED between two instants, when INSTANTS_LEFT are over; Stop.NEEDS_ROOM when the run
     table has to grow first.
     """
-    job, node, free, queue, plan, blocks, heap, runs, log, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.queue,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.reg,
-    )
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
     while True:
         if not has_room_inline(state):
             return Stop.NEEDS_ROOM

@@ -15,11 +15,12 @@ import numpy as np
 
 from balancer.clock import seconds
 from emulator.harness.job_laws import JOB_LAWS
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.lease_table import LeaseTable
 from emulator.harness.moldable import unlisted
 from emulator.harness.node_laws import NODE_LAWS
 from emulator.harness.node_use import NodeUse
-from emulator.harness.record import JobState, NodePool, RunOutcome, first_start_us, resumed_rows
+from emulator.harness.record import NodePool, first_start_us, resumed_rows
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

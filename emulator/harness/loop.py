@@ -14,9 +14,9 @@ import numpy as np
 from balancer.clock import NEVER_US, wall_us
 from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.decisions import Decisions
+from emulator.harness.job_states import JobState
 from emulator.harness.mechanism import HasNotice, HasPredicted, ability
 from emulator.harness.points import ARRIVAL, NOTICE, PREDICTED, TIMER
-from emulator.harness.record import JobState
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

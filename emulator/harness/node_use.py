@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.harness.record import NodePool, RunOutcome
+from emulator.harness.job_states import RunOutcome
+from emulator.harness.record import NodePool
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

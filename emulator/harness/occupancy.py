@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.job_states import JobState
 from emulator.harness.plan import plan_change, plan_insert, plan_remove
-from emulator.harness.record import JobState
 from emulator.harness.structures import (
     copy,
     free_push,
@@ -123,14 +123,8 @@ def end_job(
 @inlined
 def set_offline(state: State, which: int) -> None:
     """Take a node out of the pool: an idle one now, a busy one when its job ends."""
-    job, node, free, plan, blocks, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.reg,
-    )
+    job, node, free = state.job, state.node, state.free
+    plan, blocks, reg = state.plan, state.blocks, state.reg
     if node[which].offline:
         return
     node[which].offline = 1
@@ -145,14 +139,8 @@ def set_offline(state: State, which: int) -> None:
 @inlined
 def set_online(state: State, which: int, now: int) -> None:
     """Put a node back into the pool."""
-    job, node, free, plan, blocks, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.reg,
-    )
+    job, node, free = state.job, state.node, state.free
+    plan, blocks, reg = state.plan, state.blocks, state.reg
     if not node[which].offline:
         return
     node[which].offline = 0

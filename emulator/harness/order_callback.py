@@ -14,8 +14,8 @@ from emulator.harness import tables as t
 from emulator.harness.columns import longer
 from emulator.harness.entry_points import entry_point
 from emulator.harness.failure import plugin_error
-from emulator.harness.policy_callback import HOOK, SeenJobs
 from emulator.harness.rows import new_rows
+from emulator.harness.seen_jobs import HOOK, SeenJobs
 from emulator.schedulers.dynamic import VIEW, AskedInLoop, HasFairShare, HasFixed, order_keys
 from emulator.schedulers.plain import Compiled, Ranks
 

@@ -142,14 +142,8 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
 @inlined
 def choose_backfill(state: State, now: int) -> None:
     """All of EASY but the head: what may start behind one that does not fit."""
-    job, queue, plan, blocks, started, reg = (
-        state.job,
-        state.queue,
-        state.plan,
-        state.blocks,
-        state.started,
-        state.reg,
-    )
+    job, queue, plan = state.job, state.queue, state.plan
+    blocks, started, reg = state.blocks, state.started, state.reg
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
     if waiting == 0 or (reg[KEEP_RESERVATION] == 0 and (reg[FREE] == 0 or waiting == 1)):
         return
@@ -183,15 +177,8 @@ def choose_planned(state: State, now: int) -> None:
 
     (malleable-hungershoefer-2004, section 2: a planning scheduler; design section 9.)
     """
-    job, queue, plan, blocks, started, scratch, reg = (
-        state.job,
-        state.queue,
-        state.plan,
-        state.blocks,
-        state.started,
-        state.scratch,
-        state.reg,
-    )
+    job, queue, plan, blocks = state.job, state.queue, state.plan, state.blocks
+    started, scratch, reg = state.started, state.scratch, state.reg
     at = scratch[0]
     level = scratch[1]
     narrowest = scratch[2]  # from here to the end of the queue
@@ -235,19 +222,9 @@ def choose_planned(state: State, now: int) -> None:
 @inlined
 def schedule_pass_inline(state: State, now: int) -> None:
     """Start what the scheduler starts now. The jobs are `started[:reg[STARTED_N]]`, in order."""
-    job, node, free, queue, plan, blocks, heap, runs, log, started, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.queue,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.started,
-        state.reg,
-    )
+    job, node, free = state.job, state.node, state.free
+    queue, plan, blocks = state.queue, state.plan, state.blocks
+    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
     reg[STARTED_N] = 0
     if reg[HEAD_WAITS]:
         reg[NEXT_CYCLE] = NEVER

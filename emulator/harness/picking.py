@@ -17,10 +17,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.kernel import submit_due
 from emulator.harness.occupancy import end_job, start_chosen
 from emulator.harness.passes import choose, choose_backfill
-from emulator.harness.record import RunOutcome
 from emulator.harness.stepping import next_submit
 from emulator.harness.structures import heap_pop, queue_remove_at
 from emulator.harness.tables import (
@@ -49,18 +49,8 @@ class Decision(IntEnum):
 @compiled
 def next_instant(state: State) -> bool:
     """Let the next ends and submits happen. False if there are none: all is over."""
-    job, node, free, queue, plan, blocks, heap, runs, log, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.queue,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.reg,
-    )
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
     next_end = heap[0].at_us if reg[HEAP_N] else NEVER
     now = min(next_end, next_submit(job, reg))
     if now == NEVER:
@@ -102,18 +92,8 @@ def go_on(state: State, decision: int, window: int) -> bool:
 @inlined
 def start_started(state: State) -> None:
     """Give those that have been chosen, and are out of the queue, their nodes."""
-    job, node, free, plan, blocks, heap, runs, log, started, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.started,
-        state.reg,
-    )
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
     start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg[STARTED_N], reg[NOW])
 
 

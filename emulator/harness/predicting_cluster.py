@@ -19,8 +19,8 @@ from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
 from emulator.harness.entry_points import entry_point
 from emulator.harness.failure import plugin_error
-from emulator.harness.policy_callback import HOOK, SeenJobs
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
+from emulator.harness.seen_jobs import HOOK, SeenJobs
 from emulator.schedulers.run_times import Ended, History, make_predictor
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy as np
 
 from balancer.clock import micros
 from balancer.nodelist import NodeListError, expand
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.placement import Reserved
-from emulator.harness.record import RunOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

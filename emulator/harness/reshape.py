@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.occupancy import begin_run
 from emulator.harness.plan import plan_insert, plan_remove
-from emulator.harness.record import RunOutcome
 from emulator.harness.structures import free_push, free_remove, heap_push, heap_remove
 from emulator.harness.tables import LOG_N, NEVER, SIMULATED
 
@@ -37,17 +37,8 @@ def first_conflict(node: Nodes, ordered: Ints, who: int) -> int:
 @compiled
 def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
     """Begin a run of a job on these nodes, which are idle, in the pool or out of it; `end` NEVER: not by itself."""
-    job, node, free, plan, blocks, heap, runs, log, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.reg,
-    )
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
     begin_run(job, runs, reg, who, now)
     returns = 0
     for k in range(nodes.shape[0]):
@@ -69,17 +60,8 @@ def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: in
 @compiled
 def vacate(state: State, who: int, now: int) -> None:
     """Close a job's run as RunOutcome.RESIZED and take it off its nodes: `occupy` must follow at once."""
-    job, node, free, plan, blocks, heap, runs, log, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.reg,
-    )
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
     row = job[who].run_row
     runs[row].end_us = now
     runs[row].outcome = RunOutcome.RESIZED

@@ -16,7 +16,7 @@ from emulator.harness import work as w
 from emulator.harness.account import Account
 from emulator.harness.cluster_views import IllegalJobTransition
 from emulator.harness.columns import blocks, longer
-from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.views import read_only
 
 if TYPE_CHECKING:

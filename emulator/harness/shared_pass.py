@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.harness.compiled import compiled, inner
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.tables import (
     FREE,
     NEVER,
@@ -220,9 +220,8 @@ def open_now(sharing: Sharing, left: Rows[Left], who: int) -> int:
 def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
     """A job starts on its first marked nodes."""
     job, started, reg = state.job, state.started, state.reg
-    own, wants, room, running, spots, mark = (
-        sharing.own, sharing.wants, sharing.room, sharing.running, sharing.spots, sharing.mark,
-    )  # fmt: skip
+    own, wants, room = sharing.own, sharing.wants, sharing.room
+    running, spots, mark = sharing.running, sharing.spots, sharing.mark
     keep_first(sharing, room, Mark.OPEN, wants[who].nodes)
     wants[who].spot = own.spots_n
     for which in range(mark.shape[0]):

@@ -6,8 +6,8 @@ import multiprocessing
 import os
 
 from emulator.harness.cluster import Cluster
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.mechanism import GROUP
-from emulator.harness.record import RunOutcome
 from emulator.harness.run import simulate
 from emulator.plugins import find_plugin, plugin_names
 from emulator.schedulers.config import SchedulerConfig

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
-from emulator.harness.record import Mark, RunOutcome
+from emulator.harness.job_states import RunOutcome
+from emulator.harness.record import Mark
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

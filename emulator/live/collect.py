@@ -12,16 +12,8 @@ from balancer.clock import NEVER_US
 from balancer.ledger.connect import url_of
 from balancer.ledger.reader import Reader
 from balancer.lifecycle.records import RequestStatus
-from emulator.harness.record import (
-    JobState,
-    LeaseOutcome,
-    Mark,
-    NodePool,
-    PoolMove,
-    RunOutcome,
-    RunRecord,
-    RunTable,
-)
+from emulator.harness.job_states import JobState, RunOutcome
+from emulator.harness.record import LeaseOutcome, Mark, NodePool, PoolMove, RunRecord, RunTable
 from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, read_replay
 from emulator.workload.table import JobTable, Kind
 

@@ -18,10 +18,10 @@ from balancer.clock import NEVER_US
 from emulator.event_priority import EventPriority
 from emulator.harness.account import Account, HasAccounts
 from emulator.harness.cluster import Cluster
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.loop import Loop
 from emulator.harness.machine import HasSlots
 from emulator.harness.mechanism import ability
-from emulator.harness.record import JobState, RunOutcome
 from emulator.live.workload import Workload
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.record import Mark, RunOutcome
+from emulator.harness.job_states import RunOutcome
+from emulator.harness.record import Mark
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.live.job.spin import PROCESSORS_VARIABLE
 from emulator.scenario import ScenarioError
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

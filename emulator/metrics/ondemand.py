@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.harness.job_states import JobState
 from emulator.harness.lease_table import LeaseTable
-from emulator.harness.record import JobState
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US
 from emulator.harness.columns import blocks
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.plugins import named
 from emulator.workload.table import Kind
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.moves import MoveTable
-from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.harness.record import NodePool
 from emulator.metrics import classes as class_figures
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.moves import CODE, MoveTable
-from emulator.harness.record import JobState, NodePool, RunOutcome, rows_after
+from emulator.harness.record import NodePool, rows_after
 from emulator.metrics import runs as run_figures
 from emulator.workload.table import Kind
 

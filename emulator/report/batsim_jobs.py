@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from balancer.clock import US
-from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.metrics.energy import energy_of
 from emulator.metrics.runs import last_run_of_job
 from emulator.report import columns

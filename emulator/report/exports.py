@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import JobState, NodePool
+from emulator.harness.job_states import JobState
+from emulator.harness.record import NodePool
 from emulator.harness.shared_nodes import SharedRecord
 from emulator.metrics.energy import energy_of
 from emulator.metrics.jobs import batch_jobs_run

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.lists import intervals
-from emulator.harness.record import RunOutcome
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from balancer.clock import US
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.lease_table import LeaseTable
 from emulator.harness.lists import gather
 from emulator.harness.moves import POOLS, MoveTable
-from emulator.harness.record import JobState, Mark, NodePool, RunOutcome, RunTable
+from emulator.harness.record import Mark, NodePool, RunTable
 from emulator.metrics.runs import last_run_of_job
 from emulator.report import columns
 from emulator.report.columns import numbers, or_null

@@ -10,8 +10,8 @@ import numpy as np
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
 from emulator.harness.columns import longer
+from emulator.harness.job_states import JobState
 from emulator.harness.layout import Layout
-from emulator.harness.record import JobState
 from emulator.harness.rows import new_rows, plain
 from emulator.stream.blocks import joined
 from emulator.workload.table import JobTable

@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import numpy as np
 
+from emulator.harness.job_states import JobState
 from emulator.harness.laws import check
-from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet
 from emulator.live.job.proof import prove
 from emulator.preparation import Prepared

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.harness.job_states import JobState, RunOutcome
+from emulator.harness.record import NodePool
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

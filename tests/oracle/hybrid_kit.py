@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.loop import Loop
-from emulator.harness.record import RunOutcome
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable, Kind

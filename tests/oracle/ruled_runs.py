@@ -10,8 +10,8 @@ import numpy as np
 from balancer.clock import US
 from emulator.harness.external_events import ExternalEvents
 from emulator.harness.job_rules import JobRules
+from emulator.harness.job_states import JobState
 from emulator.harness.loop import Loop
-from emulator.harness.record import JobState
 from emulator.harness.run import make_cluster
 from emulator.workload.relations import KIND_NAMES, ready_to_run
 from oracle.job_rules import After, Rule

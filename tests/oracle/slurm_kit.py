@@ -9,9 +9,9 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.harness.external_events import ExternalEvents
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
-from emulator.harness.record import RunOutcome
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.cluster import SlurmCluster
 from emulator.schedulers.slurm.qos import Qos

@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.json_lines import JsonLines, read_json_lines
 from emulator.live.job.orders import NEWS, Order
 from emulator.live.slurm.accounting import HELPER_NAME

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.live.torque import accounting, errors
 from emulator.live.torque.actions import RunActions
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment

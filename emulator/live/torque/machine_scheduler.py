@@ -13,7 +13,7 @@ from emulator.live.workload import as_json, phase_in
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from emulator.harness.record import RunOutcome
+    from emulator.harness.job_states import RunOutcome
     from emulator.live.torque.jobs import JobRequest
 
 

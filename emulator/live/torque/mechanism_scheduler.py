@@ -15,10 +15,10 @@ from balancer.clock import NEVER_US
 from emulator.event_priority import EventPriority
 from emulator.harness.decisions import Decisions
 from emulator.harness.failure import PluginError
+from emulator.harness.job_states import JobState
 from emulator.harness.loop import points_of
 from emulator.harness.mechanism import HasNotice, HasPredicted, ability
 from emulator.harness.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
-from emulator.harness.record import JobState
 from emulator.live.torque.workload import announced, row_of
 from emulator.live.workload import Workload, as_json, phase_in
 from emulator.workload.table import Kind
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from emulator.harness.cluster import Cluster
     from emulator.harness.executor_live import LiveExecutor
+    from emulator.harness.job_states import RunOutcome
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.points import Point
-    from emulator.harness.record import RunOutcome
     from emulator.live.torque.job_effects import JobEffects
     from emulator.live.torque.jobs import JobRequest
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import emulator.mechanisms.balancer.tables as b
 from emulator.harness.compiled import compiled, inner
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.kernel import advance, finish_instant, has_room_inline
 from emulator.harness.occupancy import end_job, start_on
 from emulator.harness.points import Point
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.tables import ENDED_N, NEVER, NOW, ORDER_FAILED, RUNS_N, STOP_ON_END, Stop
 from emulator.mechanisms.agenda import job_of, point_key, point_of, pop, push, sooner_of
 from emulator.mechanisms.balancer.compiled_returns import look, release, report, request, settle

@@ -14,10 +14,10 @@ from emulator.harness import occupancy, reshape
 from emulator.harness import work as w
 from emulator.harness.callbacks import call_hook
 from emulator.harness.compiled import inner
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.occupancy import begin_run
 from emulator.harness.plan import plan_insert, plan_remove
 from emulator.harness.points import Point
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.structures import (
     free_push,
     free_remove,

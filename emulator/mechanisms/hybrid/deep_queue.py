@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.tables import FRONT, NEVER, NEXT_SUBMIT, QUEUE_HI, QUEUE_LO
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 

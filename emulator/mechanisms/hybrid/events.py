@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.occupancy import end_job, set_online
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.tables import FREE, HEAP_N, NEVER
 from emulator.mechanisms.agenda import push
 from emulator.mechanisms.hybrid.claims import MALLEABLE, pop_idle

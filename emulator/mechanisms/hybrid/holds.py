@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from emulator.harness import passes
 from emulator.harness.compiled import compiled
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.kernel import has_room_inline, submit_due
 from emulator.harness.occupancy import end_job, set_offline, set_online
-from emulator.harness.record import RunOutcome
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop
 from emulator.harness.tables import BATCH, FREE, HEAP_N, NEVER, NOW, QUEUE_HI, QUEUE_LO, STOP_ON_END, Stop

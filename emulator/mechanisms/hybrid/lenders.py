@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness import work as w
 from emulator.harness.compiled import inlined, inner
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.tables import BATCH, NEVER, RUNS_N
 from emulator.mechanisms.hybrid.claims import (
     MALLEABLE,

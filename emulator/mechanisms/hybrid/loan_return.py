@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.tables import FREE
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.compiled_actions import (

@@ -10,7 +10,7 @@ from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.columns import fill, longer
 from emulator.harness.entry_points import entry_point
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.rows import new_rows
 from emulator.harness.views import read_only
 from emulator.mechanisms.hybrid import backfill_on_held

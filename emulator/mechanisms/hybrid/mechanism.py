@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,15 +10,16 @@ import numpy as np
 
 from balancer.clock import NEVER_US, micros, wall_us
 from emulator.harness.cluster import Cluster
+from emulator.harness.job_states import JobState
 from emulator.harness.loop import Loop
 from emulator.harness.node_failures import Failures
-from emulator.harness.record import JobState
 from emulator.harness.running import Save
 from emulator.mechanisms.hybrid.decisions import Room
 from emulator.mechanisms.hybrid.few_jobs import few_jobs
 from emulator.mechanisms.hybrid.figures import figures
 from emulator.mechanisms.hybrid.loans import Loan, LoanBook, Reason
 from emulator.mechanisms.hybrid.machine import HybridCluster
+from emulator.mechanisms.hybrid.tally import Tally
 from emulator.mechanisms.hybrid.tiles import TILES, picture
 from emulator.mechanisms.hybrid.view import NoticeOutlook, View
 from emulator.mechanisms.hybrid.whole import WholeRun, compiled_strategies
@@ -55,10 +55,6 @@ class _Claim:
     """Jobs that write their last checkpoint for it, and the nodes that it will have of them."""
 
 
-def _no_times() -> array[int]:
-    return array("q")
-
-
 @dataclass(frozen=True, slots=True)
 class _Known:
     """A column of the job table and what stands for it where it is unknown, without a copy: `known[job]`."""
@@ -78,25 +74,6 @@ class _Known:
             if one.values is not None:
                 np.copyto(found, one.values, where=its & (one.values >= 0))
         return found
-
-
-@dataclass(slots=True)
-class Tally:
-    """What is counted on the way."""
-
-    instant: set[int] = field(default_factory=set)
-    """On-demand jobs that got their nodes when they arrived, and have them still or had them to their end."""
-    queued: int = 0
-    lapsed: int = 0
-    preemptions: int = 0
-    shrinks: int = 0
-    evictions: dict[int, int] = field(default_factory=dict)
-    """How often a guest had to leave the nodes that were held for an on-demand job, by job."""
-    warning_node_us: int = 0
-    decision_us: array[int] = field(default_factory=_no_times)
-    """Wall time of each choice at a notice or an arrival: from the event to the plan."""
-    handling_us: array[int] = field(default_factory=_no_times)
-    """Wall time of each event of an on-demand job, with all that is done to jobs and nodes."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.harness.compiled import compiled
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.rows import new_rows
 
 if TYPE_CHECKING:

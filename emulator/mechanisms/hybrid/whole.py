@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from emulator.harness.node_failures import Failures
     from emulator.harness.rows import Rows
     from emulator.mechanisms.hybrid.machine import HybridCluster
-    from emulator.mechanisms.hybrid.mechanism import HybridMechanism
+    from emulator.mechanisms.hybrid.tally import Counted
 
 _FIRST_ROOM = 1024
 _ROOM_A_POINT = 1
@@ -66,7 +66,7 @@ class WholeRun:
 
     def __init__(
         self,
-        mechanism: HybridMechanism,
+        mechanism: Counted,
         cluster: HybridCluster,
         act: Accounting,
         *,

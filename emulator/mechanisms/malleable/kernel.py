@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
-from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.stepping import step_to
 from emulator.harness.tables import Stop
 from emulator.mechanisms.malleable.planning import choose, done_at

@@ -14,7 +14,7 @@ from emulator.harness.account import Account
 from emulator.harness.cluster import Stop
 from emulator.harness.columns import longer
 from emulator.harness.entry_points import entry_point
-from emulator.harness.record import JobState, RunTable
+from emulator.harness.job_states import JobState
 from emulator.harness.rows import new_rows
 from emulator.harness.views import TableViews
 from emulator.mechanisms.malleable import kernel
@@ -27,6 +27,7 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from emulator.harness.record import RunTable
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 

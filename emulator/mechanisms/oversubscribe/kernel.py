@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.kernel import submit_due
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.tables import ENDED_N, EVERY_EVENT, HEAP_N, NEVER, NOW, STOP_ON_END, Stop
 from emulator.mechanisms.oversubscribe.passes import schedule_pass

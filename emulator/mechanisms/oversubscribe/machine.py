@@ -10,7 +10,7 @@ import numpy as np
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
 from emulator.harness.entry_points import entry_point
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.rows import new_rows
 from emulator.harness.tables import BackfillRule
 from emulator.harness.views import TableViews

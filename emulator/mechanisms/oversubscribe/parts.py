@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.harness.cluster import Stop
+from emulator.harness.job_states import JobState
 from emulator.harness.lists import gather
-from emulator.harness.record import JobState, RunTable
+from emulator.harness.record import RunTable
 from emulator.mechanisms.oversubscribe.machine import in_slots, slot_names
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inner
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.stepping import next_submit
 from emulator.harness.tables import Stop
 from emulator.mechanisms.realtime.passes import schedule

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.checkpoint_io import rate_of, time_for
 from emulator.harness.compiled import compiled, inner
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.occupancy import begin_run
-from emulator.harness.record import JobState, RunOutcome
 from emulator.mechanisms.realtime.tables import NEVER, Phase, Scheme
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from balancer.clock import US
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.tiles import Picture, Series, Tile, intervals, mean_by
 from emulator.metrics.jobs import bounded_slowdown_wang
 

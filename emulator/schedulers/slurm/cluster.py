@@ -11,7 +11,7 @@ from emulator.harness import reorder
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
 from emulator.harness.entry_points import entry_point
-from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.rows import new_record, new_rows, rows_of
 from emulator.node_names import default_node_names
 from emulator.schedulers.config import SchedulerConfig

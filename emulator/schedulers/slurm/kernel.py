@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inner
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.kernel import has_room_inline
 from emulator.harness.occupancy import end_job
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.reorder import count_usage, sort_queue
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, queue_insert, queue_remove_at
@@ -272,17 +272,8 @@ def next_event(state: State, twin: Twin) -> int:
 @compiled
 def advance(state: State, twin: Twin, until: int) -> int:
     """As `harness.kernel.advance`, with the instants at which the scheduler does something by itself."""
-    job, node, free, plan, blocks, heap, runs, log, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.reg,
-    )
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
     while True:
         if not has_room_inline(state):
             return Stop.NEEDS_ROOM

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.tables import NEVER
 from emulator.schedulers.slurm.reserved import close_reserved
 from emulator.schedulers.slurm.tables import SECOND

@@ -108,18 +108,8 @@ def note_change(own: TwinRegisters, now: int) -> None:
 @inner
 def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
-    job, node, free, plan, blocks, heap, runs, log, started, reg = (
-        state.job,
-        state.node,
-        state.free,
-        state.plan,
-        state.blocks,
-        state.heap,
-        state.runs,
-        state.log,
-        state.started,
-        state.reg,
-    )
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
     own, nodes = twin.own, twin.nodes
     needed = job[who].nodes
     base = reg[FREE] - needed

@@ -7,7 +7,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.harness.cluster import Cluster
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.running import RunningJobs
 from emulator.schedulers.config import SchedulerConfig
 from oracle.workloads import job_table, random_workload

@@ -11,9 +11,9 @@ import pytest
 
 from balancer.clock import US
 from emulator.harness.interconnect import hilbert, interconnect_of, snake
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.laws import assert_lawful, check
 from emulator.harness.loop import Loop
-from emulator.harness.record import RunOutcome
 from emulator.harness.run import make_cluster, simulate
 from emulator.metrics.spread import spread_of
 from emulator.metrics.summary import summarize

@@ -11,17 +11,10 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import UnlawfulRunError, Violation, assert_lawful, check
 from emulator.harness.node_use import NodeTime, NodeUse
-from emulator.harness.record import (
-    JobState,
-    LeaseOutcome,
-    NodePool,
-    PoolMove,
-    RunOutcome,
-    RunRecord,
-    RunTable,
-)
+from emulator.harness.record import LeaseOutcome, NodePool, PoolMove, RunRecord, RunTable
 from emulator.workload.table import JobTable, Kind
 
 N1, N2, N3 = 0, 1, 2

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import assert_lawful
 from emulator.harness.node_use import NodeUse
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.run import simulate
 from emulator.mechanisms.balancer.mechanism import BalancerMechanism
 from emulator.schedulers.config import SchedulerConfig

@@ -10,11 +10,11 @@ import pytest
 
 from balancer.clock import NEVER_US, US
 from emulator.harness.external_events import ExternalEvents
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
 from emulator.harness.node_failures import Exponential, Outage, Recorded, Weibull
 from emulator.harness.node_outages import NodeOutages, Window
-from emulator.harness.record import RunOutcome
 from emulator.harness.run import make_cluster
 from emulator.preparation import prepare
 from emulator.runner import check_live, run_virtual

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from emulator.harness.cluster import Cluster
 from emulator.harness.cluster_views import IllegalJobTransition
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.running import RunningJobs, Save
 from emulator.harness.work import BEGUN, ROW, RUN_US, SAVED, WIDTH
 from emulator.schedulers.config import SchedulerConfig

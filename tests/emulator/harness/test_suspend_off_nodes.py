@@ -12,9 +12,9 @@ import pytest
 from emulator.harness.cluster import Cluster
 from emulator.harness.cluster_views import IllegalJobTransition
 from emulator.harness.failure import PluginError
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import assert_lawful, check
 from emulator.harness.loop import Loop
-from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.run import simulate
 from emulator.harness.running import Save
 from emulator.mechanisms.hybrid.machine import HybridCluster

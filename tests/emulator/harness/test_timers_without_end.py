@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from emulator.harness import loop as loop_module
 from emulator.harness.cluster import Cluster
 from emulator.harness.failure import PluginError
+from emulator.harness.job_states import JobState
 from emulator.harness.loop import Loop
-from emulator.harness.record import JobState
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable, Kind
 

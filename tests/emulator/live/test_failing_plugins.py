@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from balancer.clock import US
 from emulator.cli import main
 from emulator.harness.failure import PluginError
+from emulator.harness.job_states import JobState
 from emulator.harness.laws import check
-from emulator.harness.record import JobState
 from emulator.preparation import Prepared
 from emulator.report import files
 from emulator.runner import run_virtual

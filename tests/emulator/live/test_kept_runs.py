@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from balancer.clock import micros, seconds
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import check
-from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.resume import RunSuspended, keep
 from emulator.live.resume_report import WENT_ON

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.commands.run import Interrupted
+from emulator.harness.job_states import JobState
 from emulator.harness.laws import check
-from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet, FleetError, run_live
 from emulator.live.roles import RunSettings
 from emulator.metrics.summary import summarize

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from balancer.clock import US as S
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.scenario import from_mapping
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import JobTable, Kind

@@ -7,8 +7,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import check
-from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.slurm import system
 from emulator.preparation import prepare

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.record import JobState, LeaseOutcome, Mark, RunOutcome, RunRecord, RunTable
+from emulator.harness.job_states import JobState, RunOutcome
+from emulator.harness.record import LeaseOutcome, Mark, RunRecord, RunTable
 from emulator.live.resume_report import WENT_ON, with_differences
 from emulator.workload.table import JobTable, Kind
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from emulator.harness.job_states import JobState
 from emulator.harness.laws import check
-from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet
 from emulator.preparation import Prepared
 from emulator.scenario import ScenarioError, from_mapping

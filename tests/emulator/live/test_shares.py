@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.live.shares import figures, measure, tracks
 from emulator.preparation import Prepared
 from emulator.report.summary_text import shares_rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.metrics.timeline import timeline
 from emulator.preparation import prepare
 from emulator.report import tables

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.harness.job_states import JobState, RunOutcome
+from emulator.harness.record import NodePool
 from emulator.metrics import summarize
 from emulator.metrics.runs import node_time, widths
 from emulator.workload.table import Kind

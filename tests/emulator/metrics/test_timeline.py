@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.harness.job_states import JobState, RunOutcome
+from emulator.harness.record import NodePool
 from emulator.metrics.timeline import InconsistentRecordError, sampled, timeline
 from emulator.workload.table import Kind
 

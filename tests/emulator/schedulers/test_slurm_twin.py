@@ -10,8 +10,8 @@ import pytest
 
 from balancer.clock import US
 from balancer.nodelist import expand
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.laws import assert_lawful
-from emulator.harness.record import RunOutcome
 from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.rules import Partition, Rules

@@ -2,8 +2,8 @@
 
 import pytest
 
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.laws import check
-from emulator.harness.record import RunOutcome
 from emulator.live.own_cluster import OwnClusterError, Replay
 from emulator.preparation import prepare
 from emulator.runner import check_live, run_virtual

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import check
-from emulator.harness.record import JobState, RunOutcome
 from emulator.live.resume_report import WENT_ON
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from balancer.clock import US
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.preparation import prepare
 from emulator.report import files
 from emulator.runner import run_virtual

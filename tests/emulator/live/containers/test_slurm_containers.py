@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
+from emulator.harness.job_states import JobState
 from emulator.harness.laws import check
-from emulator.harness.record import JobState
 from emulator.report import files
 from emulator.workload.table import Kind
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from emulator.harness.job_states import JobState
 from emulator.harness.laws import check
-from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet
 from emulator.preparation import Prepared
 from emulator.runner import run_virtual

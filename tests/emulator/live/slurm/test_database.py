@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import check
-from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.fleet_process import FleetProcess
 from emulator.live.slurm.accounting import read_jobs, read_sacct

@@ -6,7 +6,7 @@ import pytest
 
 from balancer.clock import NEVER_US
 from emulator.harness.account import Account
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.live.job.orders import Order
 from emulator.live.slurm.jobs import SlurmJobs, refusals_in
 

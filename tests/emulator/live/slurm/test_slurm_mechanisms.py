@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from balancer.clock import US as S
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import check
-from emulator.harness.record import JobState, RunOutcome
 from emulator.live.job.orders import HEARD
 from emulator.scenario import from_mapping
 from emulator.workload.hybrid_kinds import JobClass

@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 from balancer.clock import US
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import check
-from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.harness.record import NodePool
 from emulator.live.fleet import Fleet
 from emulator.preparation import prepare
 from emulator.report.compare import compare, render

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from emulator.harness.cluster import Cluster
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.running import Activity, Save
 from emulator.workload.table import Kind
 

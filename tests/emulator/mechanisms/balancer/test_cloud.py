@@ -2,8 +2,8 @@
 
 import pytest
 
+from emulator.harness.job_states import JobState
 from emulator.harness.laws import check
-from emulator.harness.record import JobState
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.mechanisms.balancer.cloud import seen_at
 from emulator.preparation import Prepared

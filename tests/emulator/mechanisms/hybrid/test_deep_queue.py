@@ -8,7 +8,7 @@ import pytest
 from emulator.harness import tables as t
 from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.rows import new_rows
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import deep_queue as q

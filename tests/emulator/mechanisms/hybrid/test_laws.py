@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.laws import check
-from emulator.harness.record import JobState, RunOutcome
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from oracle.hybrid_kit import STRATEGIES, random_jobs, simulate
 

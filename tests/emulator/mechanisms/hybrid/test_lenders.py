@@ -11,7 +11,7 @@ from emulator.harness import tables as t
 from emulator.harness import work as w
 from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
-from emulator.harness.record import JobState
+from emulator.harness.job_states import JobState
 from emulator.harness.rows import new_rows
 from emulator.harness.running import BrokenOff
 from emulator.mechanisms.agenda import new_agenda

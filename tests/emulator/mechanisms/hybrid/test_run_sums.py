@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from emulator.harness.record import RunOutcome, RunTable
+from emulator.harness.job_states import RunOutcome
+from emulator.harness.record import RunTable
 from emulator.mechanisms.hybrid.run_sums import RunSums
 from emulator.workload.table import JobTable
 

@@ -10,7 +10,7 @@ import pytest
 
 from balancer.clock import NEVER_US, US
 from emulator.harness.cluster import Cluster
-from emulator.harness.record import RunOutcome
+from emulator.harness.job_states import RunOutcome
 from emulator.mechanisms.malleable.machine import PlanningMachine, Rules
 from emulator.mechanisms.malleable.speedup import Amdahl, Downey, Linear, speed_table
 from emulator.schedulers.config import SchedulerConfig

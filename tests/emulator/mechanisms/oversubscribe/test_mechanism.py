@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
+from emulator.harness.job_states import JobState
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
-from emulator.harness.record import JobState
 from emulator.mechanisms.oversubscribe import DedicatedNodes, Oversubscribe
 from emulator.mechanisms.oversubscribe.figures import Outcomes, completion_us, figures, heat
 from emulator.mechanisms.oversubscribe.phases import InteractivePhases, ShareLimit, draw_phases
