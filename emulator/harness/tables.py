@@ -183,23 +183,16 @@ class Stop(IntEnum):
     """It does not yet."""
 
 
-# The codes by themselves, for mechanisms.
-FUTURE, QUEUED, RUNNING, ENDED = JobState.FUTURE, JobState.QUEUED, JobState.RUNNING, JobState.ENDED
-REJECTED, HELD = JobState.REJECTED, JobState.HELD
-FINISHED, RESIZED = RunOutcome.FINISHED, RunOutcome.RESIZED
-BACKFILL_NONE, BACKFILL_EASY = BackfillRule.NONE, BackfillRule.EASY
-FIRST_FIT, BEST_FIT, SHORTEST_FIRST = (
-    BackfillChoice.FIRST_FIT,
-    BackfillChoice.BEST_FIT,
-    BackfillChoice.SHORTEST_FIRST,
+# The codes by themselves as whole numbers, for mechanisms.
+FUTURE, QUEUED, RUNNING, ENDED, REJECTED, HELD = map(
+    int,
+    (JobState.FUTURE, JobState.QUEUED, JobState.RUNNING, JobState.ENDED, JobState.REJECTED, JobState.HELD),
 )
-AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, GOES_ON = (
-    Stop.AT_UNTIL,
-    Stop.AT_ENDS,
-    Stop.PAUSED,
-    Stop.NEEDS_ROOM,
-    Stop.GOES_ON,
-)
+FINISHED, RESIZED = map(int, (RunOutcome.FINISHED, RunOutcome.RESIZED))
+BACKFILL_NONE, BACKFILL_EASY = map(int, (BackfillRule.NONE, BackfillRule.EASY))
+FIRST_FIT, BEST_FIT, SHORTEST_FIRST = map(int, BackfillChoice)
+AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM = map(int, (Stop.AT_UNTIL, Stop.AT_ENDS, Stop.PAUSED, Stop.NEEDS_ROOM))
+GOES_ON = int(Stop.GOES_ON)
 BATCH = 0
 """`Kind.BATCH`, without the workload's modules."""
 
