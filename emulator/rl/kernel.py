@@ -191,7 +191,7 @@ def step_many(
     states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Ints, told: Costs, known: Features,
     seen: Features, whole: Features, mask: Mask, rewards: Costs, is_wrong: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """`step` of each environment whose episode goes on (`states`: as `stacked` makes them); of the others nothing is touched."""
+    """`step` of each environment whose episode goes on; of the others nothing is touched. `states`: as `stacked`."""
     for k in range(actions.shape[0]):
         if not goes_on[k]:
             continue
