@@ -33,14 +33,16 @@ if TYPE_CHECKING:
 
 BACKFILL_RULES = {each.name.lower(): each for each in t.BackfillRule if each != t.BackfillRule.CHOSEN}
 _CHOICES = {each.name.lower(): each for each in t.BackfillChoice}
-_ADVANCE, _FINISH_INSTANT, _HAS_ROOM = map(
-    entry_point, (kernel.advance, kernel.finish_instant, kernel.has_room)
-)
+_ADVANCE = entry_point(kernel.advance)
+_FINISH_INSTANT = entry_point(kernel.finish_instant)
+_HAS_ROOM = entry_point(kernel.has_room)
 _SCHEDULE_PASS = entry_point(passes.schedule_pass)
-_OCCUPY, _CHANGE_NODES, _RETIME = map(entry_point, (reshape.occupy, reshape.change_nodes, reshape.retime))
-_TAKE_OFFLINE, _BRING_ONLINE, _START_ON = map(
-    entry_point, (occupancy.take_offline, occupancy.bring_online, occupancy.start_on)
-)
+_OCCUPY = entry_point(reshape.occupy)
+_CHANGE_NODES = entry_point(reshape.change_nodes)
+_RETIME = entry_point(reshape.retime)
+_TAKE_OFFLINE = entry_point(occupancy.take_offline)
+_BRING_ONLINE = entry_point(occupancy.bring_online)
+_START_ON = entry_point(occupancy.start_on)
 _LATER = 1 << 54
 """More than any time: a key times this, and a time beside it. `t.FRONT` is less than all of them."""
 _MOST_PRIORITY = 256

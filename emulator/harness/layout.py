@@ -202,7 +202,8 @@ def lay_out(  # noqa: PLR0917 - arrays
     return True
 
 
-_GIVE_BACK, _LAY_OUT = map(entry_point, (give_back, lay_out))
+_GIVE_BACK = entry_point(give_back)
+_LAY_OUT = entry_point(lay_out)
 
 
 class Layout:

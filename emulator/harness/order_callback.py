@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
-_COUNT_USAGE, _LOOK_AT_USAGE = map(entry_point, (r.count_usage, r.look_at_usage))
+_COUNT_USAGE = entry_point(r.count_usage)
+_LOOK_AT_USAGE = entry_point(r.look_at_usage)
 _NO_PARAMETERS = np.dtype([("none", "f8")])
 
 

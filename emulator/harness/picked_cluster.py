@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
-_GO_ON, _NEXT_INSTANT = map(entry_point, (picking.go_on, picking.next_instant))
-_START_NEXT, _START_FITTING = map(entry_point, (picking.start_next, picking.start_fitting))
+_GO_ON = entry_point(picking.go_on)
+_NEXT_INSTANT = entry_point(picking.next_instant)
+_START_NEXT = entry_point(picking.start_next)
+_START_FITTING = entry_point(picking.start_fitting)
 
 
 class PickedCluster(Cluster):
@@ -146,12 +148,11 @@ def stacked(clusters: Sequence[PickedCluster]) -> State:
 
     They must have as many nodes, jobs and room as one another. They live there from then on.
     """
-    tables = State(
-        *(np.stack(arrays) for arrays in zip(*(each.kernel_state for each in clusters), strict=True))
-    )  # type: ignore[arg-type] # tables of as many rows
+    states = (each.kernel_state for each in clusters)
+    tables: list[Any] = [np.stack(arrays) for arrays in zip(*states, strict=True)]
     for row, cluster in enumerate(clusters):
         cluster.live_in([table[row] for table in tables])
-    return tables
+    return State(*tables)
 
 
 def _check(jobs: JobTable, node_count: int) -> None:

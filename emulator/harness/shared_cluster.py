@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from emulator.harness.tables import BackfillRule
 from emulator.node_names import default_node_names
 
 if TYPE_CHECKING:
+    from emulator.harness.rows import RowGrid
     from emulator.harness.shared_nodes import SharedNodes
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
@@ -81,7 +82,7 @@ class SharedNodesCluster(HookedCluster):
             failed=np.zeros(nodes, np.int64),
             hist=np.zeros(self._own.most_cores + 1, np.int64),
             at=np.zeros(steps, np.int64),
-            level=new_rows(p.Left, steps, nodes),
+            level=cast("RowGrid[p.Left]", new_rows(p.Left, steps, nodes)),
             narrowest=np.zeros(steps + 1, np.int64),
             first_core=first_core,
             node_of_core=node_of_core,

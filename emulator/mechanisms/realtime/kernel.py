@@ -85,13 +85,13 @@ def advance(state: State, until: int) -> int:
         now = next_instant(state)
         if not has_room(state, now):
             registers.now = min(now, until)
-            return Stop.NEEDS_ROOM
+            return Stop.NEEDS_ROOM.value
         if now >= until or now == NEVER:
             if until != NEVER:
                 registers.now = until
-            return Stop.AT_UNTIL
+            return Stop.AT_UNTIL.value
         if registers.instants_left == 0:
-            return Stop.PAUSED
+            return Stop.PAUSED.value
         registers.instants_left -= 1
         registers.now = now
         end_due(state, now)
