@@ -16,7 +16,7 @@ from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
 from emulator.harness.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
 from emulator.harness.columns import fill, longer
-from emulator.harness.entry_points import entry_point
+from emulator.harness.entry_points import entry_point, entry_points
 from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.order_callback import AskedOrder
 from emulator.harness.policy_callback import Chooser
@@ -33,13 +33,11 @@ if TYPE_CHECKING:
 
 BACKFILL_RULES = {each.name.lower(): each for each in t.BackfillRule if each != t.BackfillRule.CHOSEN}
 _CHOICES = {each.name.lower(): each for each in t.BackfillChoice}
-_ADVANCE, _FINISH_INSTANT, _HAS_ROOM = map(
-    entry_point, (kernel.advance, kernel.finish_instant, kernel.has_room)
-)
+_ADVANCE, _FINISH_INSTANT, _HAS_ROOM = entry_points(kernel.advance, kernel.finish_instant, kernel.has_room)
 _SCHEDULE_PASS = entry_point(passes.schedule_pass)
-_OCCUPY, _CHANGE_NODES, _RETIME = map(entry_point, (reshape.occupy, reshape.change_nodes, reshape.retime))
-_TAKE_OFFLINE, _BRING_ONLINE, _START_ON = map(
-    entry_point, (occupancy.take_offline, occupancy.bring_online, occupancy.start_on)
+_OCCUPY, _CHANGE_NODES, _RETIME = entry_points(reshape.occupy, reshape.change_nodes, reshape.retime)
+_TAKE_OFFLINE, _BRING_ONLINE, _START_ON = entry_points(
+    occupancy.take_offline, occupancy.bring_online, occupancy.start_on
 )
 _LATER = 1 << 54
 """More than any time: a key times this, and a time beside it. `t.FRONT` is less than all of them."""

@@ -33,3 +33,8 @@ class EntryPoint:
 def entry_point(function: F) -> F:
     """The compiled function, bound at its first call: later ones must have arguments of the same types."""
     return cast("F", EntryPoint(cast("Kernel", function)))
+
+
+def entry_points(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+    """`entry_point` of each."""
+    return tuple(entry_point(each) for each in functions)

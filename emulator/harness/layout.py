@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from emulator.harness.compiled import compiled, inlined
-from emulator.harness.entry_points import entry_point
+from emulator.harness.entry_points import entry_points
 from emulator.harness.lists import gather_intervals
 from emulator.harness.record import RunTable
 from emulator.harness.rows import new_record
@@ -202,7 +202,7 @@ def lay_out(  # noqa: PLR0917 - arrays
     return True
 
 
-_GIVE_BACK, _LAY_OUT = map(entry_point, (give_back, lay_out))
+_GIVE_BACK, _LAY_OUT = entry_points(give_back, lay_out)
 
 
 class Layout:

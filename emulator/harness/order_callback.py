@@ -12,7 +12,7 @@ import numpy as np
 from emulator.harness import reorder as r
 from emulator.harness import tables as t
 from emulator.harness.columns import longer
-from emulator.harness.entry_points import entry_point
+from emulator.harness.entry_points import entry_points
 from emulator.harness.failure import plugin_error
 from emulator.harness.rows import new_rows
 from emulator.harness.seen_jobs import HOOK, SeenJobs
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
-_COUNT_USAGE, _LOOK_AT_USAGE = map(entry_point, (r.count_usage, r.look_at_usage))
+_COUNT_USAGE, _LOOK_AT_USAGE = entry_points(r.count_usage, r.look_at_usage)
 _NO_PARAMETERS = np.dtype([("none", "f8")])
 
 

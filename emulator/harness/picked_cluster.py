@@ -10,7 +10,7 @@ import numpy as np
 from emulator.harness import picking
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
-from emulator.harness.entry_points import entry_point
+from emulator.harness.entry_points import entry_points
 from emulator.harness.loop import Loop
 from emulator.harness.picking import Decision
 from emulator.harness.rows import plain
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
-_GO_ON, _NEXT_INSTANT = map(entry_point, (picking.go_on, picking.next_instant))
-_START_NEXT, _START_FITTING = map(entry_point, (picking.start_next, picking.start_fitting))
+_GO_ON, _NEXT_INSTANT = entry_points(picking.go_on, picking.next_instant)
+_START_NEXT, _START_FITTING = entry_points(picking.start_next, picking.start_fitting)
 
 
 class PickedCluster(Cluster):
@@ -146,12 +146,11 @@ def stacked(clusters: Sequence[PickedCluster]) -> State:
 
     They must have as many nodes, jobs and room as one another. They live there from then on.
     """
-    tables = State(
-        *(np.stack(arrays) for arrays in zip(*(each.kernel_state for each in clusters), strict=True))
-    )  # type: ignore[arg-type] # tables of as many rows
+    columns: Any = zip(*(each.kernel_state for each in clusters), strict=True)
+    stacks: list[Any] = [np.stack(arrays) for arrays in columns]
     for row, cluster in enumerate(clusters):
-        cluster.live_in([table[row] for table in tables])
-    return tables
+        cluster.live_in([each[row] for each in stacks])
+    return State(*stacks)
 
 
 def _check(jobs: JobTable, node_count: int) -> None:

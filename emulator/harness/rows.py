@@ -31,6 +31,8 @@ class Rows(Protocol[S_co]):
 
     def __len__(self) -> int: ...
 
+    def copy(self) -> Rows[S_co]: ...
+
     def __iter__(self) -> Iterator[S_co]: ...
 
     @overload
@@ -45,6 +47,23 @@ class Rows(Protocol[S_co]):
     def __getitem__(self, which: Any) -> Any: ...
 
     def __setitem__(self, which: int | slice | NDArray[Any], values: Any) -> None: ...
+
+
+class RowTable(Protocol[S_co]):
+    """Rows in two dimensions: `table[step]` are the rows of one step, `table[step, k]` is one of them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @overload
+    def __getitem__(self, step: int) -> Rows[S_co]: ...
+
+    @overload
+    def __getitem__(self, place: tuple[int, int]) -> S_co: ...
+
+    def __getitem__(self, which: Any) -> Any: ...
+
+    def __setitem__(self, place: tuple[int, int], values: Any) -> None: ...
 
 
 @cache
@@ -64,6 +83,11 @@ def dtype_of(row: Hashable) -> np.dtype[Any]:
 def new_rows(row: type[R], *shape: int) -> Rows[R]:
     """An array of this shape of rows of zeros. Memory that is not used costs nothing."""
     return cast("Rows[R]", np.zeros(shape, dtype_of(cast("Hashable", row))))
+
+
+def new_table(row: type[R], steps: int, count: int) -> RowTable[R]:
+    """Rows of zeros in two dimensions."""
+    return cast("RowTable[R]", np.zeros((steps, count), dtype_of(cast("Hashable", row))))
 
 
 def new_record(row: type[R]) -> R:

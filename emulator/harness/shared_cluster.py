@@ -11,7 +11,7 @@ from emulator.harness.cluster import BACKFILL_RULES
 from emulator.harness.columns import fill
 from emulator.harness.entry_points import entry_point
 from emulator.harness.hooked_cluster import HookedCluster, check_options
-from emulator.harness.rows import new_record, new_rows
+from emulator.harness.rows import new_record, new_rows, new_table
 from emulator.harness.tables import BackfillRule
 from emulator.node_names import default_node_names
 
@@ -81,7 +81,7 @@ class SharedNodesCluster(HookedCluster):
             failed=np.zeros(nodes, np.int64),
             hist=np.zeros(self._own.most_cores + 1, np.int64),
             at=np.zeros(steps, np.int64),
-            level=new_rows(p.Left, steps, nodes),
+            level=new_table(p.Left, steps, nodes),
             narrowest=np.zeros(steps + 1, np.int64),
             first_core=first_core,
             node_of_core=node_of_core,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.rows import Rows
+    from emulator.harness.rows import Rows, RowTable
     from emulator.harness.tables import Ints, Ints32, State
 
     Allowed: TypeAlias = "NDArray[np.bool_] | None"
@@ -95,7 +95,7 @@ class Sharing(NamedTuple):
     """Room for a count by free cores."""
     at: Ints
     """Times (us) of the steps of a plan."""
-    level: Rows[Left]
+    level: RowTable[Left]
     """`level[k, n]`: what is left of node n from time `at[k]` on."""
     narrowest: Ints
     """Room for one value a waiting job and one more."""
@@ -336,7 +336,7 @@ def backfill(state: State, sharing: Sharing, place: int, now: int) -> None:
 
 
 @inner
-def copy_level(level: Rows[Left], source: int, to: int) -> None:
+def copy_level(level: RowTable[Left], source: int, to: int) -> None:
     for which in range(level.shape[1]):
         level[to, which] = level[source, which]
 

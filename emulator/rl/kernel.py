@@ -10,7 +10,7 @@ Arrays of one environment (K environments: one axis more, in front):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.picking import (
@@ -188,10 +188,13 @@ def step(
 
 @compiled
 def step_many(
-    states: State, actions: Ints, goes_on: NDArray[np.bool_], setup: Ints, told: Costs, known: Features,
+    states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Ints, told: Costs, known: Features,
     seen: Features, whole: Features, mask: Mask, rewards: Costs, is_wrong: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """`step` of each environment whose episode goes on; of the others nothing is touched."""
+    """`step` of each environment whose episode goes on; of the others nothing is touched.
+
+    `states`: a `State` whose tables have one more axis, the environment.
+    """
     for k in range(actions.shape[0]):
         if not goes_on[k]:
             continue

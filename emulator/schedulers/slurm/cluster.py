@@ -10,7 +10,7 @@ from balancer.clock import US
 from emulator.harness import reorder
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
-from emulator.harness.entry_points import entry_point
+from emulator.harness.entry_points import entry_points
 from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.rows import new_record, new_rows, rows_of
 from emulator.node_names import default_node_names
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _NO_HALF_LIFE_US = 1e30
 _LONG_AGO_US = -(1 << 50)
-_ADVANCE, _FINISH, _NEXT_EVENT = map(entry_point, (kernel.advance, kernel.finish, kernel.next_event))
+_ADVANCE, _FINISH, _NEXT_EVENT = entry_points(kernel.advance, kernel.finish, kernel.next_event)
 
 
 class SlurmCluster(Cluster):
@@ -91,7 +91,7 @@ class SlurmCluster(Cluster):
         self._limits = np.array([each.limits for each in table], np.int64)
         if not self._rules.enforce_limits:
             self._limits[:] = -1
-        self._own.limits_n = np.count_nonzero(self._limits >= 0)
+        self._own.limits_n = int(np.count_nonzero(self._limits >= 0))
         per_node = self._own.per_node
         self._room = new_rows(s.Room, node_count if per_node > 1 else 0)
         self._running = np.zeros(node_count * per_node, np.int64)
