@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.mechanisms.pools_shown import TILES, picture
+from emulator.mechanisms.pool_tiles import TILES, picture
 from emulator.plugins import check_number
 from emulator.workload.table import Kind
 

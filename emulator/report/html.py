@@ -21,7 +21,7 @@ from emulator.report.wording import FIGURES, Figure, duration, number, value_tex
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
-    from emulator.harness.shown import Picture
+    from emulator.harness.tiles import Picture
     from emulator.report.compare import Comparison
     from emulator.report.pairs import HeatMap
 

@@ -15,7 +15,7 @@ from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, LeaseCloud, Server
 from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
 from emulator.mechanisms.balancer.windows import check_machine, standing
-from emulator.mechanisms.pools_shown import TILES, picture
+from emulator.mechanisms.pool_tiles import TILES, picture
 from emulator.plugins import check_number, make_plugin
 
 if TYPE_CHECKING:
