@@ -91,7 +91,7 @@ def place_job(molding: Molding, who: int, steps: int, rule: int) -> tuple[int, i
     if rule == SizeRule.WIDEST_NOW:
         for k in range(behind - 1, begin - 1, -1):
             if size[k].nodes <= level[0] and (
-                earliest_start(at, level, steps, size[k].nodes, size[k].estimate_us) == 0
+                earliest_start(at, level, steps, 0, size[k].nodes, size[k].estimate_us) == 0
             ):
                 return k, 0
     best = -1
@@ -99,7 +99,7 @@ def place_job(molding: Molding, who: int, steps: int, rule: int) -> tuple[int, i
     best_end = 0
     for k in range(begin, behind):
         limit = size[k].estimate_us
-        step = earliest_start(at, level, steps, size[k].nodes, limit)
+        step = earliest_start(at, level, steps, 0, size[k].nodes, limit)
         if step == steps:
             continue
         end = at[step] + limit if at[step] < NEVER - limit else NEVER

@@ -7,7 +7,7 @@ expected to ask, nodes are only counted (COUNTS_ONLY) and laid out afterwards (`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.job_states import JobState
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 @inlined
-def begin_run(job: Jobs, runs: Runs, reg: Ints, who: int, now: int) -> None:
-    """The part of a start that is the same for every job: its state and its row in the run table."""
+def begin_run(job: Any, runs: Any, reg: Any, who: int, now: int) -> None:
+    """The part of a start that is the same for every job, on any machine: its state and its row in the run table."""
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
     runs[row].job = who

@@ -206,7 +206,7 @@ def choose_planned(state: State, now: int) -> None:
         who = queue[place]
         needed = job[who].nodes
         length = job[who].estimate_us
-        first = earliest_start(at, level, steps, needed, length)
+        first = earliest_start(at, level, steps, 0, needed, length)
         if first >= steps:
             place += 1  # wider than what is in the pool: waits until nodes come back
             continue

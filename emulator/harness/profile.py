@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
 
 @inlined
-def earliest_start(at: Ints, level: Ints, steps: int, needed: int, length: int) -> int:
-    """The first step from which so many nodes are free for so long; `steps` if there is none."""
-    first = 0
-    step = 0
+def earliest_start(  # noqa: PLR0917 - compiled code has no keywords
+    at: Ints, level: Ints, steps: int, begin: int, needed: int, length: int
+) -> int:
+    """The first step, from `begin` on, from which so many nodes are free for so long; `steps` if there is none."""
+    first = begin
+    step = begin
     while step < steps and (step == first or at[step] - at[first] < length):
         if level[step] < needed:
             first = step + 1

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from emulator.harness.job_states import JobState, RunOutcome
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -196,23 +194,6 @@ class Stop(IntEnum):
     """It does not yet."""
 
 
-# The codes by themselves, for mechanisms.
-FUTURE, QUEUED, RUNNING, ENDED = JobState.FUTURE, JobState.QUEUED, JobState.RUNNING, JobState.ENDED
-REJECTED, HELD = JobState.REJECTED, JobState.HELD
-FINISHED, RESIZED = RunOutcome.FINISHED, RunOutcome.RESIZED
-BACKFILL_NONE, BACKFILL_EASY = BackfillRule.NONE, BackfillRule.EASY
-FIRST_FIT, BEST_FIT, SHORTEST_FIRST = (
-    BackfillChoice.FIRST_FIT,
-    BackfillChoice.BEST_FIT,
-    BackfillChoice.SHORTEST_FIRST,
-)
-AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, GOES_ON = (
-    Stop.AT_UNTIL,
-    Stop.AT_ENDS,
-    Stop.PAUSED,
-    Stop.NEEDS_ROOM,
-    Stop.GOES_ON,
-)
 BATCH = 0
 """`Kind.BATCH`, without the workload's modules."""
 

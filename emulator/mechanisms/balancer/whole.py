@@ -153,7 +153,7 @@ class WholeRun:
     def go(self, pause_after: int) -> Stop:
         """Go on for so many instants. Raises PluginError if the queue order fails."""
         cluster, act, registers = self._cluster, self._act, self._registers
-        while (code := cluster.run_whole(run, self._state, pause_after)) == t.NEEDS_ROOM:
+        while (code := cluster.run_whole(run, self._state, pause_after)) == Stop.NEEDS_ROOM:
             self._grow()
         act.now_us = cluster.now_us
         act.granted, act.rejected = int(registers.granted_n), int(registers.rejected_n)

@@ -7,23 +7,11 @@ from typing import TYPE_CHECKING
 
 import emulator.mechanisms.balancer.tables as b
 from emulator.harness.compiled import compiled, inner
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.kernel import advance, finish_instant, has_room_inline
 from emulator.harness.occupancy import end_job, start_on
 from emulator.harness.points import Point
-from emulator.harness.tables import (
-    AT_ENDS,
-    AT_UNTIL,
-    ENDED_N,
-    FINISHED,
-    GOES_ON,
-    NEEDS_ROOM,
-    NEVER,
-    NOW,
-    ORDER_FAILED,
-    REJECTED,
-    RUNS_N,
-    STOP_ON_END,
-)
+from emulator.harness.tables import ENDED_N, NEVER, NOW, ORDER_FAILED, RUNS_N, STOP_ON_END, Stop
 from emulator.mechanisms.agenda import job_of, point_key, point_of, pop, push, sooner_of
 from emulator.mechanisms.balancer.compiled_returns import look, release, report, request, settle
 from emulator.mechanisms.balancer.tables import Answer, Phase, Step
@@ -112,7 +100,7 @@ def give_answers(state: State, balancer: BalancerState, now: int) -> None:
         if one.answer == Answer.GRANTED:
             start(state, balancer, one.lease, who, now)
         else:
-            job[who].state = REJECTED
+            job[who].state = JobState.REJECTED
             job[who].end_us = now
             registers.rejected_n += 1
         registers.answered_n += 1
@@ -140,7 +128,7 @@ def begin_point(state: State, balancer: BalancerState, key: int, now: int) -> No
         registers.after_look = Step.ANNOUNCE
     else:
         pop(balancer.agenda)
-        end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+        end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
         first = runs[job[who].run_row].first
         for k in range(first, first + job[who].nodes):
             note_node(balancer.moves, log[k])
@@ -202,26 +190,26 @@ def go_on(state: State, balancer: BalancerState) -> int:
     at, key = next_point(balancer)
     if registers.phase == Phase.AT_POINTS and at == reg[NOW]:
         begin_point(state, balancer, key, at)
-        return GOES_ON
+        return Stop.GOES_ON
     if registers.phase != Phase.BETWEEN:
         registers.phase = Phase.BETWEEN
         finish_instant(state, reg[NOW])
-        return ORDER_RAISED if reg[ORDER_FAILED] else GOES_ON
+        return ORDER_RAISED if reg[ORDER_FAILED] else Stop.GOES_ON
     reg[STOP_ON_END] = registers.unmet > 0
     ended = reg[ENDED_N]
     code = advance(state, at)
     if reg[ORDER_FAILED]:
         return ORDER_RAISED
-    if code == AT_ENDS:
+    if code == Stop.AT_ENDS:
         registers.phase = Phase.AT_JOB_ENDS
-    elif code == AT_UNTIL and at != NEVER:
+    elif code == Stop.AT_UNTIL and at != NEVER:
         registers.phase = Phase.AT_POINTS
     else:
         return int(code)
     if reg[STOP_ON_END] and reg[ENDED_N] > ended:
         registers.next_step = Step.LOOK
         registers.after_look = Step.NONE
-    return GOES_ON
+    return Stop.GOES_ON
 
 
 @compiled
@@ -230,7 +218,7 @@ def run(state: State, balancer: BalancerState) -> int:
     reg, registers = state.reg, balancer.registers
     while True:
         if not has_room(state, balancer):
-            return NEEDS_ROOM
+            return Stop.NEEDS_ROOM
         if registers.commanded:
             report(balancer, reg[NOW])
             follows: int = Follows.EVENT
@@ -238,7 +226,7 @@ def run(state: State, balancer: BalancerState) -> int:
             follows = do_next(state, balancer, reg[NOW])
         else:
             code = go_on(state, balancer)
-            if code != GOES_ON:
+            if code != Stop.GOES_ON:
                 return code
             continue
         if follows >= Follows.EVENT:

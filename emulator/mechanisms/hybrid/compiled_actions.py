@@ -14,7 +14,7 @@ from emulator.harness import occupancy, reshape
 from emulator.harness import work as w
 from emulator.harness.callbacks import call_hook
 from emulator.harness.compiled import inner
-from emulator.harness.job_states import RunOutcome
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.occupancy import begin_run
 from emulator.harness.plan import plan_insert, plan_remove
 from emulator.harness.points import Point
@@ -26,15 +26,7 @@ from emulator.harness.structures import (
     queue_insert,
     queue_remove,
 )
-from emulator.harness.tables import (
-    FRONT,
-    KEPT_HEAD,
-    LOG_N,
-    NEVER,
-    NOW,
-    QUEUED,
-    RESIZED,
-)
+from emulator.harness.tables import FRONT, KEPT_HEAD, LOG_N, NEVER, NOW
 from emulator.mechanisms.agenda import point_key, push
 from emulator.mechanisms.hybrid.backfill_on_held import ends_of, ends_of_start
 from emulator.mechanisms.hybrid.deep_queue import waits_here
@@ -203,7 +195,6 @@ class HybridState(NamedTuple):
     registers: HybridRegisters
 
 
-_PREEMPTED = int(RunOutcome.PREEMPTED)
 _SLOT_BITS = 24
 
 
@@ -297,12 +288,12 @@ def stop(
     work[who, w.SAVED] = kept
     if job[who].expected_end_us:
         heap_remove(heap, reg, who)
-    occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, _PREEMPTED)
+    occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.PREEMPTED)
     left(state, claims, who, now)
     claims.counters.changed = 1
     claims.counters.pass_rescan = 1
     claims.counters.guests_rescan = 1
-    job[who].state = QUEUED
+    job[who].state = JobState.QUEUED
     job[who].start_us = -1
     job[who].end_us = -1
     queue_insert(job, queue, reg, who)
@@ -375,7 +366,7 @@ def change_last(
     first = runs[row].first
     start = job[who].start_us
     runs[row].end_us = now
-    runs[row].outcome = RESIZED
+    runs[row].outcome = RunOutcome.RESIZED
     plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     heap_remove(heap, reg, who)
     for k in range(had - keeps):
@@ -431,7 +422,7 @@ def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
     claims.counters.pass_rescan = 1
     claims.counters.guests_rescan = 1
     job, queue, reg = state.job, state.queue, state.reg
-    job[who].state = QUEUED
+    job[who].state = JobState.QUEUED
     job[who].key = FRONT
     reg[NOW] = now
     queue_insert(job, queue, reg, who)

@@ -17,14 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import (
-    FRONT,
-    NEVER,
-    NEXT_SUBMIT,
-    QUEUE_HI,
-    QUEUE_LO,
-    QUEUED,
-)
+from emulator.harness.job_states import JobState
+from emulator.harness.tables import FRONT, NEVER, NEXT_SUBMIT, QUEUE_HI, QUEUE_LO
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 
 if TYPE_CHECKING:
@@ -141,7 +135,7 @@ def keep_index(state: State, claims: Claims) -> None:
             counters.deep = 0
             return
         for who in range(counters.indexed, reg[NEXT_SUBMIT]):
-            if job[who].state == QUEUED:
+            if job[who].state == JobState.QUEUED:
                 waits_here(job, attr, counters, index, who)
     elif waiting >= counters.deep_from:
         clear(index)
@@ -171,7 +165,7 @@ def make_true(job: Jobs, attr: HybridJobs, index: Ints, block: int) -> None:
     while bits:
         who = (block << SHIFT) + lowest_bit(bits)
         bits &= bits - 1
-        if job[who].state == QUEUED and job[who].key != FRONT:
+        if job[who].state == JobState.QUEUED and job[who].key != FRONT:
             tell_of(job, attr, index, block, who)
         else:
             waiting &= ~(1 << (who & IN_BLOCK))
@@ -192,7 +186,7 @@ def is_within(job: Jobs, attr: HybridJobs, index: Ints, who: int) -> bool:
     """Whether a job waits, in the index, and is within the limits as far as these go by classes."""
     limits = index.shape[0] - 1
     return bool(
-        job[who].state == QUEUED
+        job[who].state == JobState.QUEUED
         and job[who].key != FRONT
         and (
             job[who].estimate_us <= index[limits, class_of(job[who].nodes)]

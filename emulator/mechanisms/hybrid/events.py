@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.occupancy import end_job, set_online
-from emulator.harness.tables import FINISHED, FREE, FUTURE, HEAP_N, NEVER
+from emulator.harness.tables import FREE, HEAP_N, NEVER
 from emulator.mechanisms.agenda import push
 from emulator.mechanisms.hybrid.claims import MALLEABLE, pop_idle
 from emulator.mechanisms.hybrid.compiled_actions import (
@@ -190,7 +191,7 @@ def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, who
     """An on-demand job is announced: nodes are held for it."""
     job, reg = state.job, state.reg
     own, registers = hybrid.own, hybrid.registers
-    if own[who].claim >= 0 or job[who].state != FUTURE:
+    if own[who].claim >= 0 or job[who].state != JobState.FUTURE:
         return
     began = wall_us(hybrid)
     collect(state, claims, now)  # an earlier notice comes first
@@ -318,7 +319,7 @@ def on_completion(state: State, work: Work, claims: Claims, hybrid: HybridState,
     runs, log, reg = state.runs, state.log, state.reg
     own, given = hybrid.own, hybrid.room.found
     own[who].when_us = -1
-    end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+    end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
     left(state, claims, who, now)
     claims.counters.changed = 1
     first = runs[job[who].run_row].first

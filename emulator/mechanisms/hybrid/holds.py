@@ -6,25 +6,12 @@ from typing import TYPE_CHECKING
 
 from emulator.harness import passes
 from emulator.harness.compiled import compiled
+from emulator.harness.job_states import RunOutcome
 from emulator.harness.kernel import has_room_inline, submit_due
 from emulator.harness.occupancy import end_job, set_offline, set_online
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop
-from emulator.harness.tables import (
-    AT_ENDS,
-    AT_UNTIL,
-    BATCH,
-    FINISHED,
-    FREE,
-    GOES_ON,
-    HEAP_N,
-    NEEDS_ROOM,
-    NEVER,
-    NOW,
-    QUEUE_HI,
-    QUEUE_LO,
-    STOP_ON_END,
-)
+from emulator.harness.tables import BATCH, FREE, HEAP_N, NEVER, NOW, QUEUE_HI, QUEUE_LO, STOP_ON_END, Stop
 from emulator.mechanisms.hybrid.backfill_on_held import start_guests
 from emulator.mechanisms.hybrid.claims import account, pop_idle, push_idle
 from emulator.mechanisms.hybrid.easy import easy_pass
@@ -174,21 +161,21 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
     blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
     while True:
         if not has_room_inline(state):
-            return NEEDS_ROOM
+            return Stop.NEEDS_ROOM
         next_end = heap[0].at_us if reg[HEAP_N] else NEVER
         now = min(next_end, next_submit(job, reg))
         code = step_to(reg, now, until)
-        if code != GOES_ON:
+        if code != Stop.GOES_ON:
             return code
         while reg[HEAP_N] and heap[0].at_us == now:
             who = heap_pop(heap, reg)
-            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
             left(state, claims, who, now)
         collect(state, claims, now)
         if now == until:
-            return AT_UNTIL
+            return Stop.AT_UNTIL
         if reg[STOP_ON_END] and next_end == now:
-            return AT_ENDS
+            return Stop.AT_ENDS
         submit_due(job, queue, reg, now, NEVER)
         one_pass(state, claims, now)
         start_guests(state, work, claims, now)
@@ -199,7 +186,7 @@ def go_on(state: State, work: Work, claims: Claims, at: int, closes: int) -> int
     """Until `at` (`advance`), or what comes last then (`finish_instant`): half of the program of a whole run."""
     if closes:
         finish_instant(state, work, claims, at)
-        return AT_UNTIL
+        return Stop.AT_UNTIL
     return advance(state, work, claims, at)
 
 

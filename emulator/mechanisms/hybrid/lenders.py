@@ -16,12 +16,8 @@ from typing import TYPE_CHECKING
 
 from emulator.harness import work as w
 from emulator.harness.compiled import inlined, inner
-from emulator.harness.tables import (
-    BATCH,
-    NEVER,
-    RUNNING,
-    RUNS_N,
-)
+from emulator.harness.job_states import JobState
+from emulator.harness.tables import BATCH, NEVER, RUNS_N
 from emulator.mechanisms.hybrid.claims import (
     MALLEABLE,
 )
@@ -115,7 +111,7 @@ def catch_up(state: State, work: Work, claims: Claims, now: int) -> int:
     attr, counters = claims.attr, claims.counters
     for row in range(counters.runs_seen, reg[RUNS_N]):
         who = runs[row].job
-        runs_here = job[who].run_row == row and job[who].state == RUNNING and job[who].kind == BATCH
+        runs_here = job[who].run_row == row and job[who].state == JobState.RUNNING and job[who].kind == BATCH
         if runs_here and attr[who].guest < 0 and attr[who].leaving < 0:
             enter(job, work, claims, who, now)
     counters.runs_seen = reg[RUNS_N]

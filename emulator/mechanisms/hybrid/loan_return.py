@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
-from emulator.harness.tables import FREE, QUEUED, RUNNING
+from emulator.harness.job_states import JobState
+from emulator.harness.tables import FREE
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.compiled_actions import (
     change_last,
@@ -33,7 +34,7 @@ def expand(
     own, loans = hybrid.own, hybrid.loans
     lender = loans[one].lender
     runs_on = (
-        job[lender].state == RUNNING
+        job[lender].state == JobState.RUNNING
         and job[lender].start_us == loans[one].shrunk_us
         and attr[lender].leaving < 0
     )
@@ -62,7 +63,7 @@ def resume(
     job, free, attr, reg = state.job, state.free, claims.attr, state.reg
     loans, room, mark = hybrid.loans, hybrid.room, hybrid.mark
     lender = loans[one].lender
-    if job[lender].state != QUEUED:
+    if job[lender].state != JobState.QUEUED:
         settle_one(hybrid, one, 0, Reason.WAITS_NO_MORE)
         return
     wanted = job[lender].nodes

@@ -133,7 +133,7 @@ class HybridCluster(Cluster):
             raise ValueError("hybrid: passes are not watched, guests start in the kernel")
         self._reg[t.STOP_ON_END] = stop_on_end
         self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := _GO_ON(self._state, self._work, self._claims, until_us, 0)) == t.NEEDS_ROOM:
+        while (code := _GO_ON(self._state, self._work, self._claims, until_us, 0)) == Stop.NEEDS_ROOM:
             self._grow_runs()
         self._check_order()
         return Stop(code)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     Ints8 = NDArray[np.int8]
 
-_PREEMPTED, _RESIZED = int(RunOutcome.PREEMPTED), int(RunOutcome.RESIZED)
 _NO_RUN = -1
 
 
@@ -62,14 +61,14 @@ def add_up(  # noqa: PLR0917 - compiled code has no keywords
         before = last[who]
         last[who] = outcome[row]
         set_up = min(setup[who], length)
-        if before == _RESIZED:  # the same run
+        if before == RunOutcome.RESIZED:  # the same run
             set_up = 0
         elif before != _NO_RUN:
             sums.setups_again_node_us += nodes * set_up
         if interval[who] > 0 and done.shape[0] > 0:
             sums.writes_node_us += max(nodes * (length - set_up) - done[row], 0)
         ran[who] += length
-        if outcome[row] == _PREEMPTED:
+        if outcome[row] == RunOutcome.PREEMPTED:
             stopped[who] += 1
 
 

@@ -20,7 +20,7 @@ from emulator.harness.node_failures import all_to_come
 from emulator.harness.points import Point
 from emulator.harness.rows import new_rows, rows_of
 from emulator.harness.running import BrokenOff
-from emulator.harness.tables import NEEDS_ROOM, NEVER
+from emulator.harness.tables import NEVER
 from emulator.mechanisms.agenda import known_points, new_agenda, point_key, push
 from emulator.mechanisms.hybrid import compiled_actions as d
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
@@ -157,7 +157,7 @@ class WholeRun:
     def go(self, pause_after: int) -> Stop:
         """Go on for so many instants. Raises PluginError if the queue order fails."""
         cluster = self._cluster
-        while (code := cluster.run_whole(run, self._state, pause_after)) == NEEDS_ROOM:
+        while (code := cluster.run_whole(run, self._state, pause_after)) == Stop.NEEDS_ROOM:
             self._grow()
         self._act.now_us = cluster.now_us
         self._act.granted = int(self._registers.granted_n)

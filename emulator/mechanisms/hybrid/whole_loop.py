@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.points import Point
-from emulator.harness.tables import (
-    AT_UNTIL,
-    LOG_N,
-    NEEDS_ROOM,
-    NEVER,
-    NOW,
-    ORDER_FAILED,
-    RUNS_N,
-)
+from emulator.harness.tables import LOG_N, NEVER, NOW, ORDER_FAILED, RUNS_N, Stop
 from emulator.mechanisms.agenda import job_of, point_of, pop, sooner_of
 from emulator.mechanisms.hybrid.compiled_actions import arrives
 from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice
@@ -104,13 +96,13 @@ def run(state: State, work: Work, claims: Claims, hybrid: HybridState) -> int:
     reg, registers = state.reg, hybrid.registers
     while True:
         if not has_room(state, claims, hybrid):
-            return NEEDS_ROOM
+            return Stop.NEEDS_ROOM
         if registers.arriving < 0 and registers.at_timer == 0:
             # Stands first, so that another processor begins with `go_on` at once.
             at, key = next_point(hybrid)
             if registers.at_point == 0:
                 code = go_on(state, work, claims, at, 0)
-                if code != AT_UNTIL or at == NEVER:
+                if code != Stop.AT_UNTIL or at == NEVER:
                     return int(code)
                 registers.at_point = 1
             elif at != reg[NOW]:

@@ -5,24 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.stepping import step_to
+from emulator.harness.tables import Stop
 from emulator.mechanisms.malleable.planning import choose, done_at
 from emulator.mechanisms.malleable.profile import length_us
 from emulator.mechanisms.malleable.sharing import share
-from emulator.mechanisms.malleable.tables import (
-    AT_ENDS,
-    AT_UNTIL,
-    ENDED,
-    FINISHED,
-    FUTURE,
-    GOES_ON,
-    NEEDS_ROOM,
-    NEVER,
-    QUEUED,
-    RESIZED,
-    JobClass,
-    MinimumRule,
-)
+from emulator.mechanisms.malleable.tables import NEVER, JobClass, MinimumRule
 
 if TYPE_CHECKING:
     from emulator.mechanisms.malleable.tables import Registers, State
@@ -128,9 +117,9 @@ def end_due(state: State, now: int) -> int:
     for k in range(count):
         who = running[k]
         if job[who].ends_us == now:
-            end_segment(state, who, now, FINISHED)
+            end_segment(state, who, now, RunOutcome.FINISHED)
             take(state, who, 0)
-            job[who].state = ENDED
+            job[who].state = JobState.ENDED
             job[who].end_us = now
             if job[who].job_class == JobClass.MALLEABLE:
                 registers.malleable_n -= 1
@@ -144,7 +133,7 @@ def end_due(state: State, now: int) -> int:
         return 0
     still = 0
     for k in range(count):
-        if job[by_end[k]].state != ENDED:
+        if job[by_end[k]].state != JobState.ENDED:
             by_end[still] = by_end[k]
             still += 1
     registers.running_n = left
@@ -162,9 +151,9 @@ def submit_due(state: State, now: int) -> None:
     while registers.next_submit < registers.jobs_n and job[registers.next_submit].submit_us <= now:
         who = registers.next_submit
         registers.next_submit += 1
-        if job[who].state != FUTURE:
+        if job[who].state != JobState.FUTURE:
             continue
-        job[who].state = QUEUED
+        job[who].state = JobState.QUEUED
         place = registers.queue_n
         while place > 0 and job[queue[place - 1]].key > job[who].key:
             queue[place] = queue[place - 1]
@@ -210,7 +199,7 @@ def finish_instant(state: State, now: int) -> None:
     for k in range(before):
         who = running[k]
         if job[who].job_class == JobClass.MALLEABLE and job[who].target < job[who].width:
-            end_segment(state, who, now, RESIZED)
+            end_segment(state, who, now, RunOutcome.RESIZED)
             take(state, who, job[who].target)
             job[who].overhead_us += penalty(registers, job[who].width)
             begin_segment(state, who, now)
@@ -224,7 +213,7 @@ def finish_instant(state: State, now: int) -> None:
     for k in range(before):
         who = running[k]
         if job[who].job_class == JobClass.MALLEABLE and job[who].target > job[who].width:
-            end_segment(state, who, now, RESIZED)
+            end_segment(state, who, now, RunOutcome.RESIZED)
             give(state, who, job[who].target)
             job[who].overhead_us += penalty(registers, job[who].width)
             begin_segment(state, who, now)
@@ -236,14 +225,14 @@ def advance(state: State, until: int) -> int:
     registers = state.registers
     while True:
         if not has_room(state):
-            return NEEDS_ROOM
+            return Stop.NEEDS_ROOM
         now = next_event(state)
         code = step_to(registers, now, until)
-        if code != GOES_ON:
+        if code != Stop.GOES_ON:
             return code
         ended = end_due(state, now)
         if now == until:
-            return AT_UNTIL
+            return Stop.AT_UNTIL
         if registers.stop_on_end and ended > 0:
-            return AT_ENDS
+            return Stop.AT_ENDS
         finish_instant(state, now)

@@ -196,7 +196,7 @@ class PlanningMachine(TableViews):
         """Let everything before `until_us`, and the job ends at it, happen (NEVER_US: to the end)."""
         self._reg.stop_on_end = stop_on_end
         self._reg.instants_left = pause_after
-        while (code := _ADVANCE(self._state, until_us)) == t.NEEDS_ROOM:
+        while (code := _ADVANCE(self._state, until_us)) == Stop.NEEDS_ROOM:
             self._grow()
         return Stop(code)
 

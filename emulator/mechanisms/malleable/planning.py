@@ -8,23 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.job_states import JobState
+from emulator.harness.profile import earliest_start
 from emulator.mechanisms.malleable.bounds import forget_bounds, keep_flexible, keep_rigid
 from emulator.mechanisms.malleable.memory import has_room, is_remembered, may_fit, measure_rooms, remember
 from emulator.mechanisms.malleable.profile import (
     earliest_completion,
-    earliest_start,
     length_us,
     reserve,
     step_at,
     widest_from,
 )
-from emulator.mechanisms.malleable.tables import (
-    NEVER,
-    QUEUED,
-    RUNNING,
-    JobClass,
-    MinimumRule,
-)
+from emulator.mechanisms.malleable.tables import NEVER, JobClass, MinimumRule
 
 if TYPE_CHECKING:
     from emulator.mechanisms.malleable.tables import Ints, Jobs, Registers, State
@@ -191,7 +186,7 @@ def begin(state: State, who: int, floor: int, end: int) -> None:
     started[registers.started_n] = who
     registers.started_n += 1
     registers.changed = 1
-    job[who].state = RUNNING
+    job[who].state = JobState.RUNNING
     job[who].floor = floor
     job[who].target = floor
     job[who].expected_end_us = end
@@ -381,7 +376,7 @@ def join(state: State, held: int) -> None:
         who = queue[k]
         if registers.malleable_n >= held:
             break
-        if job[who].state == QUEUED and job[who].job_class == JobClass.MALLEABLE:
+        if job[who].state == JobState.QUEUED and job[who].job_class == JobClass.MALLEABLE:
             begin(state, who, 1, NEVER)
             joined += 1
     if joined > 0:
@@ -411,7 +406,7 @@ def leave_queue(state: State) -> None:
     remembered = 0
     for k in range(registers.queue_n):
         who = queue[k]
-        if job[who].state == QUEUED:
+        if job[who].state == JobState.QUEUED:
             queue[left] = who
             left += 1
             if k < registers.planned:

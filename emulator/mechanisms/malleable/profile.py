@@ -65,18 +65,6 @@ def widest_from(
     return 0, NEVER
 
 
-@inlined
-def earliest_start(at: Ints, level: Ints, steps: int, begin: int, needed: int, length: int) -> int:
-    """The first step, from `begin` on, from which so many nodes are vacant for so long; `steps` if there is none."""
-    first = begin
-    step = begin
-    while step < steps and (step == first or at[step] - at[first] < length):
-        if level[step] < needed:
-            first = step + 1
-        step += 1
-    return first
-
-
 @compiled
 def earliest_completion(
     at: Ints, level: Ints, steps: int, begin: int, speeds: Ints, work: int, least: int, most: int, tick: int

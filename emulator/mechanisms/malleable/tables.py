@@ -148,10 +148,6 @@ class MinimumRule(IntEnum):
     WAITING_FIRST = 4
 
 
-FUTURE, QUEUED, RUNNING, ENDED = t.FUTURE, t.QUEUED, t.RUNNING, t.ENDED
-FINISHED, RESIZED = t.FINISHED, t.RESIZED
-AT_UNTIL, AT_ENDS, NEEDS_ROOM, GOES_ON = t.AT_UNTIL, t.AT_ENDS, t.NEEDS_ROOM, t.GOES_ON
-
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
 Jobs: TypeAlias = "Rows[Job]"

@@ -8,22 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
+from emulator.harness.job_states import JobState, RunOutcome
 from emulator.harness.kernel import submit_due
 from emulator.harness.stepping import next_submit, step_to
-from emulator.harness.tables import (
-    AT_ENDS,
-    AT_UNTIL,
-    ENDED,
-    ENDED_N,
-    EVERY_EVENT,
-    FINISHED,
-    GOES_ON,
-    HEAP_N,
-    NEVER,
-    NOW,
-    PAUSED,
-    STOP_ON_END,
-)
+from emulator.harness.tables import ENDED_N, EVERY_EVENT, HEAP_N, NEVER, NOW, STOP_ON_END, Stop
 from emulator.mechanisms.oversubscribe.passes import schedule_pass
 from emulator.mechanisms.oversubscribe.places import vacate
 from emulator.mechanisms.oversubscribe.speeds import change_active, refresh, settle, touch
@@ -36,7 +24,7 @@ if TYPE_CHECKING:
 def end_job(state: State, who: int, now: int, outcome: int) -> None:
     job, runs, reg = state.job, state.runs, state.reg
     vacate(state, who, now)
-    job[who].state = ENDED
+    job[who].state = JobState.ENDED
     job[who].end_us = now
     runs[job[who].run_row].end_us = now
     runs[job[who].run_row].outcome = outcome
@@ -105,9 +93,9 @@ def advance(state: State, until: int) -> int:
         submitted = next_submit(job, reg)
         now = min(next_event, submitted)
         if now > registers.pause_at and now <= until:
-            return PAUSED
+            return Stop.PAUSED
         code = step_to(reg, now, until)
-        if code != GOES_ON:
+        if code != Stop.GOES_ON:
             return code
         ended = reg[ENDED_N]
         while reg[HEAP_N] and job[heap[0]].event_us == now:
@@ -115,7 +103,7 @@ def advance(state: State, until: int) -> int:
             if job[who].phase + 1 < job[who].phase_end:
                 next_phase(state, who, now)
             else:
-                end_job(state, who, now, FINISHED)
+                end_job(state, who, now, RunOutcome.FINISHED)
                 if (
                     reg[EVERY_EVENT]
                     and now != until
@@ -123,9 +111,9 @@ def advance(state: State, until: int) -> int:
                 ):
                     schedule_pass(state, now)
         if now == until:
-            return AT_UNTIL
+            return Stop.AT_UNTIL
         if reg[STOP_ON_END] and reg[ENDED_N] > ended:
-            return AT_ENDS
+            return Stop.AT_ENDS
         if ended == reg[ENDED_N] and submitted > now:
             continue  # only phases: passes follow ends and submits, as everywhere
         if registers.program:

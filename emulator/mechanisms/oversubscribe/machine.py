@@ -10,7 +10,9 @@ import numpy as np
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
 from emulator.harness.entry_points import entry_point
+from emulator.harness.job_states import JobState
 from emulator.harness.rows import new_rows
+from emulator.harness.tables import BackfillRule
 from emulator.harness.views import TableViews
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
-_BACKFILL = {"none": t.BACKFILL_NONE, "easy": t.BACKFILL_EASY}
+_BACKFILL = {"none": BackfillRule.NONE, "easy": BackfillRule.EASY}
 _ADVANCE = entry_point(kernel.advance)
 _FINISH_INSTANT = entry_point(kernel.finish_instant)
 ANY_NUMBER = 1 << 20
@@ -255,7 +257,7 @@ class OversubscribedMachine(TableViews):
         reg = self._room.reg
         done: NDArray[np.int64] = self._room.job["run_us"][rows]
         later = np.concatenate(([0], np.cumsum(self._demands.phase_us)))
-        for k in np.flatnonzero(self._room.job["state"][rows] == t.RUNNING):
+        for k in np.flatnonzero(self._room.job["state"][rows] == JobState.RUNNING):
             job = self._room.job[rows[k]]
             left = job.phase_left - (reg[t.NOW] - job.settled_us) * job.rate
             rest = later[job.phase_end] - later[job.phase + 1]

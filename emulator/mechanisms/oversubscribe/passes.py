@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
 from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import (
-    BACKFILL,
-    BACKFILL_EASY,
-    QUEUE_HI,
-    QUEUE_LO,
-    STARTED_N,
-)
+from emulator.harness.tables import BACKFILL, QUEUE_HI, QUEUE_LO, STARTED_N, BackfillRule
 from emulator.mechanisms.oversubscribe.pinned_head import backfill_beside
 from emulator.mechanisms.oversubscribe.places import choose_nodes, enough_open, occupy, vacate
 from emulator.mechanisms.oversubscribe.plan import leaves_enough, planned_start, ready_by
@@ -84,7 +78,7 @@ def schedule_pass(state: State, now: int) -> None:
         reg[QUEUE_LO] += 1
         occupy(state, head, now)
         book(state, head, now)
-    if reg[BACKFILL] == BACKFILL_EASY and reg[QUEUE_HI] - reg[QUEUE_LO] > 1:
+    if reg[BACKFILL] == BackfillRule.EASY and reg[QUEUE_HI] - reg[QUEUE_LO] > 1:
         if registers.program:
             backfill_beside(state, now)
         else:

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inner
+from emulator.harness.job_states import JobState
 from emulator.harness.stepping import next_submit
+from emulator.harness.tables import Stop
 from emulator.mechanisms.realtime.passes import schedule
 from emulator.mechanisms.realtime.segments import go_on, next_end, pass_io_time, queue_insert
-from emulator.mechanisms.realtime.tables import (
-    AT_UNTIL,
-    NEEDS_ROOM,
-    NEVER,
-    PAUSED,
-    QUEUED,
-    Phase,
-    Scheme,
-)
+from emulator.mechanisms.realtime.tables import NEVER, Phase, Scheme
 
 if TYPE_CHECKING:
     from emulator.mechanisms.realtime.tables import State
@@ -50,7 +44,7 @@ def submit_due(state: State, now: int) -> None:
     while registers.next_submit < registers.jobs_n and job[registers.next_submit].submit_us <= now:
         who = registers.next_submit
         registers.next_submit += 1
-        job[who].state = QUEUED
+        job[who].state = JobState.QUEUED
         job[who].queued_us = now
         if job[who].realtime and registers.scheme != Scheme.BASELINE:
             queue_insert(job, urgent, who)
@@ -91,13 +85,13 @@ def advance(state: State, until: int) -> int:
         now = next_instant(state)
         if not has_room(state, now):
             registers.now = min(now, until)
-            return NEEDS_ROOM
+            return Stop.NEEDS_ROOM
         if now >= until or now == NEVER:
             if until != NEVER:
                 registers.now = until
-            return AT_UNTIL
+            return Stop.AT_UNTIL
         if registers.instants_left == 0:
-            return PAUSED
+            return Stop.PAUSED
         registers.instants_left -= 1
         registers.now = now
         end_due(state, now)

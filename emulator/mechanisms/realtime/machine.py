@@ -13,6 +13,7 @@ from emulator.harness.cluster import Stop
 from emulator.harness.columns import longer
 from emulator.harness.entry_points import entry_point
 from emulator.harness.rows import new_rows
+from emulator.harness.tables import BackfillChoice
 from emulator.harness.views import TableViews
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
@@ -38,7 +39,11 @@ SCHEMES = {
     "pre_ckpt": t.Scheme.CKPT,
 }
 _FRONT = -(1 << 62)
-_CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
+_CHOICE = {
+    "first_fit": BackfillChoice.FIRST_FIT,
+    "best_fit": BackfillChoice.BEST_FIT,
+    "shortest_first": BackfillChoice.SHORTEST_FIRST,
+}
 _ADVANCE = entry_point(kernel.advance)
 _FINISH_INSTANT = entry_point(kernel.finish_instant)
 _HAS_ROOM = entry_point(kernel.has_room)
@@ -169,7 +174,7 @@ class RealtimeMachine(TableViews):
     ) -> Stop:
         """Let everything before `until_us` happen (NEVER_US: to the end)."""
         self._reg.instants_left = pause_after
-        while (code := _ADVANCE(self._state, until_us)) == t.NEEDS_ROOM:
+        while (code := _ADVANCE(self._state, until_us)) == Stop.NEEDS_ROOM:
             self._make_room()
         return Stop(code)
 

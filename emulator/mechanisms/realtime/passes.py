@@ -10,16 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import inner
+from emulator.harness.tables import BackfillChoice
 from emulator.mechanisms.realtime.allocation import claim, free_place, occupy, start_claimed, urgent_place
 from emulator.mechanisms.realtime.segments import queue_remove_at, segment_us
-from emulator.mechanisms.realtime.tables import (
-    BEST_FIT,
-    FIRST_FIT,
-    NEVER,
-    NOWHERE,
-    Phase,
-    Scheme,
-)
+from emulator.mechanisms.realtime.tables import NEVER, NOWHERE, Phase, Scheme
 
 if TYPE_CHECKING:
     from emulator.mechanisms.realtime.tables import State
@@ -156,15 +150,15 @@ def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
         best_score = -_ANY
         for at in range(first, queue.size.jobs):
             who = queue.rows[at]
-            score = job[who].nodes if registers.choice == BEST_FIT else -job[who].estimate_us
-            if score <= best_score and registers.choice != FIRST_FIT:
+            score = job[who].nodes if registers.choice == BackfillChoice.BEST_FIT else -job[who].estimate_us
+            if score <= best_score and registers.choice != BackfillChoice.FIRST_FIT:
                 continue
             place = backfill_place(state, who, now, shadow, reserved, spare, urgent=urgent)
             if place != NOWHERE:
                 best_at = at
                 best_place = place
                 best_score = score
-                if registers.choice == FIRST_FIT:
+                if registers.choice == BackfillChoice.FIRST_FIT:
                     first = at  # who did not fit before will not fit now
                     break
         if best_at < 0:

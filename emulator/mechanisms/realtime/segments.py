@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.checkpoint_io import rate_of, time_for
 from emulator.harness.compiled import compiled, inner
-from emulator.mechanisms.realtime.tables import (
-    ENDED,
-    FINISHED,
-    NEVER,
-    QUEUED,
-    RUNNING,
-    Phase,
-    Scheme,
-)
+from emulator.harness.job_states import JobState, RunOutcome
+from emulator.harness.occupancy import begin_run
+from emulator.mechanisms.realtime.tables import NEVER, Phase, Scheme
 
 if TYPE_CHECKING:
     from emulator.mechanisms.realtime.tables import JobList, Jobs, Registers, Runs, State
-
-PREEMPTED = 6
-"""Outcome of a segment (`RunOutcome.PREEMPTED`)."""
 
 
 # Sorted lists.
@@ -174,16 +165,8 @@ def segment_us(job: Jobs, registers: Registers, who: int) -> int:
 def begin_segment(state: State, who: int, now: int) -> None:
     """The job's units are logged by the caller; from now on they are its own."""
     job, running, runs, registers = state.job, state.running, state.runs, state.registers
-    row = registers.runs_n
-    registers.runs_n += 1
-    runs[row].job = who
-    runs[row].start_us = now
-    runs[row].end_us = -1
-    runs[row].first = registers.log_n
-    runs[row].place = job[who].place
-    job[who].run_row = row
-    job[who].state = RUNNING
-    job[who].start_us = now
+    begin_run(job, runs, registers, who, now)
+    runs[job[who].run_row].place = job[who].place
     job[who].planned_us = now + segment_us(job, registers, who)
     running_insert(job, running, who)
     job[who].base_us = job[who].saved_us
@@ -249,9 +232,9 @@ def end_segment(state: State, who: int, now: int, outcome: int) -> None:
 
 @inner
 def finish(state: State, who: int, now: int) -> None:
-    end_segment(state, who, now, FINISHED)
+    end_segment(state, who, now, RunOutcome.FINISHED)
     job = state.job
-    job[who].state = ENDED
+    job[who].state = JobState.ENDED
     job[who].end_us = now
     state.registers.ended_n += 1
 
@@ -259,9 +242,9 @@ def finish(state: State, who: int, now: int) -> None:
 @inner
 def back_to_queue(state: State, who: int, now: int) -> None:
     """A preempted job has left its units and is resubmitted (section 5.2)."""
-    end_segment(state, who, now, PREEMPTED)
+    end_segment(state, who, now, RunOutcome.PREEMPTED)
     job, queue, registers = state.job, state.queue, state.registers
-    job[who].state = QUEUED
+    job[who].state = JobState.QUEUED
     job[who].start_us = -1
     if registers.to_the_back:
         job[who].queued_us = now

@@ -134,13 +134,9 @@ class Scheme(IntEnum):
     CKPT = 5
 
 
-FUTURE, QUEUED, RUNNING, ENDED = t.FUTURE, t.QUEUED, t.RUNNING, t.ENDED
-FINISHED = t.FINISHED
-FIRST_FIT, BEST_FIT, SHORTEST_FIRST = t.FIRST_FIT, t.BEST_FIT, t.SHORTEST_FIRST
 NOWHERE = -1
 ANYWHERE = -2
 """Of a place: no room; room on any units (flat)."""
-AT_UNTIL, PAUSED, NEEDS_ROOM = t.AT_UNTIL, t.PAUSED, t.NEEDS_ROOM
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"

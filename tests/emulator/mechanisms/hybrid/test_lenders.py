@@ -11,6 +11,7 @@ from emulator.harness import tables as t
 from emulator.harness import work as w
 from emulator.harness.columns import fill
 from emulator.harness.compiled import compiled
+from emulator.harness.job_states import JobState
 from emulator.harness.rows import new_rows
 from emulator.harness.running import BrokenOff
 from emulator.mechanisms.agenda import new_agenda
@@ -110,7 +111,11 @@ class Machine:
         row = self.reg[t.RUNS_N]
         self.runs["job"][row] = who
         self.reg[t.RUNS_N] += 1
-        self.job["run_row"][who], self.job["state"][who], self.job["nodes"][who] = row, t.RUNNING, nodes
+        self.job["run_row"][who], self.job["state"][who], self.job["nodes"][who] = (
+            row,
+            JobState.RUNNING,
+            nodes,
+        )
         self.job["expected_end_us"][who] = self.now + self.rng.choice([40, 90, 300, 2000])
 
     def starts(self, who):
@@ -128,7 +133,7 @@ class Machine:
     def ends(self, who):
         leave(self.claims, who)
         self.attr["guest"][who] = self.attr["promised"][who] = self.attr["leaving"][who] = -1
-        self.job["state"][who] = t.QUEUED
+        self.job["state"][who] = JobState.QUEUED
         self.busy -= self.work[who, w.WIDTH]
 
     def changes(self, who):
@@ -153,7 +158,7 @@ class Machine:
     def goes_on(self):
         self.now += int(self.rng.choice([0, 1, 5, 30, 400]))
         for who in self.rng.integers(0, ROWS, 60).tolist():
-            if self.job["state"][who] == t.RUNNING:
+            if self.job["state"][who] == JobState.RUNNING:
                 self.changes(who)
             else:
                 self.starts(who)
@@ -161,7 +166,7 @@ class Machine:
     def may_give(self):
         job, attr = self.job, self.attr
         return np.flatnonzero(
-            (job["state"][:] == t.RUNNING)
+            (job["state"][:] == JobState.RUNNING)
             & (job["kind"][:] == t.BATCH)
             & (attr["guest"] < 0)
             & (attr["leaving"] < 0)
