@@ -246,7 +246,7 @@ def _asked(
     known = paper.readings() if isinstance(paper, HasReadings) else ()
     options = Options(quick=quick, traces=folder_of_logs, seeds=seeds, readings=parse(read, known))
     if atlas:
-        command.prior_of(name, paper, options)
+        command.subject_of(name, paper).paper.prior().without(options.readings)
         return _Job(name, paper, options, Sweep("atlas", ()), [], folder, stand_in)
     if world is not None:
         draw, was_quick = command.find_world(name, world, folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -13,7 +12,7 @@ from rich.table import Table
 from balancer.whole_file import replacing
 from emulator.experiments.atlas.rule import Column
 from emulator.experiments.atlas.verdict import Told, counts, judge
-from emulator.experiments.atlas.worlds import SEED, Draw, Means, experiment, sample
+from emulator.experiments.atlas.worlds import SEED, Draw, Means, Subject, experiment, sample
 from emulator.experiments.paper import HasAtlas
 from emulator.provenance import versions
 from emulator.scenario import ScenarioError
@@ -21,6 +20,7 @@ from emulator.terminal import stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from emulator.experiments.atlas.prior import Prior
     from emulator.experiments.atlas.verdict import AtlasVerdict
@@ -59,7 +59,8 @@ class Atlas:
         found = counts(self.verdicts)
         told = ", ".join(f"{found[each]} {each}" for each in Told if found[each])
         drawn, worlds = len(self.sample.search.places), len(self.sample.worlds)
-        return f"{worlds} worlds agree with what the paper prints, of {drawn:,} drawn. {len(self.verdicts)} claims: {told}."
+        agree = f"{worlds} worlds agree with what the paper prints, of {drawn:,} drawn."
+        return f"{agree} {len(self.verdicts)} claims: {told}."
 
     @property
     def now_told(self) -> str:
@@ -113,10 +114,11 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
 
     Raises ScenarioError, and Interrupted: the same command goes on where it was.
     """
-    prior = prior_of(name, paper, options)
+    subject = subject_of(name, paper)
+    prior = subject.paper.prior().without(options.readings)
     cores = request.cores or len(os.sched_getaffinity(0))
     means = Means(request.pool, cores, request.folder, request.stop, request.progress, request.say)
-    found = sample(name, prior, options, request.worlds, means)
+    found = sample(subject, prior, options, request.worlds, means)
     if len(found.worlds) < request.worlds:
         request.say(f"only {len(found.worlds)} worlds agree with the paper, not {request.worlds}")
     claims = [claim for claim in paper.claims(options) if claim.id not in prior.baseline_claims]
@@ -133,13 +135,13 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
     return atlas
 
 
-def prior_of(name: str, paper: Paper, options: Options) -> Prior:
-    """What the paper leaves open, without what the user fixed. Raises ScenarioError for a paper without an atlas."""
+def subject_of(name: str, paper: Paper) -> Subject:
+    """The paper, if it can be run in other worlds. Raises ScenarioError for another one."""
     if not isinstance(paper, HasAtlas):
         raise ScenarioError(
             f"reproduce {name} --atlas: nobody has written down yet what this paper leaves open"
         )
-    return paper.prior().without(options.readings)
+    return Subject(name, paper)
 
 
 def find_world(name: str, world: str, folder: Path) -> tuple[Draw, bool]:

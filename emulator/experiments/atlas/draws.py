@@ -15,7 +15,7 @@ import numpy as np
 from emulator.workload.streams import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,8 @@ _LEAST_INSIDE = 8
 _QUANTILE = 0.3
 """Share of the points within the tolerance of a round that the next round's tolerance keeps."""
 _SPARE = 2.0
+_MOST_BATCHES = 16
+"""A round has so many batches at most."""
 
 
 class Box(NamedTuple):
@@ -80,15 +82,17 @@ def even_points(seed: int, first: int, count: int, dimensions: int) -> Floats:
 def search(  # noqa: PLR0917 - what a search is
     assess: Callable[[Floats, int], Floats], dimensions: int, wanted: int, seed: int, batch: int, most: int
 ) -> Search:
-    """Draw rounds of `batch` points until `wanted` meet all constraints, or `most` are drawn.
+    """Draw rounds of `batch` points or more until `wanted` meet all constraints, or `most` are drawn.
 
+    Once a round meets some, the next one has as many points as are still needed at this rate.
     `assess(places, first)` gives the distance of each point of a round; `first` is the number of its first point.
     """
     box = Box(np.zeros(dimensions), np.ones(dimensions))
     places, distances = np.empty((0, dimensions)), np.empty(0)
     rounds: list[Round] = []
     while len(places) < most and np.count_nonzero(distances <= MET) < wanted:
-        first, count = len(places), min(batch, most - len(places))
+        first = len(places)
+        count = min(_points(rounds, wanted - int(np.count_nonzero(distances <= MET)), batch), most - first)
         unit = even_points(seed, first, count, dimensions)
         drawn = box.low + unit * (box.high - box.low)
         found = assess(drawn, first)
@@ -97,6 +101,15 @@ def search(  # noqa: PLR0917 - what a search is
         rounds.append(Round(box, count, int(np.count_nonzero(found <= MET)), tolerance))
         box = _around(places[distances <= tolerance], box)
     return Search(places, distances, tuple(rounds))
+
+
+def _points(rounds: Sequence[Round], needed: int, batch: int) -> int:
+    """How many points the next round has: few while the box narrows, then as many as are likely to suffice."""
+    if not rounds or rounds[-1].tolerance > MET:
+        return batch
+    last = rounds[-1]
+    likely = needed * last.drawn // max(1, last.met)
+    return max(batch, min(likely, _MOST_BATCHES * batch))
 
 
 def _tolerance(distances: Floats, before: float) -> float:

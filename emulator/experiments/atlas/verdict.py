@@ -26,6 +26,8 @@ _Z = 1.959964
 """Two-sided, 95 %."""
 MOST = 0.75
 """A claim holds (or fails) if the whole interval of its share lies above this (or below one minus this)."""
+NONE = 0.05
+"""A claim is contradicted if it holds in no world, and in at most this share of others (73 worlds tell that)."""
 DECIDES = 0.25
 """A rule is told as what decides if it explains so much of the variance, in worlds that it was not made from."""
 
@@ -151,7 +153,7 @@ def told(held: NDArray[np.bool_], found: Rule | None) -> Told:
     if low >= MOST:
         return Told.HOLDS
     if high <= 1 - MOST:
-        return Told.FAILS if held.any() else Told.CONTRADICTED
+        return Told.CONTRADICTED if not held.any() and high <= NONE else Told.FAILS
     return Told.DEPENDS if found is not None and found.explained >= DECIDES else Told.OPEN
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from emulator.experiments.atlas.draws import MET, search
 from emulator.experiments.atlas.verdict import values_in
 from emulator.experiments.claims import World
-from emulator.experiments.paper import HasAtlas, find_paper
 from emulator.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, Run, Sweep
 from emulator.sweeps.pools import on_cores
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from emulator.experiments.atlas.prior import Prior, Value
     from emulator.experiments.atlas.verdict import ClaimValue
     from emulator.experiments.claims import Claim
-    from emulator.experiments.paper import Options, Paper
+    from emulator.experiments.paper import HasAtlas, Options, Paper
     from emulator.sweeps.pools import Pool
 
     Floats = NDArray[np.float64]
@@ -39,7 +38,7 @@ FIRST_SEED = 100_001
 SEED = 1
 """Of the quasi-random points."""
 _BATCH = 256
-_MOST_DRAWN = 20_000
+_MOST_DRAWN = 300_000
 _CHUNK = 20
 """Worlds whose runs are kept in memory together."""
 _ID_DIGITS = 8
@@ -61,6 +60,13 @@ class Draw:
     def options(self, options: Options) -> Options:
         """The same experiment in this world alone."""
         return replace(options, world=dict(self.values), first_seed=self.seed, seeds=1)
+
+
+class Subject(NamedTuple):
+    """A paper that can be run in other worlds, and its name."""
+
+    name: str
+    paper: HasAtlas
 
 
 class Kept(NamedTuple):
@@ -95,17 +101,16 @@ class Means:
     say: Callable[[str], None]
 
 
-def sample(name: str, prior: Prior, options: Options, wanted: int, means: Means) -> Sample:
+def sample(subject: Subject, prior: Prior, options: Options, wanted: int, means: Means) -> Sample:
     """Draw worlds until `wanted` agree with the paper. Raises ScenarioError if none does, and Interrupted."""
-    paper = find_paper(name)
-    assert isinstance(paper, HasAtlas)  # noqa: S101 - the caller has looked
+    name, paper = subject.name, subject.paper
     figures: dict[int, dict[str, float]] = {}
     impossible = 0
 
     def assess(places: Floats, first: int) -> Floats:
         nonlocal impossible
         draws = [draw_at(name, prior, tuple(place), first + n) for n, place in enumerate(places.tolist())]
-        found = on_cores(_inputs, [(name, draw.options(options)) for draw in draws], means.cores)
+        found = on_cores(_inputs, [(paper, draw.options(options)) for draw in draws], means.cores)
         impossible += found.count(None)
         distances = np.array([np.inf if each is None else prior.distance("inputs", each) for each in found])
         met = np.flatnonzero(distances <= MET).tolist()
@@ -161,11 +166,9 @@ def _runs(paper: Paper, draw: Draw, options: Options) -> list[Run]:
     return [replace(run, varied={**run.varied, "world": draw.id}) for run in runs]
 
 
-def _inputs(given: tuple[str, Options]) -> dict[str, float] | None:
+def _inputs(given: tuple[HasAtlas, Options]) -> dict[str, float] | None:
     """The figures of a world's workload; None: its parameters contradict each other, no workload has them."""
-    name, options = given
-    paper = find_paper(name)
-    assert isinstance(paper, HasAtlas)  # noqa: S101 - the caller has looked
+    paper, options = given
     try:
         return paper.inputs(options)
     except ScenarioError:
@@ -175,7 +178,7 @@ def _inputs(given: tuple[str, Options]) -> dict[str, float] | None:
 def _baselines(paper: HasAtlas, worlds: Sequence[Options], means: Means, first: int) -> list[dict[str, Any]]:
     """The row of the baseline in each world."""
     runs = [paper.baseline(options) for options in worlds]
-    store = Store(means.folder / "baselines" / f"{first // _BATCH:03d}")
+    store = Store(means.folder / "baselines" / f"{first:06d}")
     _do(Sweep("baselines", tuple(runs)), store, means, lambda _over, _all: None)
     return [store.row(run) or {} for run in runs]
 
