@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from emulator.experiments.atlas.prior import Prior
+    from emulator.experiments.atlas.prior import Parameter, Prior
     from emulator.experiments.atlas.verdict import AtlasVerdict
     from emulator.experiments.atlas.worlds import Sample
     from emulator.experiments.paper import Options, Paper
@@ -49,9 +49,9 @@ class Atlas:
     usual: Mapping[str, str]
 
     @property
-    def not_judged(self) -> tuple[str, ...]:
-        """Claims about the baseline."""
-        return self.prior.baseline_claims
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What rules may name: the parameters, and the figures that chance decides."""
+        return parameters_of(self.prior, self.sample)
 
     @property
     def in_short(self) -> str:
@@ -91,7 +91,6 @@ class Atlas:
                 for each in found.worlds
             ],
             "counts": counts(self.verdicts),
-            "not_judged": list(self.not_judged),
             "claims": [{**each.as_json(), "without_atlas": self.usual.get(each.claim.id)} for each in self.verdicts],
         }  # fmt: skip
 
@@ -121,10 +120,11 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
     found = sample(subject, prior, options, request.worlds, means)
     if len(found.worlds) < request.worlds:
         request.say(f"only {len(found.worlds)} worlds agree with the paper, not {request.worlds}")
-    claims = [claim for claim in paper.claims(options) if claim.id not in prior.baseline_claims]
+    claims = [claim for claim in paper.claims(options) if claim.id not in prior.not_judged]
     values = experiment(paper, claims, options, found.worlds, means)
     columns = [
-        Column.of(each, [world.draw.values[each.name] for world in found.worlds]) for each in prior.parameters
+        Column.of(each, [world.value(each.name) for world in found.worlds])
+        for each in parameters_of(prior, found)
     ]
     usual = _usual(request.folder.with_name(name) / CLAIMS)
     atlas = Atlas(paper, name, options, prior, found, tuple(judge(claims, values, columns)), usual)
@@ -133,6 +133,12 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
 
     _write(request.folder / PAGE, render(atlas))
     return atlas
+
+
+def parameters_of(prior: Prior, found: Sample) -> tuple[Parameter, ...]:
+    """The parameters, and the figures that chance decides as if they were some."""
+    drawn = [each.parameter([world.figures[each.name] for world in found.worlds]) for each in prior.drawn]
+    return (*prior.parameters, *drawn)
 
 
 def subject_of(name: str, paper: Paper) -> Subject:

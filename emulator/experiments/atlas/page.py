@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from emulator.experiments.atlas.command import Atlas
-    from emulator.experiments.atlas.prior import Parameter, Prior, Value
+    from emulator.experiments.atlas.prior import Parameter, Value
     from emulator.experiments.atlas.verdict import AtlasVerdict
-    from emulator.experiments.atlas.worlds import Sample
+    from emulator.experiments.atlas.worlds import Kept, Sample
     from emulator.report.drawing import Axes, Plot
 
 _environment = jinja2.Environment(
@@ -33,24 +33,24 @@ _COLOURS = {Told.HOLDS: ACCENT, Told.FAILS: BAD, Told.CONTRADICTED: BAD}
 
 def render(atlas: Atlas) -> str:
     """The page. The same worlds give the same bytes."""
-    parameters = {each.name: each for each in atlas.prior.parameters}
-    worlds = {each.draw.id: each.draw.values for each in atlas.sample.worlds}
+    parameters = {each.name: each for each in atlas.parameters}
+    worlds = {each.draw.id: each for each in atlas.sample.worlds}
     judged = [each for each in atlas.verdicts if each.values]
     return _environment.get_template("atlas.html.j2").render(
         atlas=atlas,
         strip=_strip(judged),
         verdicts=atlas.verdicts,
         maps={each.claim.id: _map(each, parameters, worlds) for each in judged},
-        ranges=_ranges(atlas.sample, atlas.prior),
+        ranges=_ranges(atlas.sample, atlas.parameters),
         worlds=atlas.sample.worlds,
     )
 
 
-def _ranges(sample: Sample, prior: Prior) -> list[tuple[Parameter, str]]:
+def _ranges(sample: Sample, parameters: Sequence[Parameter]) -> list[tuple[Parameter, str]]:
     """Each parameter, and the values that it has in the worlds that agree."""
     lines = []
-    for each in prior.parameters:
-        values = [world.draw.values[each.name] for world in sample.worlds]
+    for each in parameters:
+        values = [world.value(each.name) for world in sample.worlds]
         if each.is_ordered:
             numbers = [float(value) for value in values]
             lines.append((each, f"{each.text(min(numbers))} to {each.text(max(numbers))}"))
@@ -78,9 +78,7 @@ def _strip(verdicts: Sequence[AtlasVerdict]) -> Plot:
     return draw("strip", label, paint, height=0.8 + _ROW_IN * len(rows))
 
 
-def _map(
-    verdict: AtlasVerdict, parameters: Mapping[str, Parameter], worlds: Mapping[str, Mapping[str, Value]]
-) -> Plot:
+def _map(verdict: AtlasVerdict, parameters: Mapping[str, Parameter], worlds: Mapping[str, Kept]) -> Plot:
     """The worlds by the two parameters that decide most: dots where the claim holds, crosses where it does not."""
     names = [*verdict.axes, *parameters][:2]
     x, y = (parameters[name] for name in names)
@@ -88,7 +86,7 @@ def _map(
     def paint(axes: Axes, is_wide: bool) -> None:  # noqa: ARG001 - it is the same
         for holds, colour in ((True, ACCENT), (False, BAD)):
             some = [worlds[each.world] for each in verdict.values if each.holds is holds]
-            xs, ys = ([_place(of, world[of.name]) for world in some] for of in (x, y))
+            xs, ys = ([_place(of, world.value(of.name)) for world in some] for of in (x, y))
             axes.dots(xs, ys, colour, size=5, crossed=not holds)
             axes.legend("holds" if holds else "does not", colour)
         _dress(x, axes.x_names)

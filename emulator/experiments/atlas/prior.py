@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Mapping, Sequence
     from pathlib import Path
 
 Value: TypeAlias = float | int | str
@@ -35,6 +35,8 @@ class Parameter(_Entry):
     low: float | None = None
     high: float | None = None
     scale: Literal["linear", "log"] = "linear"
+    whole: bool = False
+    """Of a range: whole numbers alone."""
     values: tuple[int | float | str, ...] = ()
 
     @model_validator(mode="after")
@@ -60,9 +62,9 @@ class Parameter(_Entry):
         if self.values:
             return self.values[min(int(place * len(self.values)), len(self.values) - 1)]
         low, high = self._ends
-        if self.scale == "log":
-            return _digits(low * math.exp(place * math.log(high / low)))
-        return _digits(low + place * (high - low))
+        is_log = self.scale == "log"
+        found = low * math.exp(place * math.log(high / low)) if is_log else low + place * (high - low)
+        return round(found) if self.whole else _digits(found)
 
     def text(self, value: Value) -> str:
         """A value with its unit."""
@@ -116,6 +118,26 @@ class Constraint(_Entry):
         return abs(figure - (low + high) / 2) / ((high - low) / 2)
 
 
+class Drawn(_Entry):
+    """A figure of the workload that chance decides rather than a parameter: a rule may name it."""
+
+    name: str
+    about: str
+    unit: str = ""
+
+    def parameter(self, figures: Sequence[float]) -> Parameter:
+        """The same as a parameter, which has these figures in the worlds."""
+        low, high = min(figures), max(figures)
+        return Parameter(
+            name=self.name,
+            about=self.about,
+            unit=self.unit,
+            source="drawn",
+            low=low,
+            high=max(high, low + 1e-9),
+        )
+
+
 class Unused(_Entry):
     """A printed figure that is no constraint, and why."""
 
@@ -130,12 +152,16 @@ class Prior(_Entry):
     parameters: tuple[Parameter, ...] = Field(min_length=1)
     constraints: tuple[Constraint, ...] = ()
     unused: tuple[Unused, ...] = ()
-    baseline_claims: tuple[str, ...] = ()
-    """Claims about the baseline: outcomes of the baseline are constraints, so the atlas does not judge them."""
+    drawn: tuple[Drawn, ...] = ()
+    not_judged: dict[str, str] = Field(default_factory=dict)
+    """Claims that the atlas does not judge, and why: those about the baseline, because its outcomes are constraints."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for names in ([each.name for each in self.parameters], [each.figure for each in self.constraints]):
+        for names in (
+            [each.name for each in (*self.parameters, *self.drawn)],
+            [each.figure for each in self.constraints],
+        ):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise ValueError(f"{twice} is there twice")

@@ -70,10 +70,14 @@ class Subject(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A world that agrees with the paper, and its figures that constraints are on."""
+    """A world that agrees with the paper, and its figures: those that constraints are on, and those drawn."""
 
     draw: Draw
     figures: dict[str, float]
+
+    def value(self, name: str) -> Value:
+        """A parameter or a figure of this world."""
+        return self.draw.values[name] if name in self.draw.values else self.figures[name]
 
 
 class Sample(NamedTuple):
@@ -193,7 +197,8 @@ def _do(sweep: Sweep, store: Store, means: Means, progress: Callable[[int, int],
 
 
 def _named(prior: Prior, figures: Mapping[str, float]) -> dict[str, float]:
-    return {each.figure: float(figures[each.figure]) for each in prior.constraints}
+    names = [*(each.figure for each in prior.constraints), *(each.name for each in prior.drawn)]
+    return {name: float(figures[name]) for name in names}
 
 
 def _none_agrees(name: str, prior: Prior, found: Search, figures: Mapping[int, Mapping[str, float]]) -> str:

@@ -82,9 +82,11 @@ def test_the_files_of_the_papers_name_what_there_is(name):
     paper = find_paper(name)
     prior = paper.prior()
     options = Options(quick=True, world=prior.values((0.5,) * len(prior.parameters)), first_seed=1, seeds=1)
-    known = {each.figure for each in prior.constraints if each.of == "inputs"}
+    known = {each.figure for each in prior.constraints if each.of == "inputs"} | {
+        each.name for each in prior.drawn
+    }
     assert known <= set(paper.inputs(options))
-    assert set(prior.baseline_claims) <= {claim.id for claim in paper.claims(options)}
+    assert set(prior.not_judged) <= {claim.id for claim in paper.claims(options)}
 
 
 @pytest.mark.parametrize("name", WITH_ATLAS)
@@ -111,7 +113,7 @@ def test_a_claim_that_looks_at_the_baseline_alone_is_not_judged(name):
     labels = {run.varied["label"] for run in paper.sweep(Options(quick=True, seeds=1)).runs}
     baselines = {label: AnyFigure() for label in labels if "baseline" in label}
     found = values_in(paper.claims(Options(quick=True)), "w", World(1, baselines))
-    assert set(found) <= set(prior.baseline_claims)
+    assert set(found) <= set(prior.not_judged)
 
 
 class AnyFigure(dict):
