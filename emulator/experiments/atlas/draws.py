@@ -107,8 +107,8 @@ def _points(rounds: Sequence[Round], needed: int, batch: int) -> int:
     """How many points the next round has: few while the box narrows, then as many as are likely to suffice."""
     if not rounds or rounds[-1].tolerance > MET:
         return batch
-    last = rounds[-1]
-    likely = needed * last.drawn // max(1, last.met)
+    narrow = [each for each in rounds if each.tolerance <= MET]
+    likely = needed * sum(each.drawn for each in narrow) // max(1, sum(each.met for each in narrow))
     return max(batch, min(likely, _MOST_BATCHES * batch))
 
 
