@@ -34,6 +34,10 @@ _STYLES = {
     Told.HOLDS: "green", Told.FAILS: "red", Told.CONTRADICTED: "red", Told.DEPENDS: "yellow",
     Told.OPEN: "", Told.UNTESTED: "dim",
 }  # fmt: skip
+_PLURALS = {
+    Told.HOLDS: "hold", Told.FAILS: "do not hold", Told.CONTRADICTED: "are contradicted by the paper's own figures",
+    Told.DEPENDS: "depend on a parameter",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Atlas:
     def in_short(self) -> str:
         """How the claims came out."""
         found = counts(self.verdicts)
-        told = ", ".join(f"{found[each]} {each}" for each in Told if found[each])
+        told = ", ".join(f"{found[each]} {_PLURALS.get(each, each)}" for each in Told if found[each])
         drawn, worlds = len(self.sample.search.places), len(self.sample.worlds)
         agree = f"{worlds} worlds agree with what the paper prints, of {drawn:,} drawn."
         return f"{agree} {len(self.verdicts)} claims: {told}."
@@ -69,7 +73,7 @@ class Atlas:
         if not self.usual:
             return ""
         told = sum(each.told is not Told.OPEN for each in open_)
-        return f"Of {len(open_)} claims that cannot be told from seeds alone, worlds tell {told}."
+        return f"Of {len(open_)} claims that cannot be told from seeds alone, the worlds tell {told}."
 
     def as_json(self) -> dict[str, Any]:
         found = self.sample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ _environment = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
 )
 _ROW_IN = 0.17
+_NAME = 13
+_TICKS = (1, 2, 5)
+_MOST_TICKS = 5
 _COLOURS = {Told.HOLDS: ACCENT, Told.FAILS: BAD, Told.CONTRADICTED: BAD}
 
 
@@ -69,13 +73,18 @@ def _strip(verdicts: Sequence[AtlasVerdict]) -> Plot:
             low, high = (100 * end for end in each.interval)
             axes.line([low, high], [row, row], FAINT, width=3)
             axes.dots([100 * each.share], [row], _COLOURS.get(each.told, INK), size=7)
-        axes.y_names(range(len(rows)), [each.claim.id[:13] for each in rows])
+        axes.y_names(range(len(rows)), [_short(each.claim.id) for each in rows])
         for bound in (100 * (1 - MOST), 100 * MOST):
             axes.upright(bound, FAINT, dashed=True)
         axes.label(x="worlds in which the claim holds, per cent")
 
     label = "For each claim the share of the worlds in which it holds, with its interval"
     return draw("strip", label, paint, height=0.8 + _ROW_IN * len(rows))
+
+
+def _short(name: str) -> str:
+    """A claim's name in so many letters that it fits beside the strip: its begin and its end."""
+    return name if len(name) <= _NAME else f"{name[:2]}…{name[3 - _NAME :]}"
 
 
 def _map(verdict: AtlasVerdict, parameters: Mapping[str, Parameter], worlds: Mapping[str, Kept]) -> Plot:
@@ -98,13 +107,21 @@ def _map(verdict: AtlasVerdict, parameters: Mapping[str, Parameter], worlds: Map
 
 
 def _place(parameter: Parameter, value: Value) -> float:
-    """Where a value stands on an axis; one of a list by its place there."""
-    return float(parameter.values.index(value)) if parameter.values else float(value)
+    """Where a value stands on an axis: one of a list by its place there, of a logarithmic range by its logarithm."""
+    if parameter.values:
+        return float(parameter.values.index(value))
+    return math.log10(float(value)) if parameter.scale == "log" else float(value)
 
 
 def _dress(parameter: Parameter, names: Callable[[Sequence[float], Sequence[str]], None]) -> None:
     if parameter.values:
         names([float(n) for n in range(len(parameter.values))], [str(value) for value in parameter.values])
+    elif parameter.scale == "log" and parameter.low and parameter.high:
+        powers = range(math.floor(math.log10(parameter.low)), math.ceil(math.log10(parameter.high)) + 1)
+        at = [step * 10.0**power for power in powers for step in _TICKS]
+        at = [value for value in at if parameter.low <= value <= parameter.high]
+        at = [value for value in at if len(at) <= _MOST_TICKS or f"{value:e}".startswith("1")]
+        names([math.log10(value) for value in at], [f"{value:g}" for value in at])
 
 
 def _title(parameter: Parameter) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -23,8 +24,17 @@ from emulator.plugins import plugin_names
 from emulator.scenario import ScenarioError
 from emulator.sweeps.grid import Sweep
 from emulator.sweeps.pools import Here
+from testdata import TRACES
 
+BASELINES = r"baseline|^t1/(batch|static)$"
+"""Labels of runs without a mechanism."""
 WITH_ATLAS = [name for name in plugin_names(GROUP) if isinstance(find_paper(name), HasAtlas)]
+
+
+def options_of(paper, **world):
+    return Options(
+        quick=True, seeds=1, first_seed=1, traces=TRACES if paper.reads_logs else None, world=world
+    )
 
 
 def parameter(**changes):
@@ -81,7 +91,7 @@ def test_a_wrong_file_is_told_by_file_and_field(tmp_path, text, problem):
 def test_the_files_of_the_papers_name_what_there_is(name):
     paper = find_paper(name)
     prior = paper.prior()
-    options = Options(quick=True, world=prior.values((0.5,) * len(prior.parameters)), first_seed=1, seeds=1)
+    options = options_of(paper, **prior.values((0.5,) * len(prior.parameters)))
     known = {each.figure for each in prior.constraints if each.of == "inputs"} | {
         each.name for each in prior.drawn
     }
@@ -96,7 +106,7 @@ def test_each_parameter_changes_the_runs(name):
 
     def keys(**changes):
         world = prior.values((0.3,) * len(prior.parameters)) | changes
-        return {run.key for run in paper.sweep(Options(quick=True, world=world, first_seed=1, seeds=1)).runs}
+        return {run.key for run in paper.sweep(options_of(paper, **world)).runs}
 
     usual = keys()
     for each in prior.parameters:
@@ -110,9 +120,11 @@ def test_a_claim_that_looks_at_the_baseline_alone_is_not_judged(name):
     prior = paper.prior()
     if not any(each.of == "baseline" for each in prior.constraints):
         return
-    labels = {run.varied["label"] for run in paper.sweep(Options(quick=True, seeds=1)).runs}
-    baselines = {label: AnyFigure() for label in labels if "baseline" in label}
-    found = values_in(paper.claims(Options(quick=True)), "w", World(1, baselines))
+    options = options_of(paper)
+    labels = {run.varied["label"] for run in paper.sweep(options).runs}
+    baselines = {label: AnyFigure() for label in labels if re.search(BASELINES, label)}
+    assert baselines
+    found = values_in(paper.claims(options), "w", World(1, baselines))
     assert set(found) <= set(prior.not_judged)
 
 
