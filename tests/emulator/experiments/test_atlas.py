@@ -371,3 +371,19 @@ def test_a_run_in_one_world_judges_it_as_one_deterministic_run():
     there = replace(claim, criterion=claim.criterion.in_one_world())
     assert there.criterion.judge([3.2]) is Outcome.HOLDS
     assert there.criterion.judge([3.6]) is Outcome.FAILS
+
+
+def test_the_command_runs_one_world_and_reports_it(small):
+    atlas, folder, _ = small
+    world = atlas.sample.worlds[0].draw.id
+    result = CliRunner().invoke(
+        reproduce, ("realtime", "--world", world, "--out", str(folder), "--jobs", "1", "--json")
+    )
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["world"] == atlas.sample.worlds[0].draw.values
+    assert document["seeds"] == [atlas.sample.worlds[0].draw.seed]
+    of_world = {each["id"]: each for each in document["claims"]}
+    assert of_world["F1-overall"]["test"] == "replay"
+    assert {each["outcome"] for each in document["claims"]} <= {"holds", "does not hold"}
+    assert (folder / f"world-{world}" / "report.html").exists()
