@@ -249,8 +249,7 @@ def _asked(
         command.subject_of(name, paper).paper.prior().without(options.readings)
         return _Job(name, paper, options, Sweep("atlas", ()), [], folder, stand_in)
     if world is not None:
-        draw, was_quick = command.find_world(name, world, folder)
-        options = draw.options(replace(options, quick=quick or was_quick))
+        options = command.find_world(name, world, options, folder)
         return _Job(name, paper, options, paper.sweep(options), [], folder / f"world-{world}", stand_in)
     plan, ways = _fitting(name, paper, options) if fit else (paper.sweep(options), [])
     return _Job(name, paper, options, plan, ways, folder, stand_in)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -80,7 +80,10 @@ class Atlas:
         return {
             "title": self.paper.title,
             "paper": self.name,
-            "options": {"quick": self.options.quick, "readings": dict(self.options.readings), "seed": SEED},
+            "options": {
+                "quick": self.options.quick, "readings": dict(self.options.readings), "seed": SEED,
+                "logs": self.options.traces is not None,
+            },
             "versions": versions(),
             **self.prior.model_dump(mode="json"),
             "rounds": [
@@ -119,6 +122,7 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
     """
     subject = subject_of(name, paper)
     prior = subject.paper.prior().without(options.readings)
+    usual = usual_verdicts(request.folder.with_name(name) / CLAIMS)
     cores = request.cores or len(os.sched_getaffinity(0))
     means = Means(request.pool, cores, request.folder, request.stop, request.progress, request.say)
     found = sample(subject, prior, options, request.worlds, means)
@@ -130,7 +134,6 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
         Column.of(each, [world.value(each.name) for world in found.worlds])
         for each in parameters_of(prior, found)
     ]
-    usual = _usual(request.folder.with_name(name) / CLAIMS)
     atlas = Atlas(paper, name, options, prior, found, tuple(judge(claims, values, columns)), usual)
     _write(request.folder / ATLAS, json.dumps(atlas.as_json(), indent=2, ensure_ascii=False) + "\n")
     from emulator.experiments.atlas.page import render  # noqa: PLC0415 - next to its use
@@ -154,24 +157,31 @@ def subject_of(name: str, paper: Paper) -> Subject:
     return Subject(name, paper)
 
 
-def find_world(name: str, world: str, folder: Path) -> tuple[Draw, bool]:
-    """A world of the atlas in this folder, and whether that was a quick one. Raises ScenarioError."""
+def find_world(name: str, world: str, options: Options, folder: Path) -> Options:
+    """The options with which the atlas in this folder ran a world of it. Raises ScenarioError.
+
+    `options`: those of the command, of which the logs and what is quick are kept.
+    """
     path = folder / ATLAS
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
+        document = _read(path)
+        worlds = {each["id"]: Draw(name, each["seed"], each["values"]) for each in document["worlds"]}
+        made = document["options"]
+        readings, quick, has_logs = dict(made["readings"]), bool(made["quick"]), bool(made["logs"])
+    except FileNotFoundError as error:
         raise ScenarioError(
             f"--world {world}: {path}: {error.strerror}; make the atlas first: emulator reproduce {name} --atlas"
         ) from error
-    except ValueError as error:
-        raise ScenarioError(
-            f"--world {world}: {path}: not valid JSON ({error}); make the atlas again"
-        ) from error
-    for each in document["worlds"]:
-        if each["id"] == world:
-            return Draw(name, each["seed"], each["values"]), bool(document["options"]["quick"])
-    known = ", ".join(each["id"] for each in document["worlds"][:3])
-    raise ScenarioError(f"--world {world}: {path} has no such world; it has {known} and others")
+    except (KeyError, TypeError) as error:
+        raise ScenarioError(f"--world {world}: {path}: no {error} in it; make the atlas again") from error
+    if world not in worlds:
+        known = ", ".join([*worlds][:3])
+        raise ScenarioError(f"--world {world}: {path} has no such world; it has {known} and others")
+    if has_logs != (options.traces is not None):
+        raise ScenarioError(f"--world {world}: give --stand-in as for the atlas in {folder}, or neither")
+    if dict(options.readings) not in ({}, readings):
+        raise ScenarioError(f"--world {world}: the atlas in {folder} has its own readings; leave --read out")
+    return worlds[world].options(replace(options, quick=quick, readings=readings))
 
 
 def show(atlas: Atlas, folder: Path) -> None:
@@ -203,12 +213,26 @@ def show(atlas: Atlas, folder: Path) -> None:
     console.print(f"A world's runs and report: emulator reproduce {atlas.name} --world ID", highlight=False)
 
 
-def _usual(path: Path) -> dict[str, str]:
+def usual_verdicts(path: Path) -> dict[str, str]:
     """The verdicts that `emulator reproduce` wrote beside the atlas's folder; empty if it has not been run."""
-    if not path.exists():
+    try:
+        return {each["id"]: each["outcome"] for each in _read(path)["claims"]}
+    except FileNotFoundError:
         return {}
-    document = json.loads(path.read_text(encoding="utf-8"))
-    return {each["id"]: each["outcome"] for each in document["claims"]}
+    except (KeyError, TypeError) as error:
+        raise ScenarioError(
+            f"{path}: no {error} in it; delete it, or run `emulator reproduce` again"
+        ) from error
+
+
+def _read(path: Path) -> Any:
+    """A JSON file of ours. Raises ScenarioError for what is none, and FileNotFoundError."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ScenarioError(
+            f"{path}: not valid JSON ({error}); delete it and run the command again"
+        ) from error
 
 
 def _write(path: Path, text: str) -> None:

@@ -314,13 +314,26 @@ def test_the_same_atlas_again_has_the_same_worlds_and_no_more_runs(small, tmp_pa
 def test_a_world_of_the_atlas_is_found_by_its_id(small):
     atlas, folder, _ = small
     first = atlas.sample.worlds[0].draw
-    assert command.find_world("realtime", first.id, folder) == (first, True)
-    options = first.options(Options(quick=True))
-    assert options.first_seed == first.seed
-    with pytest.raises(ScenarioError, match="no such world"):
-        command.find_world("realtime", "nowhere", folder)
-    with pytest.raises(ScenarioError, match="make the atlas first"):
-        command.find_world("realtime", "nowhere", folder / "elsewhere")
+    assert command.find_world("realtime", first.id, Options(), folder) == first.options(Options(quick=True))
+    for world, options, where, problem in (
+        ("nowhere", Options(), folder, "no such world"),
+        ("nowhere", Options(), folder / "elsewhere", "make the atlas first"),
+        (first.id, Options(traces=TRACES), folder, "--stand-in"),
+        (first.id, Options(readings={"campaign": "30"}), folder, "leave --read out"),
+    ):
+        with pytest.raises(ScenarioError, match=problem):
+            command.find_world("realtime", world, options, where)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"claims": [{}]}', "{}"])
+def test_a_damaged_file_is_told(tmp_path, text):
+    (tmp_path / "realtime").mkdir()
+    (tmp_path / "realtime" / "claims.json").write_text(text)
+    (tmp_path / "atlas.json").write_text(text)
+    with pytest.raises(ScenarioError, match=r"atlas\.json"):
+        command.find_world("realtime", "x", Options(), tmp_path)
+    with pytest.raises(ScenarioError, match=r"claims\.json"):
+        command.usual_verdicts(tmp_path / "realtime" / "claims.json")
 
 
 def test_a_reading_that_the_user_gives_is_not_drawn(tmp_path):
