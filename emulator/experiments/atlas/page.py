@@ -6,11 +6,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
-
 from emulator.experiments.atlas.verdict import MOST, Told
-from emulator.report import drawing
 from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw
+from emulator.report.templates import environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,13 +19,7 @@ if TYPE_CHECKING:
     from emulator.experiments.atlas.worlds import Kept, Sample
     from emulator.report.drawing import Axes, Plot
 
-_environment = jinja2.Environment(
-    loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(drawing.__file__).parent]),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-)
+_environment = environment(Path(__file__).parent)
 _ROW_IN = 0.17
 _NAME = 13
 _TICKS = (1, 2, 5)
