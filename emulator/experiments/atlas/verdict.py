@@ -98,7 +98,7 @@ class AtlasVerdict:
         if self.rule is not None and self.rule.explained >= DECIDES:
             parts.append(f"It {self.rule.text()} ({self.rule.explained:.0%} explained).")
         elif self.told is Told.OPEN:
-            parts.append("No parameter decides: worlds with alike parameters differ by chance.")
+            parts.append(f"No parameter decides it in these {len(self.values)} worlds.")
         return " ".join(parts)
 
     def as_json(self) -> dict[str, Any]:
