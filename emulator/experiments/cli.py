@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +16,18 @@ from balancer.clock import seconds, wall_us
 from emulator.commands.options import names_of, plugin_option
 from emulator.commands.run import interruptible
 from emulator.experiments import fit as fit_
+from emulator.experiments.atlas import command
+from emulator.experiments.atlas.worlds import Interrupted
 from emulator.experiments.claims import counted, judge, summary, worlds
 from emulator.experiments.criteria import Outcome as ClaimOutcome
 from emulator.experiments.logs import checkout_logs
-from emulator.experiments.paper import GROUP, Options, find_paper
+from emulator.experiments.paper import GROUP, HasAtlas, Options, find_paper
 from emulator.experiments.readings import HasReadings, parse, value_of
 from emulator.plugins import plugin_names
 from emulator.provenance import file_digest, versions
 from emulator.scenario import ScenarioError
 from emulator.sweeps.cli import SweepProgress, choose_pool
+from emulator.sweeps.grid import Sweep
 from emulator.sweeps.store import PARQUET, Store
 from emulator.sweeps.sweep import describe, run_sweep
 from emulator.terminal import InputError, stdout_console
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
 
     from emulator.experiments.claims import Verdict
     from emulator.experiments.paper import Paper
-    from emulator.sweeps.grid import Sweep
     from emulator.sweeps.pools import Pool
     from emulator.sweeps.sweep import Outcome
 
@@ -85,6 +87,12 @@ class _Job:
 @click.option(
     "--fit", is_flag=True, help="Try all ways to read the paper (but for --read), on seeds of their own."
 )
+@click.option(
+    "--atlas", is_flag=True, help="Judge the claims in all worlds that agree with what the paper prints."
+)
+@click.option("--worlds", "world_count", type=click.IntRange(min=1),
+              help="With --atlas: how many worlds (default: 200, with --quick 20).")  # fmt: skip
+@click.option("--world", "world_id", metavar="ID", help="Run the experiments in one world of the atlas.")
 @click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")
@@ -100,6 +108,9 @@ def reproduce(  # noqa: PLR0917
     stand_in: bool,
     read: tuple[str, ...],
     fit: bool,
+    atlas: bool,
+    world_count: int | None,
+    world_id: str | None,
     seeds: int | None,
     jobs: int | None,
     dask: str | None,
@@ -115,14 +126,23 @@ def reproduce(  # noqa: PLR0917
     """
     names = list(dict.fromkeys(plugin_names(GROUP) if papers == ("all",) else papers))
     try:
+        _check_atlas(
+            names, atlas=atlas, count=world_count, world=world_id, others={"--fit": fit, "--seeds": seeds}
+        )
         pool = choose_pool(jobs, dask)
         asked = [
             _asked(name, quick=quick, traces=traces, stand_in=stand_in, read=read, fit=fit, seeds=seeds,
-                   folder=_folder(name, out, is_fit=fit, is_alone=len(names) == 1))
-            for name in names
+                   world=world_id, atlas=atlas,
+                   folder=_folder(name, out, kind="atlas" if atlas or world_id else "fit" if fit else "",
+                                  is_alone=len(names) == 1))
+            for name in (_with_atlas(names) if atlas and papers == ("all",) else names)
         ]  # fmt: skip
     except ScenarioError as error:
         raise InputError(str(error)) from error
+    if atlas:
+        found = [_run_atlas(job, pool, world_count, jobs, quiet=quiet, as_json=as_json) for job in asked]
+        _print_json(found, as_json=as_json)
+        return
     rows, documents, has_failed = [], [], False
     for job in asked:
         begun_us = wall_us()
@@ -137,18 +157,74 @@ def reproduce(  # noqa: PLR0917
         documents.append(document)
         counts = [str(count) for count in counted(verdicts).values()]
         rows.append([job.name, *counts, str(len(job.plan.runs)), _minutes(wall_us() - begun_us)])
-    if as_json:
-        click.echo(json.dumps(documents if len(asked) > 1 else documents[0], indent=2, ensure_ascii=False))
-    elif len(rows) > 1:
+    _print_json(documents, as_json=as_json)
+    if len(rows) > 1 and not as_json:
         _print_all(rows)
     if has_failed:
         sys.exit(1)
 
 
-def _folder(name: str, out: Path | None, *, is_fit: bool, is_alone: bool) -> Path:
+def _print_json(documents: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(
+            json.dumps(documents if len(documents) > 1 else documents[0], indent=2, ensure_ascii=False)
+        )
+
+
+def _folder(name: str, out: Path | None, *, kind: str, is_alone: bool) -> Path:
+    """Where the runs are; `kind`: fit, atlas, or empty."""
     if out is not None and is_alone:
         return out
-    return (out or Path("reproduce")) / (f"{name}-fit" if is_fit else name)
+    return (out or Path("reproduce")) / (f"{name}-{kind}" if kind else name)
+
+
+def _check_atlas(
+    names: Sequence[str], *, atlas: bool, count: int | None, world: str | None, others: Mapping[str, Any]
+) -> None:
+    """Raises ScenarioError for options of the atlas that do not go together."""
+    if count is not None and not atlas:
+        raise ScenarioError("--worlds says how many worlds --atlas draws: give both")
+    if atlas and world is not None:
+        raise ScenarioError("give either --atlas or --world, not both")
+    if world is not None and len(names) > 1:
+        raise ScenarioError(f"--world {world}: give the one paper that this world is of")
+    for option, value in others.items():
+        if value and (atlas or world is not None):
+            raise ScenarioError(
+                f"{option} does not go with --atlas or --world: a world has one seed, and --worlds says how many"
+            )
+
+
+def _with_atlas(names: Sequence[str]) -> list[str]:
+    """The papers of which somebody has written down what they leave open."""
+    return [name for name in names if isinstance(find_paper(name), HasAtlas)]
+
+
+def _run_atlas(
+    job: _Job, pool: Pool, count: int | None, jobs: int | None, *, quiet: bool, as_json: bool
+) -> dict[str, Any]:
+    """The atlas of a paper, printed and written; returns what `atlas.json` has."""
+    is_silent = quiet or as_json
+
+    def say(text: str) -> None:
+        if not is_silent:
+            click.echo(f"{job.name}: {text}", err=True)
+
+    wanted = count or (command.QUICK_WORLDS if job.options.quick else command.WORLDS)
+    try:
+        with SweepProgress(quiet=is_silent) as progress, interruptible() as interrupted:
+            request = command.Request(
+                wanted, job.folder, pool, jobs, lambda: bool(interrupted), progress.update, say
+            )
+            atlas = command.run_atlas(job.name, job.paper, job.options, request)
+    except ScenarioError as error:
+        raise InputError(str(error)) from error
+    except Interrupted:
+        click.echo(f"Interrupted: finished runs are in {job.folder}; the same command goes on.", err=True)
+        sys.exit(130)
+    if not as_json:
+        command.show(atlas, job.folder)
+    return atlas.as_json()
 
 
 def _asked(
@@ -159,6 +235,8 @@ def _asked(
     stand_in: bool,
     read: tuple[str, ...],
     fit: bool,
+    atlas: bool,
+    world: str | None,
     seeds: int | None,
     folder: Path,
 ) -> _Job:
@@ -167,6 +245,12 @@ def _asked(
     folder_of_logs = _logs(name, paper, traces, stand_in=stand_in)
     known = paper.readings() if isinstance(paper, HasReadings) else ()
     options = Options(quick=quick, traces=folder_of_logs, seeds=seeds, readings=parse(read, known))
+    if atlas:
+        command.subject_of(name, paper).paper.prior().without(options.readings)
+        return _Job(name, paper, options, Sweep("atlas", ()), [], folder, stand_in)
+    if world is not None:
+        options = command.find_world(name, world, options, folder)
+        return _Job(name, paper, options, paper.sweep(options), [], folder / f"world-{world}", stand_in)
     plan, ways = _fitting(name, paper, options) if fit else (paper.sweep(options), [])
     return _Job(name, paper, options, plan, ways, folder, stand_in)
 
@@ -175,13 +259,17 @@ def _tell(job: _Job, *, quiet: bool) -> tuple[list[Verdict], dict[str, Any]]:
     """Judge what ran, write `claims.json` and the report, and print them; the second: what `claims.json` has."""
     paper, options, folder = job.paper, job.options, job.folder
     found = worlds(pq.read_table(folder / PARQUET).to_pylist())
-    verdicts = judge(paper.claims(options), found)
+    claims = paper.claims(options)
+    if options.world:
+        claims = [replace(claim, criterion=claim.criterion.in_one_world()) for claim in claims]
+    verdicts = judge(claims, found)
     known = paper.readings() if isinstance(paper, HasReadings) else ()
     document = {
         "title": paper.title,
         "about": paper.about(options),
         **job.provenance,
         "readings": {each.name: value_of(options, each) for each in known},
+        **({"world": dict(options.world)} if options.world else {}),
         "counts": counted(verdicts),
         "claims": [verdict.as_json() for verdict in verdicts],
     }

@@ -37,7 +37,9 @@ class HasReadings(Protocol):
 
 
 def value_of(options: Options, reading: Reading) -> str:
-    """How a point is to be read."""
+    """How a point is to be read: as the world says, else as the user does."""
+    if reading.name in options.world:
+        return str(options.world[reading.name])
     return options.readings.get(reading.name, reading.default)
 
 
