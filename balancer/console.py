@@ -133,7 +133,10 @@ def status(url: str, as_json: bool) -> None:
     """How the service stands: nodes by state, who waits, whether batch system and cloud answer."""
     with service_at(url) as balancer:
         found = balancer.status()
-    rows = [[state, str(count)] for state, count in sorted(found["nodes"].items()) if count]
+    rows = [
+        [state, f"{count}, {_in_words(state)}"] for state, count in sorted(found["nodes"].items()) if count
+    ]
+    rows += _headroom(found)
     rows += [[f"held {name}", why] for name, why in found["held"].items()]
     rows += [[f"failed {name}", f"granted, and down since {since}"] for name, since in _failed(found)]
     waiting = found["waiting"]
@@ -150,6 +153,24 @@ def status(url: str, as_json: bool) -> None:
         rows.append(["claimed", "by another Balancer: nothing is moved, see `balancer adopt`"])
     rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
     show(as_json, found, ["WHAT", "HOW"], rows)
+
+
+def _in_words(state: str) -> str:
+    from balancer.lifecycle.states import STATE_WORDS
+
+    return {each.value: words for each, words in STATE_WORDS.items()}.get(state, "")
+
+
+def _headroom(status: dict[str, Any]) -> list[list[str]]:
+    """Not told by older services."""
+    if "headroom" not in status:
+        return []
+    room = status["headroom"]
+    parts = f"{room['reserve']} in reserve, {room['idle']} idle, {room['ending']} whose jobs must end"
+    wanted = f", less {room['wanted']} that requests wait for" if room["wanted"] else ""
+    within = f"could be granted within {room['within_s'] / 60:.0f} min"
+    asleep = [["asleep", str(status["asleep"])]] if status["asleep"] else []
+    return [[within, f"{room['nodes']}: {parts}{wanted}"], *asleep]
 
 
 def _failed(status: dict[str, Any]) -> list[tuple[str, str]]:
