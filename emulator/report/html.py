@@ -30,6 +30,8 @@ from emulator.report.wording import (
 from emulator.scenario import NO_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from emulator.baseline import Baseline
     from emulator.harness.record import RunRecord
     from emulator.harness.shown import Picture
@@ -103,6 +105,7 @@ def render(record: RunRecord, summary: dict[str, Any], baseline: Baseline | None
             (place, duration(mark.at_us / US), mark.text)
             for place, mark in enumerate(record.marks[:_MOST_MARKS], 1)
         ],
+        mark_lines=plots.drawn_marks(record, axis),
         more_marks=max(0, len(record.marks) - _MOST_MARKS),
         scenario=yaml.safe_dump(summary["scenario"], sort_keys=False, allow_unicode=True)
         if summary["scenario"]
@@ -139,8 +142,8 @@ def _row(figure: Figure, summary: dict[str, Any]) -> tuple[str, str, str, str]:
 
 def _title(record: RunRecord) -> str:
     """The scenario's name, or that of the job log where nobody named the scenario."""
-    name = record.scenario.get("name")
-    trace = record.scenario.get("workload", {}).get("trace")
+    scenario: Mapping[str, Any] = record.scenario
+    name, trace = scenario.get("name"), scenario.get("workload", {}).get("trace")
     if name and name != NO_NAME:
         return str(name)
     return Path(trace).name.split(".")[0] if trace else "Emulator run"
