@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, list_plugins, service_at, show
+from balancer.console_kit import (
+    ITEM,
+    PLUGIN,
+    asks_service,
+    fail,
+    list_plugins,
+    names_of,
+    service_at,
+    show,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,9 +67,11 @@ def cli() -> None:
 @click.option(
     "--nodes", metavar="FILE|PATTERN", help="The nodes to move, e.g. n[001-064] or a file of patterns."
 )
-@click.option("--driver", type=ITEM, help="The batch system: NAME, or '{NAME: {PARAMETER: VALUE}}' (see"
+@click.option("--driver", type=ITEM, shell_complete=names_of("balancer.batch_drivers"),
+              help="The batch system: NAME, or '{NAME: {PARAMETER: VALUE}}' (see"
               " `balancer drivers`).  [default: torque]")  # fmt: skip
-@click.option("--algorithm", type=ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer algorithms`)."
+@click.option("--algorithm", type=ITEM, shell_complete=names_of("balancer.algorithms"),
+              help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer algorithms`)."
               "  [default: basic]")  # fmt: skip
 @click.option("--reserve", type=int, help="R: nodes that stay in the on-demand pool.  [default: 0]")
 @click.option("--reserve-rule", help="fixed: granted nodes count for R; refilled: idle nodes take their place."

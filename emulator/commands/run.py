@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from emulator.commands.options import changes as complete_changes
 from emulator.commands.options import grouped, plugin_option, schedulers, usage_option
 from emulator.scenario import (
     Scenario,
@@ -115,7 +116,7 @@ _SECTIONS = {
               help="Virtual time, or real processes on an accelerated clock.")  # fmt: skip
 @click.option("--speed", type=float, help="Live: cluster seconds in a second (default: the scenario's).")
 @click.option("--seed", type=int, help="Seed of all random streams (default: the scenario's).")
-@click.option("--set", "changes", metavar="KEY=VALUE", multiple=True,
+@click.option("--set", "changes", metavar="KEY=VALUE", multiple=True, shell_complete=complete_changes,
               help="Change a key of the scenario, for example mechanism.balancer.wait_s=300. Repeatable.")  # fmt: skip
 @click.option("--trace", type=click.Path(path_type=Path), help="The job log to run, instead of LOG.")
 @click.option("--nodes", type=int, help="Number of nodes (default: the trace's header).")
@@ -258,6 +259,8 @@ def scenario_of(
     if path is not None and is_scenario_file(path):
         return load(path, changes + more)
     trace = path or trace
+    if path is not None and "=" in path.name and not path.exists():
+        raise ScenarioError(f"{path}: there is no such file; `--set {path}` changes a key of a scenario")
     if trace is None:
         raise ScenarioError("give a scenario file or a job log; scenarios/default.yaml is a good start")
     document = of_trace(trace)
