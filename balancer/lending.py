@@ -12,7 +12,7 @@ from balancer.pools import moved
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from balancer.ledger.reading import Reader, StoredEvent
+    from balancer.ledger.reader import Reader, StoredEvent
 
 _PAGE = 2000
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.node_failures import Outage
-    from emulator.scenario import MaintenancePart
+    from emulator.run_parts import MaintenancePart
 
 _UP, _DRAIN, _DOWN = range(3)
 """What is due at one time, in this order."""

@@ -11,10 +11,10 @@ import numpy as np
 from emulator.harness import picking
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
-from emulator.harness.decisions import default_node_names
 from emulator.harness.loop import Loop
 from emulator.harness.rows import plain
 from emulator.harness.views import read_only
+from emulator.node_names import default_node_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import Kind
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.reservations import Reserved
-
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -33,6 +31,18 @@ class Group:
     nodes: frozenset[int]
     tier: int = 0
     line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """`nodes`, as indices, are from `begin_us` to `end_us` for all jobs of `users` and for `jobs` (both by number)."""
+
+    name: str
+    begin_us: int
+    end_us: int
+    nodes: frozenset[int]
+    users: frozenset[int] = frozenset()
+    jobs: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

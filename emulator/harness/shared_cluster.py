@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.harness import shared_pass as p
-from emulator.harness.decisions import default_node_names
 from emulator.harness.hooked_cluster import HookedCluster, check_options
+from emulator.node_names import default_node_names
 
 if TYPE_CHECKING:
     from emulator.harness.shared_nodes import SharedNodes

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from balancer.clock import Clock
-    from emulator.live.torque.actions import Link
+    from emulator.live.torque.batch_parts import Link
     from emulator.live.torque.job_effects import JobEffects
     from emulator.live.torque.scheduler import Scheduler
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from emulator.harness import tables as t
 from emulator.harness.cluster import Stop
-from emulator.harness.decisions import default_node_names
 from emulator.harness.rows import new_rows
 from emulator.harness.views import TableViews
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
 from emulator.mechanisms.oversubscribe.contention import EqualShares, speed_table
+from emulator.node_names import default_node_names
 from emulator.schedulers.orders import static_keys
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from balancer.clock import US
 from emulator.harness import reorder
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
-from emulator.harness.decisions import default_node_names
 from emulator.harness.record import JobState, RunOutcome
+from emulator.node_names import default_node_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.schedulers.slurm.rules import Rules
-    from emulator.schedulers.slurm.scheduler import Slurm
+    from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
 
 _NO_HALF_LIFE_US = 1e30
@@ -40,7 +40,9 @@ class SlurmCluster(Cluster):
     the batch pool (lent) are not available to it, as drained ones are not to Slurm.
     """
 
-    def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: Slurm) -> None:
+    def __init__(
+        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: SlurmSettings
+    ) -> None:
         self._slurm = slurm
         self._node_names = default_node_names(node_count)
         self._asked_jobs = jobs
@@ -280,7 +282,7 @@ class SlurmCluster(Cluster):
         return int(kernel.next_event(self._state, self._twin))
 
 
-def _registers(rules: Rules, slurm: Slurm) -> NDArray[np.int64]:
+def _registers(rules: Rules, slurm: SlurmSettings) -> NDArray[np.int64]:
     own = np.zeros(s.TWIN_REGISTERS, np.int64)
     for register, value in (
         (s.DEPTH, rules.default_queue_depth),

@@ -13,8 +13,8 @@ from emulator.harness.tables import (
     SIMULATED,
     STARTED_N,
 )
+from emulator.schedulers.slurm.node_sharing import choose_cores, pick_shared, shared_room
 from emulator.schedulers.slurm.reserved import close_reserved
-from emulator.schedulers.slurm.shared import choose_cores, pick_shared, shared_room
 from emulator.schedulers.slurm.tables import (
     CHECK_EVERY,
     CHOSEN,

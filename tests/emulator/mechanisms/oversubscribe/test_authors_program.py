@@ -13,7 +13,8 @@ from emulator.experiments.oversubscribe.runs import UNILU, conventional, unilu_w
 from emulator.mechanisms.oversubscribe import DedicatedNodes
 from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, SharedCluster
 from emulator.mechanisms.oversubscribe.workload import CoreJobs
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
