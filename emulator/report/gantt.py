@@ -17,6 +17,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.harness.lists import intervals
 from emulator.harness.record import RunOutcome
+from emulator.report.wording import number
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -85,8 +86,9 @@ def chart(data: dict[str, Any]) -> str:
     # `<` would end the script where a text has `</script>`.
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     script, shown = _asset("gantt_colours.js") + _asset("gantt.js"), len(data["start"])
-    counts = {name: data[name] for name in ("left_out", "never")}
-    return template("gantt.html.j2", data=text, script=script, shown=shown, **counts)
+    counts = {"shown": shown, "all": shown + data["left_out"], "never": data["never"]}
+    texts = {name: number(count) for name, count in counts.items()}
+    return template("gantt.html.j2", data=text, script=script, counts=counts, texts=texts)
 
 
 def template(name: str, **values: Any) -> str:
