@@ -177,8 +177,10 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
             axes.dots(at[granted], width[granted], colour)
             axes.stems(at[rejected], 0, width[rejected], BAD)
             axes.dots(at[rejected], width[rejected], BAD, size=7, crossed=True)
-            for x, height, count in _crowded(at, width, axis, _PLACES[is_wide]):
-                axes.text(x, height, f"{count}\u00d7", size=9, above=True)
+            span = float(np.ptp(axis.of(axis.edges(1))))
+            for x, height, count in crowds(at, width, span / _PLACES[is_wide]):
+                if count > 1:
+                    axes.text(x, height, f"{count}\u00d7", size=9, above=True)
             axes.show(y=(0, max(1, int(width.max(initial=0))) * 1.3))
             axes.label(y="nodes asked for")
         else:
@@ -196,18 +198,14 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
     return draw("on-demand-requests", "On-demand requests, granted and rejected", paint, height=2.3)
 
 
-def _crowded(
-    at: NDArray[np.float64], width: NDArray[np.int32], axis: TimeAxis, places: int
-) -> list[tuple[float, int, int]]:
-    """(time, nodes, requests) wherever requests for as many nodes would be drawn over each other."""
-    begin, end = axis.of(axis.edges(1))
-    place = np.round((at - begin) / (end - begin) * places).astype(np.int64)
-    where, first, count = np.unique(np.stack([place, width]), axis=1, return_index=True, return_counts=True)
-    return [
-        (float(at[row]), int(nodes), int(number))
-        for nodes, row, number in zip(where[1], first, count, strict=True)
-        if number > 1
-    ]
+def crowds(at: NDArray[np.float64], width: NDArray[np.int32], gap: float) -> list[tuple[float, int, int]]:
+    """(mean time, nodes, how many) of requests for as many nodes, each within `gap` of the one before; all are in one."""
+    order = np.lexsort((at, width))
+    x, nodes = at[order], width[order]
+    first = np.flatnonzero(np.append(True, (np.diff(nodes) != 0) | (np.diff(x) > gap)))[: len(x)]
+    count = np.diff(np.append(first, len(x)))
+    means = np.add.reduceat(x, first) / count if len(x) else x
+    return list(zip(means.tolist(), nodes[first].tolist(), count.tolist(), strict=True))
 
 
 def of_mechanism(picture: Picture, axis: TimeAxis) -> Plot:
