@@ -199,7 +199,7 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
 
 
 def crowds(at: NDArray[np.float64], width: NDArray[np.int32], gap: float) -> list[tuple[float, int, int]]:
-    """(mean time, nodes, how many) of requests for as many nodes, each within `gap` of the one before; all are in one."""
+    """(mean time, nodes, how many) of requests for as many nodes, each within `gap` of the one before."""
     order = np.lexsort((at, width))
     x, nodes = at[order], width[order]
     first = np.flatnonzero(np.append(True, (np.diff(nodes) != 0) | (np.diff(x) > gap)))[: len(x)]

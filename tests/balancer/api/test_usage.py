@@ -104,6 +104,16 @@ def test_what_waits_and_what_is_lent_is_not_headroom(site):
     assert headroom(http) == {"nodes": 0, "within_s": 300, "reserve": 0, "idle": 0, "ending": 0, "wanted": 1}
 
 
+def test_what_a_waiting_request_still_wants_is_taken_off(site):
+    w, http = site(nodes=4, reserve=1, wait_s=600)
+    w.start_job("7", "n03")
+    w.start_job("8", "n04", hook=False)
+    w.engine.update_nodes(busy=("n04",), job="8", remaining_us=micros(200))
+    w.engine.submit_request(4)
+    w.settled()
+    assert headroom(http) == {"nodes": 0, "within_s": 300, "reserve": 0, "idle": 0, "ending": 1, "wanted": 2}
+
+
 def test_a_frozen_service_has_no_headroom(site):
     w, http = site(nodes=3, reserve=1)
     assert headroom(http)["nodes"] == 3
