@@ -140,6 +140,9 @@ def test_a_new_service_shows_its_day_and_the_figures_of_the_api_at_each_size(ser
     with browser(tmp_path) as page, running.client() as client:
         lent = client.request_nodes(2).nodes
         client.update_nodes({"n06": "busy"}, job="7.server", remaining_s=250)
+        page.open(running.url + "/login")
+        page.wait_for("!!document.getElementById('token')")
+        assert page.barriers(AXE) == []
         for width in (1280, 400):
             for is_dark in (False, True):
                 page.resize(width, 900)

@@ -274,13 +274,14 @@ def test_its_colours_are_chosen_and_its_axis_is_that_of_the_plots(page, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.needs("chromium")
+@pytest.mark.needs("chromium", "axe")
 def test_hovering_tells_job_user_queue_and_wait(record, page, tmp_path):
     queue = np.array([2, 2, 3], np.int32)
     jobs = replace(record.jobs, user=np.array([4, 5, 4], np.int32), queue=queue)
     page.resize(500, 900)
     ready(page, gantt.Gantt(replace(record, jobs=jobs), "three").save(tmp_path / "three.html"))
     assert dict(json.loads(page.evaluate(LEGEND))) == {"user 4": 2, "user 5": 1}
+    assert page.barriers(AXE) == []
     x, y = json.loads(page.evaluate(MIDDLE_OF_9))
     page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     told = page.evaluate("document.querySelector('.gantt-tip').textContent")
