@@ -13,7 +13,7 @@ from emulator.report.wording import FIGURES, number
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 MOST_JOBS = 100_000
