@@ -24,6 +24,7 @@ from balancer.api import (
 from balancer.api.document import complete
 from balancer.api.operations import Front
 from balancer.api.service import MAX_BODY_BYTES, Access, Service
+from balancer.lending import Lending
 from balancer.pools import PoolHistory
 from balancer.version import VERSION
 
@@ -80,6 +81,7 @@ def create_app(
             waiting=threading.BoundedSemaphore(max_waiting),
             streams=threading.BoundedSemaphore(max_streams),
             pools=PoolHistory(engine.ledger, engine.counted),
+            lending=Lending(engine.ledger, engine.counted),
             disable_file=disable_file,
             max_body_bytes=max_body_bytes,
             hosts=None if hosts is None else frozenset(hosts),

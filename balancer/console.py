@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, list_plugins, service_at, show
+from balancer.console_kit import (
+    ITEM,
+    PLUGIN,
+    asks_service,
+    fail,
+    list_plugins,
+    names_of,
+    service_at,
+    show,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,9 +67,11 @@ def cli() -> None:
 @click.option(
     "--nodes", metavar="FILE|PATTERN", help="The nodes to move, e.g. n[001-064] or a file of patterns."
 )
-@click.option("--driver", type=ITEM, help="The batch system: NAME, or '{NAME: {PARAMETER: VALUE}}' (see"
+@click.option("--driver", type=ITEM, shell_complete=names_of("balancer.batch_drivers"),
+              help="The batch system: NAME, or '{NAME: {PARAMETER: VALUE}}' (see"
               " `balancer drivers`).  [default: torque]")  # fmt: skip
-@click.option("--algorithm", type=ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer algorithms`)."
+@click.option("--algorithm", type=ITEM, shell_complete=names_of("balancer.algorithms"),
+              help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer algorithms`)."
               "  [default: basic]")  # fmt: skip
 @click.option("--reserve", type=int, help="R: nodes that stay in the on-demand pool.  [default: 0]")
 @click.option("--reserve-rule", help="fixed: granted nodes count for R; refilled: idle nodes take their place."
@@ -133,7 +144,10 @@ def status(url: str, as_json: bool) -> None:
     """How the service stands: nodes by state, who waits, whether batch system and cloud answer."""
     with service_at(url) as balancer:
         found = balancer.status()
-    rows = [[state, str(count)] for state, count in sorted(found["nodes"].items()) if count]
+    rows = [
+        [state, f"{count}, {_in_words(state)}"] for state, count in sorted(found["nodes"].items()) if count
+    ]
+    rows += _headroom(found)
     rows += [[f"held {name}", why] for name, why in found["held"].items()]
     rows += [[f"failed {name}", f"granted, and down since {since}"] for name, since in _failed(found)]
     waiting = found["waiting"]
@@ -150,6 +164,24 @@ def status(url: str, as_json: bool) -> None:
         rows.append(["claimed", "by another Balancer: nothing is moved, see `balancer adopt`"])
     rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
     show(as_json, found, ["WHAT", "HOW"], rows)
+
+
+def _in_words(state: str) -> str:
+    from balancer.lifecycle.states import STATE_WORDS
+
+    return {each.value: words for each, words in STATE_WORDS.items()}.get(state, "")
+
+
+def _headroom(status: dict[str, Any]) -> list[list[str]]:
+    """Not told by older services."""
+    if "headroom" not in status:
+        return []
+    room = status["headroom"]
+    parts = f"{room['reserve']} in reserve, {room['idle']} idle, {room['ending']} whose jobs must end"
+    wanted = f", less {room['wanted']} that requests wait for" if room["wanted"] else ""
+    within = f"could be granted within {room['within_s'] / 60:.0f} min"
+    asleep = [["asleep", str(status["asleep"])]] if status["asleep"] else []
+    return [[within, f"{room['nodes']}: {parts}{wanted}"], *asleep]
 
 
 def _failed(status: dict[str, Any]) -> list[tuple[str, str]]:

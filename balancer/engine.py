@@ -21,6 +21,7 @@ from balancer.clock import micros, seconds, wall_us
 from balancer.commands import Commander
 from balancer.freeze import Freezable, Yielding
 from balancer.idempotency import Keys
+from balancer.job_ends import JobEnds
 from balancer.lifecycle.events import (
     Event,
     TimerFired,
@@ -164,6 +165,7 @@ class Engine(OnDemandCalls, NodeCalls):
         self._callers = Callers(self._withdraw_for, self.settings.callers, threaded=threaded)
         self._threaded = threaded
         self._keys = Keys(ledger)
+        self.job_ends = JobEnds()
         self._forget_us = 0
         self._failures_seen = 0
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from balancer.decision import Key
+    from balancer.job_ends import JobEnds
     from balancer.timers import Timers
 
 
@@ -27,6 +28,7 @@ class NodeCalls(Calls):
     _timers: Timers
     hook_us: int | None = None
     """When a hook reported a job last; None: none since the start."""
+    job_ends: JobEnds
 
     def update_nodes(
         self,
@@ -70,9 +72,12 @@ class NodeCalls(Calls):
                 if error.code == Refused.NODE_NOT_IN_BATCH:
                     self._contest(busy, job, event_id)
                 raise
+            self.hook_us = self.clock.now_us()
             if job is not None:
                 self._reconciler.last_jobs.update(dict.fromkeys(idle, job))
-            self.hook_us = self.clock.now_us()
+                self.job_ends.ended(idle, job)
+                if remaining_us is not None:
+                    self.job_ends.started(busy, job, self.hook_us + remaining_us, self.hook_us)
         self.metrics.hook_event(hook, "accepted")
 
     def _contest(self, nodes: tuple[str, ...], job: str | None, event_id: str) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from balancer.ledger.reader import Reader, StoredEvent
     from balancer.lifecycle.states import NodeState
 
-SLOT_US = micros(300)
-SLOTS = 288
+SLOT_US = micros(60)
+SLOTS = 1440
 _PAGE = 2000
 _MOST = 20_000
 """Events that are read back at most: a busy day is then shown from later on."""
@@ -24,7 +24,7 @@ Counts = dict[str, int]
 
 
 class PoolHistory:
-    """Counts at the ends of the last 288 slots of 5 minutes. Read back once, then kept up with the log.
+    """Counts at the ends of the last 1440 slots of a minute. Read back once, then kept up with the log.
 
     `counted` gives the number of the last event and the nodes by state after it. Methods from any thread.
     """
@@ -66,7 +66,7 @@ class PoolHistory:
             if not page:
                 return
             for event in page:
-                _apply(counts, _moved(event), forward=True)
+                _apply(counts, moved(event), forward=True)
                 self._ends[event.at_us // SLOT_US] = dict(counts)
             after = page[-1].seq
 
@@ -77,24 +77,27 @@ class PoolHistory:
         while to > stop:
             after = max(stop, to - _PAGE)
             for event in reversed(self._ledger.events(after, to - after)):
+                if event.seq > to:
+                    continue  # the oldest are forgotten: these have been read already
                 slot = event.at_us // SLOT_US
                 self._ends.setdefault(slot, dict(counts))
                 if slot <= last - SLOTS:
                     self._ends[last - SLOTS + 1] = self._ends.get(last - SLOTS + 1, self._ends[slot])
                     return
-                _apply(counts, _moved(event), forward=False)
+                _apply(counts, moved(event), forward=False)
             to = after
 
 
-def _moved(event: StoredEvent) -> Iterable[tuple[str, str, str]]:
+def moved(event: StoredEvent) -> Iterable[tuple[str, str, str]]:
+    """(node, state before, state after) of each node that the event moved."""
     if '"moved"' not in event.body:
         return ()
-    moved: list[tuple[str, str, str]] = json.loads(event.body)["moved"]
-    return moved
+    found: list[tuple[str, str, str]] = json.loads(event.body)["moved"]
+    return found
 
 
-def _apply(counts: Counts, moved: Iterable[tuple[str, str, str]], *, forward: bool) -> None:
-    for _, before, after in moved:
+def _apply(counts: Counts, moves: Iterable[tuple[str, str, str]], *, forward: bool) -> None:
+    for _, before, after in moves:
         source, target = (before, after) if forward else (after, before)
         counts[source] = counts.get(source, 0) - 1
         counts[target] = counts.get(target, 0) + 1

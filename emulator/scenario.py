@@ -58,6 +58,8 @@ _MOST_NODES = 10_000_000
 """More is a slip of the finger, and would fill the memory."""
 
 
+NO_NAME = "unnamed"
+"""Of a scenario that is no file's and says no name."""
 _LATER_KEYS = ("dependencies", "cancelled", "queue_field", "usage_column", "time_zone")
 """Of `workload`: earlier results have them not."""
 _LATER_PARTS = (
@@ -75,7 +77,7 @@ class Scenario(Pluggable, _Part):
 
     plugin_kinds = KINDS
 
-    name: str = "unnamed"
+    name: str = NO_NAME
     seed: int = Field(default=1, ge=0)
     nodes: int | None = Field(default=None, ge=1, le=_MOST_NODES)
     workload: WorkloadPart

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from balancer.auth.gate import Gate
     from balancer.auth.rates import Rates
     from balancer.engine import Engine
+    from balancer.lending import Lending
     from balancer.pools import PoolHistory
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -35,6 +36,7 @@ class Service:
     waiting: threading.BoundedSemaphore
     streams: threading.BoundedSemaphore
     pools: PoolHistory
+    lending: Lending
     disable_file: str | None = None
     max_body_bytes: int = MAX_BODY_BYTES
     hosts: frozenset[str] | None = None

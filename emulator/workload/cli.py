@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from emulator.commands.options import plugin_option, usage_option, zone_option
+from emulator.commands.options import names_of, plugin_option, usage_option, zone_option
 from emulator.terminal import InputError, stdout_console
 from emulator.workload.overruns import Overrun, Size
 
@@ -298,7 +298,7 @@ def pack(  # noqa: PLR0917
 
 @trace.command()
 @plugin_option
-@click.argument("generator", metavar="GENERATOR")
+@click.argument("generator", metavar="GENERATOR", shell_complete=names_of("emulator.generators"))
 @click.option("--nodes", type=int, default=372, show_default=True, help="Size of the cluster.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random stream.")
 @click.option("--target", help="Show printed figures beside the obtained ones, for example U66-Main.")

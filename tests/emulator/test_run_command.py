@@ -84,7 +84,8 @@ class TestRun:
         result = emulator("run", DEFAULT, "--check")
         assert result.exit_code == 0, result.output
         assert "on-demand requests" in result.stdout
-        assert sorted(path.name for path in (tmp_path / "runs" / "default").iterdir()) == RESULTS
+        found = sorted(path.name for path in (tmp_path / "runs" / "default").iterdir())
+        assert found == ["baseline.json", *RESULTS]
         record = files.load(tmp_path / "runs" / "default")
         assert check(record) == []
         assert record.scenario["name"] == "default"

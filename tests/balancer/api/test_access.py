@@ -41,7 +41,7 @@ OPERATIONS = [
     if method in ("get", "post", "delete", "put", "patch")
 ]
 DASHBOARD = {"GET /", "GET /dashboard/now", "GET /dashboard/nodes", "GET /dashboard/pools"}
-PAGES = DASHBOARD | {"GET /login", "POST /session", "DELETE /session", "GET /assets/<name>"}
+PAGES = DASHBOARD | {"GET /docs", "GET /login", "POST /session", "DELETE /session", "GET /assets/<name>"}
 PROTECTED = [
     each
     for each in OPERATIONS

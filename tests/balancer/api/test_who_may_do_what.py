@@ -37,6 +37,7 @@ GET    /v1/requests/<request_id>       yes      yes     -       yes     -
 DELETE /v1/reserves/<reserve_id>       yes      yes     -       -       -
 GET    /v1/reserves                    yes      yes     -       yes     -
 GET    /v1/history                     yes      yes     -       yes     -
+GET    /v1/usage                       yes      yes     -       yes     -
 GET    /v1/events                      yes      yes     -       yes     -
 GET    /v1/status                      yes      yes     -       yes     -
 GET    /dashboard/now                  yes      yes     -       yes     -
@@ -50,6 +51,7 @@ DELETE /session                        yes      yes     yes     yes     yes
 GET    /assets/<name>                  yes      yes     yes     yes     yes
 GET    /v1/                            yes      yes     yes     yes     yes
 GET    /openapi.json                   yes      yes     yes     yes     yes
+GET    /docs                           yes      yes     yes     yes     yes
 GET    /livez                          yes      yes     yes     yes     yes
 GET    /readyz                         yes      yes     yes     yes     yes
 GET    /healthz                        yes      yes     yes     yes     yes
