@@ -13,7 +13,7 @@ from emulator.harness.external_events import ExternalEvents
 from emulator.harness.failure import plugin_error
 from emulator.harness.job_rules import JobRules
 from emulator.harness.machine import HasOutages
-from emulator.harness.mechanism import plugin_name
+from emulator.harness.mechanism import HasFailures, ability, plugin_name
 from emulator.harness.moldable_cluster import MoldableCluster
 from emulator.harness.node_outages import NodeOutages, window_of
 from emulator.harness.placed_cluster import PlacedCluster
@@ -71,12 +71,8 @@ def make_happenings(
         raise ScenarioError(
             f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
         )
-    if (fails or sleeps) and mechanism is not None:
-        raise ScenarioError(
-            f"{OUTAGES if fails else SLEEP} go with plain schedulers; the mechanism "
-            f"{plugin_name(scenario.mechanism)} would give away nodes that are down "
-            "(hybrid has failures of its own, mtbf_s)"
-        )
+    if mechanism is not None:
+        _check_mechanism(scenario, machine, mechanism, sleeps=sleeps)
     try:
         rules = JobRules(prepared.jobs, limits) if has_rules else None
         requeues = own is None or own.expect_outages()
@@ -87,6 +83,31 @@ def make_happenings(
     if energy is not None and sleeps:
         sleeping = SleepingNodes(SleepTimes.of(energy.model_dump()))
     return ExternalEvents(rules, outages, sleeping, boundaries)
+
+
+def _check_mechanism(scenario: Scenario, machine: Machine, mechanism: Mechanism, *, sleeps: bool) -> None:
+    """Tells a mechanism that knows of failures that there are some. Raises ScenarioError for one that does not."""
+    name = plugin_name(scenario.mechanism)
+    knows = ability(mechanism, HasFailures)  # type: ignore[type-abstract]
+    if scenario.maintenance and knows is not None:
+        raise ScenarioError(
+            f"maintenance goes with plain schedulers; {name} has `failures` alone: leave maintenance out"
+        )
+    if scenario.failures and knows is not None and type(machine) is not Cluster:
+        raise ScenarioError(
+            f"failures go with {name} under a plain scheduler on whole nodes, not on a {type(machine).__name__}"
+        )
+    if sleeps or ((scenario.failures or scenario.maintenance) and knows is None):
+        what = OUTAGES if scenario.failures or scenario.maintenance else SLEEP
+        raise ScenarioError(
+            f"{what} go with plain schedulers; the mechanism {name} would give away nodes that are down "
+            "(failures go with balancer and static_partition; hybrid has its own, mtbf_s)"
+        )
+    if scenario.failures and knows is not None:
+        try:
+            knows.expect_failures()
+        except ValueError as error:
+            raise ScenarioError(f"mechanism: {error}") from error
 
 
 def outages_of(scenario: Scenario, nodes: int, *, requeues: bool = True) -> NodeOutages:
