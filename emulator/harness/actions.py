@@ -138,6 +138,9 @@ class Accounting:
     def set_down(self, nodes: Iterable[int]) -> None:
         self._moved(_listed(nodes), NodePool.DOWN)
 
+    def set_up(self, nodes: Iterable[int]) -> None:
+        self._moved(_listed(nodes), NodePool.OD_RESERVE)
+
     def take_down_for_good(self, nodes: Iterable[int]) -> list[int]:
         """As `take_down`, and the jobs on these nodes are lost for good. Returns them."""
         failed = [int(node) for node in nodes]

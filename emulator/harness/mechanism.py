@@ -130,6 +130,9 @@ class Actions(Protocol):
     def set_down(self, nodes: Iterable[int]) -> None:
         """These reserved nodes, on which nothing runs, are known to be down: nobody's until `repair`."""
 
+    def set_up(self, nodes: Iterable[int]) -> None:
+        """Reserved nodes that were down work again, and are still reserved."""
+
     def wake(self, at_us: int) -> None:
         """Call `on_timer` at this time; replaces an earlier wish."""
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emulator.harness.shown import Tile
+
+if TYPE_CHECKING:
+    from emulator.harness.mechanism import Actions
 
 _US_PER_H = 3_600_000_000
 
@@ -66,11 +69,12 @@ class LeaseAccount:
             self._change(job, 0, now_us)
             del self._lacks[job]
 
-    def cut_off(self, job: int, nodes: int, left_us: int, now_us: int) -> None:
-        """A lease of so many nodes ends `left_us` before its time."""
-        self.ended(job, now_us)
+    def cut_off(self, job: int, act: Actions) -> None:
+        """A lease is about to end before its time: what it lacks until then are all its nodes."""
+        self.ended(job, act.now_us)
         self.cut += 1
-        self._lost_us += nodes * left_us
+        jobs, row = act.cluster.job_table(), act.cluster.table[job]
+        self._lost_us += int(jobs.nodes[job]) * (int(row.start_us) + int(row.run_us) - act.now_us)
 
     def figures(self, horizon_us: int) -> dict[str, Any]:
         lost_us = self._lost_us + sum(

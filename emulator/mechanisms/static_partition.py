@@ -94,16 +94,17 @@ class StaticPartition:
                 self._replace(job, failed, act)
 
     def on_nodes_up(self, nodes: list[int], act: Actions) -> None:
-        node_job, back = act.cluster.node_job, []
+        node_job, idle = act.cluster.node_job, []
         for node in nodes:
             self._down.discard(node)
             if (job := int(node_job[node])) >= 0:
                 self.account.works_again(job, act.now_us)  # it was kept
             else:
-                back.append(node)
-        act.repair(back)
-        mine, _ = act.reserve(node for node in back if self._is_own(node, act))
-        self._free += mine
+                idle.append(node)
+        own = [node for node in idle if self._is_own(node, act)]
+        act.set_up(own)
+        act.repair(node for node in idle if not self._is_own(node, act))
+        self._free += own
 
     def figures(self, record: RunRecord, machine: Machine) -> dict[str, Any]:  # noqa: ARG002 - its record has all
         return {} if self._account is None else self._account.figures(record.horizon_us)
@@ -122,9 +123,8 @@ class StaticPartition:
         self._free += [node for node in nodes if node not in self._down]
 
     def _cut(self, job: int, act: Actions) -> None:
-        nodes, row = act.cluster.nodes_of(job).tolist(), act.cluster.table[job]
-        end_us = int(row.start_us) + int(row.run_us)
-        self.account.cut_off(job, len(nodes), end_us - act.now_us, act.now_us)
+        nodes = act.cluster.nodes_of(job).tolist()
+        self.account.cut_off(job, act)
         act.end_lease(job)
         self._take_back(nodes, act)
 
