@@ -450,7 +450,9 @@ class Cluster(ClusterViews):
         self.must_be(job, JobState.RUNNING, "change its nodes")
         self._must_be_idle(job, nodes)
         for node in nodes[self._node["offline"][nodes] == 0]:
-            raise IllegalJobTransition(f"job {self.number(job)} cannot have node {node}: it is in the batch pool")
+            raise IllegalJobTransition(
+                f"job {self.number(job)} cannot have node {node}: it is in the batch pool"
+            )
         self._make_room()
         reshape.change_lease_nodes(self._state, job, nodes, now_us)
 

@@ -90,7 +90,7 @@ def change_nodes(state: State, who: int, nodes: Ints, now: int, end: int, expect
 
 @compiled
 def change_lease_nodes(state: State, who: int, nodes: Ints, now: int) -> None:
-    """As `change_nodes` of a lease: its nodes, those it gets included, are out of the pool, and nobody plans its end."""
+    """As `change_nodes` of a lease: all its nodes are out of the pool, and nobody plans with its end."""
     job, node, _, _, _, _, _, runs, log, _, _, _ = state
     start = job[who].start_us
     row = job[who].run_row

@@ -28,6 +28,8 @@ class FailedLeases:
 
     how: OnFailure
     account: LeaseAccount
+    watch: NodeWatch = field(init=False)
+    """Since the run began."""
     _wanted: dict[int, dict[str, int]] = field(default_factory=dict)
     """Lease -> its requests for other nodes that wait, and how many nodes each is for."""
 
@@ -42,33 +44,24 @@ class FailedLeases:
         if lease >= 0 and act.cluster.node_offline[node]:
             self.account.works_again(lease, act.now_us)
 
-    def ended(
-        self, lease: int, nodes: list[int], watch: NodeWatch, policy: BalancerPolicy, act: Actions
-    ) -> list[Outcome]:
+    def ended(self, lease: int, nodes: list[int], policy: BalancerPolicy, act: Actions) -> list[Outcome]:
         """A lease is over at its time: it wants nothing more. Its nodes are still to be released."""
         self.account.ended(lease, act.now_us)
-        act.set_down(node for node in nodes if node in watch.down)
+        act.set_down(node for node in nodes if node in self.watch.down)
         return self._withdraw(lease, policy, act)
 
-    def carry_out(
-        self, outcomes: Iterable[Outcome], watch: NodeWatch, policy: BalancerPolicy, act: Actions
-    ) -> list[Outcome]:
+    def carry_out(self, outcomes: Iterable[Outcome], policy: BalancerPolicy, act: Actions) -> list[Outcome]:
         """Do what is to be done about failed nodes; returns the other outcomes, and those that come of it."""
         left: list[Outcome] = []
         todo = deque([list(outcomes)])
         while todo:
-            more = self._one_round(todo.popleft(), left, watch, policy, act)
+            more = self._one_round(todo.popleft(), left, policy, act)
             if more:
                 todo.append(more)
         return left
 
     def _one_round(
-        self,
-        outcomes: list[Outcome],
-        left: list[Outcome],
-        watch: NodeWatch,
-        policy: BalancerPolicy,
-        act: Actions,
+        self, outcomes: list[Outcome], left: list[Outcome], policy: BalancerPolicy, act: Actions
     ) -> list[Outcome]:
         gone: dict[int, list[int]] = {}
         come: dict[int, list[int]] = {}
@@ -91,23 +84,17 @@ class FailedLeases:
                     left.append(outcome)
         more: list[Outcome] = []
         for lease in {**gone, **come}:
-            more += self._change(lease, gone.get(lease, []), come.get(lease, []), watch, policy, act)
+            more += self._change(lease, gone.get(lease, []), come.get(lease, []), policy, act)
         for lease in dict.fromkeys(over):
             if act.cluster.state[lease] == JobState.RUNNING:
-                more += self._cut(lease, watch, policy, act)
+                more += self._cut(lease, policy, act)
         return more
 
     def _change(
-        self,
-        lease: int,
-        gone: list[int],
-        come: list[int],
-        watch: NodeWatch,
-        policy: BalancerPolicy,
-        act: Actions,
+        self, lease: int, gone: list[int], come: list[int], policy: BalancerPolicy, act: Actions
     ) -> list[Outcome]:
         """Failed nodes have left the lease, others have come to it. One that has no node left is over."""
-        watch.marked.update(gone)
+        self.watch.marked.update(gone)
         held = act.cluster.nodes_of(lease).tolist()
         stays = [node for node in held if node not in gone] + come
         self.account.replaced += len(come)
@@ -122,11 +109,11 @@ class FailedLeases:
             self.account.works_again(lease, act.now_us)
         return []
 
-    def _cut(self, lease: int, watch: NodeWatch, policy: BalancerPolicy, act: Actions) -> list[Outcome]:
+    def _cut(self, lease: int, policy: BalancerPolicy, act: Actions) -> list[Outcome]:
         nodes = act.cluster.nodes_of(lease).tolist()
         self.account.cut_off(lease, act)
         act.end_lease(lease)
-        act.set_down(node for node in nodes if node in watch.down)
+        act.set_down(node for node in nodes if node in self.watch.down)
         return policy.release(act.now_us, nodes)
 
     def _withdraw(self, lease: int, policy: BalancerPolicy, act: Actions) -> list[Outcome]:

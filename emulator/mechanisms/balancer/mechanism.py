@@ -12,13 +12,13 @@ from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.lifecycle.states import NodeState
 from balancer.plugins import ALGORITHMS, PluginError, name_of
 from emulator.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
+from emulator.mechanisms import lease_failures
 from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, LeaseCloud, ServerEvent
-from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.failed_leases import FailedLeases
+from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
 from emulator.mechanisms.balancer.node_watch import NodeWatch
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
 from emulator.mechanisms.balancer.windows import check_machine, standing
-from emulator.mechanisms import lease_failures
 from emulator.mechanisms.lease_failures import LeaseAccount, OnFailure
 from emulator.mechanisms.pools_shown import TILES, picture
 from emulator.plugins import check_number, make_plugin
@@ -243,7 +243,7 @@ class BalancerMechanism:
         self._cloud.ended(act.now_us, job, nodes.tolist())
         told: list[Outcome] = []
         if self._failures is not None:
-            told = self._failures.ended(job, nodes.tolist(), self.watch, self._policy, act)
+            told = self._failures.ended(job, nodes.tolist(), self._policy, act)
         self._carry_out(told, act)
 
     def on_notice(self, job: int, act: Actions) -> None:
@@ -311,6 +311,7 @@ class BalancerMechanism:
             is_busy=lambda node: bool(act.cluster.node_job[node] >= 0),
             unmark=unmark,
         )
+        self.failures.watch = self._watch
         return self._watch
 
     def _state_of(self, node: int) -> NodeState:
@@ -379,7 +380,7 @@ class BalancerMechanism:
 
     def _answer(self, outcomes: list[Outcome], act: Actions) -> None:
         if self._failures is not None:
-            outcomes = self._failures.carry_out(outcomes, self.watch, self._policy, act)
+            outcomes = self._failures.carry_out(outcomes, self._policy, act)
         for outcome in outcomes:
             if isinstance(outcome, Granted) and self._cloud.is_instant:
                 act.start(outcome.lease_id, outcome.nodes)

@@ -111,9 +111,7 @@ class NodeWatch:
 
     def settle(self, lifecycle: Lifecycle) -> list[int]:
         """The nodes that are as the ledger says from now on: nobody has to look at them for failures."""
-        known = [
-            node for node, record in self._records(lifecycle).items() if self._is_known(node, record)
-        ]
+        known = [node for node, record in self._records(lifecycle).items() if self._is_known(node, record)]
         self.suspects.difference_update(known)
         return known
 
@@ -132,4 +130,3 @@ class NodeWatch:
         if record.state in _LENT or node in self.marked:
             return _HANDED_OVER
         return _BUSY if self.is_busy(node) else _IDLE
-
