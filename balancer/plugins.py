@@ -103,8 +103,8 @@ def make_plugin(group: str, item: object) -> Any:
     """The plug-in that a file or a command asks for.
 
     An item is a name (`daily_batch`), a name with parameters (`window: {begin_s: 0, end_s: 3600}`), or, where there
-    is exactly one parameter or exactly one must be given, a name with its value (`limit: 1000`). Values are converted to
-    the declared types.
+    is exactly one parameter or exactly one must be given, a name with its value (`limit: 1000`). Values are converted
+    to the declared types.
     Raises PluginError, or the TypeError or ValueError of a class that does not like its parameters.
     """
     name, values = name_and_values(group, item)

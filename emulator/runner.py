@@ -16,7 +16,7 @@ from emulator.harness.decisions import default_node_names
 from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.features import TOO_FEW, too_wide
 from emulator.harness.loop import Loop
-from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
+from emulator.harness.mechanism import HasArrival, HasFailures, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.moldable_cluster import MoldableCluster
 from emulator.harness.partitions import partitions_on, refusals
 from emulator.harness.run import make_cluster
@@ -388,8 +388,14 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
 
 
 def _plays_outages(scenario: Scenario) -> bool:
-    """Whether the real batch system is told when nodes go and come back."""
-    return scenario.live.batch_name == "slurm" and scenario.mechanism is None
+    """Whether the live batch system is told when nodes go and come back. Raises ScenarioError."""
+    if scenario.mechanism is None:
+        return scenario.live.batch_name == "slurm"
+    if scenario.maintenance or ability(make_mechanism(scenario), HasFailures) is None:  # type: ignore[type-abstract]
+        return False
+    if scenario.live.jobs != "sleep":
+        raise ScenarioError("failures of nodes under a mechanism are for jobs that sleep: leave out live.jobs")
+    return scenario.live.batch_name == OUR_BATCH_SYSTEM
 
 
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:

@@ -27,12 +27,13 @@ from emulator.workload.relations import has_relations
 from emulator.workload.streams import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.node_failures import Outage
     from emulator.runner import Prepared
+    from emulator.scenario import FailuresPart
 
 # What a message says of keys that go only with some runs.
 RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
@@ -120,18 +121,21 @@ def outages_of(scenario: Scenario, nodes: int, *, requeues: bool = True) -> Node
     lost = not requeues
     if scenario.failures is not None:
         with scenario.plugged_in():
-            try:
-                model = make_plugin(node_failures.GROUP, scenario.failures.model)
-            except ValueError as error:
-                raise ScenarioError(f"failures: {error}") from error
-        failures = _guarded(
-            plugin_name(scenario.failures.model), model.outages(stream(scenario.seed, "failures"), names)
-        )
+            failures = failures_of(scenario.failures, scenario.seed, names)
         lost = lost or scenario.failures.jobs == "lost"
     windows = [window_of(part, names) for part in scenario.maintenance]
     if not requeues:
         windows = [replace(window, lost=True) for window in windows]
     return NodeOutages(nodes, failures, lost=lost, windows=windows)
+
+
+def failures_of(part: FailuresPart, seed: int, names: Sequence[str]) -> Iterator[Outage]:
+    """When nodes fail, by the part's model. Raises ScenarioError, TraceError."""
+    try:
+        model = make_plugin(node_failures.GROUP, part.model)
+    except ValueError as error:
+        raise ScenarioError(f"failures: {error}") from error
+    return _guarded(plugin_name(part.model), model.outages(stream(seed, "failures"), names))
 
 
 def _guarded(name: str, outages: Iterator[Outage]) -> Iterator[Outage]:

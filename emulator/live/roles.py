@@ -124,6 +124,9 @@ class RunSettings:
                 "queues": ["batch", "ondemand"],
                 "seed": self.scenario.seed,
             }
+        if self.scenario.failures is not None:
+            failures = self.scenario.failures.model_dump(mode="json")
+            config |= {"failures": failures, "seed": self.scenario.seed}
         return RoleConfig(config, plugins=tuple(self.scenario.plugins))
 
     def _scheduler(self) -> dict[str, Any]:
