@@ -39,6 +39,8 @@ BEFORE = "before.json"
 """The predictor's file of the slots before time 0."""
 _RECONCILE_S = 6 * 3600.0
 _DAY_S = 86_400
+_CONFIRM_LIMIT_S = 2.0
+"""Wall time in which our own batch server obeys for sure, where its nodes fail: the clock stands meanwhile."""
 _HOOK_INSIDE = "emulator.live.balancer_hooks:hook"
 
 Part = tuple[dict[str, Any], dict[str, str]]
@@ -178,6 +180,12 @@ class RunSettings:
             "confirm_s": 3600,
             "mark_wait_s": 60,
         }
+        if self.scenario.failures is not None:
+            config |= {
+                "reconcile_period_s": mechanism.reconcile_period_s,
+                "failed_after_s": mechanism.failed_after_s,
+                "confirm_limit_s": _CONFIRM_LIMIT_S,
+            }
         if mechanism.every:
             config["calendar_origin_s"] = seconds(zero_us(mechanism.time_zero))
         return RoleConfig(config | dict(cloud or {}) | driver, environ, plugins=self._plugins(ALGORITHMS))

@@ -32,6 +32,7 @@ from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.enrolment import Enrolment
+from emulator.live.torque.failing_nodes import FailingNodes
 from emulator.live.torque.journal import Journal, is_change
 from emulator.live.torque.machine_scheduler import MachineScheduler
 from emulator.live.torque.marks import MarksFile
@@ -196,6 +197,8 @@ class TorqueServer:
         )
         if not has_mechanism:
             batch.start_cycle(now_us)
+            if config.failures is not None:
+                FailingNodes(_outages(config), batch, self._executor)
         if past:
             self._log.muted = marks.muted = True
             links = _repeat(batch, self._executor, past)

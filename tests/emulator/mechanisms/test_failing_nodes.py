@@ -346,7 +346,7 @@ def virtual(wanted: Any) -> RunRecord:
 )
 def test_with_a_model_under_which_nothing_fails_the_run_is_the_same(mechanism: dict[str, Any]) -> None:
     """The Balancer reads nodes then, as the service does; without failures it is told everything."""
-    failing, plain = virtual(scenario(mechanism, mtbf_s=1e12)), virtual(scenario(mechanism, mtbf_s=0))
+    failing, plain = virtual(scenario(mechanism, mtbf_s=9e9)), virtual(scenario(mechanism, mtbf_s=0))
     assert failing.moves == plain.moves
     assert failing.leases == plain.leases
     assert (failing.runs.start_us == plain.runs.start_us).all()
