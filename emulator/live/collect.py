@@ -64,6 +64,8 @@ class BatchSide:
     """When it was asked, where time goes on without us: the end of the record is not earlier."""
     offline_pool: NodePool = NodePool.OD_RESERVE
     """Whose nodes that are offline are."""
+    down: Sequence[tuple[int, int, bool]] = ()
+    """(us, node, is down) of nodes that failed and were repaired."""
 
 
 class Source(Protocol):
@@ -128,7 +130,7 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         runs=_run_table(runs),
         begin_us=0,
         horizon_us=horizon_us,
-        moves=_moves(offline, lease_moves, horizon_us, batch.offline_pool),
+        moves=with_down(_moves(offline, lease_moves, horizon_us, batch.offline_pool), batch.down, horizon_us),
         leases=tuple(outcomes),
         marks=tuple(marks),
         clock="live",
@@ -356,6 +358,44 @@ def _moves(
     ]
     moves += [(move.at_us, 3 if move.pool == NodePool.OD_ALLOC else 0, move) for move in leases]
     return tuple(move for at_us, _, move in sorted(moves, key=lambda each: each[:2]) if at_us <= horizon_us)
+
+
+def with_down(
+    moves: tuple[PoolMove, ...], down: Sequence[tuple[int, int, bool]], horizon_us: int
+) -> tuple[PoolMove, ...]:
+    """The same, where nodes that failed are nobody's but a lease's that still has them."""
+    if not down:
+        return moves
+    told: dict[int, list[tuple[int, NodePool | bool]]] = defaultdict(list)
+    for move in moves:
+        for node in move.nodes:
+            told[node].append((move.at_us, move.pool))
+    for at_us, node, is_down in down:
+        told[node].append((at_us, is_down))
+    found: dict[tuple[int, NodePool], list[int]] = defaultdict(list)
+    for node, changes in told.items():
+        for at_us, pool in _pools(sorted(changes, key=lambda each: each[0])):
+            found[at_us, pool].append(node)
+    in_order = sorted(found.items(), key=lambda each: each[0][0])
+    return tuple(
+        PoolMove(at_us, tuple(sorted(nodes)), pool) for (at_us, pool), nodes in in_order if at_us <= horizon_us
+    )
+
+
+def _pools(changes: Iterable[tuple[int, NodePool | bool]]) -> list[tuple[int, NodePool]]:
+    """Of one node, by its moves and by when it was down: what it is from when on; of one time the last."""
+    own, is_down, found = NodePool.OA_IDLE, False, [(-1, NodePool.OA_IDLE)]
+    for at_us, change in changes:
+        if isinstance(change, NodePool):
+            own = change
+        else:
+            is_down = change
+        pool = NodePool.DOWN if is_down and own is not NodePool.OD_ALLOC else own
+        if found[-1][0] == at_us:
+            found.pop()
+        if found[-1][1] is not pool or at_us == -1:
+            found.append((at_us, pool))
+    return found[1:]
 
 
 def _last_runs(

@@ -265,6 +265,7 @@ class BatchServer:
                 self._kill(job, "delete" if lost else "requeue", now_us, dead=node.name)
         node.down = True
         self._follow_marks(node, now_us)
+        self._executor.ask_for_pass(now_us)  # without this node another job may be backfilled
 
     def repair_node(self, index: int, now_us: int) -> None:
         node = self.nodes[index]
