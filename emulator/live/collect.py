@@ -22,6 +22,7 @@ from emulator.harness.record import (
     RunRecord,
     RunTable,
 )
+from emulator.live.lease_history import LeaseHistories
 from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, read_replay
 from emulator.workload.table import JobTable, Kind
 
@@ -216,6 +217,7 @@ def _leases(
 ) -> tuple[list[LeaseOutcome], list[Run], list[PoolMove]]:
     """Outcomes in the order of decision, runs and moves of all leases; sets their states."""
     nodes_of = _nodes_of_leases(fleet, replay, rows, tick_us)
+    histories = LeaseHistories(() if fleet.ledger is None else _requests(fleet.ledger, None), fleet.names)
     outcomes: list[LeaseOutcome] = []
     runs: list[Run] = []
     moves: list[PoolMove] = []
@@ -224,6 +226,11 @@ def _leases(
         outcomes.append(LeaseOutcome(row, lease.granted, lease.decided_us, lease.reason))
         if not lease.granted:
             state[row] = JobState.REJECTED
+            continue
+        if (whole := histories.of(lease, nodes_of[lease.number])) is not None:
+            state[row] = whole.state
+            runs += [(begin, row, end, int(outcome), list(on)) for begin, end, outcome, on in whole.rows]
+            moves += whole.moves
             continue
         chosen = tuple(fleet.names.index(name) for name in nodes_of[lease.number])
         # Of two clocks the coarser: a job that started after this end must not seem to have started before.
@@ -305,9 +312,13 @@ class Grants:
 
 def granted_requests(at: str | Path) -> Sequence[RequestRecord]:
     """Those of a ledger (file or URL), the newest first. The service may still be there."""
+    return _requests(at, RequestStatus.GRANTED)
+
+
+def _requests(at: str | Path, status: RequestStatus | None) -> Sequence[RequestRecord]:
     ledger = Reader(url_of(at))
     try:
-        return ledger.requests(status=RequestStatus.GRANTED, before=None, limit=_LEDGER_PAGE)
+        return ledger.requests(status=status, before=None, limit=_LEDGER_PAGE)
     finally:
         ledger.close()
 

@@ -202,6 +202,11 @@ class RunSettings:
             "quota": {"instances": -1},
             **mechanism.cloud_settings,
         }
+        if self.scenario.failures is not None:
+            config |= {
+                "on_failure": mechanism.on_failure,
+                "reconcile_period_s": mechanism.reconcile_period_s,
+            }
         if self.comes_back:
             config["memory"] = str(places.files.ondemand_memory)
         return RoleConfig(config)

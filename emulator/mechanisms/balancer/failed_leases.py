@@ -32,6 +32,8 @@ class FailedLeases:
     """Since the run began."""
     _wanted: dict[int, dict[str, int]] = field(default_factory=dict)
     """Lease -> its requests for other nodes that wait, and how many nodes each is for."""
+    _over: list[int] = field(default_factory=list)
+    """Leases that their users will give up when they look next."""
 
     def failed(self, node: int, act: Actions) -> None:
         """A node has failed; batch jobs have left it."""
@@ -65,13 +67,12 @@ class FailedLeases:
     ) -> list[Outcome]:
         gone: dict[int, list[int]] = {}
         come: dict[int, list[int]] = {}
-        over: list[int] = []
         # A replacement may be granted at once: what it is for comes first.
         for outcome in sorted(outcomes, key=lambda each: not isinstance(each, Failed)):
             match outcome:
                 case Failed(lease_id=lease, nodes=nodes, replaced_by=key):
                     if self.how is OnFailure.END:
-                        over.append(lease)
+                        self._over.append(lease)
                     elif key:
                         self._wanted.setdefault(lease, {})[key] = len(nodes)
                         gone.setdefault(lease, []).extend(nodes)
@@ -85,10 +86,16 @@ class FailedLeases:
         more: list[Outcome] = []
         for lease in {**gone, **come}:
             more += self._change(lease, gone.get(lease, []), come.get(lease, []), policy, act)
-        for lease in dict.fromkeys(over):
-            if act.cluster.state[lease] == JobState.RUNNING:
-                more += self._cut(lease, policy, act)
         return more
+
+    def give_up(self, policy: BalancerPolicy, act: Actions) -> list[Outcome]:
+        """Users look as often as the service reads, after it: those who end leases do so now."""
+        over, self._over = dict.fromkeys(self._over), []
+        told: list[Outcome] = []
+        for lease in over:
+            if act.cluster.state[lease] == JobState.RUNNING:
+                told += self._cut(lease, policy, act)
+        return told
 
     def _change(
         self, lease: int, gone: list[int], come: list[int], policy: BalancerPolicy, act: Actions

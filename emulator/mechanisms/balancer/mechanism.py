@@ -259,6 +259,7 @@ class BalancerMechanism:
         self._carry_out(self._policy.timer(act.now_us), act)
         if self._watch is not None and self._watch.period_over(act.now_us):
             self._carry_out(self._policy.read(act.now_us), act)
+            self._carry_out(self.failures.give_up(self._policy, act), act)
 
     def on_job_end(self, act: Actions) -> None:
         self._look(act)
