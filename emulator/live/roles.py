@@ -247,10 +247,12 @@ class RunSettings:
     def leases(self, places: Places) -> dict[str, Any]:
         """Of the replayer, where the cloud is one like ours: how leases are asked for.
 
-        Where a lease does not begin when it is granted, it is known by its hosts, which administrators see.
+        Where a lease does not begin when it is granted, or may end before its time, it is known by its hosts, which
+        administrators see.
         """
         mechanism = self.needed_balancer
-        account = {"username": "admin", "project": "admin"} if mechanism.cloud_settings else {}
+        knows_hosts = bool(mechanism.cloud_settings) or self.scenario.failures is not None
+        account = {"username": "admin", "project": "admin"} if knows_hosts else {}
         return {
             "cloud": {"auth_url": f"{places.ondemand_url}/identity/v3"} | account,
             "wait_s": mechanism.wait_s,

@@ -264,7 +264,8 @@ class BatchServer:
             if job.state == PbsState.RUNNING:
                 self._kill(job, "delete" if lost else "requeue", now_us, dead=node.name)
         node.down = True
-        self._follow_marks(node, now_us)
+        if not node.jobs:
+            self._follow_marks(node, now_us)  # else when they have left, as in virtual time
         self._executor.ask_for_pass(now_us)  # without this node another job may be backfilled
 
     def repair_node(self, index: int, now_us: int) -> None:
@@ -422,6 +423,7 @@ class BatchServer:
             pass  # it had to: all is accounted for
         elif job is not None and job.run == run and self._runs_on(job, set(job.exec_nodes)):
             job.session = session
+            had = job.exec_nodes
             if job.state == PbsState.SUSPENDED:  # its process is gone, and its memory with it
                 self._requeue(job, now_us, exit_status=exit_status, pass_at_us=now_us)
             elif job.ended_by == "requeue":
@@ -433,6 +435,8 @@ class BatchServer:
                 self._requeue(job, now_us, exit_status=exit_status, pass_at_us=later_us)
             else:
                 self._over(job, outcome_of(exit_status), exit_status, now_us)
+            for node in (self.nodes[index] for index in had if self.nodes[index].down):
+                self._follow_marks(node, now_us)
         self._executor.release(("start", number, run))
         self._executor.release(("kill", number, run))
 
