@@ -33,7 +33,7 @@ from emulator.node_rules import (
 )
 from emulator.qos_rules import WHAT as QOS
 from emulator.qos_rules import jobs_with_qos
-from emulator.scenario import OUR_BATCH_SYSTEM, Scenario, ScenarioError, WorkloadPart
+from emulator.scenario import OUR_BATCH_SYSTEM, OUR_MANAGER, Scenario, ScenarioError, WorkloadPart
 from emulator.scenario_events import OUTAGES, RULES, SLEEP, make_happenings
 from emulator.scenario_parts import SharedNodesPart
 from emulator.schedulers.slurm.scheduler import Slurm
@@ -366,7 +366,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
         (QOS, scenario.qos is not None, "`qos` (with the real Slurm: `live.batch.slurm`)"),
         (
             OUTAGES,
-            bool(scenario.failures or scenario.maintenance) and not _plays_outages(scenario),
+            bool(scenario.failures or scenario.maintenance) and not _plays_outages(scenario, prepared),
             "`failures` and `maintenance`",
         ),
         (
@@ -387,15 +387,25 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
             raise ScenarioError(f"{what} are for virtual time only; leave out {keys}")
 
 
-def _plays_outages(scenario: Scenario) -> bool:
+def _plays_outages(scenario: Scenario, prepared: Prepared) -> bool:
     """Whether the live batch system is told when nodes go and come back. Raises ScenarioError."""
+    live = scenario.live
     if scenario.mechanism is None:
-        return scenario.live.batch_name == "slurm"
+        return live.batch_name == "slurm"
     if scenario.maintenance or ability(make_mechanism(scenario), HasFailures) is None:  # type: ignore[type-abstract]
         return False
-    if scenario.live.jobs != "sleep":
-        raise ScenarioError("failures of nodes under a mechanism are for jobs that sleep: leave out live.jobs")
-    return scenario.live.batch_name == OUR_BATCH_SYSTEM
+    for what, is_there in (
+        ("live.jobs: jobs sleep", live.jobs != "sleep"),
+        ("live.faults: nodes fail by the model alone", bool(live.faults)),
+        (
+            "live.ondemand: only our manager looks after failed hosts",
+            live.ondemand_name != OUR_MANAGER,
+        ),
+        ("checkpoints of jobs are for virtual time", "checkpoint_interval_us" in prepared.jobs.extra),
+    ):
+        if is_there:
+            raise ScenarioError(f"failures under a mechanism, live: {what}; leave the other out")
+    return live.batch_name == OUR_BATCH_SYSTEM
 
 
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:

@@ -65,8 +65,8 @@ class BatchSide:
     """When it was asked, where time goes on without us: the end of the record is not earlier."""
     offline_pool: NodePool = NodePool.OD_RESERVE
     """Whose nodes that are offline are."""
-    down: Sequence[tuple[int, int, bool]] = ()
-    """(us, node, is down) of nodes that failed and were repaired."""
+    down: Sequence[tuple[int, int, bool]] | None = None
+    """(us, node, is down) of nodes that failed and were repaired; None: none could."""
 
 
 class Source(Protocol):
@@ -109,7 +109,10 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
             for run in job["runs"]
         ]
     offline = None if batch.offline is None else _handed_over(batch.offline, runs)
-    outcomes, lease_runs, lease_moves = _leases(fleet, replay, rows, state, batch.tick_us)
+    histories = LeaseHistories(() if fleet.ledger is None else _requests(fleet.ledger, None), fleet.names)
+    outcomes, lease_runs, lease_moves = _leases(
+        fleet, replay, rows, state, tick_us=batch.tick_us, histories=histories
+    )
     runs = sorted(runs + lease_runs, key=lambda run: run[:2])
     if batch.refused is not None:
         outcomes = _decided_by_the_batch_system(jobs, rows, batch.refused, runs, state)
@@ -122,6 +125,10 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
     if interrupted:
         marks.append(Mark(now_us, f"interrupted: {interrupted}"))
     start_us, end_us = _last_runs(len(jobs), runs)
+    figures = {}
+    if batch.down is not None:
+        of_leases = [run for run in runs if jobs.kind[run[1]] == Kind.ON_DEMAND]
+        figures = histories.figures(jobs, of_leases, batch.down, horizon_us)
     return RunRecord(
         jobs=_with_submits(jobs, submit_us),
         node_names=fleet.names,
@@ -131,12 +138,15 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         runs=_run_table(runs),
         begin_us=0,
         horizon_us=horizon_us,
-        moves=with_down(_moves(offline, lease_moves, horizon_us, batch.offline_pool), batch.down, horizon_us),
+        moves=with_down(
+            _moves(offline, lease_moves, horizon_us, batch.offline_pool), batch.down or (), horizon_us
+        ),
         leases=tuple(outcomes),
         marks=tuple(marks),
         clock="live",
         interrupted=interrupted,
         contradictions=batch.contradictions,
+        figures=figures,
     )
 
 
@@ -213,11 +223,12 @@ def _leases(
     replay: ReplayResult,
     rows: dict[int, int],
     state: np.ndarray[Any, np.dtype[np.int8]],
+    *,
     tick_us: int,
+    histories: LeaseHistories,
 ) -> tuple[list[LeaseOutcome], list[Run], list[PoolMove]]:
     """Outcomes in the order of decision, runs and moves of all leases; sets their states."""
     nodes_of = _nodes_of_leases(fleet, replay, rows, tick_us)
-    histories = LeaseHistories(() if fleet.ledger is None else _requests(fleet.ledger, None), fleet.names)
     outcomes: list[LeaseOutcome] = []
     runs: list[Run] = []
     moves: list[PoolMove] = []
@@ -389,7 +400,9 @@ def with_down(
             found[at_us, pool].append(node)
     in_order = sorted(found.items(), key=lambda each: each[0][0])
     return tuple(
-        PoolMove(at_us, tuple(sorted(nodes)), pool) for (at_us, pool), nodes in in_order if at_us <= horizon_us
+        PoolMove(at_us, tuple(sorted(nodes)), pool)
+        for (at_us, pool), nodes in in_order
+        if at_us <= horizon_us
     )
 
 

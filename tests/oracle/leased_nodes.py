@@ -1,4 +1,4 @@
-"""Leases of a static partition on nodes that fail, second by second: written from `docs/failures.md`, slow and obvious."""
+"""Leases of a static partition on nodes that fail, second by second, slow and obvious: written from `docs/failures.md`."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ class BatchServer:
         node.pooled = node.usable
 
     def fail_node(self, index: int, now_us: int, *, lost: bool) -> None:
-        """The node and all that runs on it are gone: its jobs wait again, or are lost. Others of their nodes are well."""
+        """The node and all that runs on it are gone: its jobs wait again, or are lost; their other nodes are well."""
         node = self.nodes[index]
         self._down_moves.append((now_us, index, True))
         for number in sorted(node.jobs):
@@ -506,7 +506,9 @@ class BatchServer:
         ready = {"all_nodes_up": not any(node.down for node in self.nodes), "nodes": self.config.nodes}
         facts = {node.name: asdict(node.facts) for node in self.nodes if node.facts is not None}
         exit_status = {row: job.exit_status for row, job in self._by_row.items()}
-        moves = {"offline": self._offline_moves, "down": self._down_moves}
+        moves = {"offline": self._offline_moves}
+        if self.config.failures is not None:
+            moves["down"] = self._down_moves
         return ready | {"facts": facts} | moves | self.scheduler.export(exit_status)
 
     def id_of(self, job: Job) -> str:

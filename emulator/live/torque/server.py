@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import SystemClock
 from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
-from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.external_events import ExternalEvents
+from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.mechanism import HasFailures, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.node_outages import NodeOutages
 from emulator.harness.predicting_cluster import cluster_for
@@ -82,7 +82,7 @@ def _mechanism_scheduler(config: ServerConfig, executor: LiveExecutor, effects: 
 def _failing_scheduler(
     config: ServerConfig, mechanism: Mechanism, name: str, jobs: JobTable, parts: Mapping[str, Any]
 ) -> Scheduler:
-    """The loop of virtual time knows when nodes fail: the fleet follows it, as it follows a machine that keeps the time.
+    """The loop of virtual time knows when nodes fail: the fleet follows it as it follows a machine that keeps the time.
 
     Raises ValueError, PluginError.
     """

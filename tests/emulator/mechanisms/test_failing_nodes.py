@@ -14,7 +14,7 @@ from emulator.harness.laws import check
 from emulator.harness.loop import Loop
 from emulator.harness.mechanism import HasFailures, mechanism_of
 from emulator.harness.node_outages import NodeOutages
-from emulator.harness.record import JobState, NodePool, RunOutcome
+from emulator.harness.record import JobState, NodePool
 from emulator.harness.run import make_cluster
 from emulator.metrics.summary import figures
 from emulator.runner import prepare, run_virtual
@@ -291,7 +291,11 @@ def test_a_replacement_waits_as_long_as_the_request_did() -> None:
 def test_a_lease_without_any_node_is_over() -> None:
     jobs = [Lease(0, 1000, 1)]
     record = run(
-        balancer("replace", static_reserve=1, wait_s=5), 2, [Lease(0, 600, 1)], [Outage(65, 500, 0)], batch=jobs
+        balancer("replace", static_reserve=1, wait_s=5),
+        2,
+        [Lease(0, 600, 1)],
+        [Outage(65, 500, 0)],
+        batch=jobs,
     )
     lease = int(np.flatnonzero(record.jobs.kind == Kind.ON_DEMAND)[0])
     assert record.state[lease] == JobState.CANCELLED
@@ -312,7 +316,9 @@ def scenario(mechanism: dict[str, Any] | None, *, mtbf_s: float = 700, seed: int
     batch = {"days": 0.3, "jobs": 60, "load": 0.8, "median_run_s": 900, "max_walltime_s": 7200}
     leases = {"days": 0.3, "leases_per_day": 250, "utilisation": 0.4, "mean_nodes": 2}
     leases |= {"mean_duration_s": 1200, "max_duration_s": 2400, "day_begin_s": 0}
-    failures = {"failures": {"model": {"exponential": {"mtbf_s": mtbf_s, "repair_s": 3000}}}} if mtbf_s else {}
+    failures = (
+        {"failures": {"model": {"exponential": {"mtbf_s": mtbf_s, "repair_s": 3000}}}} if mtbf_s else {}
+    )
     generate = [{"daily_batch": batch | {"widest_share": 0.5}}, {"bursty_leases": leases}]
     return from_mapping(
         {
