@@ -1,4 +1,4 @@
-"""Leases of a static partition on nodes that fail, second by second, slow and obvious: written from `docs/failures.md`."""
+"""Leases of a static partition on nodes that fail, second by second: from `docs/failures.md`, slow and obvious."""
 
 from __future__ import annotations
 
