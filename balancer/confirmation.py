@@ -2,7 +2,6 @@
 
 A command is under way until a look tells its outcome. What is looked for is its `Aim`; what a look found is one
 of `Found`; `TABLE` says what that pair means before and after the limit, and `NodeCommand.after` takes the step.
-The table is printed in `docs/balancer/reconcile.md`.
 """
 
 from __future__ import annotations
@@ -34,64 +33,56 @@ class Found(StrEnum):
     """What one look found of one node; exactly one of these."""
 
     IDLE = "idle"
+    """Enabled in batch, no job."""
     BUSY = "busy"
+    """Enabled in batch and in use; it names no job."""
     RUNS = "runs a job"
+    """Enabled in batch, names its job."""
     DRAINED = "offline"
+    """Offline, no job."""
     DRAINING = "offline, runs a job"
+    """Offline, names a job."""
     HELD = "held by others"
+    """Not enabled in batch, and the mark on it is somebody else's."""
     DOWN = "down"
+    """Not reachable for the batch system."""
     UNKNOWN = "unknown"
-
-
-FOUND_MEANS = {
-    Found.IDLE: "enabled in batch, no job",
-    Found.BUSY: "enabled in batch and in use; it names no job",
-    Found.RUNS: "enabled in batch, names its job",
-    Found.DRAINED: "offline, no job",
-    Found.DRAINING: "offline, names a job",
-    Found.HELD: "not enabled in batch, and the mark on it is somebody else's",
-    Found.DOWN: "not reachable for the batch system",
-    Found.UNKNOWN: "could not be read",
-}
+    """Could not be read."""
 
 
 class Step(StrEnum):
     """What is concluded while there is no outcome yet."""
 
     WAIT = "wait"
+    """Too early to tell."""
     AGREE = "hand over"
+    """`reclaimed` once two looks in a row, at least `confirm_poll_s` apart, found it so; until then `wait`."""
     GIVE_BACK = "give back"
+    """It keeps its job: our mark is taken off, which may take another `confirm_limit_s`."""
 
 
 class Outcome(StrEnum):
     """How a command ended."""
 
     RECLAIMED = "reclaimed"
+    """It is on-demand's."""
     KEPT_JOB = "kept its job"
+    """Batch has it again, with its job; a request gets another."""
     RECLAIM_UNCLEAR = "reclaim unclear"
+    """Told once; looked at, and the command repeated, from then on."""
     RESTORED = "restored"
+    """Batch has it again, idle."""
     RESTORED_BUSY = "restored busy"
+    """Batch has it again, with a job."""
     RESTORE_UNCLEAR = "restore unclear"
+    """Told once; looked at, and the command repeated, from then on."""
     DOWN = "down"
+    """It is nobody's until it reads well again."""
 
     @property
     def is_unclear(self) -> bool:
         """It has not ended: this is told once, and the node is looked at from then on."""
         return self in (Outcome.RECLAIM_UNCLEAR, Outcome.RESTORE_UNCLEAR)
-
-
-MEANS = {
-    Step.WAIT: "too early to tell",
-    Step.AGREE: "`reclaimed` once two looks in a row, at least `confirm_poll_s` apart, found it so; until then `wait`",
-    Step.GIVE_BACK: "it keeps its job: our mark is taken off, which may take another `confirm_limit_s`",
-    Outcome.RECLAIMED: "it is on-demand's",
-    Outcome.KEPT_JOB: "batch has it again, with its job; a request gets another",
-    Outcome.RECLAIM_UNCLEAR: "told once; looked at, and the command repeated, from then on",
-    Outcome.RESTORED: "batch has it again, idle",
-    Outcome.RESTORED_BUSY: "batch has it again, with a job",
-    Outcome.RESTORE_UNCLEAR: "told once; looked at, and the command repeated, from then on",
-    Outcome.DOWN: "it is nobody's until it reads well again",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.algorithms.bounded import Bounded
+from balancer.algorithms.time_limit import Bounded
 from balancer.callers import Callers
 from balancer.calls import EngineSettings
 from balancer.claims import Claims

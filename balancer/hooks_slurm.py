@@ -5,15 +5,14 @@ failure: PrologSlurmctld requeues the job two minutes into the future and cancel
 Prolog or Epilog drains the node, so that an outage of ours could empty the cluster: ours must not be put there.
 A job that starts on a lent node all the same is found by the next reading of the nodes, and a drained node gets none.
 
-Only the standard library, as in `balancer.hooks`.
+Only the standard library, as in `balancer.hook_client`.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from balancer.hooks import START, HookSettings, send_update
+from balancer.hook_client import START, HookSettings, say, send_update
 from balancer.nodelist import NodeListError, expand
 
 if TYPE_CHECKING:
@@ -30,15 +29,15 @@ def slurm_hook(hook: str, environ: Mapping[str, str]) -> int:
     try:
         nodes = expand(listed)
     except NodeListError as error:
-        _say(f"the nodes of job {job or '?'} are not known: $SLURM_JOB_NODELIST is {listed!r}: {error}")
+        say(f"the nodes of job {job or '?'} are not known: $SLURM_JOB_NODELIST is {listed!r}: {error}")
         return START
     if not job:
-        _say("$SLURM_JOB_ID is not set: this must be run by slurmctld")
+        say("$SLURM_JOB_ID is not set: this must be run by slurmctld")
         return START
     remaining_s = time_limit_s(environ) if hook == "slurm-prolog" else None
     answer = send_update(HookSettings.from_environment(environ), nodes, _STATES[hook], job, remaining_s)
     if not answer.accepted:
-        _say(f"the Balancer did not take note of job {job} ({answer.detail})")
+        say(f"the Balancer did not take note of job {job} ({answer.detail})")
     return START
 
 
@@ -49,7 +48,3 @@ def time_limit_s(environ: Mapping[str, str]) -> float | None:
     except (KeyError, ValueError):
         return None
     return float(limit_s) if limit_s > 0 else None
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"balancer: {text}\n")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from balancer.lifecycle.events import Event
     from balancer.lifecycle.records import Changes
     from balancer.lifecycle.recurrence import Recurrence
-    from balancer.waiting import Waiter
+    from balancer.waiters import Waiter
 
 _LOOKS_S = 0.5
 """How often a call that waits looks whether its caller is still there; wall time."""

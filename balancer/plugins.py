@@ -377,9 +377,16 @@ def _converted(value: Any, wanted: Any) -> Any:
 
 
 def _type_of(owner: Any, parameter: Parameter) -> Any:
-    """The declared type; Any if that is known to type checkers only."""
+    """The declared type; Any if that is known to type checkers only.
+
+    A field that a class inherits is declared by the names of the module of the class that declares it.
+    """
+    declares = next(
+        (each for each in getattr(owner, "__mro__", ()) if parameter.name in inspect.get_annotations(each)),
+        owner,
+    )
     try:
-        names = vars(sys.modules[owner.__module__])
+        names = vars(sys.modules[declares.__module__])
         holder = type("_", (), {"__annotations__": {parameter.name: parameter.annotation}})
         return get_type_hints(holder, globalns=dict(names), include_extras=True)[parameter.name]
     except NameError:

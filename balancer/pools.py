@@ -11,7 +11,7 @@ from balancer.clock import micros
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from balancer.ledger.reading import Reader, StoredEvent
+    from balancer.ledger.reader import Reader, StoredEvent
     from balancer.lifecycle.states import NodeState
 
 SLOT_US = micros(300)

@@ -8,10 +8,14 @@ The page `docs/balancer/reconcile.md` is made from this table:
 from __future__ import annotations
 
 import sys
+import textwrap
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
-from balancer import confirmation
 from balancer.lifecycle.states import NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Seen(StrEnum):
@@ -76,10 +80,10 @@ ACTION_MEANS = {
     Action.SEE_DOWN: "the ledger takes it as down: not given to anybody until it reads well again",
     Action.SET_ASIDE: "down in the ledger; an offline mark of ours that was left behind is taken off, somebody "
     "else's is left alone and shown",
-    Action.CONTEST: "it is shown with the reason and not granted (again) until a look finds it offline, empty and "
-    "without somebody else's mark; a request that waits with it gets another; whoever has it keeps it",
-    Action.FAIL: "once batch has said for `failed_after_s` that it is down or not there, and no cloud says that its "
-    "host is up: its owner is told, or gets another node for it, as the request says (below)",
+    Action.CONTEST: "shown with the reason, and not granted until a look finds it offline, empty and without somebody "
+    "else's mark; whoever has it keeps it",
+    Action.FAIL: "once batch has said so for `failed_after_s`, and no cloud says that its host is up: its owner is "
+    "told, or gets another node for it, as the request says ([API](api.md))",
     Action.MARK: "its lost offline mark is set again, so that no job starts on it; a lent one is contested as well",
     Action.GIVE_UP: "somebody else's mark or a job is on a reserved node, or one on its way is down for longer than "
     "`confirm_limit_s`: it goes back to batch, and a mark of others stays there; a request gets another",
@@ -178,76 +182,40 @@ next one. A reading that failed as a whole says nothing of any node: nothing is 
 """
 
 _TAIL = """
-* The jobs that the batch system lists on a busy node are that node's: one that nobody reported is among them, and one
-  that is not listed any more does not keep it busy.
-* Nothing here hands a node over. Only a `RECLAIMING` node becomes on-demand's, and only after two looks that agree,
-  at least `confirm_poll_s` apart, both begun after the command: offline and without a job.
+* A job that nobody reported is one of a busy node's jobs if the batch system lists it there. One that it lists no more
+  does not keep the node busy.
+* Only a `RECLAIMING` node becomes on-demand's, after two looks that agree, at least `confirm_poll_s` apart, both begun
+  after the command: offline and without a job.
 * Unknown never becomes idle: what cannot be read is `unreachable`.
-* Before all this, marks and ledger are compared: a node whose mark is of another ledger, or of an event that this
-  ledger does not have, is `HELD`, whatever state it was in; and so is every lent node when the ledger is found to be an
-  older one ([backup](backup.md#nodes-in-doubt)).
-* A `HELD` node that this ledger never granted, and that is held for the mark of another ledger alone, is batch's again
-  when that mark is gone (`batch idle`, `batch busy`): it is not marked. Where a cloud does not answer, it is held.
-* A mark is ours when its note is ours, in exactly its form (`pbsnodes -N`). A node with somebody else's mark is listed
-  as taken offline by others with their note, whatever the ledger says of it, and is not used: in batch it is `DOWN` and
-  comes back when they clear it; on its way or in reserve it goes to `DOWN` at once; granted it stays with its owner,
-  contested; held it stays held.
-* A job that a hook reports on a lent node, or on one that is on its way to on-demand, is refused and contests the
-  node just so. Nothing is granted without a look at it that is younger than `refresh_age_s`, or that began after
-  nothing else was missing.
-* A granted node that fails stays with its owner, who sees since when it has been down, in the request and in the event
-  `nodes_failed`; the event `nodes_recovered` says that it reads well again. Where the request said `replace: true`, the
-  node leaves the grant and is `DOWN`: nobody's, until it reads well again. A request for another node takes its place,
-  by the same rules (algorithm, reserve, wait). What cannot be read, or is switched off to save power, has not failed.
-* The mark of a lent node that has changed in the ledger since it was set is set again at the next reconcile: so it
-  names a younger event.
-* The columns `RECLAIMING` and `RESTORING` are carried out by the command that is under way, which looks every
-  `confirm_poll_s` (below); reconcile gives a command that was lost again. What is only unknown is waited for.
+* Before all this, marks and ledger are compared ([nodes in doubt](backup.md#nodes-in-doubt)). A `HELD` node that this
+  ledger never granted, and that is held for the mark of another ledger alone, is batch's again when that mark is gone.
+* A mark is ours when its note has exactly our form. A node with somebody else's mark is not used, whatever the ledger
+  says of it: in batch, on its way or in reserve it is `DOWN`, granted it stays with its owner, contested.
+* The mark of a lent node that has changed in the ledger is set again at the next reconcile, to name a younger event.
 * A job that starts on a `RECLAIMING` node whose command has been without an outcome for `confirm_limit_s` keeps
-  the node (`busy`): as long as batch does not listen to us it would only be started and refused again and again.
-* Marks are given and taken without an event of their own: the ledger's state is the durable intent (a lent node
-  is to be marked, a batch node is to be without a mark of ours).
-* Without a cloud to ask, `batch drained idle` stands for the three cloud rows. A cloud that is configured and does not
-  answer leaves a node that is down where it is, and its mark on it: nobody knows whether a VM runs there.
+  the node.
+* A cloud that is configured and does not answer leaves a node that is down where it is, and its mark on it. Without a
+  cloud, `batch drained idle` stands for the three cloud rows.
+
+`balancer/confirmation.py` says what a look means for a command in progress.
 """
 
 
-_COMMANDS = """
-## Commands in progress
-
-What each of its looks means, within `confirm_limit_s` of the order / after it. A command whose effect does not show is
-repeated, unless the node cannot be read, or the mark that is to come off is somebody else's.
-"""
-
-
-def _commands() -> str:
-    def text(cell: confirmation.Cell | None) -> str:
-        if cell is None:
-            return ""
-        return cell.within if cell.within is cell.after else f"{cell.within} / {cell.after}"
-
-    means = "".join(f"| {each} | {what} |\n" for each, what in confirmation.FOUND_MEANS.items())
-    done = "".join(f"| {each} | {what} |\n" for each, what in confirmation.MEANS.items())
-    aims = " | ".join(confirmation.Aim)
-    rows = "".join(
-        f"| {each} | {' | '.join(text(row.get(each)) for row in confirmation.TABLE.values())} |\n"
-        for each in confirmation.Found
-    )
-    return (
-        f"{_COMMANDS}\n| found | the node is |\n| --- | --- |\n{means}\n| conclusion | |\n| --- | --- |\n{done}"
-        f"\n| found \\ aim | {aims} |\n|{' --- |' * (len(confirmation.Aim) + 1)}\n{rows}"
-    )
+def _items(means: Mapping[Any, str]) -> str:
+    """A line for each word and what it means."""
+    lines = (f"* {each}: {what}" for each, what in means.items())
+    return "".join(f"{textwrap.fill(line, 120, subsequent_indent='  ')}\n" for line in lines)
 
 
 def page() -> str:
-    """The whole page: what is seen, what is done, the table; then the same of a command that is under way."""
-    seen = "".join(f"| {each} | {what} |\n" for each, what in SEEN_MEANS.items())
-    done = "".join(f"| {each} | {what} |\n" for each, what in ACTION_MEANS.items())
+    """The whole page: what is seen, what is done, the table."""
+    seen = _items(SEEN_MEANS)
+    done = _items(ACTION_MEANS)
     states = " | ".join(f"`{state}`" for state in TABLE)
     rows = "".join(f"| {each} | {' | '.join(row[each] for row in TABLE.values())} |\n" for each in Seen)
     return (
-        f"{_HEAD}\n| seen | the node is |\n| --- | --- |\n{seen}\n| action | what is done |\n| --- | --- |\n{done}"
-        f"\n| seen \\ ledger | {states} |\n|{' --- |' * (len(TABLE) + 1)}\n{rows}{_TAIL}{_commands()}"
+        f"{_HEAD}\nSeen, the node is:\n\n{seen}\nWhat is done:\n\n{done}"
+        f"\n| seen \\ ledger | {states} |\n|{' --- |' * (len(TABLE) + 1)}\n{rows}{_TAIL}"
     )
 
 

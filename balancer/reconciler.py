@@ -10,7 +10,7 @@ import structlog
 from balancer.clock import micros, seconds
 from balancer.commands import Mark, Order, Unmark
 from balancer.drivers.base import DriverError, RefusedError
-from balancer.failing import Failing
+from balancer.failure_detector import Failing
 from balancer.last_contact import Contact
 from balancer.ledger_conflict import another_claims, doubts, has_lent
 from balancer.lifecycle.events import (

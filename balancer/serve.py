@@ -30,7 +30,7 @@ from balancer.ledger.errors import LedgerError
 from balancer.ledger.store import Ledger
 from balancer.metrics import Metrics
 from balancer.service_manager import beat_s, notify
-from balancer.site_own import check_tls, check_tokens
+from balancer.startup_checks import check_tls, check_tokens
 from balancer.whole_file import write_text
 from balancer.writer import StoppingError
 

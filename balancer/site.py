@@ -25,7 +25,7 @@ _NAMED = 3
 
 def site_checks(config: Config) -> tuple[SiteCheck, ...]:
     """Looks at what the service opens, asks batch system and cloud. Raises ConfigError where nobody could be asked."""
-    from balancer.site_own import ledger_id, own_checks  # noqa: PLC0415 - the other commands start without it
+    from balancer.startup_checks import ledger_id, own_checks  # noqa: PLC0415 - the other commands start without it
 
     config.check_bind()
     nodes, driver, cloud = config.node_names(), config.make_driver(), config.make_cloud()

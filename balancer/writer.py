@@ -36,7 +36,7 @@ from balancer.lifecycle.events import Event, NodesDoubted, PlanRefused, WakeAt
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, Snapshot
 from balancer.read_model import ReadModel
 from balancer.version import VERSION
-from balancer.waiting import Waiters
+from balancer.waiters import Waiters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

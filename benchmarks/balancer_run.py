@@ -21,11 +21,12 @@ from emulator.experiments.balancer import PAPER
 from emulator.experiments.paper import Options
 from emulator.harness.loop import Loop
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runner import make_machine, make_mechanism, prepare
+from emulator.preparation import prepare
+from emulator.runner import make_machine, make_mechanism
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 

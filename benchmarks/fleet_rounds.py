@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from balancer.clock import seconds, wall_us
+from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import load
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 
 from emulator.harness.loop import Loop
 from emulator.mechanisms.hybrid import HybridMechanism
-from emulator.runner import prepare
+from emulator.preparation import prepare
 from emulator.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.hybrid_machines import CoriMonths, ThetaYear

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any
 from emulator.clock_file import NOW_AT
 from emulator.live.fleet import Fleet
 from emulator.metrics.summary import summarize
+from emulator.preparation import prepare
 from emulator.report.compare import compare
 from emulator.report.summary_text import speeds
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import load
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from emulator.live.fleet import run_live
 from emulator.live.job.proof import prove
 from emulator.mechanisms.realtime import equations as eq
 from emulator.mechanisms.realtime.mechanism import Realtime
-from emulator.runner import Prepared
+from emulator.preparation import Prepared
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable
 

@@ -19,10 +19,11 @@ from balancer.plugin_files import IN_PYTHON, in_use, load_given, with_given
 from balancer.plugins import IN_USE, PluginError
 from emulator.harness.laws import assert_lawful
 from emulator.plugins import KINDS
+from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.progress import RunProgress, counted
 from emulator.result import Result, as_pandas, as_polars
-from emulator.runner import make_mechanism, prepare, run_or_fail
+from emulator.runner import make_mechanism, run_or_fail
 from emulator.scenario import Scenario, ScenarioError, is_scenario_file, scenario_of
 from emulator.workload.frames import GivenJobs, is_jobs, jobs_of
 

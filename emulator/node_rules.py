@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.decisions import default_node_names
 from emulator.harness.features import features_on, split
 from emulator.harness.interconnect import interconnect_of
 from emulator.harness.mechanism import plugin_name
@@ -12,6 +11,7 @@ from emulator.harness.partitions import groups_of, partitions_on
 from emulator.harness.placement import everybody, placement_of
 from emulator.harness.reservations import owners, reserved_on
 from emulator.harness.shared_nodes import SharedNodes
+from emulator.node_names import default_node_names
 from emulator.scenario import Scenario, ScenarioError
 from emulator.workload.table import JobTable, Kind
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,10 +14,9 @@ import pyarrow.compute as pc
 from emulator.metrics import summarize
 from emulator.metrics.timeline import timeline
 from emulator.report import files, tables
-from emulator.report.summary_text import summary_rows
+from emulator.report.summary_text import html_table, summary_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from os import PathLike
 
     from emulator.harness.record import RunRecord
@@ -145,18 +143,6 @@ class Result:
         warnings = [f"interrupted: {self.summary['interrupted']}"] if self.summary["interrupted"] else []
         warnings += [f"the record contradicts itself: {problem}" for problem in self.summary["problems"]]
         return html_table(self.name, summary_rows(self.summary), [*warnings])
-
-
-def html_table(title: str, rows: Sequence[tuple[str, ...]], remarks: Sequence[str] = ()) -> str:
-    """Rows of texts for a notebook; the first column says what the others are."""
-    body = "".join(
-        f"<tr><th style='text-align:left;font-weight:400'>{escape(first)}</th>"
-        + "".join(f"<td style='text-align:left'>{escape(text)}</td>" for text in rest)
-        + "</tr>"
-        for first, *rest in rows
-    )
-    said = "".join(f"<p><strong>{escape(remark)}</strong></p>" for remark in remarks)
-    return f"<div><p><strong>{escape(title)}</strong></p>{said}<table>{body}</table></div>"
 
 
 def in_seconds(table: pa.Table) -> pa.Table:

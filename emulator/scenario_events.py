@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from emulator.harness import node_failures
 from emulator.harness.cluster import Cluster
 from emulator.harness.compact_cluster import CompactCluster
-from emulator.harness.decisions import default_node_names
 from emulator.harness.external_events import ExternalEvents
 from emulator.harness.failure import plugin_error
+from emulator.harness.job_limits import limits_of
 from emulator.harness.job_rules import JobRules
 from emulator.harness.machine import HasOutages
 from emulator.harness.mechanism import HasFailures, ability, plugin_name
@@ -19,9 +19,10 @@ from emulator.harness.node_outages import NodeOutages, window_of
 from emulator.harness.placed_cluster import PlacedCluster
 from emulator.harness.placement import Boundaries
 from emulator.harness.power import SleepingNodes, SleepTimes
+from emulator.node_names import default_node_names
 from emulator.plugins import make_plugin
 from emulator.qos_rules import WHAT as QOS
-from emulator.qos_rules import check_scheduler, limits_of
+from emulator.qos_rules import check_scheduler
 from emulator.scenario import Scenario, ScenarioError
 from emulator.workload.relations import has_relations
 from emulator.workload.streams import stream
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.node_failures import Outage
-    from emulator.runner import Prepared
-    from emulator.scenario import FailuresPart
+    from emulator.preparation import Prepared
+    from emulator.run_parts import FailuresPart
 
 # What a message says of keys that go only with some runs.
 RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from emulator.scenario_parts import SwitchPart
 
 if TYPE_CHECKING:
-    from emulator.scenario import FailuresPart, LivePart, WorkloadPart
+    from emulator.run_parts import FailuresPart, LivePart, WorkloadPart
     from emulator.scenario_parts import PlacementPart, QosPart
 
 

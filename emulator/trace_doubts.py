@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.metrics.recorded import LIKELY, RECORDED, SIMULATED, is_far
+from emulator.metrics.wait_comparison import LIKELY, RECORDED, SIMULATED, is_far
 from emulator.workload.check import check
 from emulator.workload.formats import find_format
 from emulator.workload.local_times import in_zone

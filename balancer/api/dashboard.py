@@ -21,7 +21,7 @@ from balancer.version import VERSION
 if TYPE_CHECKING:
     from balancer.drivers.base import NodeStatus
     from balancer.engine import Engine
-    from balancer.ledger.reading import StoredEvent
+    from balancer.ledger.reader import StoredEvent
     from balancer.lifecycle.records import NodeRecord, RequestRecord
 
 blueprint = APIBlueprint("dashboard", __name__, enable_openapi=False, template_folder="templates")

@@ -52,7 +52,9 @@ class AddReserve(Body):
             description="In each of these windows: `Mon-Fri 20:00-06:00`, or an RFC 5545 rule and times",
         ),
     ] = None
-    zone: Annotated[str, Field(max_length=64, description="Whose clocks `every` goes by")] = "UTC"
+    zone: Annotated[
+        str | None, Field(max_length=64, description="Whose clocks `every` goes by; missing: UTC")
+    ] = None
     exceptions: Annotated[
         list[str],
         Field(
@@ -63,14 +65,15 @@ class AddReserve(Body):
     def recurrence(self) -> Recurrence | None:
         """Raises Problem."""
         if self.every is None:
-            if self.notice_s is None or self.exceptions:
-                lacks = "notice_s" if self.notice_s is None else "every"
-                raise Problem(400, INVALID, f"{lacks}: it is missing; a reserve has notice_s, or every")
+            if self.notice_s is None:
+                raise Problem(400, INVALID, "notice_s: it is missing; a reserve has notice_s, or every")
+            if self.zone is not None or self.exceptions:
+                raise Problem(400, INVALID, "every: it is missing; zone and exceptions go with it alone")
             return None
         if self.keep_s is not None:
             raise Problem(400, INVALID, "keep_s: a reserve that comes again is kept until its window ends")
         try:
-            return Recurrence(self.every, self.zone, tuple(sorted({*self.exceptions})))
+            return Recurrence(self.every, self.zone or "UTC", tuple(sorted({*self.exceptions})))
         except ValueError as error:
             raise Problem(400, INVALID, str(error)) from error
 

@@ -13,7 +13,7 @@ from balancer.ledger.connect import is_sqlite, url_of
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.filelock import lock
 from balancer.ledger.files import Head, HeadFile
-from balancer.ledger.reading import open_to_read
+from balancer.ledger.reader import open_to_read
 from balancer.ledger.verify import verify
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 
 from balancer.ledger.backup import back_up, restore
 from balancer.ledger.errors import LedgerError
-from balancer.ledger.reading import open_to_read
+from balancer.ledger.reader import open_to_read
 from balancer.ledger.replay import Replay
 from balancer.ledger.verify import verify as examine
 from balancer.nodelist import NodeListError, expand
@@ -21,7 +21,7 @@ from balancer.timestamps import iso
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from balancer.ledger.reading import Reader
+    from balancer.ledger.reader import Reader
     from balancer.lifecycle.records import NodeRecord
 
 

@@ -29,7 +29,7 @@ from balancer.ledger.filelock import lock
 from balancer.ledger.files import Head, HeadFile, Watch, protect
 from balancer.ledger.lease import Lease
 from balancer.ledger.lease import read as read_writer
-from balancer.ledger.reading import (
+from balancer.ledger.reader import (
     BaseRow,
     Reader,
     Slot,

@@ -32,44 +32,31 @@ system for a node and seeing that it obeyed. A node is enabled in the batch syst
 
 _TAIL = """\
 * Only what was seen counts: `RECLAIMING` ends when the node reads offline and empty, `RESTORING` when it
-  reads online. "Cannot be told" changes nothing; the question is asked again.
+  reads online. "Cannot be told" changes nothing.
 * A job may start while a node is `RESTORING`, because batch may be faster than our look at it.
-* A job reported to start on an `OD_RESERVE`, `OD_ALLOC` or `RECLAIMING` node is refused, for all nodes of
-  the job, and contests those: nobody is granted them until a look finds them offline and empty. Where a
-  reclaim has had no outcome for `confirm_limit_s`, the job keeps the node instead.
-* A `RESTORING` node that somebody else holds offline is `DOWN`: their mark is left alone.
-* A node that is reserved or on its way and reported down is put back to batch, where its offline mark is
-  removed; it counts as idle again when it is seen to be.
-* Reports that come late, twice or in another order change nothing, or make a node busy at worst, never
-  idle: the next look at the batch system puts that right.
-* A grant has an owner. It is provisional until the owner confirms it, or the cloud shows a server on it, and
-  goes back by itself `confirm_s` after it was made. A lease ends `lease_s` after the confirmation or the last
-  renewal. Only the owner or an operator releases, withdraws, confirms or renews.
-* Where a cloud is configured, nothing that is past its end goes back before the cloud, asked after that end, has
-  said that no server runs there; until then the grant is `overdue`. A running server is never cut.
-* A request is decided by its deadline, whatever the batch system does: W after it came, and `at_once_s` after
-  where W is 0. Nothing is granted later; what had been gathered for it stays reserved for `I`.
+* A job reported to start on an `OD_RESERVE`, `OD_ALLOC`, `RECLAIMING` or `HELD` node is refused, for all nodes of
+  the job, and contests those.
+* A node that is reserved or on its way and reported down is put back to batch, where its offline mark is removed.
+* Reports that come late, twice or in another order change nothing, or make a node busy at worst, never idle.
 * Nothing is granted without a look at it that is at most `refresh_age_s` old, or that began when nothing else was
-  missing. A look that is wanted is taken by one thread for all; nobody who waits for an answer takes it.
-* A `HELD` node is neither batch's nor grantable; only the cloud or an operator (`balancer ledger adopt`) settle whose
-  it is. A job reported to start on one is refused. A doubt that was settled is not raised again.
-* An illegal change raises `IllegalTransition`, which prints the node's story: its last changes, each with
-  its time and the event that caused it. `Lifecycle.story(node_or_event)` gives the same at any time.
+  missing. What had been gathered for a request that is rejected stays reserved for `I`.
+* An illegal change raises `IllegalTransition`, which prints the node's story. `Lifecycle.story(node_or_event)` gives
+  the same at any time.
+
+[The API](api.md) says how grants, leases and deadlines end, [reconcile](reconcile.md) what a reading changes.
 """
 
 
 def page() -> str:
-    """The whole page: states, diagram, table, rules."""
+    """The whole page: states, diagram, rules."""
     causes: dict[tuple[NodeState, NodeState], list[str]] = {}
     for start, to, cause in TRANSITIONS:
         causes.setdefault((start, to), []).append(cause)
     states = "".join(f"| `{state}` | {_WHAT[state]} |\n" for state in NodeState)
     arrows = "".join(f"    {start} --> {to}: {', '.join(why)}\n" for (start, to), why in causes.items())
-    rows = "".join(f"| `{start}` | `{to}` | {cause} |\n" for start, to, cause in TRANSITIONS)
     return (
         f"{_HEAD}\n| state | a node in it is |\n| --- | --- |\n{states}"
-        f"\n```mermaid\nstateDiagram-v2\n    [*] --> DOWN\n{arrows}```\n"
-        f"\n| from | to | cause |\n| --- | --- | --- |\n{rows}\n{_TAIL}"
+        f"\n```mermaid\nstateDiagram-v2\n    [*] --> DOWN\n{arrows}```\n\n{_TAIL}"
     )
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from balancer.lifecycle.states import Cause, NodeState
+    from balancer.lifecycle.story import StoryEntry
+
 
 class Refused(Exception):
     """The event contradicts what is known; nothing changed. `code` is for programs, `detail` for people."""
@@ -38,3 +44,20 @@ class BadPlan(Exception):
         self.algorithm = algorithm
         self.detail = detail
         super().__init__(f"algorithm {algorithm}: {detail}")
+
+
+class IllegalTransition(Exception):
+    """A change that has no row in `TRANSITIONS`: a bug of ours. Carries and prints the node's story."""
+
+    def __init__(
+        self, node: str, start: NodeState, to: NodeState, cause: Cause, story: tuple[StoryEntry, ...]
+    ) -> None:
+        self.node = node
+        self.start = start
+        self.to = to
+        self.cause = cause
+        self.story = story
+        lines = "".join(f"\n  {entry}" for entry in story) or "\n  (nothing happened to it yet)"
+        super().__init__(
+            f"node {node} cannot go from {start} to {to} because of '{cause}'; its story:{lines}"
+        )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.nodes import GRANTED, NodeIndex
 from balancer.lifecycle.records import Lost, RequestStatus
+from balancer.lifecycle.requests import check_owner
 from balancer.lifecycle.states import Cause, NodeState
 
 if TYPE_CHECKING:
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
         GrantConfirmed,
         LeaseRenewed,
         NodesReleased,
-        RequestWithdrawn,
-        ReserveWithdrawn,
         ServersObserved,
     )
     from balancer.lifecycle.nodes import Node, NodeTable
-    from balancer.lifecycle.records import RequestRecord, ReserveRecord
+    from balancer.lifecycle.records import RequestRecord
     from balancer.lifecycle.requests import RequestQueue
     from balancer.lifecycle.settings import Settings
 
@@ -238,16 +237,6 @@ class LeaseBook:
                 if lease.record.due_us is not None and not lease.record.overdue
             }
         )
-
-
-def check_owner(
-    record: RequestRecord | ReserveRecord,
-    event: GrantConfirmed | LeaseRenewed | NodesReleased | RequestWithdrawn | ReserveWithdrawn,
-    what: str,
-) -> None:
-    """Raises Refused for what is somebody else's. What is older than owners is everybody's."""
-    if record.owner not in ("", event.by) and not event.as_operator:
-        raise Refused(Refused.NOT_OWNER, f"{what} {record.owner}'s, and you are {event.by}")
 
 
 def _end_us(record: RequestRecord, now_us: int) -> int | None:

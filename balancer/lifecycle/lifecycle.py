@@ -42,7 +42,7 @@ from balancer.lifecycle.events import (
     WakeAt,
 )
 from balancer.lifecycle.failures import Failures
-from balancer.lifecycle.leases import LeaseBook, check_owner
+from balancer.lifecycle.leases import LeaseBook
 from balancer.lifecycle.looks import Looks
 from balancer.lifecycle.nodes import Node, NodeTable
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, Snapshot
@@ -53,6 +53,7 @@ from balancer.lifecycle.requests import (
     Request,
     RequestQueue,
     Wish,
+    check_owner,
     is_due,
     reason_of,
 )

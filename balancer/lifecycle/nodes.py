@@ -8,10 +8,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, overload
 
-from balancer.lifecycle.errors import Refused
+from balancer.lifecycle.errors import IllegalTransition, Refused
 from balancer.lifecycle.records import NodeRecord
 from balancer.lifecycle.settings import PickOrder
-from balancer.lifecycle.states import ALLOWED, Cause, IllegalTransition, NodeState
+from balancer.lifecycle.states import ALLOWED, Cause, NodeState
 from balancer.lifecycle.story import Story, StoryEntry
 
 if TYPE_CHECKING:

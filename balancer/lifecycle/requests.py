@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.interface import ReserveWish, Waiting
 from balancer.lifecycle.errors import Refused
-from balancer.lifecycle.leases import check_owner
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
 from balancer.lifecycle.wishes import following
@@ -16,7 +15,13 @@ from balancer.nodelist import NodeListError, expand
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from balancer.lifecycle.events import ReserveWithdrawn
+    from balancer.lifecycle.events import (
+        GrantConfirmed,
+        LeaseRenewed,
+        NodesReleased,
+        RequestWithdrawn,
+        ReserveWithdrawn,
+    )
     from balancer.lifecycle.nodes import Node, NodeTable
     from balancer.lifecycle.records import RequestRecord, ReserveRecord
 
@@ -352,3 +357,13 @@ def _wish(record: ReserveRecord) -> ReserveWish:
 
 def _by_time(record: ReserveRecord) -> tuple[int, int]:
     return record.by_us, record.order
+
+
+def check_owner(
+    record: RequestRecord | ReserveRecord,
+    event: GrantConfirmed | LeaseRenewed | NodesReleased | RequestWithdrawn | ReserveWithdrawn,
+    what: str,
+) -> None:
+    """Raises Refused for what is somebody else's. What is older than owners is everybody's."""
+    if record.owner not in ("", event.by) and not event.as_operator:
+        raise Refused(Refused.NOT_OWNER, f"{what} {record.owner}'s, and you are {event.by}")

@@ -7,10 +7,6 @@ batch system for a node and seeing that it obeyed. `docs/balancer/lifecycle.md` 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from balancer.lifecycle.story import StoryEntry
 
 
 class NodeState(StrEnum):
@@ -111,20 +107,3 @@ ALLOWED: dict[NodeState, frozenset[tuple[NodeState, Cause]]] = {
     state: frozenset((to, cause) for start, to, cause in TRANSITIONS if start is state) for state in NodeState
 }
 """The same table, by the state a node is in."""
-
-
-class IllegalTransition(Exception):
-    """A change that has no row in `TRANSITIONS`: a bug of ours. Carries and prints the node's story."""
-
-    def __init__(
-        self, node: str, start: NodeState, to: NodeState, cause: Cause, story: tuple[StoryEntry, ...]
-    ) -> None:
-        self.node = node
-        self.start = start
-        self.to = to
-        self.cause = cause
-        self.story = story
-        lines = "".join(f"\n  {entry}" for entry in story) or "\n  (nothing happened to it yet)"
-        super().__init__(
-            f"node {node} cannot go from {start} to {to} because of '{cause}'; its story:{lines}"
-        )

@@ -7,7 +7,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from balancer.nova.asking import AskingSettings
+from balancer.nova.question import QuestionSettings
 
 GROUP = "balancer"
 OPTIONS = (
@@ -26,12 +26,12 @@ OPTIONS = (
 )
 
 
-def read(conf: Any) -> AskingSettings:
+def read(conf: Any) -> QuestionSettings:
     """Raises OSError where the token cannot be read."""
     conf.register_opts(OPTIONS, group=GROUP)
     given = conf[GROUP]
     token = Path(given.token_file).read_text("utf-8").strip() if given.token_file else None
-    return AskingSettings(
+    return QuestionSettings(
         url=given.url,
         token=token,
         name=given.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from dataclasses import dataclass, replace
@@ -11,11 +12,10 @@ from balancer.client import BalancerError, NotObtainable
 from balancer.clock import micros, wall_us
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from balancer.client import Balancer
     from balancer.client_records import Request
-    from balancer.nova.asking import AskingSettings, Create
 
 _log = logging.getLogger(__name__)
 _LONG_POLL_S = 2.0
@@ -23,6 +23,45 @@ _LONG_POLL_S = 2.0
 _PAUSE_S = 0.1
 _FRESH_S = 0.2
 """For how long what Nova said of its hosts is taken as true."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionSettings:
+    """`wait`: keep the create in the scheduler for up to W, or refuse at once what is not there at once.
+
+    `wait_s`: instead of the service's own W. `patience_s`: for how long a Balancer that does not answer is asked again,
+    whatever it is asked for.
+    `alternates`: as many more nodes a create, where they can be had at once, for Nova to boot on where a boot fails.
+    `nodes_age_s`: how old the list of the Balancer's nodes may be.
+    """
+
+    url: str
+    token: str | None = None
+    name: str = "nova"
+    ca_file: str | None = None
+    wait: bool = True
+    wait_s: float | None = None
+    patience_s: float = 90.0
+    alternates: int = 0
+    nodes_age_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """One question of Nova's scheduler: `count` servers, and the hosts that are left for them.
+
+    `request_id` is Nova's; `attempt` tells a server that is scheduled anew after a failed boot.
+    """
+
+    request_id: str
+    count: int
+    hosts: tuple[str, ...]
+    attempt: str = ""
+
+    def key(self, nodes: Collection[str]) -> str:
+        """The same for the same question, so that who asks twice is granted once; `nodes` are part of the question."""
+        asked = "\n".join((self.attempt, str(self.count), *sorted(nodes)))
+        return f"nova:{self.request_id}:{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +78,7 @@ class Question:
 
     def __init__(
         self,
-        settings: AskingSettings,
+        settings: QuestionSettings,
         balancer: Balancer,
         create: Create,
         *,

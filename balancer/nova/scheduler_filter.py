@@ -19,9 +19,10 @@ from nova import conf
 from nova.scheduler import filters, utils
 
 from balancer.nova import options
-from balancer.nova.asking import Asker, Create
+from balancer.nova.balancer_calls import Asker
+from balancer.nova.pending_servers import Group
+from balancer.nova.question import Create
 from balancer.nova.second_look import SecondLook, occupied
-from balancer.nova.wanted import Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -37,26 +37,31 @@ DECISIONS = (
 
 CONTENTS = {
     "All pages": ("contents",),
-    "Tutorials": (
+    "Balancer: tutorial": ("tutorials/operator",),
+    "Balancer: how to": (
+        "balancer/service", "balancer/runbook", "balancer/nova", "balancer/managers", "balancer/security",
+        "balancer/backup", "balancer/high-availability",
+    ),
+    "Balancer: reference": ("balancer/api", "balancer/drivers", "balancer/algorithms"),
+    "Balancer: explanation": ("balancer/lifecycle", "balancer/reconcile"),
+    "Emulator: tutorials": (
         "tutorials/first-run", "tutorials/own-log", "tutorials/two-machines", "own-policy", "tutorials/paper-figure",
-        "tutorials/live-fleet", "live-slurm", "tutorials/operator", "tutorials/lab", "tutorials/lab-answers",
+        "tutorials/live-fleet", "tutorials/lab", "tutorials/lab-answers",
     ),
-    "How to": (
-        "python", "reinforcement-learning", "sweeps", "study", "plugins", "containers", "balancer/service",
-        "balancer/runbook", "balancer/backup", "balancer/high-availability", "balancer/capacity", "balancer/security",
+    "Emulator: how to": (
+        "python", "sweeps", "study", "reproduce", "plugins", "reinforcement-learning", "containers",
+        "live-slurm",
     ),
-    "Reference": (
-        "reference/commands", "reference/python", "scenarios", "traces", "job-rules", "failures", "placement",
-        "shared-nodes", "moldable", "energy",
-        "schedulers", "slurm-twin", "results", "peers", "coming-from", "mechanisms",
-        "mechanisms/balancer", "mechanisms/static_partition", "mechanisms/hybrid", "mechanisms/realtime",
-        "mechanisms/malleable", "mechanisms/oversubscribe", "balancer/api", "balancer/drivers", "balancer/nova",
-        "balancer/managers", "balancer/algorithms", "balancer/predictors",
+    "Emulator: reference": (
+        "scenarios", "traces", "results", "schedulers", "slurm-twin", "job-rules", "placement", "shared-nodes",
+        "moldable", "failures", "energy", "mechanisms", "mechanisms/balancer", "mechanisms/hybrid",
+        "mechanisms/realtime", "mechanisms/malleable", "mechanisms/oversubscribe", "live-torque", "live-ondemand",
     ),
-    "Explanation": (
-        "architecture", "decisions", *(f"decisions/{name}" for name in DECISIONS), "checklists",
-        "balancer/lifecycle", "balancer/reconcile", "reproduce", "live-torque", "live-ondemand",
-        "live-actions", "testing", "benchmarks", "dependencies",
+    "Emulator: explanation": ("peers",),
+    "Commands and Python": ("reference/commands", "reference/python"),
+    "The project": (
+        "architecture", "decisions", *(f"decisions/{name}" for name in DECISIONS), "checklists", "testing",
+        "benchmarks", "dependencies",
     ),
 }  # fmt: skip
 """What stands where at the side. A page of `docs` that is missing here ends the build."""

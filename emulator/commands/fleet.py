@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
+from emulator.commands.engine_errors import report_engine_errors, say
 from emulator.commands.fleet_swarm import swarm
-from emulator.commands.guarded import guarded, say
 from emulator.commands.options import plugin_option
 from emulator.commands.run import interruptible
 from emulator.terminal import InputError, stdout_console
@@ -120,7 +120,7 @@ def up(  # noqa: PLR0917
                      f"`emulator fleet down --fleet {name}` forgets it")  # fmt: skip
         return status
 
-    guarded(act)
+    report_engine_errors(act)
 
 
 def _remove(client: Any, name: str, *, threads: int = 4, keep_data: bool = False) -> int:
@@ -174,7 +174,7 @@ def follow(name: str | None) -> None:
         client = docker_client()
         return _follow(client, the_fleet(client, name))
 
-    guarded(act)
+    report_engine_errors(act)
 
 
 @fleet.command()
@@ -226,7 +226,7 @@ def status(name: str | None, as_json: bool) -> None:
             for line in (*(f"waits for: {text}" for text in run["waits_for"]), *_standing(run)):
                 click.echo(line)
 
-    guarded(act)
+    report_engine_errors(act)
 
 
 def _with_names(state: str, found: list[Member], role: str) -> str:
@@ -266,7 +266,7 @@ def down(name: str | None, keep_data: bool) -> None:
             return 0
         return _remove(client, fleet_name, keep_data=keep_data)
 
-    guarded(act)
+    report_engine_errors(act)
 
 
 @fleet.command()
@@ -299,4 +299,4 @@ def fault(
                 f"{deed} {target}" + (f" at {at_s:.0f} s" if at_s is not None else " (no controller to tell)")
             )
 
-    guarded(act)
+    report_engine_errors(act)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.commands.guarded import guarded, say
+from emulator.commands.engine_errors import report_engine_errors, say
 from emulator.commands.options import plugin_option
 from emulator.commands.run import interruptible
 from emulator.terminal import InputError
@@ -93,7 +93,7 @@ def up(  # noqa: PLR0917
             check(client, order)
             return _run(client, order, address, port)
 
-    guarded(act)
+    report_engine_errors(act)
 
 
 def _bring(scenario: Scenario, path: Path, folder: Path) -> Iterable[str]:
@@ -170,4 +170,4 @@ def down(name: str) -> None:
             say(problem)
         return int(bool(left))
 
-    guarded(act)
+    report_engine_errors(act)

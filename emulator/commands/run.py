@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from emulator.harness.record import RunRecord
     from emulator.live.resume import ResumableRun
+    from emulator.preparation import Prepared
     from emulator.report.watch_page import WatchPage
-    from emulator.runner import Prepared
 
 
 _STDERR = 2
@@ -275,8 +275,9 @@ def _run(
     """Run and write. Returns the record, its summary and the exit status."""
     if keep is not None and clock != "live":
         raise ScenarioError("--keep: only a live run can be stopped and gone on with (--clock live)")
+    from emulator.preparation import prepare  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415
-    from emulator.runner import make_mechanism, prepare  # noqa: PLC0415
+    from emulator.runner import make_mechanism  # noqa: PLC0415
     from emulator.trace_doubts import with_doubts  # noqa: PLC0415
 
     files.check_target(folder)

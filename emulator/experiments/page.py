@@ -6,12 +6,11 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
 from rich.console import Console
 
 from emulator.experiments.claims import summary
 from emulator.experiments.paper import DrawsFigures
-from emulator.report import drawing
+from emulator.report.templates import environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +20,7 @@ if TYPE_CHECKING:
     from emulator.experiments.claims import Verdict, World
     from emulator.experiments.paper import Options, Paper
 
-_environment = jinja2.Environment(
-    loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(drawing.__file__).parent]),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-)
+_environment = environment(Path(__file__).parent)
 _WIDTH = 150
 
 

@@ -7,7 +7,6 @@ one, where a server tells it of each submit and end. Jobs are rows of the job ta
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +14,11 @@ import numpy as np
 from balancer.clock import micros
 from emulator.harness import kernel, occupancy, passes, reshape, structures
 from emulator.harness import tables as t
-from emulator.harness.chosen import Chooser
 from emulator.harness.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
 from emulator.harness.columns import fill, longer
+from emulator.harness.entry_points import entry_point
 from emulator.harness.order_callback import AskedOrder
+from emulator.harness.policy_callback import Chooser
 from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.rows import new_rows
 from emulator.schedulers.tiers import with_tiers
@@ -31,24 +31,22 @@ if TYPE_CHECKING:
 
     from emulator.schedulers.config import SchedulerConfig
 
-_BACKFILL = {"none": t.BACKFILL_NONE, "easy": t.BACKFILL_EASY, "conservative": t.BACKFILL_CONSERVATIVE}
-_CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
+BACKFILL_RULES = {each.name.lower(): each for each in t.BackfillRule if each != t.BackfillRule.CHOSEN}
+_CHOICES = {each.name.lower(): each for each in t.BackfillChoice}
+_ADVANCE, _FINISH_INSTANT, _HAS_ROOM = map(
+    entry_point, (kernel.advance, kernel.finish_instant, kernel.has_room)
+)
+_SCHEDULE_PASS = entry_point(passes.schedule_pass)
+_OCCUPY, _CHANGE_NODES, _RETIME = map(entry_point, (reshape.occupy, reshape.change_nodes, reshape.retime))
+_TAKE_OFFLINE, _BRING_ONLINE, _START_ON = map(
+    entry_point, (occupancy.take_offline, occupancy.bring_online, occupancy.start_on)
+)
 _LATER = 1 << 54
 """More than any time: a key times this, and a time beside it. `t.FRONT` is less than all of them."""
 _MOST_PRIORITY = 256
 
 
-class Stop(IntEnum):
-    """Why `Cluster.advance` came back."""
-
-    AT_UNTIL = t.AT_UNTIL
-    """`until_us` has come; `finish_instant` must follow (unless it was NEVER_US: all is over)."""
-    AT_ENDS = t.AT_ENDS
-    """Jobs have ended at `now_us`, and somebody wants to know; `finish_instant` must follow."""
-    AT_PASS = t.AT_PASS
-    """A pass is over at `now_us`, and somebody wants to know; nothing must follow."""
-    PAUSED = t.PAUSED
-    """Between two instants; nothing must follow."""
+Stop = t.Stop
 
 
 class Cluster(ClusterViews):
@@ -135,8 +133,10 @@ class Cluster(ClusterViews):
         reg[t.CYCLE] = micros(scheduler.cycle_s)
         reg[t.NEXT_CYCLE] = t.NEVER
         reg[t.JOBS_N] = count
-        reg[t.BACKFILL] = _BACKFILL[scheduler.backfill] if self._chooser is None else t.BACKFILL_CHOSEN
-        reg[t.CHOICE] = _CHOICE[scheduler.choice]
+        reg[t.BACKFILL] = (
+            BACKFILL_RULES[scheduler.backfill] if self._chooser is None else t.BackfillRule.CHOSEN
+        )
+        reg[t.CHOICE] = _CHOICES[scheduler.choice]
         reg[t.QUEUED_ESTIMATES] = scheduler.estimates != "user"
         reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
         reg[t.KEEP_RESERVATION] = scheduler.reservation == "kept"
@@ -178,7 +178,7 @@ class Cluster(ClusterViews):
         fill(self._job[first : first + len(jobs)], columns)
 
     def _make_state(self) -> None:
-        self._state: Any = (
+        self._state = t.State(
             self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
             self._runs, self._log, self._started, self._scratch, self._reg,
         )  # fmt: skip
@@ -206,7 +206,7 @@ class Cluster(ClusterViews):
         self._reg[t.STOP_ON_END] = stop_on_end
         self._reg[t.STOP_ON_PASS] = stop_on_pass
         self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
+        while (code := _ADVANCE(self._state, until_us)) == t.Stop.NEEDS_ROOM:
             self._grow_runs()
         self._check_order()
         return Stop(code)
@@ -214,7 +214,7 @@ class Cluster(ClusterViews):
     def finish_instant(self, now_us: int) -> None:
         """Submits of this instant, then one scheduling pass."""
         self._make_room()
-        kernel.finish_instant(self._state, now_us)
+        _FINISH_INSTANT(self._state, now_us)
         self._check_order()
 
     @property
@@ -391,7 +391,7 @@ class Cluster(ClusterViews):
         self._must_be_idle(job, nodes)
         self._make_room()
         start_us = self._job["start_us"][job]
-        reshape.occupy(self._state, job, nodes, now_us, end_us, expected_us)
+        _OCCUPY(self._state, job, nodes, now_us, end_us, expected_us)
         self._job["start_us"][job] = start_us
 
     def lose_memory(
@@ -434,7 +434,7 @@ class Cluster(ClusterViews):
         if self._reg[t.KEPT_HEAD] == job:
             self._reg[t.KEPT_HEAD] = -1
         self._make_room()
-        reshape.occupy(self._state, job, nodes, now_us, end_us, expected_us)
+        _OCCUPY(self._state, job, nodes, now_us, end_us, expected_us)
 
     def change_nodes(
         self, job: int, nodes: NDArray[np.int64], now_us: int, end_us: int, expected_us: int
@@ -443,7 +443,7 @@ class Cluster(ClusterViews):
         self.must_be(job, JobState.RUNNING, "change its nodes")
         self._must_be_idle(job, nodes)
         self._make_room()
-        reshape.change_nodes(self._state, job, nodes, now_us, end_us, expected_us)
+        _CHANGE_NODES(self._state, job, nodes, now_us, end_us, expected_us)
 
     def change_lease_nodes(self, job: int, nodes: NDArray[np.int64], now_us: int) -> None:
         """A running lease has exactly these nodes from now on; those it has not yet must be offline and idle."""
@@ -459,7 +459,7 @@ class Cluster(ClusterViews):
     def retime(self, job: int, end_us: int, expected_us: int) -> None:
         """A running job ends at `end_us` (NEVER: not by itself) and is expected to end at `expected_us`."""
         self.must_be(job, JobState.RUNNING, "get another end")
-        reshape.retime(self._state, job, end_us, expected_us)
+        _RETIME(self._state, job, end_us, expected_us)
 
     def _must_be_idle(self, job: int, nodes: NDArray[np.int64]) -> None:
         self._keep_nodes()
@@ -474,26 +474,26 @@ class Cluster(ClusterViews):
         )
 
     def _make_room(self) -> None:
-        while not kernel.has_room(self._state):
+        while not _HAS_ROOM(self._state):
             self._grow_runs()
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         """Start what the scheduler starts now; the rows of the started jobs, in order."""
         self._make_room()
         self._reg[t.NOW] = now_us
-        passes.schedule_pass(self._state, now_us)
+        _SCHEDULE_PASS(self._state, now_us)
         self._check_order()
         return self._started[: self._reg[t.STARTED_N]].copy()
 
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
         """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""
         self._keep_nodes()
-        occupancy.take_offline(self._state, t.node_array(nodes))
+        _TAKE_OFFLINE(self._state, t.node_array(nodes))
 
     def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
         """Put nodes back into the batch pool (they count as idle since now)."""
         self._returns += 1
-        occupancy.bring_online(self._state, t.node_array(nodes), now_us)
+        _BRING_ONLINE(self._state, t.node_array(nodes), now_us)
 
     def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """Run a lease on these nodes, which must be offline and idle."""
@@ -506,4 +506,4 @@ class Cluster(ClusterViews):
                 f"job {self.number(job)} cannot start on node {node}: it is in the batch pool or busy"
             )
         self._make_room()
-        occupancy.start_on(self._state, job, chosen, now_us)
+        _START_ON(self._state, job, chosen, now_us)

@@ -6,50 +6,91 @@ required a job without such a place waits, and the pass is one over single nodes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.occupancy import start_chosen
 from emulator.harness.passes import choose_backfill, choose_heads, choose_planned
 from emulator.harness.tables import (
-    BACKFILL_CONSERVATIVE,
-    BACKFILL_EASY,
     FREE,
     NEVER,
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from emulator.harness.tables import Ints, Ints32, State
 
-    Wires: TypeAlias = (
-        "tuple[Ints32, Ints32, Ints32, Ints32, Ints32, Ints32, Ints32, Ints32, Ints, Ints32, Ints, Ints32, "
-        "Ints, Ints, Ints, Ints32, Ints32, Ints]"
-    )
-    """(order, rank, unit_free, open, may, picked, given, spare, release, held, at, level, base, full, how, unit,
-    unit_begin, fewest)
 
-    `order`, `rank`: of positions. By position: `open`: free now; `may`: what is chosen from; `picked`: what was chosen;
-    `release`: when it is free; `held`: of the head's reservation; `level[k, p]`: free from `at[k]` to `at[k + 1]`.
-    `unit_free`: what may be chosen of each unit; `given`: the nodes of the chosen jobs, one behind the other. A row a
-    job: `base`, its run time, and `full`, with the penalty. `spare`: room. `how`: see the registers below. `unit`: of
-    each position; `unit_begin`: the first position of each; `fewest[w]`: parts that a job of w nodes has at least.
-    """
+class Goal(IntEnum):
+    """What nodes of a job should be: any, consecutive positions, or on few units."""
 
-BASIC, CONTIGUOUS, LOCAL = range(3)
-# Registers `how`. GIVEN_N: nodes in `given`.
-GOAL, REQUIRED, HAS_UNITS, KILLS, GIVEN_N = range(5)
-HOW = 5
+    BASIC = 0
+    CONTIGUOUS = 1
+    LOCAL = 2
+
+
+class How:
+    """Registers of such a pass."""
+
+    goal: int
+    """`Goal`."""
+    required: int
+    """A job without such a place waits."""
+    has_units: int
+    """There are switches or groups."""
+    kills: int
+    """A run that its nodes make longer ends at its estimate."""
+    given_n: int
+    """Nodes in `given`."""
+
+
+class Wires(NamedTuple):
+    """What such a pass knows beside the cluster's state. By position, unless it says otherwise."""
+
+    order: Ints32
+    """The node at each position."""
+    rank: Ints32
+    """The position of each node."""
+    unit_free: Ints32
+    """What may be chosen of each unit."""
+    open_now: Ints32
+    """What is free now."""
+    may: Ints32
+    """What is chosen from."""
+    picked: Ints32
+    """What was chosen."""
+    given: Ints32
+    """The nodes of the chosen jobs, one job after the other."""
+    spare: Ints32
+    """Room."""
+    release: Ints
+    """When it is free (us)."""
+    held: Ints32
+    """Whether it is of the head's reservation."""
+    at: Ints
+    """Times (us) of the steps of a plan."""
+    level: Ints32
+    """`level[k, p]`: whether it is free from `at[k]` to `at[k + 1]`."""
+    base: Ints
+    """Run time (us) of each job."""
+    full: Ints
+    """The same with the penalty."""
+    how: How
+    unit: Ints32
+    unit_begin: Ints32
+    """The first position of each unit."""
+    fewest: Ints
+    """`fewest[w]`: parts that a job of w nodes has at least."""
 
 
 @inner
 def pick_basic(wires: Wires, needed: int) -> None:
     """The nodes with the lowest numbers."""
-    rank, may, picked = wires[1], wires[4], wires[5]
+    rank, may, picked = wires.rank, wires.may, wires.picked
     for which in range(rank.shape[0]):
         if needed == 0:
             return
@@ -61,7 +102,7 @@ def pick_basic(wires: Wires, needed: int) -> None:
 @inner
 def pick_run(wires: Wires, needed: int) -> bool:
     """The shortest run of consecutive positions that is long enough, the lowest of equal ones, from its low end."""
-    may, picked = wires[4], wires[5]
+    may, picked = wires.may, wires.picked
     count = may.shape[0]
     best = -1
     best_length = count + 1
@@ -87,7 +128,7 @@ def pick_run(wires: Wires, needed: int) -> bool:
 @inner
 def pick_span(wires: Wires, needed: int) -> None:
     """The positions whose last and first lie closest, the lowest of equal ones. There must be enough."""
-    may, picked, spare = wires[4], wires[5], wires[7]
+    may, picked, spare = wires.may, wires.picked, wires.spare
     found = 0
     best = 0
     best_span = may.shape[0] + 1
@@ -105,8 +146,8 @@ def pick_span(wires: Wires, needed: int) -> None:
 @inner
 def pick_units(wires: Wires, needed: int) -> int:
     """The fewest units: always the fullest that holds all that is left, else the emptiest. Returns how many."""
-    unit_free, may, picked = wires[2], wires[4], wires[5]
-    unit_of, unit_begin = wires[15], wires[16]
+    unit_free, may, picked = wires.unit_free, wires.may, wires.picked
+    unit_of, unit_begin = wires.unit, wires.unit_begin
     for unit in range(unit_free.shape[0]):
         unit_free[unit] = 0
     for place in range(may.shape[0]):
@@ -139,16 +180,16 @@ def pick_units(wires: Wires, needed: int) -> int:
 @inner
 def pick(wires: Wires, needed: int) -> bool:
     """Choose nodes of those that may be chosen, which are enough; False: not as is required."""
-    picked, how = wires[5], wires[14]
+    picked, how = wires.picked, wires.how
     for place in range(picked.shape[0]):
         picked[place] = 0
-    if how[GOAL] == LOCAL:
+    if how.goal == Goal.LOCAL:
         units = pick_units(wires, needed)
-        return bool(how[REQUIRED] == 0 or units <= wires[17][needed])
-    if how[GOAL] == BASIC:
+        return bool(how.required == 0 or units <= wires.fewest[needed])
+    if how.goal == Goal.BASIC:
         pick_basic(wires, needed)
     elif not pick_run(wires, needed):
-        if how[REQUIRED]:
+        if how.required:
             return False
         pick_span(wires, needed)
     return True
@@ -157,63 +198,74 @@ def pick(wires: Wires, needed: int) -> bool:
 @inner
 def extra_parts(wires: Wires, needed: int) -> int:
     """Parts of the chosen nodes beyond the fewest that the job can have."""
-    picked, how, unit_of = wires[5], wires[14], wires[15]
+    picked, how, unit_of = wires.picked, wires.how, wires.unit
     parts = 0
     last = -1
     for place in range(picked.shape[0]):
         if not picked[place]:
             continue
-        if how[HAS_UNITS]:
+        if how.has_units:
             unit = unit_of[place]
             parts += unit != last
             last = unit
         else:
             parts += place != last + 1 or parts == 0
             last = place
-    fewest: int = wires[17][needed]
+    fewest: int = wires.fewest[needed]
     return parts - fewest
 
 
 @inner
 def give(state: State, wires: Wires, who: int, penalty: float) -> None:
     """A job gets the chosen nodes, and its run takes as long as it does on them."""
-    job = state[0]
-    order, open_, picked, given = wires[0], wires[3], wires[5], wires[6]
-    base, full, how = wires[12], wires[13], wires[14]
+    job = state.job
+    order, open_now, picked, given = wires.order, wires.open_now, wires.picked, wires.given
+    base, full, how = wires.base, wires.full, wires.how
     for place in range(picked.shape[0]):
         if picked[place]:
-            open_[place] = 0
-            given[how[GIVEN_N]] = order[place]
-            how[GIVEN_N] += 1
+            open_now[place] = 0
+            given[how.given_n] = order[place]
+            how.given_n += 1
     if penalty > 0:
         extra = extra_parts(wires, job[who].nodes)
         full[who] = base[who] + int(float(base[who]) * penalty * float(extra))
-        job[who].run_us = min(full[who], job[who].estimate_us) if how[KILLS] else full[who]
+        job[who].run_us = min(full[who], job[who].estimate_us) if how.kills else full[who]
 
 
 @inner
 def see_free(state: State, wires: Wires) -> None:
     """Which nodes are free now."""
-    free, reg = state[2], state[11]
-    rank, open_, how = wires[1], wires[3], wires[14]
-    for place in range(open_.shape[0]):
-        open_[place] = 0
+    free, reg = state.free, state.reg
+    rank, open_now, how = wires.rank, wires.open_now, wires.how
+    for place in range(open_now.shape[0]):
+        open_now[place] = 0
     for place in range(reg[FREE]):
-        open_[rank[free[place]]] = 1
-    how[GIVEN_N] = 0
+        open_now[rank[free[place]]] = 1
+    how.given_n = 0
 
 
 @inner
 def start_given(state: State, wires: Wires, now: int) -> None:
     """Put the nodes of the chosen jobs on top of the free stack, those of the first at the top, and start them."""
-    job, node, free, _, plan, blocks, heap, runs, log, started, _, reg = state
-    rank, open_, given, spare, how = wires[1], wires[3], wires[6], wires[7], wires[14]
+    job, node, free, plan, blocks, heap, runs, log, started, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.started,
+        state.reg,
+    )
+    rank, open_now, given, spare, how = wires.rank, wires.open_now, wires.given, wires.spare, wires.how
     kept = 0
     for place in range(reg[FREE]):
-        if open_[rank[free[place]]]:
+        if open_now[rank[free[place]]]:
             spare[kept] = free[place]
             kept += 1
-    behind = how[GIVEN_N]
+    behind = how.given_n
     for k in range(reg[STARTED_N] - 1, -1, -1):
         needed = job[started[k]].nodes
         behind -= needed
@@ -225,20 +277,20 @@ def start_given(state: State, wires: Wires, now: int) -> None:
         node[free[place]].place = place
     start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg[STARTED_N], now)
     reg[STARTED_N] = 0
-    how[GIVEN_N] = 0
+    how.given_n = 0
 
 
 @inner
 def place_chosen(state: State, wires: Wires, now: int, penalty: float) -> None:
     """The usual pass has chosen jobs: each gets nodes, in order, and starts."""
-    job, started, reg = state[0], state[9], state[11]
-    open_, may = wires[3], wires[4]
+    job, started, reg = state.job, state.started, state.reg
+    open_now, may = wires.open_now, wires.may
     if reg[STARTED_N] == 0:
         return
     see_free(state, wires)
     for k in range(reg[STARTED_N]):
-        for place in range(open_.shape[0]):
-            may[place] = open_[place]
+        for place in range(open_now.shape[0]):
+            may[place] = open_now[place]
         pick(wires, job[started[k]].nodes)
         give(state, wires, started[k], penalty)
     start_given(state, wires, now)
@@ -247,15 +299,15 @@ def place_chosen(state: State, wires: Wires, now: int, penalty: float) -> None:
 @compiled
 def prefer(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """The usual pass, whose jobs get nodes that go together as far as there are any."""
-    job, _, _, queue, _, _, _, _, _, started, _, reg = state
+    job, queue, started, reg = state.job, state.queue, state.started, state.reg
     reg[STARTED_N] = 0
-    if backfill == BACKFILL_CONSERVATIVE:
+    if backfill == BackfillRule.CONSERVATIVE:
         if reg[FREE] > 0:
             choose_planned(state, now)
     else:
         choose_heads(job, queue, started, reg, now)
         place_chosen(state, wires, now, penalty)
-        if backfill == BACKFILL_EASY:
+        if backfill == BackfillRule.EASY:
             choose_backfill(state, now)
     place_chosen(state, wires, now, penalty)
 
@@ -266,12 +318,12 @@ def prefer(state: State, wires: Wires, now: int, backfill: int, penalty: float) 
 @inner
 def see_releases(state: State, wires: Wires, now: int) -> None:
     """When each node is free by the estimates of those that run; NEVER for one that is out of the pool."""
-    job, node = state[0], state[1]
-    order, open_, release = wires[0], wires[3], wires[8]
+    job, node = state.job, state.node
+    order, open_now, release = wires.order, wires.open_now, wires.release
     for place in range(order.shape[0]):
         which = order[place]
         who = node[which].job
-        if open_[place]:
+        if open_now[place]:
             release[place] = now
         elif who >= 0 and node[which].offline == 0 and job[who].expected_end_us:
             release[place] = max(job[who].expected_end_us, now + 1)
@@ -282,7 +334,7 @@ def see_releases(state: State, wires: Wires, now: int) -> None:
 @inner
 def next_release(wires: Wires, after: int) -> int:
     """The first time after this at which a node comes free."""
-    release = wires[8]
+    release = wires.release
     soonest: int = NEVER
     for place in range(release.shape[0]):
         if after < release[place] < soonest:
@@ -293,8 +345,8 @@ def next_release(wires: Wires, after: int) -> int:
 @inner
 def choose_now(state: State, wires: Wires, who: int, now: int, penalty: float) -> None:
     """A job starts in this pass on the chosen nodes."""
-    job, started, reg = state[0], state[9], state[11]
-    picked, release = wires[5], wires[8]
+    job, started, reg = state.job, state.started, state.reg
+    picked, release = wires.picked, wires.release
     give(state, wires, who, penalty)
     end = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
     for place in range(picked.shape[0]):
@@ -307,10 +359,10 @@ def choose_now(state: State, wires: Wires, who: int, now: int, penalty: float) -
 @inner
 def has_place(wires: Wires, needed: int, beside_held: int) -> bool:
     """Whether a job has a place on nodes that are free now, `beside_held`: and not reserved."""
-    open_, may, held = wires[3], wires[4], wires[9]
+    open_now, may, held = wires.open_now, wires.may, wires.held
     count = 0
     for place in range(may.shape[0]):
-        may[place] = 1 if open_[place] and not (beside_held and held[place]) else 0
+        may[place] = 1 if open_now[place] and not (beside_held and held[place]) else 0
         count += may[place]
     return count >= needed and pick(wires, needed)
 
@@ -318,7 +370,7 @@ def has_place(wires: Wires, needed: int, beside_held: int) -> bool:
 @inner
 def hold_for_head(wires: Wires, needed: int, now: int) -> int:
     """Reserve nodes from the earliest time at which the head has a place. Returns the time, NEVER if there is none."""
-    may, picked, release, held = wires[4], wires[5], wires[8], wires[9]
+    may, picked, release, held = wires.may, wires.picked, wires.release, wires.held
     for place in range(held.shape[0]):
         held[place] = 0
     time = next_release(wires, now)
@@ -338,14 +390,14 @@ def hold_for_head(wires: Wires, needed: int, now: int) -> int:
 @inner
 def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """Heads until one has no place; behind it, under EASY, whoever leaves its reserved nodes or its time alone."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     while reg[QUEUE_LO] < reg[QUEUE_HI]:
         head = queue[reg[QUEUE_LO]]
         if not has_place(wires, job[head].nodes, 0):
             break
         reg[QUEUE_LO] += 1
         choose_now(state, wires, head, now, penalty)
-    if backfill != BACKFILL_EASY or reg[QUEUE_HI] - reg[QUEUE_LO] < 2:  # noqa: PLR2004 - a head and another
+    if backfill != BackfillRule.EASY or reg[QUEUE_HI] - reg[QUEUE_LO] < 2:  # noqa: PLR2004 - a head and another
         return
     shadow = hold_for_head(wires, job[queue[reg[QUEUE_LO]]].nodes, now)
     to = reg[QUEUE_LO] + 1
@@ -363,7 +415,7 @@ def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: f
 @inner
 def plan_at(wires: Wires, first: int, steps: int, needed: int, length: int) -> bool:
     """Whether a job has a place from a step on, for all of its time."""
-    may, at, level = wires[4], wires[10], wires[11]
+    may, at, level = wires.may, wires.at, wires.level
     count = 0
     for place in range(may.shape[0]):
         may[place] = level[first, place]
@@ -381,7 +433,7 @@ def plan_at(wires: Wires, first: int, steps: int, needed: int, length: int) -> b
 @inner
 def plan_there(wires: Wires, first: int, steps: int, length: int) -> int:
     """Keep the chosen nodes from a step on. Returns the number of steps."""
-    picked, at, level = wires[5], wires[10], wires[11]
+    picked, at, level = wires.picked, wires.at, wires.level
     end = at[first] + length if at[first] < NEVER - length else NEVER
     last = first + 1
     while last < steps and at[last] < end:
@@ -405,8 +457,8 @@ def plan_there(wires: Wires, first: int, steps: int, length: int) -> int:
 @inner
 def require_planned(state: State, wires: Wires, now: int, penalty: float) -> None:
     """Plan every job in queue order, on single nodes; those whose planned start is now start."""
-    job, queue, reg = state[0], state[3], state[11]
-    release, at, level = wires[8], wires[10], wires[11]
+    job, queue, reg = state.job, state.queue, state.reg
+    release, at, level = wires.release, wires.at, wires.level
     steps = 0
     time = now
     while time < NEVER:
@@ -438,13 +490,13 @@ def require_planned(state: State, wires: Wires, now: int, penalty: float) -> Non
 @compiled
 def require(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """A pass in which a job starts only on nodes that go together."""
-    reg = state[11]
+    reg = state.reg
     reg[STARTED_N] = 0
     if reg[FREE] == 0:
         return
     see_free(state, wires)
     see_releases(state, wires, now)
-    if backfill == BACKFILL_CONSERVATIVE:
+    if backfill == BackfillRule.CONSERVATIVE:
         require_planned(state, wires, now, penalty)
     else:
         require_easy(state, wires, now, backfill, penalty)

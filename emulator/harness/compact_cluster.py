@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from emulator.harness import compact as c
 from emulator.harness import tables as t
+from emulator.harness.entry_points import entry_point
 from emulator.harness.hooked_cluster import HookedCluster, check_options
 from emulator.harness.record import RunOutcome
+from emulator.harness.rows import new_record
 
 if TYPE_CHECKING:
     from emulator.harness.interconnect import Interconnect
@@ -32,10 +34,10 @@ class CompactCluster(HookedCluster):
             where = "a job waits for nodes that go together (placement.policy contiguous, local)"
             check_options(scheduler, where)
         self._interconnect = interconnect
-        self._pass = c.require if interconnect.required else c.prefer
-        how = np.zeros(c.HOW, np.int64)
-        how[c.GOAL], how[c.REQUIRED] = interconnect.goal, interconnect.required
-        how[c.HAS_UNITS], how[c.KILLS] = interconnect.has_units, interconnect.kills
+        self._pass = entry_point(c.require if interconnect.required else c.prefer)
+        how = new_record(c.How)
+        how.goal, how.required = interconnect.goal, interconnect.required
+        how.has_units, how.kills = interconnect.has_units, interconnect.kills
         self._how = how
         self._full = jobs.run_us.astype(np.int64)
         self._base = self._full.copy()
@@ -44,21 +46,37 @@ class CompactCluster(HookedCluster):
         self._release = np.zeros(node_count, np.int64)
         self._held = np.zeros(node_count, np.int32)
         super().__init__(node_count, scheduler, jobs)
-        self._plans = interconnect.required and self._backfill == t.BACKFILL_CONSERVATIVE
+        self._plans = interconnect.required and self._backfill == t.BackfillRule.CONSERVATIVE
         self._make_wires(64 if self._plans else 1)
 
     def _make_wires(self, steps: int) -> None:
-        wires, by_node = self._interconnect, self._by_node
-        self._wires: Any = (
-            wires.order, wires.rank, self._unit_free, *by_node, self._release, self._held,
-            np.zeros(steps, np.int64), np.zeros((steps, self.node_count), np.int32),
-            self._base, self._full, self._how, wires.unit, wires.unit_begin, wires.fewest_of_width,
-        )  # fmt: skip
+        wires = self._interconnect
+        open_now, may, picked, given, spare = self._by_node
+        self._wires = c.Wires(
+            order=wires.order,
+            rank=wires.rank,
+            unit_free=self._unit_free,
+            open_now=open_now,
+            may=may,
+            picked=picked,
+            given=given,
+            spare=spare,
+            release=self._release,
+            held=self._held,
+            at=np.zeros(steps, np.int64),
+            level=np.zeros((steps, self.node_count), np.int32),
+            base=self._base,
+            full=self._full,
+            how=self._how,
+            unit=wires.unit,
+            unit_begin=wires.unit_begin,
+            fewest=wires.fewest_of_width,
+        )
 
     def _choose(self, now_us: int) -> None:
         if self._plans:
             most = sum(self._waiting_and_running) + 8
-            if most > len(self._wires[10]):
+            if most > len(self._wires.at):
                 self._make_wires(2 * most)
         self._pass(self._state, self._wires, now_us, self._backfill, float(self._interconnect.penalty))
 

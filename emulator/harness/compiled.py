@@ -136,6 +136,13 @@ class Kernel:
     def __call__(self, *args: Any) -> Any:
         return self.dispatcher(*args)
 
+    def entry(self, *args: Any) -> Any:
+        """The machine code for arguments of these types. It does not look at the types of those that it gets."""
+        dispatcher = self.dispatcher
+        if dispatcher is self.py_func:
+            return dispatcher
+        return dispatcher.compile(tuple(map(dispatcher.typeof_pyval, args)))
+
 
 def compiled(function: F) -> F:
     """The function as machine code; it allocates nothing. NUMBA_BOUNDSCHECK=1 checks indices."""

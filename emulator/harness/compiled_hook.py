@@ -13,33 +13,15 @@ from numba.extending import intrinsic
 
 from emulator.harness.compiled import compiled
 from emulator.harness.reorder import (
-    A_ACCOUNTS,
-    A_COUNT,
-    A_HALF_LIFE,
-    A_JOB,
-    A_OPEN,
-    A_QUEUE,
-    A_REG,
-    A_RUNS,
-    A_SCORE,
-    A_SCORES,
-    A_SPARE,
-    A_VIEW,
-    ACCOUNT_COLUMNS,
-    ACCOUNTS_N,
-    ACCOUNTS_ROOM,
-    ADDRESSES,
-    COUNTERS,
-    JOBS_ROOM,
-    OPEN_ROOM,
-    RUNS_ROOM,
-    VIEW_COLUMNS,
+    Account,
+    Counted,
+    Given,
     count_usage,
     look,
     look_at_usage,
     set_keys,
     sort_queue,
-)  # fmt: skip
+)
 from emulator.harness.rows import dtype_of
 from emulator.harness.tables import QUEUE_HI, QUEUE_LO, REGISTERS, Job, Run
 from emulator.schedulers.dynamic import WAITING
@@ -86,47 +68,43 @@ ints32_at = _pointer(types.int32, ir.IntType(32))
 floats_at = _pointer(types.float64, ir.DoubleType())
 
 
-def _rows_at(row: type) -> Any:
-    return _pointer(numba.from_dtype(dtype_of(row)), ir.ArrayType(ir.IntType(8), dtype_of(row).itemsize))
+def _rows_at(row: np.dtype[Any]) -> Any:
+    return _pointer(numba.from_dtype(row), ir.ArrayType(ir.IntType(8), row.itemsize))
 
 
-jobs_at, runs_at = _rows_at(Job), _rows_at(Run)
+jobs_at, runs_at, accounts_at = map(_rows_at, map(dtype_of, (Job, Run, Account)))
+counted_at, given_at, waiting_at = _rows_at(dtype_of(Counted)), _rows_at(dtype_of(Given)), _rows_at(WAITING)
+_WAITING_BYTES = WAITING.itemsize
 
 
 @compiled
-def score_all(queue: Ints32, reg: Ints, scores: Floats, to_call: Ints) -> None:
-    """Ask the compiled order for the priority of each waiting job.
-
-    `to_call`: its address, that of its parameters and that of the view.
-    """
+def score_all(queue: Ints32, reg: Ints, scores: Floats, given: Given) -> None:
+    """Ask the compiled order for the priority of each waiting job."""
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = queue[place]
-        scores[who] = call_score(to_call[0], to_call[1], to_call[2] + who * (8 * VIEW_COLUMNS))
+        scores[who] = call_score(given.score, given.parameters, given.waiting + who * _WAITING_BYTES)
 
 
 def reorder(context: int, now: int) -> None:
-    """The hook of an order with a compiled `score`: look, ask, sort. `context`: the array of addresses."""
-    at = carray(ints_at(context), ADDRESSES)
-    rooms = at[JOBS_ROOM]
-    job = carray(jobs_at(at[A_JOB]), rooms)
-    queue = carray(ints32_at(at[A_QUEUE]), 2 * rooms + 8)
-    reg = carray(ints_at(at[A_REG]), REGISTERS)
-    view = carray(ints_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
-    count = carray(ints_at(at[A_COUNT]), COUNTERS)
-    scores = carray(floats_at(at[A_SCORES]), rooms)
-    look(job, queue, reg, view, now)
-    if count[ACCOUNTS_N]:
-        runs = carray(runs_at(at[A_RUNS]), at[RUNS_ROOM])
-        numbers = carray(floats_at(at[A_VIEW]), (rooms, VIEW_COLUMNS))
-        accounts = carray(floats_at(at[A_ACCOUNTS]), (at[ACCOUNTS_ROOM], ACCOUNT_COLUMNS))
-        open_runs = carray(ints_at(at[A_OPEN]), at[OPEN_ROOM])
-        half_life = carray(floats_at(at[A_HALF_LIFE]), 1)[0]
-        count_usage(runs, view, accounts, open_runs, count, reg, now, half_life)
-        look_at_usage(queue, reg, view, numbers, accounts, count)
-    to_call = carray(ints_at(context + 8 * A_SCORE), 3)
-    score_all(queue, reg, scores, to_call)
-    set_keys(job, queue, reg, scores, carray(ints_at(at[A_SCORES]), rooms))
-    sort_queue(job, queue, reg, carray(ints32_at(at[A_SPARE]), rooms))
+    """The hook of an order with a compiled `score`: look, ask, sort. `context`: the address of a `Given`."""
+    given = carray(given_at(context), 1)[0]
+    rooms = given.jobs_room
+    job = carray(jobs_at(given.job), rooms)
+    queue = carray(ints32_at(given.queue), 2 * rooms + 8)
+    reg = carray(ints_at(given.reg), REGISTERS)
+    waiting = carray(waiting_at(given.waiting), rooms)
+    counted = carray(counted_at(given.counted), 1)[0]
+    scores = carray(floats_at(given.scores), rooms)
+    look(job, queue, reg, waiting, now)
+    if counted.accounts_n:
+        runs = carray(runs_at(given.runs), given.runs_room)
+        accounts = carray(accounts_at(given.accounts), given.accounts_room)
+        open_runs = carray(ints_at(given.open_runs), given.open_room)
+        count_usage(runs, waiting, accounts, open_runs, counted, reg, now, given.half_life_us)
+        look_at_usage(queue, reg, waiting, accounts, counted)
+    score_all(queue, reg, scores, given)
+    set_keys(job, queue, reg, scores, carray(ints_at(given.scores), rooms))
+    sort_queue(job, queue, reg, carray(ints32_at(given.spare), rooms))
 
 
 @cache

@@ -163,8 +163,8 @@ class Whole(CompilerBase):
 
 
 def _plain(kind: Any) -> Any:
-    """A whole number is one, whether it is known, comes of a narrow array, or neither."""
-    if isinstance(kind, types.IntegerLiteral) or kind in types.signed_domain:
+    """A whole number is one, whether it is known, is a code, comes of a narrow array, or none of these."""
+    if isinstance(kind, types.IntegerLiteral | types.IntEnumMember) or kind in types.signed_domain:
         return types.int64
     return kind
 

@@ -6,7 +6,6 @@ In virtual time `Loop` says what is due (`loop.py`); live what comes in does (`e
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -33,6 +32,7 @@ from emulator.harness.mechanism import (
 )
 from emulator.harness.points import ARRIVAL, CHECKPOINT, COMPLETION, NOTICE, PREDICTED, TIMER
 from emulator.harness.record import JobState, Mark, RunRecord
+from emulator.node_names import default_node_names
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -267,10 +267,3 @@ class Decisions:
         rows = np.flatnonzero(waited[runs.job])
         job, first = np.unique(runs.job[rows], return_index=True)
         return decided.and_then(LeaseTable.of_granted(job.astype(np.int64), runs.start_us[rows[first]]))
-
-
-@lru_cache(maxsize=4)
-def default_node_names(count: int) -> tuple[str, ...]:
-    """n001, n002, ...; as many digits as the last one needs, at least three."""
-    digits = max(3, len(str(count)))
-    return tuple(f"n{number:0{digits}d}" for number in range(1, count + 1))

@@ -8,8 +8,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from emulator.harness import tables as t
-from emulator.harness.chosen import HOOK
 from emulator.harness.cluster import Cluster
+from emulator.harness.policy_callback import HOOK
 
 if TYPE_CHECKING:
     from emulator.schedulers.config import SchedulerConfig
@@ -40,7 +40,7 @@ class HookedCluster(Cluster, ABC):
         self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
         super().__init__(node_count, scheduler, jobs)
         self._backfill = int(self._reg[t.BACKFILL])
-        self._reg[t.BACKFILL] = t.BACKFILL_CHOSEN
+        self._reg[t.BACKFILL] = t.BackfillRule.CHOSEN
         self._keep_nodes()
 
     @abstractmethod
@@ -67,7 +67,7 @@ class HookedCluster(Cluster, ABC):
             self._choose(now_us)
         except Exception as error:  # noqa: BLE001 - raised by `_check_order`, when the compiled loop is over
             self._failure = error
-            self._reg[t.ORDER_FAILED] = t.RAISED
+            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
             self._reg[t.INSTANTS_LEFT] = 0
 
     def _check_order(self) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.harness.compact import Goal
 from emulator.harness.switches import leaf_switches
 from emulator.scenario_parts import PlacementPart
 
@@ -25,14 +26,13 @@ if TYPE_CHECKING:
 
     from emulator.harness.record import RunRecord, RunTable
 
-BASIC, CONTIGUOUS, LOCAL = range(3)
 _MOST = 5
 _GOALS = {
-    "basic": (BASIC, False),
-    "best_effort_contiguous": (CONTIGUOUS, False),
-    "contiguous": (CONTIGUOUS, True),
-    "best_effort_local": (LOCAL, False),
-    "local": (LOCAL, True),
+    "basic": (Goal.BASIC, False),
+    "best_effort_contiguous": (Goal.CONTIGUOUS, False),
+    "contiguous": (Goal.CONTIGUOUS, True),
+    "best_effort_local": (Goal.LOCAL, False),
+    "local": (Goal.LOCAL, True),
 }
 
 
@@ -40,16 +40,16 @@ _GOALS = {
 class Interconnect:
     """`order[p]`: the node at position p, `rank` the other way round; `unit[p]`: its unit, which are counted up.
 
-    `has_units`: the parts of a job are its units, else its runs of consecutive positions. `goal` is a policy of this
-    module; `required`: a job waits until it can have what the policy says. `penalty`: by which share a run takes
-    longer for each part beyond those; `kills`: no longer than its estimate. `dimensions`: of a torus.
+    `has_units`: the parts of a job are its units, else its runs of consecutive positions. `required`: a job waits until
+    it can have what the policy says. `penalty`: by which share a run takes longer for each part beyond those; `kills`:
+    no longer than its estimate. `dimensions`: of a torus.
     """
 
     order: NDArray[np.int32]
     rank: NDArray[np.int32]
     unit: NDArray[np.int32]
     has_units: bool
-    goal: int
+    goal: Goal
     required: bool
     penalty: float = 0.0
     kills: bool = False
@@ -158,7 +158,7 @@ def scattered(record: RunRecord) -> Iterator[str]:
         return
     runs = record.runs
     widths = np.diff(runs.first)
-    if wires.goal == LOCAL:
+    if wires.goal == Goal.LOCAL:
         parts, fewest, what = wires.parts(runs), wires.fewest(widths), "switches or groups"
     else:
         parts, fewest, what = wires.pieces(runs), np.ones_like(widths), "runs of consecutive nodes"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US, seconds
-from emulator.harness.job_limits import values_of
+from emulator.harness.job_limits import limits_of, values_of
 from emulator.harness.record import JobState
 from emulator.scenario_parts import LimitPart, QosPart
 
@@ -35,8 +35,6 @@ def limits_are_kept(facts: NodeUse) -> Iterator[str]:
 
 
 def _limits(record: RunRecord) -> list[Limit]:
-    from emulator.qos_rules import limits_of  # noqa: PLC0415 - it knows all of a scenario
-
     said: Any = record.scenario
     qos = None if said.get("qos") is None else QosPart.model_validate(said["qos"])
     return limits_of([LimitPart.model_validate(each) for each in said.get("limits", ())], qos)

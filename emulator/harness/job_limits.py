@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from balancer.clock import micros
+from emulator.schedulers.slurm.qos import UNDEFINED, read_qos
 from emulator.workload import relations as r
-from emulator.workload.qos import QOS
+from emulator.workload.job_columns import QOS
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.scenario_parts import LimitPart, QosPart
+    from emulator.schedulers.slurm.qos import Qos
     from emulator.workload.table import JobTable
 
 _NO_LIMIT = 1 << 62
+_MINUTE_US = 60_000_000
 _ARRAYS = -1
 """Where the number of a limit is for other pools."""
 
@@ -230,3 +235,36 @@ def _tasks(jobs: JobTable) -> Iterator[tuple[int, tuple[int, int], int]]:
     for row, array in enumerate(arrays):
         if array in limits:
             yield row, (_ARRAYS, array), limits[array]
+
+
+def limits_of(limits: Sequence[LimitPart], part: QosPart | None) -> list[Limit]:
+    """All limits, those of QOS among them. Raises ValueError."""
+    found = [
+        Limit(
+            each.by,
+            each.jobs,
+            each.nodes,
+            None if each.only is None else frozenset(each.only),
+            None if each.node_h is None else micros(3600 * each.node_h),
+        )
+        for each in limits
+    ]
+    return found if part is None else [*found, *_of_qos(part)]
+
+
+def _of_qos(part: QosPart) -> Iterator[Limit]:
+    for place, each in enumerate(read_qos(part.table, part.cpus_per_node, plain=True)):
+        yield from _limits(place, each)
+
+
+def _limits(place: int, each: Qos) -> Iterator[Limit]:
+    said: Sequence[tuple[str, int, int, int, int]] = (
+        ("qos", each.grp_jobs, each.grp_nodes, each.grp_node_min, each.grp_submitted),
+        ("user", each.user_jobs, each.user_nodes, each.user_node_min, each.user_submitted),
+        ("group", each.account_jobs, each.account_nodes, each.account_node_min, each.account_submitted),
+    )
+    for by, *values in said:
+        jobs, nodes, node_min, submitted = (None if value == UNDEFINED else value for value in values)
+        if any(value is not None for value in (jobs, nodes, node_min, submitted)):
+            node_us = None if node_min is None else node_min * _MINUTE_US
+            yield Limit(by, jobs, nodes, None, node_us, submitted, place)

@@ -7,6 +7,7 @@ a rule does at one time comes after the job ends of that time and before its sub
 from __future__ import annotations
 
 import heapq
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
     from emulator.workload.relations import Dependency
     from emulator.workload.table import JobTable
 
-_SUBMIT, _CANCEL, _DEADLINE, _READY = range(4)
+
+class _Due(IntEnum):
+    """What is due on the agenda; at one time in this order."""
+
+    SUBMIT = 0
+    CANCEL = 1
+    DEADLINE = 2
+    READY = 3
+
+
 """What is due at one time, in this order."""
 _FAILED_STATUS = (0, 5)
 """By the Standard Workload Format: failed, cancelled."""
@@ -87,7 +97,7 @@ class JobRules:
     def next_us(self, act: Accounting) -> int:
         """When something is due, NEVER_US if nothing is."""
         state = act.cluster.state
-        while self._agenda and self._agenda[0][1] in (_CANCEL, _DEADLINE):
+        while self._agenda and self._agenda[0][1] in (_Due.CANCEL, _Due.DEADLINE):
             if state[self._agenda[0][2]] not in _OVER:
                 break
             heapq.heappop(self._agenda)
@@ -101,9 +111,9 @@ class JobRules:
         at_once |= {row for row, after_us in self._deadline_us.items() if after_us < self._estimate_us[row]}
         self._gated = self._unmet.keys() | self._pools.rows | self._submissions.rows | at_once
         for row in self._gated:
-            self._agenda.append((self._submit_us[row], _SUBMIT, row))
+            self._agenda.append((self._submit_us[row], _Due.SUBMIT, row))
             if row not in self._unmet:
-                self._agenda.append((self._submit_us[row], _READY, row))
+                self._agenda.append((self._submit_us[row], _Due.READY, row))
         heapq.heapify(self._agenda)
         for row in (self._cancel_us.keys() | self._deadline_us.keys()) - self._thinks:
             self._set_ends(row, self._submit_us[row])
@@ -111,10 +121,10 @@ class JobRules:
     def _set_ends(self, row: int, submit_us: int) -> None:
         """The job's cancellation and the last moment at which it may start, which count from its submit."""
         if row in self._cancel_us:
-            heapq.heappush(self._agenda, (submit_us + self._cancel_us[row], _CANCEL, row))
+            heapq.heappush(self._agenda, (submit_us + self._cancel_us[row], _Due.CANCEL, row))
         if row in self._deadline_us:
             latest_us = max(submit_us + self._deadline_us[row] - self._estimate_us[row], submit_us - 1)
-            heapq.heappush(self._agenda, (latest_us + 1, _DEADLINE, row))
+            heapq.heappush(self._agenda, (latest_us + 1, _Due.DEADLINE, row))
 
     def at(self, ended: Iterable[int], gone: Iterable[int], act: Accounting) -> None:
         """What the rules do now that these jobs have ended, and those were stopped for good."""
@@ -133,14 +143,14 @@ class JobRules:
 
     def _due(self, what: int, row: int, act: Accounting) -> None:
         state = act.cluster.state[row]
-        if what == _SUBMIT:
+        if what == _Due.SUBMIT:
             act.cluster.hold_back(row)
             if row in self._doomed or not self._submissions.admit(row):
                 self._cancel(row, act)
-        elif what == _CANCEL or (what == _DEADLINE and state in _WAITS):
+        elif what == _Due.CANCEL or (what == _Due.DEADLINE and state in _WAITS):
             if state not in _OVER:
                 self._cancel(row, act)
-        elif what == _READY and state == JobState.HELD:
+        elif what == _Due.READY and state == JobState.HELD:
             if row not in self._pools:
                 self._free.append(row)
             elif self._pools.is_too_large(row):
@@ -188,7 +198,7 @@ class JobRules:
         self._ready_us[row] = max(self._ready_us.get(row, 0), now_us + each.delay_us)
         self._unmet[row] -= 1
         if not self._unmet[row]:
-            heapq.heappush(self._agenda, (max(self._ready_us[row], self._submit_us[row]), _READY, row))
+            heapq.heappush(self._agenda, (max(self._ready_us[row], self._submit_us[row]), _Due.READY, row))
 
     def _cancel(self, row: int, act: Accounting) -> None:
         act.cancel(row)

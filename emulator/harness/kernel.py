@@ -8,34 +8,27 @@ from emulator.harness.callbacks import call_hook
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.occupancy import end_job
 from emulator.harness.passes import schedule_pass, schedule_pass_inline
+from emulator.harness.record import JobState, RunOutcome
 from emulator.harness.stepping import next_submit, step_to
 from emulator.harness.structures import heap_pop, heap_remove, queue_insert
 from emulator.harness.tables import (
-    AT_ENDS,
-    AT_PASS,
-    AT_UNTIL,
     BATCH,
     CORRECT,
     ENDS_BY_START,
     EVERY_EVENT,
     EXACT_FIRST,
-    FINISHED,
-    FUTURE,
-    GOES_ON,
     HEAP_N,
     JOBS_N,
     LOG_N,
-    NEEDS_ROOM,
     NEVER,
     NEXT_CYCLE,
     NEXT_SUBMIT,
     NOW,
-    QUEUED,
-    RUNNING,
     RUNS_N,
     STOP_ON_END,
     STOP_ON_PASS,
     SUBMITS_FIRST,
+    Stop,
 )
 
 if TYPE_CHECKING:
@@ -49,8 +42,8 @@ def submit_due(job: Jobs, queue: Ints32, reg: Ints, now: int, at_most: int) -> i
     while count < at_most and reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
         who = reg[NEXT_SUBMIT]
         reg[NEXT_SUBMIT] += 1
-        if job[who].kind == BATCH and job[who].state == FUTURE:
-            job[who].state = QUEUED
+        if job[who].kind == BATCH and job[who].state == JobState.FUTURE:
+            job[who].state = JobState.QUEUED
             queue_insert(job, queue, reg, who)
             count += 1
     return count
@@ -59,7 +52,7 @@ def submit_due(job: Jobs, queue: Ints32, reg: Ints, now: int, at_most: int) -> i
 @compiled
 def submit_one_by_one(state: State, now: int) -> None:
     """One pass after each submit (scheduler option `pass: event`)."""
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     while submit_due(job, queue, reg, now, 1):
         schedule_pass(state, now)
 
@@ -86,20 +79,30 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
     With `exact_ends_first` those that come when they were expected give their nodes back before all others, and before
     the first pass. With `submits_first` the submits have their passes before the ends.
     """
-    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, plan, blocks, heap, runs, log, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.reg,
+    )
     if reg[EXACT_FIRST]:
         if reg[CORRECT]:
             call_hook(reg[CORRECT], 0, now)
         for k in range(reg[HEAP_N]):
             who = heap[k].key
             if heap[k].at_us == now and job[who].run_us == job[who].estimate_us:
-                end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+                end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
     if reg[SUBMITS_FIRST] and now != until:
         submit_one_by_one(state, now)
     while reg[HEAP_N] and heap[0].at_us == now:
         who = pop_end(job, heap, reg, now)
-        if job[who].state == RUNNING:
-            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+        if job[who].state == JobState.RUNNING:
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
         if now != until:
             schedule_pass(state, now)
 
@@ -107,7 +110,7 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
 @compiled
 def finish_instant(state: State, now: int) -> None:
     """What comes after the decision points of an instant: submits, then one pass."""
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     reg[NOW] = now
     if reg[EVERY_EVENT]:
         submit_one_by_one(state, now)
@@ -119,7 +122,7 @@ def finish_instant(state: State, now: int) -> None:
 @inlined
 def has_room_inline(state: State) -> bool:
     """One instant's passes can start at most as many jobs, on at most as many nodes, as there are nodes."""
-    _, node, _, _, _, _, _, runs, log, _, _, reg = state
+    node, runs, log, reg = state.node, state.runs, state.log, state.reg
     nodes = node.shape[0]
     return bool(runs.shape[0] - reg[RUNS_N] > nodes and log.shape[0] - reg[LOG_N] > nodes)
 
@@ -134,34 +137,45 @@ def has_room(state: State) -> bool:
 def advance(state: State, until: int) -> int:
     """Let ends, submits and passes happen up to the decision point at `until`.
 
-    Returns AT_UNTIL when all instants before `until` are over and the ends of `until` itself have happened
-    (its submits and pass are `finish_instant`'s); AT_ENDS, if STOP_ON_END is set, after the ends of an
-    earlier instant (reg[NOW]), which `finish_instant` must complete; AT_PASS, if STOP_ON_PASS is set, when an
-    earlier instant is over; PAUSED between two instants, when INSTANTS_LEFT are over; NEEDS_ROOM when the run
+    Returns Stop.AT_UNTIL when all instants before `until` are over and the ends of `until` itself have happened
+    (its submits and pass are `finish_instant`'s); Stop.AT_ENDS, if STOP_ON_END is set, after the ends of an
+    earlier instant (reg[NOW]), which `finish_instant` must complete; Stop.AT_PASS, if STOP_ON_PASS is set, when an
+    earlier instant is over; Stop.PAUSED between two instants, when INSTANTS_LEFT are over; Stop.NEEDS_ROOM when the run
     table has to grow first.
     """
-    job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, queue, plan, blocks, heap, runs, log, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.queue,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.reg,
+    )
     while True:
         if not has_room_inline(state):
-            return NEEDS_ROOM
+            return Stop.NEEDS_ROOM
         next_end = heap[0].at_us if reg[HEAP_N] else NEVER
         now = min(next_end, next_submit(job, reg), reg[NEXT_CYCLE])
         code = step_to(reg, now, until)
-        if code != GOES_ON:
+        if code != Stop.GOES_ON:
             return code
         if reg[EVERY_EVENT] and next_end == now:
             end_one_by_one(state, now, until)
         while reg[HEAP_N] and heap[0].at_us == now:
             who = heap_pop(heap, reg)
-            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
         if now == until:
-            return AT_UNTIL
+            return Stop.AT_UNTIL
         if reg[STOP_ON_END] and next_end == now:
-            return AT_ENDS
+            return Stop.AT_ENDS
         if reg[EVERY_EVENT]:
             submit_one_by_one(state, now)
         else:
             submit_due(job, queue, reg, now, NEVER)
             schedule_pass_inline(state, now)
         if reg[STOP_ON_PASS]:
-            return AT_PASS
+            return Stop.AT_PASS

@@ -10,26 +10,52 @@ any machine. What a run gets depends only on what happened before it, so that th
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from emulator.harness.compiled import compiled, inlined
+from emulator.harness.entry_points import entry_point
 from emulator.harness.lists import gather_intervals
 from emulator.harness.record import RunTable
+from emulator.harness.rows import new_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.tables import Ints, Ints32
 
-# Columns of the tags, one row a node. LENGTH, NEXT and BEFORE stand at the first node of a free interval (its length,
-# its neighbours in its bin), FIRST at its last one. LENGTH is 0 and FIRST -1 elsewhere.
-LENGTH, FIRST, NEXT, BEFORE = range(4)
-# Registers. ROW: the next run; OVER: the next of those that end; PIECES_N: pieces so far; FREE_N: free intervals.
-ROW, OVER, PIECES_N, FREE_N = range(4)
-# Columns of the pieces, the intervals that runs have.
-BEGIN, COUNT = range(2)
+    Pieces = NDArray[Any]
+    """Of `PIECE`."""
+
+
+class Tags(NamedTuple):
+    """Boundary tags, one value a node. They stand at the first node of a free interval, `first` at its last one."""
+
+    length: Ints32
+    """Of the interval, 0 elsewhere."""
+    first: Ints32
+    """Its first node, -1 elsewhere."""
+    behind: Ints32
+    """Its neighbours in its bin."""
+    before: Ints32
+
+
+class Counts:
+    """Registers."""
+
+    row: int
+    """The next run."""
+    over: int
+    """The next of those that end."""
+    pieces_n: int
+    """Pieces so far."""
+    free_n: int
+    """Free intervals."""
+
+
+PIECE = np.dtype((np.record, [("begin", np.int32), ("count", np.int32)]))
+"""An interval that a run has: its first node, and how many."""
 
 _EXACT = 64
 """Lengths below have a bin each, from there on each power of two has 16."""
@@ -48,60 +74,60 @@ def bin_of(length: int) -> int:
 
 
 @inlined
-def bin_out(tags: Ints32, bins: Ints32, reg: Ints, begin: int) -> None:
+def bin_out(tags: Tags, bins: Ints32, reg: Counts, begin: int) -> None:
     """Take the free interval that begins here out of its bin; its nodes are nobody's then."""
-    length = tags[begin, LENGTH]
-    before = tags[begin, BEFORE]
-    behind = tags[begin, NEXT]
+    length = tags.length[begin]
+    before = tags.before[begin]
+    behind = tags.behind[begin]
     if before >= 0:
-        tags[before, NEXT] = behind
+        tags.behind[before] = behind
     else:
         bins[bin_of(length)] = behind
     if behind >= 0:
-        tags[behind, BEFORE] = before
-    tags[begin + length - 1, FIRST] = -1
-    tags[begin, LENGTH] = 0
-    reg[FREE_N] -= 1
+        tags.before[behind] = before
+    tags.first[begin + length - 1] = -1
+    tags.length[begin] = 0
+    reg.free_n -= 1
 
 
 @inlined
-def bin_in(tags: Ints32, bins: Ints32, reg: Ints, begin: int, length: int) -> None:
+def bin_in(tags: Tags, bins: Ints32, reg: Counts, begin: int, length: int) -> None:
     """Put a free interval into its bin, before the others there."""
     which = bin_of(length)
     behind = bins[which]
-    tags[begin, LENGTH] = length
-    tags[begin + length - 1, FIRST] = begin
-    tags[begin, NEXT] = behind
-    tags[begin, BEFORE] = -1
+    tags.length[begin] = length
+    tags.first[begin + length - 1] = begin
+    tags.behind[begin] = behind
+    tags.before[begin] = -1
     if behind >= 0:
-        tags[behind, BEFORE] = begin
+        tags.before[behind] = begin
     bins[which] = begin
-    reg[FREE_N] += 1
+    reg.free_n += 1
 
 
 @compiled
-def give_back(tags: Ints32, bins: Ints32, reg: Ints, begin: int, count: int) -> None:
+def give_back(tags: Tags, bins: Ints32, reg: Counts, begin: int, count: int) -> None:
     """Nodes are free again, one interval with the free ones beside them."""
-    if begin > 0 and tags[begin - 1, FIRST] >= 0:
-        low = tags[begin - 1, FIRST]
+    if begin > 0 and tags.first[begin - 1] >= 0:
+        low = tags.first[begin - 1]
         bin_out(tags, bins, reg, low)
         count += begin - low
         begin = low
     behind = begin + count
-    if behind < tags.shape[0] and tags[behind, LENGTH] > 0:
-        length = tags[behind, LENGTH]
+    if behind < tags.length.shape[0] and tags.length[behind] > 0:
+        length = tags.length[behind]
         bin_out(tags, bins, reg, behind)
         count += length
     bin_in(tags, bins, reg, begin, count)
 
 
 @inlined
-def closest(tags: Ints32, bins: Ints32, needed: int) -> int:
+def closest(tags: Tags, bins: Ints32, needed: int) -> int:
     """Where the free interval begins that holds so many nodes and is about the shortest of these, -1 for none."""
     which = bin_of(needed)
     at: int = bins[which]
-    while at >= 0 and tags[at, LENGTH] < needed:
-        at = tags[at, NEXT]
+    while at >= 0 and tags.length[at] < needed:
+        at = tags.behind[at]
     while at < 0 and which + 1 < BINS:
         which += 1
         at = bins[which]
@@ -119,42 +145,42 @@ def largest(bins: Ints32) -> int:
 
 
 @inlined
-def put_piece(pieces: Ints32, first: int, last: int, begin: int, count: int) -> None:
+def put_piece(pieces: Pieces, first: int, last: int, begin: int, count: int) -> None:
     """A piece takes its place among `pieces[first:last]`, which are in order."""
     place = last
-    while place > first and pieces[place - 1, BEGIN] > begin:
-        pieces[place, BEGIN] = pieces[place - 1, BEGIN]
-        pieces[place, COUNT] = pieces[place - 1, COUNT]
+    while place > first and pieces[place - 1].begin > begin:
+        pieces[place].begin = pieces[place - 1].begin
+        pieces[place].count = pieces[place - 1].count
         place -= 1
-    pieces[place, BEGIN] = begin
-    pieces[place, COUNT] = count
+    pieces[place].begin = begin
+    pieces[place].count = count
 
 
 @compiled
 def lay_out(  # noqa: PLR0917 - arrays
-    tags: Ints32,
+    tags: Tags,
     bins: Ints32,
-    reg: Ints,
+    reg: Counts,
     start: Ints,
     end: Ints,
     width: Ints,
     over: Ints,
     cut: Ints,
-    pieces: Ints32,
+    pieces: Pieces,
 ) -> bool:
     """Lay the runs from ROW on out, in order of start; `over` has the rows of those that end, in order of end.
 
     The pieces of run r are `pieces[cut[r]:cut[r + 1]]`, the lowest first. False: there have to be more pieces first.
     """
-    while reg[ROW] < len(start):
-        row = reg[ROW]
-        while reg[OVER] < len(over) and end[over[reg[OVER]]] <= start[row] and over[reg[OVER]] < row:
-            gone = over[reg[OVER]]
+    while reg.row < len(start):
+        row = reg.row
+        while reg.over < len(over) and end[over[reg.over]] <= start[row] and over[reg.over] < row:
+            gone = over[reg.over]
             for at in range(cut[gone], cut[gone + 1]):
-                give_back(tags, bins, reg, pieces[at, BEGIN], pieces[at, COUNT])
-            reg[OVER] += 1
-        first = reg[PIECES_N]
-        if len(pieces) - first < min(reg[FREE_N], width[row]):
+                give_back(tags, bins, reg, pieces[at].begin, pieces[at].count)
+            reg.over += 1
+        first = reg.pieces_n
+        if len(pieces) - first < min(reg.free_n, width[row]):
             return False
         last = first
         left = width[row]
@@ -162,7 +188,7 @@ def lay_out(  # noqa: PLR0917 - arrays
             begin = closest(tags, bins, left)
             if begin < 0:
                 begin = largest(bins)
-            length = tags[begin, LENGTH]
+            length = tags.length[begin]
             bin_out(tags, bins, reg, begin)
             taken = min(length, left)
             if taken < length:
@@ -170,30 +196,34 @@ def lay_out(  # noqa: PLR0917 - arrays
             put_piece(pieces, first, last, begin, taken)
             last += 1
             left -= taken
-        reg[PIECES_N] = last
-        reg[ROW] = row + 1
+        reg.pieces_n = last
+        reg.row = row + 1
         cut[row + 1] = last
     return True
+
+
+_GIVE_BACK, _LAY_OUT = map(entry_point, (give_back, lay_out))
 
 
 class Layout:
     """Lays out runs on `node_count` nodes, all free at first."""
 
     def __init__(self, node_count: int) -> None:
-        self._tags = np.zeros((node_count, 4), np.int32)
-        self._tags[:, FIRST] = -1
+        length, first, behind, before = np.zeros((4, node_count), np.int32)
+        first[:] = -1
+        self._tags = Tags(length, first, behind, before)
         self._bins = np.full(BINS, -1, np.int32)
-        self._reg = np.zeros(4, np.int64)
-        give_back(self._tags, self._bins, self._reg, 0, node_count)
+        self._reg = new_record(Counts)
+        _GIVE_BACK(self._tags, self._bins, self._reg, 0, node_count)
         self.cut = np.zeros(1, np.int64)
         """Where the pieces of each run begin; one longer than the runs."""
-        self._pieces = np.zeros((64, 2), np.int32)
+        self._pieces = np.zeros(64, PIECE)
         self._over = np.empty(0, np.int64)
 
     @property
-    def pieces(self) -> NDArray[np.int32]:
+    def pieces(self) -> Pieces:
         """The intervals of all runs behind each other: first node, how many."""
-        return self._pieces[: self._reg[PIECES_N]]
+        return self._pieces[: self._reg.pieces_n]
 
     def lay_out(self, start_us: Ints, end_us: Ints, width: Ints) -> None:
         """Runs in order of start; `end_us` -1: still running.
@@ -203,27 +233,27 @@ class Layout:
         reg = self._reg
         over = np.flatnonzero(end_us >= 0)
         over = over[np.argsort(end_us[over], kind="stable")]
-        reg[OVER] = 0
+        reg.over = 0
         self.cut = np.append(self.cut, np.zeros(len(start_us) + 1 - len(self.cut), np.int64))
         state = (self._tags, self._bins, reg)
-        while not lay_out(*state, start_us, end_us, width, over, self.cut, self._pieces):
-            more = np.zeros((len(self._pieces) + len(self._tags) + 2 * len(start_us), 2), np.int32)
+        while not _LAY_OUT(*state, start_us, end_us, width, over, self.cut, self._pieces):
+            more = np.zeros(len(self._pieces) + len(self._tags.length) + 2 * len(start_us), PIECE)
             self._pieces = np.concatenate((self._pieces, more))
         self._over = over
 
     def keep(self, rows: NDArray[np.intp]) -> None:
         """Forget all runs but these, which have not ended. What the others had is free."""
-        for gone in self._over[self._reg[OVER] :]:
+        for gone in self._over[self._reg.over :]:
             for begin, count in self._pieces[self.cut[gone] : self.cut[gone + 1]]:
-                give_back(self._tags, self._bins, self._reg, begin, count)
+                _GIVE_BACK(self._tags, self._bins, self._reg, begin, count)
         self._over = np.empty(0, np.int64)
-        self._reg[OVER] = 0
+        self._reg.over = 0
         first, count = self.cut[rows], np.diff(self.cut)[rows]
         self.cut = np.append(0, np.cumsum(count))
         place = np.arange(self.cut[-1]) + np.repeat(first - self.cut[:-1], count)
         pieces = self._pieces[place]
         self._pieces[: len(pieces)] = pieces
-        self._reg[ROW], self._reg[PIECES_N] = len(rows), len(pieces)
+        self._reg.row, self._reg.pieces_n = len(rows), len(pieces)
 
 
 def nodes_of_runs(

@@ -105,12 +105,12 @@ def interval_text(
 
 
 @compiled
-def gather_intervals(pieces: Ints32, out: Ints32) -> None:
-    """Put the numbers of these intervals (first, how many) behind each other."""
+def gather_intervals(pieces: NDArray[Any], out: Ints32) -> None:
+    """Put the numbers of these intervals (`layout.PIECE`) behind each other."""
     place = 0
     for k in range(len(pieces)):
-        begin = pieces[k, 0]
-        count = pieces[k, 1]
+        begin = pieces[k].begin
+        count = pieces[k].count
         room = out[place : place + count]
         for at in range(count):
             room[at] = begin + at

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from emulator.harness.running import Save
-from emulator.harness.shown import Tile
+from emulator.harness.tiles import Tile
 from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from emulator.harness.molding import SIZE_COLUMNS, WIDTH
+from emulator.harness.molding import Size
+from emulator.harness.rows import new_rows, plain, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
+    from emulator.harness.rows import Rows
     from emulator.workload.table import JobTable
 
 COLUMNS = ("size_nodes", "size_run_us", "size_estimate_us")
@@ -31,24 +33,30 @@ _MOST_TOLD = 10
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """`size[first[j]:first[j + 1]]` are those of job j, rows of (nodes, run_us, estimate_us), the narrowest first.
+    """`size[first[j]:first[j + 1]]` are those of job j, the narrowest first.
 
     A job without any in its columns has what it asks for as its only size.
     """
 
     first: NDArray[np.int64]
-    size: NDArray[np.int64]
+    size: Rows[Size]
 
     @classmethod
     def of(cls, jobs: JobTable) -> Self:
         """The sizes of these jobs."""
         job, size = sizes_in(jobs)
         rigid = np.setdiff1d(np.arange(len(jobs)), job)
-        asked = np.column_stack((jobs.nodes, jobs.run_us, np.maximum(jobs.estimate_us, 1))).astype(np.int64)
-        job, size = np.concatenate((job, rigid)), np.concatenate((size, asked[rigid]))
-        order = np.lexsort((size[:, WIDTH], job))
+        limit_us = np.maximum(jobs.estimate_us, 1)
+        asked = rows_of(Size, nodes=jobs.nodes, run_us=jobs.run_us, estimate_us=limit_us)
+        job, size = np.concatenate((job, rigid)), joined((size, asked[rigid]))
+        order = np.lexsort((size["nodes"], job))
         first = np.searchsorted(job[order], np.arange(len(jobs) + 1))
         return cls(first.astype(np.int64), size[order])
+
+
+def joined(sizes: Sequence[Rows[Size]]) -> Rows[Size]:
+    """These sizes, one table after the other."""
+    return cast("Rows[Size]", np.concatenate(cast("Any", sizes)))
 
 
 def suffix(number: int) -> str:
@@ -56,23 +64,23 @@ def suffix(number: int) -> str:
     return "" if number == 1 else f"_{number}"
 
 
-def sizes_in(jobs: JobTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def sizes_in(jobs: JobTable) -> tuple[NDArray[np.int64], Rows[Size]]:
     """What the columns say: (job, size), one row a size, as in `Sizes.size`."""
     found_job: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    found: list[NDArray[np.int64]] = [np.zeros((0, SIZE_COLUMNS), np.int64)]
+    found = [new_rows(Size, 0)]
     for number in count(1):
         if COLUMNS[0] + suffix(number) not in jobs.extra:
             break
-        columns = np.column_stack([jobs.column(name + suffix(number)) for name in COLUMNS])
-        there = columns[:, WIDTH] >= 0
+        nodes, run_us, estimate_us = (jobs.column(name + suffix(number)) for name in COLUMNS)
+        there = nodes >= 0
         found_job.append(np.flatnonzero(there))
-        found.append(columns[there])
-    return np.concatenate(found_job), np.concatenate(found)
+        found.append(rows_of(Size, nodes=nodes, run_us=run_us, estimate_us=estimate_us)[there])
+    return np.concatenate(found_job), joined(found)
 
 
-def with_columns(jobs: JobTable, job: NDArray[np.int64], size: NDArray[np.int64]) -> JobTable:
+def with_columns(jobs: JobTable, job: NDArray[np.int64], size: Rows[Size]) -> JobTable:
     """The same jobs with these sizes and no others."""
-    order = np.lexsort((size[:, WIDTH], job))
+    order = np.lexsort((size["nodes"], job))
     job, size = job[order], size[order]
     number = np.arange(len(job)) - np.searchsorted(job, job)
     most = max(int(number.max(initial=0)) + 1, 1)
@@ -81,8 +89,8 @@ def with_columns(jobs: JobTable, job: NDArray[np.int64], size: NDArray[np.int64]
     }
     for k in range(most):
         mine = number == k
-        for column, name in enumerate(COLUMNS):
-            columns[name + suffix(k + 1)][job[mine]] = size[mine, column]
+        for name in COLUMNS:
+            columns[name + suffix(k + 1)][job[mine]] = size[name.removeprefix("size_")][mine]
     others = {name: each for name, each in jobs.extra.items() if not name.startswith(COLUMNS)}
     return replace(jobs, extra=others).with_extra(**columns)
 
@@ -100,7 +108,7 @@ def unlisted(record: RunRecord) -> Iterator[str]:
     job, size = sizes_in(jobs)
     had = np.column_stack((jobs.nodes, jobs.run_us, jobs.estimate_us))
     fits = np.zeros(len(jobs), np.bool_)
-    fits[job[(size == had[job]).all(axis=1)]] = True
+    fits[job[(plain(size) == had[job]).all(axis=1)]] = True
     fits |= ~is_moldable(jobs) & (jobs.nodes == jobs.column(ASKED))
     ran = np.zeros(len(jobs), np.bool_)
     ran[record.runs.job] = True

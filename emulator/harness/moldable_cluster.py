@@ -9,6 +9,7 @@ import numpy as np
 
 from emulator.harness import molding as m
 from emulator.harness import tables as t
+from emulator.harness.entry_points import entry_point
 from emulator.harness.hooked_cluster import HookedCluster, check_options
 from emulator.harness.moldable import ASKED, Sizes
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
-CHOICES = {"earliest_end": m.EARLIEST_END, "widest_now": m.WIDEST_NOW, "at_submit": m.AT_SUBMIT}
+CHOICES = {each.name.lower(): each for each in m.SizeRule}
 
 
 class MoldableCluster(HookedCluster):
@@ -28,33 +29,40 @@ class MoldableCluster(HookedCluster):
     def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, choose: str) -> None:
         check_options(scheduler, "jobs have several sizes (moldable)")
         sizes = Sizes.of(jobs)
-        width, limit = sizes.size[:, m.WIDTH], sizes.size[:, m.LIMIT]
-        wrong = (width < 1) | (width > node_count) | (sizes.size[:, m.LENGTH] < 0) | (limit < 1)
+        width, limit = sizes.size["nodes"], sizes.size["estimate_us"]
+        wrong = (width < 1) | (width > node_count) | (sizes.size["run_us"] < 0) | (limit < 1)
         if wrong.any():
             row = int(np.searchsorted(sizes.first, np.flatnonzero(wrong)[0], side="right")) - 1
             raise ValueError(
                 f"moldable: job {jobs.number[row]} has a size that {node_count} nodes cannot hold, or without times"
             )
         self._sizes = sizes
-        self._rule = CHOICES[choose]
+        self._rule = int(CHOICES[choose])
+        self._mold_jobs = entry_point(m.mold_jobs)
         only = np.diff(sizes.first) == 1
         self._fixed = np.where(only, sizes.first[:-1], -1)
         self._make_plan(64)
         super().__init__(node_count, scheduler, jobs)
-        self._reg[t.ASK_ALWAYS] = self._rule == m.AT_SUBMIT  # a job gets its size even if nobody can start
+        self._reg[t.ASK_ALWAYS] = (
+            self._rule == m.SizeRule.AT_SUBMIT
+        )  # a job gets its size even if nobody can start
 
     def _make_plan(self, steps: int) -> None:
-        self._molding: Any = (
-            self._sizes.first, self._sizes.size, self._fixed,
-            np.zeros(steps, np.int64), np.zeros(steps, np.int64), np.zeros(steps, np.int64),
-        )  # fmt: skip
+        self._molding = m.Molding(
+            first=self._sizes.first,
+            size=self._sizes.size,
+            fixed=self._fixed,
+            at=np.zeros(steps, np.int64),
+            level=np.zeros(steps, np.int64),
+            narrowest=np.zeros(steps, np.int64),
+        )
 
     def _choose(self, now_us: int) -> None:
         waiting, running = self._waiting_and_running
         most = running + 2 * waiting + 8
-        if most > len(self._molding[3]):
+        if most > len(self._molding.at):
             self._make_plan(2 * most)
-        m.mold_jobs(self._state, self._molding, now_us, self._rule, self._backfill)
+        self._mold_jobs(self._state, self._molding, now_us, self._rule, self._backfill)
 
     def job_table(self) -> JobTable:
         """All jobs; those that have begun with the nodes and times of the size that they got."""

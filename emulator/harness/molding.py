@@ -7,45 +7,63 @@ in the pass of `passes.py`, which is faster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.profile import earliest_start, take_until
 from emulator.harness.structures import queue_remove_at
 from emulator.harness.tables import (
-    BACKFILL_CONSERVATIVE,
-    BACKFILL_EASY,
     BLOCKS_N,
     FREE,
     NEVER,
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
+    from emulator.harness.rows import Rows
     from emulator.harness.tables import Ints, State
 
-    Molding: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints]"
-    """(first, size, fixed, at, level, narrowest)
 
-    `size[first[j]:first[j + 1]]`: the sizes of job j, the narrowest first; `fixed[j]`: the only one that it may still
-    have, -1 for any; `narrowest`: room for one a waiting job and one more.
-    """
+class SizeRule(IntEnum):
+    """Which of its sizes a job gets."""
 
-EARLIEST_END, WIDEST_NOW, AT_SUBMIT = range(3)
-# Columns of `size`.
-WIDTH, LENGTH, LIMIT = range(3)
-SIZE_COLUMNS = 3
+    EARLIEST_END = 0
+    WIDEST_NOW = 1
+    AT_SUBMIT = 2
+
+
+class Size:
+    """A number of nodes that a job can have, and how long it runs and may run on them."""
+
+    nodes: int
+    run_us: int
+    estimate_us: int
+
+
+class Molding(NamedTuple):
+    """What such a pass knows beside the cluster's state."""
+
+    first: Ints
+    """`size[first[j]:first[j + 1]]` are the sizes of job j, the narrowest first."""
+    size: Rows[Size]
+    fixed: Ints
+    """The row of the only one that a job may still have, -1 for any."""
+    at: Ints
+    """Times (us) of the steps of a plan."""
+    level: Ints
+    narrowest: Ints
+    """Room for one value a waiting job and one more."""
 
 
 @inner
 def make_profile(state: State, molding: Molding, now: int) -> int:
     """The free nodes from now on, if nobody else starts. Returns the number of steps."""
-    plan, blocks, reg = state[4], state[5], state[11]
-    at, level = molding[3], molding[4]
+    plan, blocks, reg = state.plan, state.blocks, state.reg
+    at, level = molding.at, molding.level
     at[0] = now
     level[0] = reg[FREE]
     steps = 1
@@ -64,24 +82,24 @@ def make_profile(state: State, molding: Molding, now: int) -> int:
 @inner
 def place_job(molding: Molding, who: int, steps: int, rule: int) -> tuple[int, int]:
     """Which size a job gets, and from which step on. The size is -1 if the pool is too small for all of them."""
-    first, size, fixed, at, level, _ = molding
+    first, size, fixed, at, level = molding.first, molding.size, molding.fixed, molding.at, molding.level
     begin = first[who]
     behind = first[who + 1]
     if fixed[who] >= 0:
         begin = fixed[who]
         behind = begin + 1
-    if rule == WIDEST_NOW:
+    if rule == SizeRule.WIDEST_NOW:
         for k in range(behind - 1, begin - 1, -1):
-            if size[k, WIDTH] <= level[0] and (
-                earliest_start(at, level, steps, size[k, WIDTH], size[k, LIMIT]) == 0
+            if size[k].nodes <= level[0] and (
+                earliest_start(at, level, steps, size[k].nodes, size[k].estimate_us) == 0
             ):
                 return k, 0
     best = -1
     best_step = steps
     best_end = 0
     for k in range(begin, behind):
-        limit = size[k, LIMIT]
-        step = earliest_start(at, level, steps, size[k, WIDTH], limit)
+        limit = size[k].estimate_us
+        step = earliest_start(at, level, steps, size[k].nodes, limit)
         if step == steps:
             continue
         end = at[step] + limit if at[step] < NEVER - limit else NEVER
@@ -95,21 +113,21 @@ def place_job(molding: Molding, who: int, steps: int, rule: int) -> tuple[int, i
 @inner
 def hold(molding: Molding, k: int, step: int, steps: int) -> int:
     """Keep the nodes of a size from a step on, for its estimate. Returns the number of steps."""
-    size, at, level = molding[1], molding[3], molding[4]
-    limit = size[k, LIMIT]
+    size, at, level = molding.size, molding.at, molding.level
+    limit = size[k].estimate_us
     end = at[step] + limit if at[step] < NEVER - limit else NEVER
-    _, steps = take_until(at, level, steps, step, end, size[k, WIDTH])
+    _, steps = take_until(at, level, steps, step, end, size[k].nodes)
     return steps
 
 
 @inner
 def choose_size(state: State, molding: Molding, who: int, k: int) -> None:
     """A job starts in this pass, at this size."""
-    job, started, reg = state[0], state[9], state[11]
-    size = molding[1]
-    job[who].nodes = size[k, WIDTH]
-    job[who].run_us = size[k, LENGTH]
-    job[who].estimate_us = size[k, LIMIT]
+    job, started, reg = state.job, state.started, state.reg
+    size = molding.size
+    job[who].nodes = size[k].nodes
+    job[who].run_us = size[k].run_us
+    job[who].estimate_us = size[k].estimate_us
     started[reg[STARTED_N]] = who
     reg[STARTED_N] += 1
 
@@ -117,16 +135,16 @@ def choose_size(state: State, molding: Molding, who: int, k: int) -> None:
 @inner
 def least_width(molding: Molding, who: int) -> int:
     """Of the sizes that a job may still have."""
-    first, size, fixed = molding[0], molding[1], molding[2]
-    width: int = size[fixed[who], WIDTH] if fixed[who] >= 0 else size[first[who], WIDTH]
+    first, size, fixed = molding.first, molding.size, molding.fixed
+    width: int = size[fixed[who]].nodes if fixed[who] >= 0 else size[first[who]].nodes
     return width
 
 
 @inner
 def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
     """Heads until one waits; behind it, under EASY, whoever is placed now beside what is kept for it."""
-    queue, reg = state[3], state[11]
-    level = molding[4]
+    queue, reg = state.queue, state.reg
+    level = molding.level
     steps = make_profile(state, molding, now)
     while reg[QUEUE_LO] < reg[QUEUE_HI]:
         who = queue[reg[QUEUE_LO]]
@@ -137,7 +155,7 @@ def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: 
             break
         reg[QUEUE_LO] += 1
         choose_size(state, molding, who, k)
-    if backfill != BACKFILL_EASY:
+    if backfill != BackfillRule.EASY:
         return
     place = reg[QUEUE_LO] + 1
     while level[0] > 0 and place < reg[QUEUE_HI]:
@@ -155,8 +173,8 @@ def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: 
 @inner
 def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
     """Plan every waiting job in queue order; those whose planned start is now start."""
-    queue, reg = state[3], state[11]
-    level, narrowest = molding[4], molding[5]
+    queue, reg = state.queue, state.reg
+    level, narrowest = molding.level, molding.narrowest
     steps = make_profile(state, molding, now)
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
     narrowest[waiting] = NEVER
@@ -182,8 +200,8 @@ def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
 @inner
 def fix_sizes(state: State, molding: Molding, now: int) -> None:
     """Whoever has no size yet gets the one that ends first in a plan of all that wait, and keeps it."""
-    queue, reg = state[3], state[11]
-    fixed = molding[2]
+    queue, reg = state.queue, state.reg
+    fixed = molding.fixed
     behind = reg[QUEUE_LO]
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         if fixed[queue[place]] < 0:
@@ -192,7 +210,7 @@ def fix_sizes(state: State, molding: Molding, now: int) -> None:
         return
     steps = make_profile(state, molding, now)
     for place in range(reg[QUEUE_LO], behind):
-        k, step = place_job(molding, queue[place], steps, EARLIEST_END)
+        k, step = place_job(molding, queue[place], steps, SizeRule.EARLIEST_END)
         if k >= 0:
             fixed[queue[place]] = k
             steps = hold(molding, k, step, steps)
@@ -201,13 +219,13 @@ def fix_sizes(state: State, molding: Molding, now: int) -> None:
 @compiled
 def mold_jobs(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
     """Choose whoever starts now, and at which size: `started[:reg[STARTED_N]]`, out of the queue."""
-    reg = state[11]
+    reg = state.reg
     reg[STARTED_N] = 0
-    if rule == AT_SUBMIT:
+    if rule == SizeRule.AT_SUBMIT:
         fix_sizes(state, molding, now)
     if reg[FREE] == 0:
         return
-    if backfill == BACKFILL_CONSERVATIVE:
+    if backfill == BackfillRule.CONSERVATIVE:
         choose_planned(state, molding, now, rule)
     else:
         choose_heads(state, molding, now, rule, backfill)

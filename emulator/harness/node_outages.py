@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -20,9 +21,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.node_failures import Outage
-    from emulator.scenario import MaintenancePart
+    from emulator.run_parts import MaintenancePart
 
-_UP, _DRAIN, _DOWN = range(3)
+
+class _Node(IntEnum):
+    """What nodes become; at one time in this order."""
+
+    UP = 0
+    DRAIN = 1
+    DOWN = 2
+
+
 """What is due at one time, in this order."""
 
 
@@ -106,9 +115,9 @@ class NodeOutages:
         lost: list[int] = []
         while self._agenda and self._agenda[0][0] <= act.now_us:
             _, what, _, nodes, window = heapq.heappop(self._agenda)
-            if what == _DRAIN:
+            if what == _Node.DRAIN:
                 self._drain(nodes, act)
-            elif what == _DOWN:
+            elif what == _Node.DOWN:
                 lost += self._go_down(nodes, window, act)
             else:
                 self._come_back(nodes, act)
@@ -123,13 +132,13 @@ class NodeOutages:
         heapq.heappush(self._agenda, (at_us, what, self._serial, nodes, window))
 
     def _plan(self, window: Window) -> None:
-        self._add(window.drain_us, _DRAIN, window.nodes)
-        self._add(window.begin_us, _DOWN, window.nodes, window)
+        self._add(window.drain_us, _Node.DRAIN, window.nodes)
+        self._add(window.begin_us, _Node.DOWN, window.nodes, window)
 
     def _next_failure(self) -> None:
         outage = next(self._failures, None)
         if outage is not None:
-            self._add(outage.begin_us, _DOWN, (outage.node,))
+            self._add(outage.begin_us, _Node.DOWN, (outage.node,))
             self._coming = outage
 
     # What happens.
@@ -164,10 +173,10 @@ class NodeOutages:
         if window is None:
             self._keep_out(nodes)
             self._ups += self._coming.end_us != NEVER_US
-            self._add(self._coming.end_us, _UP, nodes)
+            self._add(self._coming.end_us, _Node.UP, nodes)
             self._next_failure()
             return lost
-        self._add(window.end_us, _UP, nodes)
+        self._add(window.end_us, _Node.UP, nodes)
         if window.every_us:
             step = window.every_us
             self._plan(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.plan import plan_change, plan_insert, plan_remove
+from emulator.harness.record import JobState
 from emulator.harness.structures import (
     copy,
     free_push,
@@ -19,13 +20,11 @@ from emulator.harness.structures import (
 )
 from emulator.harness.tables import (
     COUNTS_ONLY,
-    ENDED,
     ENDED_N,
     FREE,
     LAST_ENDED,
     LOG_N,
     NODES_KEPT,
-    RUNNING,
     RUNS_N,
     SIMULATED,
 )
@@ -44,7 +43,7 @@ def begin_run(job: Jobs, runs: Runs, reg: Ints, who: int, now: int) -> None:
     runs[row].end_us = -1
     runs[row].first = reg[LOG_N]
     job[who].run_row = row
-    job[who].state = RUNNING
+    job[who].state = JobState.RUNNING
     job[who].start_us = now
 
 
@@ -77,7 +76,7 @@ def start_chosen(
 @inlined
 def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
     """Start a job on these nodes, which are out of the pool and idle (a lease)."""
-    job, node, _, _, _, _, _, runs, log, _, _, reg = state
+    job, node, runs, log, reg = state.job, state.node, state.runs, state.log, state.reg
     begin_run(job, runs, reg, who, now)
     for k in range(nodes.shape[0]):
         node[nodes[k]].job = who
@@ -115,7 +114,7 @@ def end_job(
             copy(log, first, free, reg[FREE], count)
         reg[FREE] += count
     job[who].end_us = now
-    job[who].state = ENDED
+    job[who].state = JobState.ENDED
     job[who].ended_before = reg[LAST_ENDED]
     reg[LAST_ENDED] = who
     reg[ENDED_N] += 1
@@ -124,7 +123,14 @@ def end_job(
 @inlined
 def set_offline(state: State, which: int) -> None:
     """Take a node out of the pool: an idle one now, a busy one when its job ends."""
-    job, node, free, _, plan, blocks, _, _, _, _, _, reg = state
+    job, node, free, plan, blocks, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.reg,
+    )
     if node[which].offline:
         return
     node[which].offline = 1
@@ -139,7 +145,14 @@ def set_offline(state: State, which: int) -> None:
 @inlined
 def set_online(state: State, which: int, now: int) -> None:
     """Put a node back into the pool."""
-    job, node, free, _, plan, blocks, _, _, _, _, _, reg = state
+    job, node, free, plan, blocks, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.reg,
+    )
     if not node[which].offline:
         return
     node[which].offline = 0

@@ -11,9 +11,12 @@ import numpy as np
 
 from emulator.harness import reorder as r
 from emulator.harness import tables as t
-from emulator.harness.chosen import HOOK, SeenJobs
+from emulator.harness.columns import longer
+from emulator.harness.entry_points import entry_point
 from emulator.harness.failure import plugin_error
-from emulator.schedulers.dynamic import WAITING, AskedInLoop, HasFairShare, HasFixed, order_keys
+from emulator.harness.policy_callback import HOOK, SeenJobs
+from emulator.harness.rows import new_rows
+from emulator.schedulers.dynamic import VIEW, AskedInLoop, HasFairShare, HasFixed, order_keys
 from emulator.schedulers.plain import Compiled, Ranks
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
+_COUNT_USAGE, _LOOK_AT_USAGE = map(entry_point, (r.count_usage, r.look_at_usage))
 _NO_PARAMETERS = np.dtype([("none", "f8")])
 
 
@@ -34,17 +38,17 @@ class AskedOrder:
         self._order = order
         self._node_count = node_count
         self._fair = order.fair_share() if isinstance(order, HasFairShare) else None
-        self._half_life = np.array([self._fair.half_life_us if self._fair else 1.0], np.float64)
         self._indices: dict[int, int] = {}
-        self._accounts = np.zeros((64, r.ACCOUNT_COLUMNS))
+        self._accounts = new_rows(r.Account, 64)
         self._open = np.zeros(node_count + 8, np.int64)
-        self._count = np.zeros(r.COUNTERS, np.int64)
-        self._view = np.zeros(0, WAITING)
+        self._counted = new_rows(r.Counted, 1)
+        self._view = np.zeros(0, VIEW)
         self._failure: Exception | None = None
         self._event = next(name for name in ("score", "rank", "priority") if hasattr(order, name))
         self._ranks = order if isinstance(order, Ranks) else None
         self._seen = SeenJobs()
-        self._at = np.zeros(r.ADDRESSES, np.int64)
+        self._given = new_rows(r.Given, 1)
+        self._given[0].half_life_us = self._fair.half_life_us if self._fair else 1.0
         if isinstance(order, AskedInLoop):
             self._parameters: NDArray[Any] = _record_of(order)
             from emulator.harness import compiled_hook  # noqa: PLC0415 - it loads Numba
@@ -65,7 +69,7 @@ class AskedOrder:
         """Jobs that are the rows from `first` on."""
         last = first + len(jobs)
         if last > len(self._view):
-            more = np.zeros(max(last, 2 * len(self._view), 64) - len(self._view), WAITING)
+            more = np.zeros(max(last, 2 * len(self._view), 64) - len(self._view), VIEW)
             self._view = np.concatenate((self._view, more))
         if self._ranks is not None:
             self._seen.learn(jobs, first)
@@ -75,42 +79,42 @@ class AskedOrder:
         if self._fair is not None:
             numbers = jobs.user if self._fair.account == "user" else jobs.group
             rows["account"] = [self._index(int(number)) for number in numbers]
-            self._at[[r.A_ACCOUNTS, r.ACCOUNTS_ROOM]] = self._accounts.ctypes.data, len(self._accounts)
+            self._give_accounts()
         if isinstance(self._order, HasFixed):
             rows["fixed"] = self._order.fixed(jobs, self._node_count)
 
     def _index(self, number: int) -> int:
         """The place of an account, which is new perhaps."""
         found = self._indices.setdefault(number, len(self._indices))
-        if found == self._count[r.ACCOUNTS_N]:
+        if found == self._counted[0].accounts_n:
             if found == len(self._accounts):
-                self._accounts = np.concatenate((self._accounts, np.zeros_like(self._accounts)))
-            self._accounts[found, r.SHARES] = self._fair.shares.get(number, 1.0) if self._fair else 1.0
-            self._count[r.ACCOUNTS_N] += 1
+                self._accounts = longer(self._accounts, found)
+            self._accounts[found].shares = self._fair.shares.get(number, 1.0) if self._fair else 1.0
+            self._counted[0].accounts_n += 1
         return found
+
+    def _give_accounts(self) -> None:
+        given = self._given[0]
+        given.accounts, given.accounts_room = self._accounts.ctypes.data, len(self._accounts)
 
     def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Ints) -> None:
         """Work on these tables of the cluster from now on."""
         self._job, self._queue, self._runs, self._reg = job, queue, runs, reg
         if len(self._view) != len(job):
-            view = np.zeros(len(job), WAITING)
+            view = np.zeros(len(job), VIEW)
             view[: min(len(job), len(self._view))] = self._view[: len(job)]
             self._view = view
         self._scores, self._spare = np.zeros(len(job)), np.zeros(len(job), np.int32)
-        self._as_ints = self._view.view(np.int64).reshape(-1, r.VIEW_COLUMNS)
-        self._as_floats = self._view.view(np.float64).reshape(-1, r.VIEW_COLUMNS)
-        at = self._at
-        for place, array in (
-            (r.A_JOB, job), (r.A_QUEUE, queue), (r.A_REG, reg), (r.A_RUNS, runs), (r.A_ORDER, self._parameters),
-            (r.A_VIEW, self._view), (r.A_ACCOUNTS, self._accounts), (r.A_OPEN, self._open), (r.A_COUNT, self._count),
-            (r.A_SCORES, self._scores), (r.A_SPARE, self._spare), (r.A_HALF_LIFE, self._half_life),
-        ):  # fmt: skip
-            at[place] = array.ctypes.data
-        at[r.A_SCORE] = self._score.address if self._score is not None else 0
-        at[[r.JOBS_ROOM, r.RUNS_ROOM, r.ACCOUNTS_ROOM, r.OPEN_ROOM]] = (
-            len(job), len(runs), len(self._accounts), len(self._open),
-        )  # fmt: skip
-        reg[t.ASK], reg[t.ASK_CONTEXT] = self._address, at.ctypes.data
+        self._give_accounts()
+        given = self._given[0]
+        given.job, given.jobs_room = job.ctypes.data, len(job)
+        given.runs, given.runs_room = runs.ctypes.data, len(runs)
+        given.open_runs, given.open_room = self._open.ctypes.data, len(self._open)
+        given.queue, given.reg, given.counted = queue.ctypes.data, reg.ctypes.data, self._counted.ctypes.data
+        given.waiting, given.parameters = self._view.ctypes.data, self._parameters.ctypes.data
+        given.scores, given.spare = self._scores.ctypes.data, self._spare.ctypes.data
+        given.score = self._score.address if self._score is not None else 0
+        reg[t.ASK], reg[t.ASK_CONTEXT] = self._address, self._given.ctypes.data
 
     def check(self) -> None:
         """Raises PluginError if the order has failed since the last look."""
@@ -118,14 +122,14 @@ class AskedOrder:
         if not code:
             return
         error = self._failure
-        if code == t.NOT_A_NUMBER or error is None:
+        if code == t.OrderFailure.NOT_A_NUMBER or error is None:
             error = ValueError("it gave a job the priority NaN, which has no place in an order")
         raise plugin_error(f"queue order {self.name}", self._event, int(self._reg[t.NOW]), error) from error
 
     def reorder(self, now_us: int) -> None:
         """What the hook does, for a scheduler in Python that wants its queue in order."""
         if self._score is not None:
-            self._hook.ctypes(int(self._at.ctypes.data), now_us)
+            self._hook.ctypes(int(self._given.ctypes.data), now_us)
         else:
             self._reorder(0, now_us)
 
@@ -135,7 +139,7 @@ class AskedOrder:
             self._ask_in_python(now_us)
         except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
             self._failure = error
-            self._reg[t.ORDER_FAILED] = t.RAISED
+            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
             self._reg[t.INSTANTS_LEFT] = 0
 
     def _ask_in_python(self, now_us: int) -> None:
@@ -144,13 +148,13 @@ class AskedOrder:
         if self._ranks is not None:
             self._sort_by(rows, np.array(self._ranked(self._ranks, rows.tolist(), now_us), np.float64))
             return
-        r.look(job, queue, reg, self._as_ints, now_us)
+        r.look(job, queue, reg, self._view, now_us)
         if self._fair is not None:
-            r.count_usage(
-                self._runs, self._as_ints, self._accounts, self._open, self._count, reg, now_us,
-                self._half_life[0],
-            )  # fmt: skip
-            r.look_at_usage(queue, reg, self._as_ints, self._as_floats, self._accounts, self._count)
+            counted, half_life_us = self._counted[0], self._fair.half_life_us
+            _COUNT_USAGE(
+                self._runs, self._view, self._accounts, self._open, counted, reg, now_us, float(half_life_us)
+            )
+            _LOOK_AT_USAGE(queue, reg, self._view, self._accounts, counted)
         given = np.asarray(self._order.priority(now_us, self._shown(rows)), np.float64)  # type: ignore[union-attr]
         if given.shape != rows.shape:
             raise ValueError(f"it gave priorities of shape {given.shape} to {len(rows)} waiting jobs")

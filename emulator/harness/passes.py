@@ -20,16 +20,11 @@ from emulator.harness.tables import (
     ASK_ALWAYS,
     ASK_CONTEXT,
     BACKFILL,
-    BACKFILL_CHOSEN,
-    BACKFILL_CONSERVATIVE,
-    BACKFILL_EASY,
     BEFORE_SHADOW,
-    BEST_FIT,
     BLOCKS_N,
     CHOICE,
     COMMIT,
     CYCLE,
-    FIRST_FIT,
     FREE,
     FRONT,
     HEAD_WAITS,
@@ -47,6 +42,8 @@ from emulator.harness.tables import (
     QUEUED_ESTIMATES,
     SPARE_NODES,
     STARTED_N,
+    BackfillChoice,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
@@ -115,9 +112,9 @@ def choose_first_fit(
 @compiled
 def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     """As first fit, but always the widest (best fit) or the shortest (shortest first) that may start."""
-    job, _, _, queue, _, _, _, _, _, started, _, reg = state
+    job, queue, started, reg = state.job, state.queue, state.started, state.reg
     by_run = reg[QUEUED_ESTIMATES] != 0
-    widest = reg[CHOICE] == BEST_FIT
+    widest = reg[CHOICE] == BackfillChoice.BEST_FIT
     latest = shadow - now - reg[BEFORE_SHADOW]
     left = reg[FREE]
     while left > 0:
@@ -145,7 +142,14 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
 @inlined
 def choose_backfill(state: State, now: int) -> None:
     """All of EASY but the head: what may start behind one that does not fit."""
-    job, _, _, queue, plan, blocks, _, _, _, started, _, reg = state
+    job, queue, plan, blocks, started, reg = (
+        state.job,
+        state.queue,
+        state.plan,
+        state.blocks,
+        state.started,
+        state.reg,
+    )
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
     if waiting == 0 or (reg[KEEP_RESERVATION] == 0 and (reg[FREE] == 0 or waiting == 1)):
         return
@@ -164,7 +168,7 @@ def choose_backfill(state: State, now: int) -> None:
     if reg[PROTECT_HEAD] == 0:
         shadow = NEVER
         spare = NEVER
-    if reg[CHOICE] == FIRST_FIT:
+    if reg[CHOICE] == BackfillChoice.FIRST_FIT:
         spare = choose_first_fit(job, queue, started, reg, now, shadow, spare)
     else:
         spare = choose_best(state, now, shadow, spare)
@@ -179,7 +183,15 @@ def choose_planned(state: State, now: int) -> None:
 
     (malleable-hungershoefer-2004, section 2: a planning scheduler; design section 9.)
     """
-    job, _, _, queue, plan, blocks, _, _, _, started, scratch, reg = state
+    job, queue, plan, blocks, started, scratch, reg = (
+        state.job,
+        state.queue,
+        state.plan,
+        state.blocks,
+        state.started,
+        state.scratch,
+        state.reg,
+    )
     at = scratch[0]
     level = scratch[1]
     narrowest = scratch[2]  # from here to the end of the queue
@@ -223,7 +235,19 @@ def choose_planned(state: State, now: int) -> None:
 @inlined
 def schedule_pass_inline(state: State, now: int) -> None:
     """Start what the scheduler starts now. The jobs are `started[:reg[STARTED_N]]`, in order."""
-    job, node, free, queue, plan, blocks, heap, runs, log, started, _, reg = state
+    job, node, free, queue, plan, blocks, heap, runs, log, started, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.queue,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.started,
+        state.reg,
+    )
     reg[STARTED_N] = 0
     if reg[HEAD_WAITS]:
         reg[NEXT_CYCLE] = NEVER
@@ -240,13 +264,13 @@ def schedule_pass_inline(state: State, now: int) -> None:
             return  # the run ends here, whatever could still be started
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
-        if reg[BACKFILL] == BACKFILL_CONSERVATIVE:
+        if reg[BACKFILL] == BackfillRule.CONSERVATIVE:
             if stage == 0 and reg[FREE] > 0:
                 choose_planned(state, now)
         elif stage == 0:
-            if reg[BACKFILL] != BACKFILL_CHOSEN:
+            if reg[BACKFILL] != BackfillRule.CHOSEN:
                 choose_heads(job, queue, started, reg, now)
-        elif reg[BACKFILL] == BACKFILL_EASY:
+        elif reg[BACKFILL] == BackfillRule.EASY:
             choose_backfill(state, now)
         start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
         begun = reg[STARTED_N]

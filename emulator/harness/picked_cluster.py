@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,10 +10,13 @@ import numpy as np
 from emulator.harness import picking
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster
-from emulator.harness.decisions import default_node_names
+from emulator.harness.entry_points import entry_point
 from emulator.harness.loop import Loop
+from emulator.harness.picking import Decision
 from emulator.harness.rows import plain
+from emulator.harness.tables import State
 from emulator.harness.views import read_only
+from emulator.node_names import default_node_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import Kind
 
@@ -24,15 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord, RunTable
-    from emulator.harness.tables import State
     from emulator.workload.table import JobTable
 
 
-class Decision(IntEnum):
-    """What is asked; `picking.py` defines both."""
-
-    NEXT = picking.NEXT
-    FITTING = picking.FITTING
+_GO_ON, _NEXT_INSTANT = map(entry_point, (picking.go_on, picking.next_instant))
+_START_NEXT, _START_FITTING = map(entry_point, (picking.start_next, picking.start_fitting))
 
 
 class PickedCluster(Cluster):
@@ -60,12 +58,12 @@ class PickedCluster(Cluster):
 
     def go_on(self, decision: Decision = Decision.NEXT, window: int = t.NEVER) -> bool:
         """Let time go on until there is something to decide; False when all is over. See `picking.go_on`."""
-        return bool(picking.go_on(self._state, decision, window))
+        return bool(_GO_ON(self._state, int(decision), window))
 
     def pick(self, place: int) -> None:
         """Start the job at this place of the queue, 0 for its head, as soon as it fits (NEXT)."""
         self._must_be_there(place)
-        picking.start_next(self._state, place)
+        _START_NEXT(self._state, place)
 
     def pick_fitting(self, place: int) -> None:
         """Start the job at this place of the queue now (FITTING)."""
@@ -74,11 +72,11 @@ class PickedCluster(Cluster):
             raise ValueError(
                 f"job {self.number(job)} wants {self.nodes_wanted(job)} nodes, {self.free_count} are free"
             )
-        picking.start_fitting(self._state, place)
+        _START_FITTING(self._state, place)
 
     def wait(self) -> None:
         """Let the next ends and submits happen (FITTING)."""
-        if not picking.next_instant(self._state):
+        if not _NEXT_INSTANT(self._state):
             raise ValueError("there is nothing to wait for: no job runs, and none will be submitted")
 
     def _must_be_there(self, place: int) -> int:
@@ -92,8 +90,7 @@ class PickedCluster(Cluster):
     @property
     def kernel_state(self) -> State:
         """The tables, for compiled functions."""
-        state: State = self._state
-        return state
+        return self._state
 
     def restart(self, jobs: JobTable) -> None:
         """Begin anew with other jobs, no more of them than before. What was told of the jobs before is gone."""
@@ -149,10 +146,12 @@ def stacked(clusters: Sequence[PickedCluster]) -> State:
 
     They must have as many nodes, jobs and room as one another. They live there from then on.
     """
-    tables = tuple(np.stack(arrays) for arrays in zip(*(each.kernel_state for each in clusters), strict=True))
+    tables = State(
+        *(np.stack(arrays) for arrays in zip(*(each.kernel_state for each in clusters), strict=True))
+    )  # type: ignore[arg-type] # tables of as many rows
     for row, cluster in enumerate(clusters):
         cluster.live_in([table[row] for table in tables])
-    return tables  # type: ignore[return-value] # as many as there are
+    return tables
 
 
 def _check(jobs: JobTable, node_count: int) -> None:

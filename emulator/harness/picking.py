@@ -13,18 +13,18 @@ An instant is as in every run: all ends, then all submits; then decisions, until
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled, inlined
 from emulator.harness.kernel import submit_due
 from emulator.harness.occupancy import end_job, start_chosen
 from emulator.harness.passes import choose, choose_backfill
+from emulator.harness.record import RunOutcome
 from emulator.harness.stepping import next_submit
 from emulator.harness.structures import heap_pop, queue_remove_at
 from emulator.harness.tables import (
     BACKFILL,
-    BACKFILL_EASY,
-    FINISHED,
     FREE,
     HEAP_N,
     NEVER,
@@ -32,18 +32,35 @@ from emulator.harness.tables import (
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, Ints32, Jobs, State
 
-NEXT, FITTING = range(2)
+
+class Decision(IntEnum):
+    """What is asked: see above."""
+
+    NEXT = 0
+    FITTING = 1
 
 
 @compiled
 def next_instant(state: State) -> bool:
     """Let the next ends and submits happen. False if there are none: all is over."""
-    job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, queue, plan, blocks, heap, runs, log, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.queue,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.reg,
+    )
     next_end = heap[0].at_us if reg[HEAP_N] else NEVER
     now = min(next_end, next_submit(job, reg))
     if now == NEVER:
@@ -51,7 +68,7 @@ def next_instant(state: State) -> bool:
     reg[NOW] = now
     while reg[HEAP_N] and heap[0].at_us == now:
         who = heap_pop(heap, reg)
-        end_job(job, node, free, plan, blocks, runs, log, reg, who, now, FINISHED)
+        end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
     submit_due(job, queue, reg, now, NEVER)
     return True
 
@@ -71,9 +88,9 @@ def go_on(state: State, decision: int, window: int) -> bool:
 
     `window`: for FITTING, so many jobs at the head of the queue can be picked.
     """
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     while True:
-        if decision == NEXT:
+        if decision == Decision.NEXT:
             if reg[QUEUE_LO] < reg[QUEUE_HI]:
                 return True
         elif first_fitting(job, queue, reg, window) >= 0:
@@ -85,21 +102,32 @@ def go_on(state: State, decision: int, window: int) -> bool:
 @inlined
 def start_started(state: State) -> None:
     """Give those that have been chosen, and are out of the queue, their nodes."""
-    job, node, free, _, plan, blocks, heap, runs, log, started, _, reg = state
+    job, node, free, plan, blocks, heap, runs, log, started, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.started,
+        state.reg,
+    )
     start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg[STARTED_N], reg[NOW])
 
 
 @compiled
 def start_next(state: State, place: int) -> None:
     """Start the job at this place of the queue as soon as it fits, before all others but those backfilled behind it."""
-    job, _, _, queue, _, _, _, _, _, started, _, reg = state
+    job, queue, started, reg = state.job, state.queue, state.started, state.reg
     head = reg[QUEUE_LO]
     who = queue[head + place]
     for k in range(head + place, head, -1):
         queue[k] = queue[k - 1]
     queue[head] = who  # later submits have later rows, so the queue need not know a reason
     while job[who].nodes > reg[FREE]:
-        if reg[BACKFILL] == BACKFILL_EASY:
+        if reg[BACKFILL] == BackfillRule.EASY:
             reg[STARTED_N] = 0
             choose_backfill(state, reg[NOW])
             start_started(state)
@@ -113,7 +141,7 @@ def start_next(state: State, place: int) -> None:
 @compiled
 def start_fitting(state: State, place: int) -> None:
     """Start the job at this place of the queue, which fits."""
-    _, _, _, queue, _, _, _, _, _, started, _, reg = state
+    queue, started, reg = state.queue, state.started, state.reg
     who = queue[reg[QUEUE_LO] + place]
     reg[STARTED_N] = 0
     queue_remove_at(queue, reg, reg[QUEUE_LO] + place)

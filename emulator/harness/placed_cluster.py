@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from emulator.harness import placing as p
+from emulator.harness.cluster import BACKFILL_RULES
+from emulator.harness.entry_points import entry_point
 from emulator.harness.hooked_cluster import HookedCluster, check_options
 
 if TYPE_CHECKING:
     from emulator.harness.placement import Placement
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
-
-_RULES = {"none": p.NONE, "easy": p.EASY, "conservative": p.CONSERVATIVE}
 
 
 class PlacedCluster(HookedCluster):
@@ -29,9 +29,10 @@ class PlacedCluster(HookedCluster):
         where = "nodes are not the same for all jobs (features, partitions, reservations)"
         check_options(scheduler, where)
         self._placement = placement
-        self._rule = _RULES[scheduler.backfill]
+        self._rule = int(BACKFILL_RULES[scheduler.backfill])
+        self._place_jobs = entry_point(p.place_jobs)
         classes = placement.allowed.shape[1]
-        self._work = np.zeros((p.WORK_ROWS, classes), np.int64)
+        self._by_class = [np.zeros(classes, np.int64) for _ in range(3)]
         self._picks = np.zeros((node_count, classes), np.int32)
         self._closed = np.zeros(placement.lines, np.int64)
         self._spare = np.zeros(3 * node_count + 1, np.int32)
@@ -46,16 +47,28 @@ class PlacedCluster(HookedCluster):
 
     def _make_profile(self, steps: int) -> None:
         placement = self._placement
-        self._placing: Any = (
-            placement.node_class, self._asked_of, placement.allowed, placement.times, placement.held,
-            placement.tiers, placement.rank, np.zeros(steps, np.int64),
-            np.zeros((steps, placement.allowed.shape[1]), np.int64), self._work, self._picks, self._closed,
-            self._spare,
-        )  # fmt: skip
+        least, taken, is_shut = self._by_class
+        self._placing = p.Placing(
+            node_class=placement.node_class,
+            asked=self._asked_of,
+            allowed=placement.allowed,
+            times=placement.times,
+            held=placement.held,
+            tiers=placement.tiers,
+            rank=placement.rank,
+            at=np.zeros(steps, np.int64),
+            level=np.zeros((steps, len(least)), np.int64),
+            least=least,
+            taken=taken,
+            is_shut=is_shut,
+            picks=self._picks,
+            closed=self._closed,
+            spare=self._spare,
+        )
 
     def _choose(self, now_us: int) -> None:
         waiting, running = self._waiting_and_running
         most = running + 2 * waiting + len(self._placement.times) + 8
-        if most > len(self._placing[7]):
+        if most > len(self._placing.at):
             self._make_profile(2 * most)
-        p.place_jobs(self._state, self._placing, now_us, self._rule)
+        self._place_jobs(self._state, self._placing, now_us, self._rule)

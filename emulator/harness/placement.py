@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.harness import placing as p
+from emulator.harness.placing import Asked, Span
+from emulator.harness.rows import new_rows, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from emulator.harness.reservations import Reserved
+    from emulator.harness.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,25 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved:
+    """`nodes`, as indices, are from `begin_us` to `end_us` for all jobs of `users` and for `jobs` (both by number)."""
+
+    name: str
+    begin_us: int
+    end_us: int
+    nodes: frozenset[int]
+    users: frozenset[int] = frozenset()
+    jobs: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """The tables of `placing.py` that stay as they are in a run; `events_us`: when reservations begin and end."""
 
     node_class: NDArray[np.int32]
-    asked: NDArray[np.int64]
+    asked: Rows[Asked]
     allowed: NDArray[np.int64]
-    times: NDArray[np.int64]
+    times: Rows[Span]
     held: NDArray[np.int64]
     tiers: NDArray[np.int64]
     rank: NDArray[np.int64]
@@ -68,15 +81,16 @@ def placement_of(
     kinds = sorted({tuple(sorted(group.nodes)) for group in groups})
     kind_of = {nodes: kind for kind, nodes in enumerate(kinds)}
     node_class, members = _classes(node_count, [*map(frozenset, kinds), *(each.nodes for each in reserved)])
-    asked = np.zeros((max(job_count, 1), p.ASKED_COLUMNS), np.int64)
-    asked[:, p.OWN] = -1
+    asked = new_rows(Asked, max(job_count, 1))
+    asked["own"][:] = -1
     for group in groups:
-        asked[group.jobs, p.KIND_] = kind_of[tuple(sorted(group.nodes))]
-        asked[group.jobs, p.LINE] = group.line
-        asked[group.jobs, p.TIER] = group.tier
+        asked["kind"][group.jobs] = kind_of[tuple(sorted(group.nodes))]
+        asked["line"][group.jobs] = group.line
+        asked["tier"][group.jobs] = group.tier
     if own is not None:
-        asked[:job_count, p.OWN] = own
-    times = np.array([(each.begin_us, each.end_us) for each in reserved], np.int64).reshape(-1, 2)
+        asked["own"][:job_count] = own
+    begin_us, end_us = [each.begin_us for each in reserved], [each.end_us for each in reserved]
+    times = rows_of(Span, begin_us=np.array(begin_us, np.int64), end_us=np.array(end_us, np.int64))
     return Placement(
         node_class=node_class,
         asked=asked,
@@ -86,7 +100,7 @@ def placement_of(
         tiers=np.array(sorted({group.tier for group in groups}, reverse=True), np.int64),
         rank=_rank(members[: len(kinds)]),
         lines=max(group.line for group in groups) + 1 + len(reserved),
-        events_us=tuple(sorted({int(at_us) for at_us in times.ravel()})),
+        events_us=tuple(sorted({*begin_us, *end_us})),
     )
 
 

@@ -7,7 +7,7 @@ reservation this is the pass of `passes.py`, which is many times faster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.harness.compiled import compiled, inner
 from emulator.harness.tables import (
@@ -18,34 +18,65 @@ from emulator.harness.tables import (
     QUEUE_HI,
     QUEUE_LO,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
+    from emulator.harness.rows import Rows
     from emulator.harness.tables import Ints, Ints32, State
 
-    Placing: TypeAlias = (
-        "tuple[Ints32, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints32, Ints, Ints32]"
-    )
-    """(node_class, asked, allowed, times, held, tiers, rank, at, level, work, picks, closed, spare)
 
-    `asked`: one row a job; `allowed[k, c]`: whether jobs of kind k may use class c; `times[r]`, `held[r, c]`: the
-    reservations; `rank`: classes that come last are taken last; `picks[i, c]`: what the i-th chosen job gets;
-    `closed[l]`: whether a job of line l waits that nobody behind may delay; `spare`: room to sort nodes in, three for
-    each and one.
-    """
+class Asked:
+    """What a job asks for, one row a job."""
 
-# Columns of `asked`. KIND_: which classes it may use; LINE: whom it waits behind; OWN: the reservation that it asks
-# for, -1 for none; GOES: whether it is chosen.
-KIND_, LINE, TIER, OWN, GOES = range(5)
-ASKED_COLUMNS = 5
-BEGIN, END_ = range(2)
-# Rows of `work`, one value a class. LEAST: what a job could have for all of a time; TAKEN: what it takes;
-# SHUT: whether a job that nothing may pass waits for this class.
-LEAST, TAKEN, SHUT = range(3)
-WORK_ROWS = 3
-NONE, EASY, CONSERVATIVE = range(3)
+    kind: int
+    """Which classes it may use."""
+    line: int
+    """Whom it waits behind."""
+    tier: int
+    own: int
+    """The reservation that it asks for, -1 for none."""
+    goes: int
+    """Whether it is chosen."""
+
+
+class Span:
+    """When a reservation begins and ends."""
+
+    begin_us: int
+    end_us: int
+
+
+class Placing(NamedTuple):
+    """What such a pass knows beside the cluster's state."""
+
+    node_class: Ints32
+    """Of each node."""
+    asked: Rows[Asked]
+    allowed: Ints
+    """`allowed[k, c]`: whether jobs of kind k may use class c."""
+    times: Rows[Span]
+    """Of the reservations."""
+    held: Ints
+    """`held[r, c]`: whether reservation r has the nodes of class c."""
+    tiers: Ints
+    rank: Ints
+    """Classes that come last are taken last."""
+    at: Ints
+    """Times (us) of the steps."""
+    level: Ints
+    least: Ints
+    """Of each class what a job could have for all of a time."""
+    taken: Ints
+    """Of each class what it takes."""
+    is_shut: Ints
+    """Whether a job that nothing may pass waits for this class."""
+    picks: Ints32
+    """`picks[i, c]`: what the i-th chosen job gets."""
+    closed: Ints
+    """Whether a job of this line waits that nobody behind may delay."""
+    spare: Ints32
+    """Room to sort nodes in, three for each and one."""
 
 
 @inner
@@ -65,8 +96,8 @@ def step_at(at: Ints, steps: int, time: int) -> int:
 @inner
 def make_steps(state: State, placing: Placing, now: int) -> int:
     """The times from now on at which a job leaves or a reservation ends. Returns how many."""
-    plan, blocks, reg = state[4], state[5], state[11]
-    times, at = placing[3], placing[7]
+    plan, blocks, reg = state.plan, state.blocks, state.reg
+    times, at = placing.times, placing.at
     at[0] = now
     steps = 1
     for which in range(reg[BLOCKS_N]):
@@ -77,7 +108,7 @@ def make_steps(state: State, placing: Placing, now: int) -> int:
                 at[steps] = expected
                 steps += 1
     for which in range(times.shape[0]):
-        end = times[which, END_]
+        end = times[which].end_us
         if end > now:
             place = step_at(at, steps, end)
             if place == steps or at[place] != end:
@@ -91,8 +122,8 @@ def make_steps(state: State, placing: Placing, now: int) -> int:
 @inner
 def make_levels(state: State, placing: Placing, now: int, steps: int) -> None:
     """How many nodes of each class are free at each step, if nobody else starts."""
-    job, node, free, reg = state[0], state[1], state[2], state[11]
-    node_class, at, level = placing[0], placing[7], placing[8]
+    job, node, free, reg = state.job, state.node, state.free, state.reg
+    node_class, at, level = placing.node_class, placing.at, placing.level
     classes = level.shape[1]
     for k in range(steps):
         for c in range(classes):
@@ -114,13 +145,13 @@ def may_use(  # noqa: PLR0917 - compiled code has no keywords
     placing: Placing, kind: int, own: int, c: int, begin: int, end: int
 ) -> bool:
     """Whether a job may have nodes of a class for all of a time, whoever has them."""
-    allowed, times, held, work = placing[2], placing[3], placing[4], placing[9]
-    if not allowed[kind, c] or work[SHUT, c]:
+    allowed, times, held, is_shut = placing.allowed, placing.times, placing.held, placing.is_shut
+    if not allowed[kind, c] or is_shut[c]:
         return False
     if own >= 0:
         return bool(held[own, c])
     for which in range(times.shape[0]):
-        if held[which, c] and times[which, BEGIN] < end and begin < times[which, END_]:
+        if held[which, c] and times[which].begin_us < end and begin < times[which].end_us:
             return False
     return True
 
@@ -129,23 +160,23 @@ def may_use(  # noqa: PLR0917 - compiled code has no keywords
 def room(  # noqa: PLR0917
     placing: Placing, who: int, own: int, needed: int, length: int, first: int, steps: int
 ) -> bool:
-    """Whether a job could have all its nodes from a step on; then LEAST tells how many of each class there are."""
-    at, level, work, times = placing[7], placing[8], placing[9], placing[3]
+    """Whether a job could have all its nodes from a step on; then `least` tells how many of each class there are."""
+    at, level, least, times = placing.at, placing.level, placing.least, placing.times
     begin = at[first]
     end = begin + length if begin < NEVER - length else NEVER
-    if own >= 0 and end > times[own, END_]:
+    if own >= 0 and end > times[own].end_us:
         return False
-    kind = placing[1][who, KIND_]
+    kind = placing.asked[who].kind
     total = 0
     for c in range(level.shape[1]):
-        work[LEAST, c] = level[first, c] if may_use(placing, kind, own, c, begin, end) else 0
-        total += work[LEAST, c]
+        least[c] = level[first, c] if may_use(placing, kind, own, c, begin, end) else 0
+        total += least[c]
     k = first + 1
     while total >= needed and k < steps and at[k] < end:
         for c in range(level.shape[1]):
-            if level[k, c] < work[LEAST, c]:
-                total -= work[LEAST, c] - level[k, c]
-                work[LEAST, c] = level[k, c]
+            if level[k, c] < least[c]:
+                total -= least[c] - level[k, c]
+                least[c] = level[k, c]
         k += 1
     return bool(total >= needed)
 
@@ -153,25 +184,25 @@ def room(  # noqa: PLR0917
 @inner
 def next_hold(placing: Placing, c: int, begin: int) -> int:
     """When the next reservation of a class begins."""
-    times, held = placing[3], placing[4]
+    times, held = placing.times, placing.held
     soonest: int = NEVER
     for which in range(times.shape[0]):
-        if held[which, c] and begin < times[which, BEGIN] < soonest:
-            soonest = times[which, BEGIN]
+        if held[which, c] and begin < times[which].begin_us < soonest:
+            soonest = times[which].begin_us
     return soonest
 
 
 @inner
 def take_round(placing: Placing, needed: int, begin: int, steps: int, tight: int) -> int:
     """Take nodes class by class; `tight`: only those that are not free from now on for ever. What is still needed."""
-    level, work, rank = placing[8], placing[9], placing[6]
+    level, least, taken, rank = placing.level, placing.least, placing.taken, placing.rank
     while needed > 0:
         best = -1
         best_hold = best_many = 0
         for c in range(level.shape[1]):
-            many = work[LEAST, c] - work[TAKEN, c]
+            many = least[c] - taken[c]
             if tight:
-                longest = work[LEAST, c]
+                longest = least[c]
                 for k in range(steps):
                     longest = min(longest, level[k, c])
                 many -= longest
@@ -185,18 +216,18 @@ def take_round(placing: Placing, needed: int, begin: int, steps: int, tight: int
         if best < 0:
             break
         many = min(best_many, needed)
-        work[TAKEN, best] += many
+        taken[best] += many
         needed -= many
     return needed
 
 
 @inner
 def take(placing: Placing, needed: int, length: int, first: int, steps: int) -> int:
-    """Take a job's nodes from a step on; TAKEN tells of which classes. Returns the number of steps."""
-    at, level, work = placing[7], placing[8], placing[9]
+    """Take a job's nodes from a step on; `taken` tells of which classes. Returns the number of steps."""
+    at, level, taken = placing.at, placing.level, placing.taken
     classes = level.shape[1]
     for c in range(classes):
-        work[TAKEN, c] = 0
+        taken[c] = 0
     left = take_round(placing, needed, at[first], steps, 1)
     take_round(placing, left, at[first], steps, 0)
     end = at[first] + length if at[first] < NEVER - length else NEVER
@@ -212,15 +243,15 @@ def take(placing: Placing, needed: int, length: int, first: int, steps: int) -> 
         steps += 1
     for k in range(first, last):
         for c in range(classes):
-            level[k, c] -= work[TAKEN, c]
+            level[k, c] -= taken[c]
     return steps
 
 
 @inner
 def own_now(placing: Placing, who: int, now: int, length: int) -> int:
     """The reservation that a job asks for, if it can still run in it."""
-    own: int = placing[1][who, OWN]
-    if own >= 0 and max(now, placing[3][own, BEGIN]) + length > placing[3][own, END_]:
+    own: int = placing.asked[who].own
+    if own >= 0 and max(now, placing.times[own].begin_us) + length > placing.times[own].end_us:
         return -1
     return own
 
@@ -228,10 +259,10 @@ def own_now(placing: Placing, who: int, now: int, length: int) -> int:
 @inner
 def shut(placing: Placing, who: int, own: int, now: int) -> None:
     """Without backfilling nobody passes a job that waits: all classes that it could have now are its own."""
-    work, kind = placing[9], placing[1][who, KIND_]
-    for c in range(work.shape[1]):
+    is_shut, kind = placing.is_shut, placing.asked[who].kind
+    for c in range(is_shut.shape[0]):
         if may_use(placing, kind, own, c, now, now + 1):
-            work[SHUT, c] = 1
+            is_shut[c] = 1
 
 
 @inner
@@ -239,27 +270,27 @@ def one_job(  # noqa: PLR0917
     state: State, placing: Placing, who: int, now: int, steps: int, rule: int
 ) -> int:
     """Choose a job, plan it for later, or leave it. Returns the number of steps."""
-    job, started, reg = state[0], state[9], state[11]
-    asked, work, picks, closed = placing[1], placing[9], placing[10], placing[11]
+    job, started, reg = state.job, state.started, state.reg
+    asked, taken, picks, closed = placing.asked, placing.taken, placing.picks, placing.closed
     needed = job[who].nodes
     length = job[who].estimate_us
     own = own_now(placing, who, now, length)
-    if own >= 0 and now < placing[3][own, BEGIN]:
+    if own >= 0 and now < placing.times[own].begin_us:
         return steps
-    line = asked[who, LINE] if own < 0 else closed.shape[0] - 1 - own
-    if rule == NONE and closed[line]:
+    line = asked[who].line if own < 0 else closed.shape[0] - 1 - own
+    if rule == BackfillRule.NONE and closed[line]:
         return steps
     if room(placing, who, own, needed, length, 0, steps):
         steps = take(placing, needed, length, 0, steps)
-        for c in range(work.shape[1]):
-            picks[reg[STARTED_N], c] = work[TAKEN, c]
+        for c in range(taken.shape[0]):
+            picks[reg[STARTED_N], c] = taken[c]
         started[reg[STARTED_N]] = who
         reg[STARTED_N] += 1
-        asked[who, GOES] = 1
-    elif rule == NONE:
+        asked[who].goes = 1
+    elif rule == BackfillRule.NONE:
         closed[line] = 1
         shut(placing, who, own, now)
-    elif rule == CONSERVATIVE or not closed[line]:
+    elif rule == BackfillRule.CONSERVATIVE or not closed[line]:
         closed[line] = 1
         for first in range(1, steps):
             if room(placing, who, own, needed, length, first, steps):
@@ -270,13 +301,13 @@ def one_job(  # noqa: PLR0917
 @inner
 def leave_queue(state: State, placing: Placing) -> None:
     """Take the chosen jobs out of the queue; the others keep their order."""
-    queue, reg = state[3], state[11]
-    asked = placing[1]
+    queue, reg = state.queue, state.reg
+    asked = placing.asked
     to = reg[QUEUE_HI]
     for place in range(reg[QUEUE_HI] - 1, reg[QUEUE_LO] - 1, -1):
         who = queue[place]
-        if asked[who, GOES]:
-            asked[who, GOES] = 0
+        if asked[who].goes:
+            asked[who].goes = 0
         else:
             to -= 1
             queue[to] = who
@@ -286,8 +317,8 @@ def leave_queue(state: State, placing: Placing) -> None:
 @inner
 def put_on_top(state: State, placing: Placing) -> None:
     """Sort the free stack so that the chosen jobs, in order, find their nodes on top of it."""
-    job, node, free, started, reg = state[0], state[1], state[2], state[9], state[11]
-    node_class, picks, spare = placing[0], placing[10], placing[12]
+    job, node, free, started, reg = state.job, state.node, state.free, state.started, state.reg
+    node_class, picks, spare = placing.node_class, placing.picks, placing.spare
     top = reg[FREE]
     chosen = reg[STARTED_N]
     for place in range(top):
@@ -321,25 +352,25 @@ def put_on_top(state: State, placing: Placing) -> None:
 @compiled
 def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
     """Choose whoever starts now, tier by tier, each in queue order, and put their nodes on top of the free stack."""
-    queue, reg = state[3], state[11]
-    asked, tiers, work, closed = placing[1], placing[5], placing[9], placing[11]
+    queue, reg = state.queue, state.reg
+    asked, tiers, is_shut, closed = placing.asked, placing.tiers, placing.is_shut, placing.closed
     reg[STARTED_N] = 0
     for line in range(closed.shape[0]):
         closed[line] = 0
-    for c in range(work.shape[1]):
-        work[SHUT, c] = 0
+    for c in range(is_shut.shape[0]):
+        is_shut[c] = 0
     steps = make_steps(state, placing, now)
     make_levels(state, placing, now, steps)
     left = reg[FREE]
     for tier in tiers:
         for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
             who = queue[place]
-            if asked[who, TIER] != tier:
+            if asked[who].tier != tier:
                 continue
             seen = reg[STARTED_N]
             steps = one_job(state, placing, who, now, steps, rule)
             if reg[STARTED_N] > seen:
-                left -= state[0][who].nodes
+                left -= state.job[who].nodes
                 if left == 0:
                     break
         if left == 0:

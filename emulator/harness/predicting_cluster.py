@@ -16,9 +16,11 @@ import numpy as np
 from balancer.clock import US, seconds
 from emulator.harness import reshape
 from emulator.harness import tables as t
-from emulator.harness.chosen import HOOK, SeenJobs
 from emulator.harness.cluster import Cluster
+from emulator.harness.entry_points import entry_point
 from emulator.harness.failure import plugin_error
+from emulator.harness.policy_callback import HOOK, SeenJobs
+from emulator.harness.record import RunOutcome
 from emulator.schedulers.run_times import Ended, History, make_predictor
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from emulator.schedulers.config import SchedulerConfig
     from emulator.schedulers.plain import Job
     from emulator.workload.table import JobTable
+
+
+_EXPECT = entry_point(reshape.expect)
 
 
 def cluster_for(
@@ -69,7 +74,7 @@ class PredictingCluster(Cluster):
         """The hook before `exact_ends_first` looks who ends when it was expected to: who ran on before now does not."""
         self._safely(self._predictions.correct, now_us - 1)
 
-    def _safely(self, do: Callable[[Any, int], None], now_us: int) -> None:
+    def _safely(self, do: Callable[[t.State, int], None], now_us: int) -> None:
         """Nothing can be raised through compiled code: `_check_order` does that, when the compiled loop is over."""
         if self._failure is not None:
             return
@@ -77,7 +82,7 @@ class PredictingCluster(Cluster):
             do(self._state, now_us)
         except Exception as error:  # noqa: BLE001 - as said
             self._failure = error
-            self._reg[t.ORDER_FAILED] = t.RAISED
+            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
             self._reg[t.INSTANTS_LEFT] = 0
 
     def _ask(self, _context: int, now_us: int) -> None:
@@ -126,9 +131,9 @@ class Predictions:
         self._estimate_us = np.concatenate((self._estimate_us[:first], estimate_us))
         self._predicted_at = np.concatenate((self._predicted_at[:first], np.full(len(jobs), -1, np.int64)))
 
-    def before_pass(self, state: Any, now_us: int) -> None:
+    def before_pass(self, state: t.State, now_us: int) -> None:
         """Tell of ends, correct, predict, in this order."""
-        job, _, _, queue, _, _, _, runs, _, _, _, reg = state
+        job, queue, runs, reg = state.job, state.queue, state.runs, state.reg
         for who in self._ends_in_turn(state):
             self._tell_of_end(who, job, runs)
         self.correct(state, now_us)
@@ -137,9 +142,9 @@ class Predictions:
         for who in new[self._kind[new] == t.BATCH].tolist():
             self._predict(job, who)
 
-    def _ends_in_turn(self, state: Any) -> list[int]:
+    def _ends_in_turn(self, state: t.State) -> list[int]:
         """The jobs that have ended since the last pass, in order, but for those whose turn has not come."""
-        job, _, _, _, _, _, heap, runs, _, _, _, reg = state
+        job, heap, runs, reg = state.job, state.heap, state.runs, state.reg
         who, ended = int(reg[t.LAST_ENDED]), []
         for _ in range(int(reg[t.ENDED_N]) - self._ends_seen):
             ended.append(who)
@@ -160,7 +165,7 @@ class Predictions:
 
     def _tell_of_end(self, who: int, job: t.Jobs, runs: t.Runs) -> None:
         row = job["run_row"][who]
-        if runs["outcome"][row] not in {t.FINISHED, t.KILLED} or self._kind[who] != t.BATCH:
+        if runs["outcome"][row] not in {RunOutcome.FINISHED, RunOutcome.KILLED} or self._kind[who] != t.BATCH:
             return
         ran_us = int(runs["end_us"][row] - runs["start_us"][row])
         one = Ended(self._seen[who], float(seconds(ran_us)))
@@ -169,9 +174,9 @@ class Predictions:
             self.event = f"on_job_end of job {one.job.number}"
             self._predictor.on_job_end(*one)
 
-    def correct(self, state: Any, now_us: int) -> None:
+    def correct(self, state: t.State, now_us: int) -> None:
         """Predictions whose time has come while the job runs on: the next end that is expected lies behind now."""
-        job, runs, reg = state[0], state[7], state[11]
+        job, runs, reg = state.job, state.runs, state.reg
         for row in range(self._runs_seen, int(reg[t.RUNS_N])):
             who = int(runs["job"][row])
             if job["expected_end_us"][who]:
@@ -188,7 +193,7 @@ class Predictions:
             while later_us <= now_us and later_us < latest_us:
                 later_us = min(start_us + self._corrected(who, later_us - start_us), latest_us)
             if later_us != expected_us:
-                reshape.expect(state, who, later_us)
+                _EXPECT(state, who, later_us)
                 job["estimate_us"][who] = later_us - start_us
                 heapq.heappush(self._over, (later_us, row))
 

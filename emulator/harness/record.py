@@ -159,6 +159,10 @@ class Mark:
     text: str
 
 
+UNDER_WAY = "under way"
+"""`interrupted` in the record of a run that goes on: why it is not whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """One run. `start_us`/`end_us` are per job row (first start of the run that finished; -1: none).
@@ -168,10 +172,10 @@ class RunRecord:
     `interrupted` says why the run ended early, empty if it did not. `clock` is `virtual` or `live`;
     `pace` holds the live clock's figures (see `balancer.clock.Pace`), empty for virtual runs. `figures` are the
     mechanism's own. `recorded`: waits that the log of the run has beside those of the run
-    (`emulator.metrics.recorded`), empty without any. `contradictions`: sentences about what processes of jobs said of
-    their work and their account does not, on a live clock that waits for them. `not_followed`: sentences about what the
-    configuration of the scheduler says and the run does not do. `traceback`: where a plug-in failed, if
-    that ended the run; not kept.
+    (`emulator.metrics.wait_comparison`), empty without any. `contradictions`: sentences about what processes of jobs
+    said of their work and their account does not, on a live clock that waits for them. `not_followed`: sentences
+    about what the configuration of the scheduler says and the run does not do. `traceback`: where a plug-in failed,
+    if that ended the run; not kept.
     """
 
     jobs: JobTable

@@ -1,64 +1,85 @@
 """The queue in the order of priorities that are asked for at each pass, compiled. Rules: `docs/schedulers.md`.
 
-The view has one row a job, as whole numbers and as floats over the same memory (`WAITING` in `schedulers/dynamic.py`);
+The view has one row a job (`WAITING` in `schedulers/dynamic.py`);
 what changes is written for the waiting ones. Priorities become keys (`order_keys` there), the queue is sorted by them.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.harness.compiled import compiled
 from emulator.harness.tables import (
     FRONT,
     INSTANTS_LEFT,
     LOG_N,
-    NOT_A_NUMBER,
     ORDER_FAILED,
     QUEUE_HI,
     QUEUE_LO,
     RUNS_N,
+    OrderFailure,
 )
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from emulator.harness.rows import Rows
     from emulator.harness.tables import Ints, Ints32, Jobs, Runs
 
     Floats = NDArray[np.float64]
+    View = Any
+    """Rows of `WAITING`."""
 
-# Columns of the view, in the order of `WAITING`.
-(
-    V_ROW,
-    V_SUBMIT,
-    V_WAIT,
-    V_ESTIMATE,
-    V_NODES,
-    V_QUEUE,
-    V_USER,
-    V_GROUP,
-    V_ACCOUNT,
-    V_USAGE,
-    V_SHARE,
-    V_FIXED,
-) = range(12)
-VIEW_COLUMNS = 12
-# Columns of the accounts. USAGE: node-seconds, decayed to the last time it was counted; SHARES: its own; SEEN: 1 from
-# the first job of it that waited.
-USAGE, SHARES, SEEN = range(3)
-ACCOUNT_COLUMNS = 3
-# What an order knows beside: AT: the time up to which usage is counted; RUNS_SEEN: rows of the run table that are
-# counted or open; OPEN_N: open ones; ACCOUNTS_N: 0 for an order without fair share.
-AT, RUNS_SEEN, OPEN_N, ACCOUNTS_N = range(4)
-COUNTERS = 4
-# The addresses and sizes that the hook is given.
-(
-    A_JOB, A_QUEUE, A_REG, A_RUNS, A_SCORE, A_ORDER, A_VIEW, A_ACCOUNTS, A_OPEN, A_COUNT, A_SCORES, A_SPARE,
-    A_HALF_LIFE, JOBS_ROOM, RUNS_ROOM, ACCOUNTS_ROOM, OPEN_ROOM,
-) = range(17)  # fmt: skip
-ADDRESSES = 17
+
+class Account:
+    """Whose usage counts."""
+
+    usage: float
+    """Node-seconds, decayed to the last time it was counted."""
+    shares: float
+    """Its own."""
+    seen: int
+    """1 from the first job of it that waited."""
+
+
+class Counted:
+    """What an order knows beside."""
+
+    at_us: int
+    """The time up to which usage is counted."""
+    runs_seen: int
+    """Rows of the run table that are counted or open."""
+    open_n: int
+    """Open ones."""
+    accounts_n: int
+    """0 for an order without fair share."""
+
+
+class Given:
+    """What the hook is given: addresses of tables, and how long these are."""
+
+    job: int
+    queue: int
+    reg: int
+    runs: int
+    score: int
+    """Of the compiled function."""
+    parameters: int
+    waiting: int
+    accounts: int
+    open_runs: int
+    counted: int
+    scores: int
+    spare: int
+    half_life_us: float
+    """A number of its own."""
+    jobs_room: int
+    runs_room: int
+    accounts_room: int
+    open_room: int
+
 
 _LN2 = 0.6931471805599453
 
@@ -75,22 +96,22 @@ def decayed(nodes: int, begin: int, end: int, now: int, half_life: float) -> flo
 @compiled
 def count_usage(
     runs: Runs,
-    view: Ints,
-    accounts: Floats,
+    waiting: View,
+    accounts: Rows[Account],
     open_runs: Ints,
-    count: Ints,
+    counted: Counted,
     reg: Ints,
     now: int,
     half_life: float,
 ) -> None:
     """Bring the usage of all accounts to `now`: what was, decayed, and what runs have used since."""
-    before = count[AT]
+    before = counted.at_us
     left = 0.5 ** ((now - before) / half_life)
-    for which in range(count[ACCOUNTS_N]):
-        accounts[which, USAGE] *= left
+    for which in range(counted.accounts_n):
+        accounts[which].usage *= left
     still_open = 0
-    for k in range(count[OPEN_N] + reg[RUNS_N] - count[RUNS_SEEN]):
-        row = open_runs[k] if k < count[OPEN_N] else count[RUNS_SEEN] + k - count[OPEN_N]
+    for k in range(counted.open_n + reg[RUNS_N] - counted.runs_seen):
+        row = open_runs[k] if k < counted.open_n else counted.runs_seen + k - counted.open_n
         behind = runs[row + 1].first if row + 1 < reg[RUNS_N] else reg[LOG_N]
         nodes = behind - runs[row].first
         begin = max(runs[row].start_us, before)
@@ -100,42 +121,40 @@ def count_usage(
             open_runs[still_open] = row
             still_open += 1
         if end > begin:
-            which = view[runs[row].job, V_ACCOUNT]
-            accounts[which, USAGE] += decayed(nodes, begin, end, now, half_life)
-    count[OPEN_N] = still_open
-    count[RUNS_SEEN] = reg[RUNS_N]
-    count[AT] = now
+            which = waiting[runs[row].job].account
+            accounts[which].usage += decayed(nodes, begin, end, now, half_life)
+    counted.open_n = still_open
+    counted.runs_seen = reg[RUNS_N]
+    counted.at_us = now
 
 
 @compiled
-def look(job: Jobs, queue: Ints32, reg: Ints, view: Ints, now: int) -> None:
+def look(job: Jobs, queue: Ints32, reg: Ints, waiting: View, now: int) -> None:
     """What an order sees of the waiting jobs, but for usage."""
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = queue[place]
-        view[who, V_SUBMIT] = job[who].submit_us
-        view[who, V_WAIT] = now - job[who].submit_us
-        view[who, V_ESTIMATE] = job[who].estimate_us
-        view[who, V_NODES] = job[who].nodes
+        waiting[who].submit_us = job[who].submit_us
+        waiting[who].wait_us = now - job[who].submit_us
+        waiting[who].estimate_us = job[who].estimate_us
+        waiting[who].nodes = job[who].nodes
 
 
 @compiled
-def look_at_usage(
-    queue: Ints32, reg: Ints, view: Ints, numbers: Floats, accounts: Floats, count: Ints
-) -> None:
+def look_at_usage(queue: Ints32, reg: Ints, waiting: View, accounts: Rows[Account], counted: Counted) -> None:
     """Each waiting job's part of all usage and of all shares."""
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
-        accounts[view[queue[place], V_ACCOUNT], SEEN] = 1.0
+        accounts[waiting[queue[place]].account].seen = 1
     usage = 0.0
     shares = 0.0
-    for which in range(count[ACCOUNTS_N]):
-        usage += accounts[which, USAGE]
-        if accounts[which, SEEN] > 0.0:
-            shares += accounts[which, SHARES]
+    for which in range(counted.accounts_n):
+        usage += accounts[which].usage
+        if accounts[which].seen:
+            shares += accounts[which].shares
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = queue[place]
-        which = view[who, V_ACCOUNT]
-        numbers[who, V_USAGE] = accounts[which, USAGE] / usage if usage > 0.0 else 0.0
-        numbers[who, V_SHARE] = accounts[which, SHARES] / shares
+        which = waiting[who].account
+        waiting[who].usage = accounts[which].usage / usage if usage > 0.0 else 0.0
+        waiting[who].share = accounts[which].shares / shares
 
 
 @compiled
@@ -144,7 +163,7 @@ def set_keys(job: Jobs, queue: Ints32, reg: Ints, scores: Floats, bits: Ints) ->
     for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
         who = queue[place]
         if scores[who] != scores[who]:
-            reg[ORDER_FAILED] = NOT_A_NUMBER
+            reg[ORDER_FAILED] = OrderFailure.NOT_A_NUMBER
             reg[INSTANTS_LEFT] = 0
         if job[who].key != FRONT:
             size = ((bits[who] & 0x7FFFFFFFFFFFFFFF) + (1 << 19)) >> 20  # as in `order_keys`

@@ -5,7 +5,6 @@ The words are those of Slurm's twin (`schedulers/slurm/reservations.py`), the ru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from balancer.clock import micros
 from balancer.nodelist import NodeListError, expand
+from emulator.harness.placement import Reserved
 from emulator.harness.record import RunOutcome
 
 if TYPE_CHECKING:
@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
     from emulator.scenario_parts import ReservationPart
     from emulator.workload.table import JobTable
-
-
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """`nodes`, as indices, are from `begin_us` to `end_us` for all jobs of `users` and for `jobs` (both by number)."""
-
-    name: str
-    begin_us: int
-    end_us: int
-    nodes: frozenset[int]
-    users: frozenset[int] = frozenset()
-    jobs: frozenset[int] = frozenset()
 
 
 def reserved_on(said: Mapping[str, ReservationPart], names: Sequence[str]) -> tuple[Reserved, ...]:

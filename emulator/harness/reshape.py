@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING
 from emulator.harness.compiled import compiled
 from emulator.harness.occupancy import begin_run, start_on
 from emulator.harness.plan import plan_insert, plan_remove
+from emulator.harness.record import RunOutcome
 from emulator.harness.structures import free_push, free_remove, heap_push, heap_remove
-from emulator.harness.tables import (
-    LOG_N,
-    NEVER,
-    RESIZED,
-    SIMULATED,
-)
+from emulator.harness.tables import LOG_N, NEVER, SIMULATED
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, Nodes, State
@@ -41,7 +37,17 @@ def first_conflict(node: Nodes, ordered: Ints, who: int) -> int:
 @compiled
 def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
     """Begin a run of a job on these nodes, which are idle, in the pool or out of it; `end` NEVER: not by itself."""
-    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, plan, blocks, heap, runs, log, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.reg,
+    )
     begin_run(job, runs, reg, who, now)
     returns = 0
     for k in range(nodes.shape[0]):
@@ -62,11 +68,21 @@ def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: in
 
 @compiled
 def vacate(state: State, who: int, now: int) -> None:
-    """Close a job's run as RESIZED and take it off its nodes: `occupy` must follow at once."""
-    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    """Close a job's run as RunOutcome.RESIZED and take it off its nodes: `occupy` must follow at once."""
+    job, node, free, plan, blocks, heap, runs, log, reg = (
+        state.job,
+        state.node,
+        state.free,
+        state.plan,
+        state.blocks,
+        state.heap,
+        state.runs,
+        state.log,
+        state.reg,
+    )
     row = job[who].run_row
     runs[row].end_us = now
-    runs[row].outcome = RESIZED
+    runs[row].outcome = RunOutcome.RESIZED
     plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     if reg[SIMULATED]:
         heap_remove(heap, reg, who)
@@ -81,7 +97,7 @@ def vacate(state: State, who: int, now: int) -> None:
 @compiled
 def change_nodes(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
     """A running job has exactly these nodes from now on, and other ends; it keeps its start."""
-    job = state[0]
+    job = state.job
     start = job[who].start_us
     vacate(state, who, now)
     occupy(state, who, nodes, now, end, expected)
@@ -91,11 +107,11 @@ def change_nodes(state: State, who: int, nodes: Ints, now: int, end: int, expect
 @compiled
 def change_lease_nodes(state: State, who: int, nodes: Ints, now: int) -> None:
     """As `change_nodes` of a lease: all its nodes are out of the pool, and nobody plans with its end."""
-    job, node, _, _, _, _, _, runs, log, _, _, _ = state
+    job, node, runs, log = state.job, state.node, state.runs, state.log
     start = job[who].start_us
     row = job[who].run_row
     runs[row].end_us = now
-    runs[row].outcome = RESIZED
+    runs[row].outcome = RunOutcome.RESIZED
     for k in range(runs[row].first, runs[row].first + job[who].nodes):
         which = log[k]
         node[which].job = -1
@@ -108,7 +124,7 @@ def change_lease_nodes(state: State, who: int, nodes: Ints, now: int) -> None:
 @compiled
 def expect(state: State, who: int, expected: int) -> None:
     """A running job is expected to end at another time; it ends when it did."""
-    job, _, _, _, plan, blocks, _, _, _, _, _, reg = state
+    job, plan, blocks, reg = state.job, state.plan, state.blocks, state.reg
     plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     plan_insert(plan, blocks, reg, expected, job[who].returns)
     job[who].expected_end_us = expected
@@ -117,7 +133,7 @@ def expect(state: State, who: int, expected: int) -> None:
 @compiled
 def retime(state: State, who: int, end: int, expected: int) -> None:
     """A running job ends at another time than was thought; NEVER: not by itself."""
-    job, _, _, _, plan, blocks, heap, _, _, _, _, reg = state
+    job, plan, blocks, heap, reg = state.job, state.plan, state.blocks, state.heap, state.reg
     if job[who].expected_end_us:
         plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
         plan_insert(plan, blocks, reg, expected, job[who].returns)

@@ -49,20 +49,26 @@ class Rows(Protocol[S_co]):
 
 @cache
 def dtype_of(row: Hashable) -> np.dtype[Any]:
-    """How a row of this class lies in memory: one integer of 64 bits a field, in the order of the class.
+    """How a row of this class lies in memory: an integer or float of 64 bits a field, in the order of the class.
 
     Rows have `np.record`, so that `rows[k].name` also works where nothing is compiled (NUMBA_DISABLE_JIT). A name that
     records have of themselves would be theirs there.
     """
-    names = list(get_type_hints(row))
-    if taken := [name for name in names if hasattr(np.record, name)]:
+    kinds = get_type_hints(row)
+    if taken := [name for name in kinds if hasattr(np.record, name)]:
         raise TypeError(f"{row}: a field cannot be called {taken[0]}, which every record has")
-    return np.dtype((np.record, np.dtype([(name, np.int64) for name in names], align=True)))
+    fields = [(name, np.float64 if kind is float else np.int64) for name, kind in kinds.items()]
+    return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
 def new_rows(row: type[R], *shape: int) -> Rows[R]:
     """An array of this shape of rows of zeros. Memory that is not used costs nothing."""
     return cast("Rows[R]", np.zeros(shape, dtype_of(cast("Hashable", row))))
+
+
+def new_record(row: type[R]) -> R:
+    """One row of zeros: the registers of a compiled loop. `record.name` is a value in memory that both sides see."""
+    return new_rows(row, 1)[0]
 
 
 def plain(table: Any) -> NDArray[Any]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from emulator.harness import shared_pass as p
-from emulator.harness.decisions import default_node_names
+from emulator.harness.cluster import BACKFILL_RULES
+from emulator.harness.columns import fill
+from emulator.harness.entry_points import entry_point
 from emulator.harness.hooked_cluster import HookedCluster, check_options
+from emulator.harness.rows import new_record, new_rows
+from emulator.harness.tables import BackfillRule
+from emulator.node_names import default_node_names
 
 if TYPE_CHECKING:
     from emulator.harness.shared_nodes import SharedNodes
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
-
-_RULES = {"none": p.NONE, "easy": p.EASY, "conservative": p.CONSERVATIVE}
 
 
 class SharedNodesCluster(HookedCluster):
@@ -36,23 +39,22 @@ class SharedNodesCluster(HookedCluster):
                 f"shared_nodes: job {number} wants more than {nodes} nodes have: leave it out first"
             )
         rooms = shared.rooms(nodes)
-        self._cores_of = rooms[:, p.LEFT_CORES]
+        self._cores_of = rooms["cores"]
         self._names = default_node_names(nodes)
-        self._rule = _RULES[scheduler.backfill]
+        self._rule = int(BACKFILL_RULES[scheduler.backfill])
+        self._share_nodes = entry_point(p.share_nodes)
         cores = int(self._cores_of.sum())
-        self._own = np.zeros(p.REGISTERS, np.int64)
-        self._own[p.MOST_CORES] = self._cores_of.max()
-        self._own[p.BEST_FIT] = shared.best_fit
-        self._wants = np.zeros((max(len(jobs), 1), p.WANTS_COLUMNS), np.int64)
-        self._wants[: len(jobs), p.WIDTH] = jobs.nodes
-        self._wants[: len(jobs), [p.CORES, p.MEMORY, p.GPUS]] = asked.wants
-        self._wants[: len(jobs), p.SET] = asked.of_set
-        self._wants[:, p.SPOT] = -1
+        self._own = new_record(p.Counts)
+        self._own.most_cores = self._cores_of.max()
+        self._own.best_fit = shared.best_fit
+        self._wants = new_rows(p.Wants, max(len(jobs), 1))
+        self._wants["spot"][:] = -1
+        of_each = {name: asked.wants[name] for name in ("cores", "memory_kib", "gpus")}
+        fill(self._wants[: len(jobs)], {"nodes": jobs.nodes, "node_set": asked.of_set, **of_each})
         self._left = rooms
         self._which_cores = np.cumsum(self._cores_of) - self._cores_of, shared.node_of_core(nodes)
         self._allowed = asked.allowed
         self._lists = np.zeros(cores, np.int32), np.zeros(cores, np.int32)
-        self._marks = np.zeros((p.MARK_ROWS, nodes), np.int64)
         self._make_plan(1)
         super().__init__(cores, scheduler, shared.in_cores(jobs, asked.wants))
 
@@ -65,16 +67,30 @@ class SharedNodesCluster(HookedCluster):
     def _make_plan(self, steps: int) -> None:
         """Room for a plan of so many steps, and a queue of as many jobs."""
         running, spots = self._lists
-        self._sharing: Any = (
-            self._own, self._wants, self._left, self._left.copy(), running, spots, self._marks,
-            np.zeros(self._own[p.MOST_CORES] + 1, np.int64), np.zeros(steps, np.int64),
-            np.zeros((steps, *self._left.shape), np.int64), np.zeros(steps + 1, np.int64),
-            *self._which_cores, self._allowed,
-        )  # fmt: skip
+        first_core, node_of_core = self._which_cores
+        nodes = len(self._left)
+        self._sharing = p.Sharing(
+            own=self._own,
+            wants=self._wants,
+            room=self._left,
+            then=self._left.copy(),
+            running=running,
+            spots=spots,
+            mark=np.zeros(nodes, np.int64),
+            checked=np.zeros(nodes, np.int64),
+            failed=np.zeros(nodes, np.int64),
+            hist=np.zeros(self._own.most_cores + 1, np.int64),
+            at=np.zeros(steps, np.int64),
+            level=new_rows(p.Left, steps, nodes),
+            narrowest=np.zeros(steps + 1, np.int64),
+            first_core=first_core,
+            node_of_core=node_of_core,
+            allowed=self._allowed,
+        )
 
     def _choose(self, now_us: int) -> None:
-        if self._rule == p.CONSERVATIVE:
+        if self._rule == BackfillRule.CONSERVATIVE:
             most = sum(self._waiting_and_running) + 2
-            if most > len(self._sharing[8]):
+            if most > len(self._sharing.at):
                 self._make_plan(2 * most)
-        p.share_nodes(self._state, self._sharing, now_us, self._rule)
+        self._share_nodes(self._state, self._sharing, now_us, self._rule)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from balancer.clock import seconds
-from emulator.harness import shared_pass as p
 from emulator.harness.features import TOO_FEW, asked_for
 from emulator.harness.node_kinds import NodeKind, kinds_of
+from emulator.harness.rows import new_rows, plain
+from emulator.harness.shared_pass import Left
 from emulator.scenario_parts import SharedNodesPart
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.features import Feature
     from emulator.harness.record import RunRecord
+    from emulator.harness.rows import Rows
     from emulator.workload.table import JobTable
 
 TOO_MUCH = "wants more of a node than it has"
@@ -34,14 +36,14 @@ class Asked:
     `holds[j]`: how many empty nodes could hold a part of job j.
     """
 
-    wants: NDArray[np.int64]
+    wants: Rows[Left]
     holds: NDArray[np.int64]
     of_set: NDArray[np.int64]
     allowed: NDArray[np.bool_] | None
 
     def left_out(self, jobs: JobTable) -> dict[str, NDArray[np.bool_]]:
         """By reason, the jobs that could never start; no job comes twice."""
-        too_much = (self.holds == 0) | (self.wants[:, p.LEFT_CORES] < 1)
+        too_much = (self.holds == 0) | (self.wants["cores"] < 1)
         return {TOO_MUCH: too_much, TOO_FEW: ~too_much & (self.holds < jobs.nodes)}
 
 
@@ -87,16 +89,16 @@ class SharedNodes:
             return self.kinds
         return (NodeKind("all", frozenset(range(nodes)), self.cores, self.memory_kib, self.gpus),)
 
-    def rooms(self, nodes: int) -> NDArray[np.int64]:
+    def rooms(self, nodes: int) -> Rows[Left]:
         """What each node has left while it is empty, 0 of what nobody looks at."""
-        found = np.zeros((nodes, p.LEFT_COLUMNS), np.int64)
+        found = new_rows(Left, nodes)
         for kind in self.all_kinds(nodes):
-            found[list(kind.nodes)] = kind.room
+            found[np.array(list(kind.nodes))] = kind.room
         return found
 
     def node_of_core(self, nodes: int) -> NDArray[np.int32]:
         """The node of each core."""
-        return np.repeat(np.arange(nodes, dtype=np.int32), self.rooms(nodes)[:, p.LEFT_CORES])
+        return np.repeat(np.arange(nodes, dtype=np.int32), self.rooms(nodes)["cores"])
 
     def asked(self, jobs: JobTable, nodes: int) -> Asked:
         """What jobs want: extra columns `cores`, `memory_kib` and `gpus`, of what nobody looks at 0.
@@ -105,12 +107,12 @@ class SharedNodes:
         smallest kind that has enough nodes for the job.
         """
         kinds = self.all_kinds(nodes)
-        wants = np.zeros((len(jobs), p.LEFT_COLUMNS), np.int64)
-        wants[:, p.LEFT_CORES] = jobs.column("cores", min(kind.cores for kind in kinds))
+        wants = new_rows(Left, len(jobs))
+        wants["cores"][:] = jobs.column("cores", min(kind.cores for kind in kinds))
         if self.memory_kib is not None:
-            wants[:, p.LEFT_MEMORY] = jobs.column("memory_kib", 0)
+            wants["memory_kib"][:] = jobs.column("memory_kib", 0)
         if self.gpus is not None:
-            wants[:, p.LEFT_GPUS] = jobs.column("gpus", 0)
+            wants["gpus"][:] = jobs.column("gpus", 0)
         mask = np.zeros(len(jobs), np.int64)
         for bit, feature in enumerate(self.features):
             mask |= asked_for(jobs, feature).astype(np.int64) << bit
@@ -120,7 +122,7 @@ class SharedNodes:
         # How many nodes of each kind could hold a part of the job.
         holds = np.zeros((len(jobs), len(kinds)), np.int64)
         for which, kind in enumerate(kinds):
-            fits = (wants <= kind.room).all(axis=1)
+            fits = (plain(wants) <= kind.room).all(axis=1)
             holds[:, which] = np.where(fits, has_all[:, list(kind.nodes)].sum(axis=1)[of_mask], 0)
         whole = np.flatnonzero(self._is_whole(jobs))
         enough = holds[whole] >= jobs.nodes[whole, None]
@@ -171,14 +173,14 @@ class SharedNodes:
             | np.isin(jobs.number, self.exclusive_jobs)
         )
 
-    def in_cores(self, jobs: JobTable, wants: NDArray[np.int64]) -> JobTable:
+    def in_cores(self, jobs: JobTable, wants: Rows[Left]) -> JobTable:
         """The jobs as the machine and records know them: `nodes` are cores, their nodes are `whole_nodes`."""
-        more: dict[str, NDArray[Any]] = {"cores": wants[:, p.LEFT_CORES], "whole_nodes": jobs.nodes}
+        more: dict[str, NDArray[Any]] = {"cores": wants["cores"], "whole_nodes": jobs.nodes}
         if self.memory_kib is not None:
-            more["memory_kib"] = wants[:, p.LEFT_MEMORY]
+            more["memory_kib"] = wants["memory_kib"]
         if self.gpus is not None:
-            more["gpus"] = wants[:, p.LEFT_GPUS]
-        cores = (jobs.nodes * wants[:, p.LEFT_CORES]).astype(np.int32)
+            more["gpus"] = wants["gpus"]
+        cores = (jobs.nodes * wants["cores"]).astype(np.int32)
         return replace(jobs.with_extra(**more), nodes=cores)
 
 
@@ -218,7 +220,7 @@ class SharedRecord:
     shared: SharedNodes
     names: tuple[str, ...]
     """Of the nodes."""
-    rooms: NDArray[np.int64]
+    rooms: Rows[Left]
     node_of_core: NDArray[np.int32]
 
     @classmethod
@@ -250,14 +252,14 @@ def overbooked(record: RunRecord, seen: SharedRecord) -> Iterator[str]:
     for what, rows in (("cores of each of its nodes", wrong), ("nodes", spread)):
         for row in rows[:_MOST_TOLD]:
             yield f"job {jobs.number[row]} has not as many {what} as it asked for"
-    for name, unit, column, is_seen in (
-        ("memory_kib", "KiB of memory", p.LEFT_MEMORY, seen.shared.memory_kib is not None),
-        ("gpus", "GPUs", p.LEFT_GPUS, seen.shared.gpus is not None),
+    for name, unit, is_seen in (
+        ("memory_kib", "KiB of memory", seen.shared.memory_kib is not None),
+        ("gpus", "GPUs", seen.shared.gpus is not None),
     ):
         if not is_seen:
             continue
         node, at_us, in_use = parts.in_use(record, jobs.column(name)[job])
-        most = seen.rooms[node, column]
+        most = seen.rooms[name][node]
         for place in np.flatnonzero(in_use > most)[:_MOST_TOLD]:
             yield (
                 f"{in_use[place]} {unit} of node {seen.names[node[place]]} are in use at "

@@ -6,16 +6,18 @@ puts the cores of the chosen jobs on top of the free stack, where `start_chosen`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.harness.compiled import compiled, inner
+from emulator.harness.record import JobState
 from emulator.harness.tables import (
     FREE,
     NEVER,
     QUEUE_HI,
     QUEUE_LO,
-    RUNNING,
     STARTED_N,
+    BackfillRule,
 )
 
 if TYPE_CHECKING:
@@ -24,179 +26,232 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from emulator.harness.rows import Rows
     from emulator.harness.tables import Ints, Ints32, State
 
     Allowed: TypeAlias = "NDArray[np.bool_] | None"
 
-    Sharing: TypeAlias = (
-        "tuple[Ints, Ints, Ints, Ints, Ints32, Ints32, Ints, Ints, Ints, Ints, Ints, Ints, Ints32, Allowed]"
-    )
-    """(own, wants, room, then, running, spots, marks, hist, at, level, narrowest, first_core, node_of_core, allowed)
 
-    `wants`: one row a job; `room[n]`, `then[n]`: what node n has left now, and at the head's planned start; `running`:
-    rows of the running jobs in order of expected end; `spots`: nodes of the jobs that are chosen in this pass, one
-    after the other; `marks`: one column a node; `hist`: room for a count by free cores; `at[k]`, `level[k, n]`: of a
-    plan, what is left of node n from time `at[k]` on; `narrowest`: one longer than the queue; `allowed[s, n]`: whether
-    jobs of set s may have node n. Where all may have all it is None, and Numba makes loops that do not ask.
-    """
+class Wants:
+    """What a job wants, one row a job, and where it is."""
 
-# Columns of `wants`. WIDTH: nodes; CORES, MEMORY, GPUS: of each of them; UNTIL: expected end of a run;
-# SPOT: where its nodes are in `spots` if it was chosen in this pass, else -1; GOES: whether it was. SET: the row of
-# `allowed` that is its own.
-WIDTH, CORES, MEMORY, GPUS, UNTIL, SPOT, GOES, SET = range(8)
-WANTS_COLUMNS = 8
-# What is left of a node.
-LEFT_CORES, LEFT_MEMORY, LEFT_GPUS = range(3)
-LEFT_COLUMNS = 3
-# Registers. MOST_CORES: of any node; SPOTS_N: nodes of those chosen so far; IDLE: cores that these leave.
-MOST_CORES, BEST_FIT, RUNNING_N, SPOTS_N, IDLE = range(5)
-REGISTERS = 5
-# Rows of `marks`. MARK: whether a node is open to the job that is looked at; CHECKED, FAILED: how far a plan has been
-# looked at, and the first step from which a node may do.
-MARK, CHECKED, FAILED = range(3)
-MARK_ROWS = 3
-CLOSED, OPEN, SPOILS = range(3)
-"""Values of MARK. SPOILS: open, and beside this job the head could not have it."""
-NONE, EASY, CONSERVATIVE = range(3)
+    nodes: int
+    cores: int
+    """Of each of its nodes, as `memory_kib` and `gpus`."""
+    memory_kib: int
+    gpus: int
+    until_us: int
+    """When it should end by its estimate, while it runs."""
+    spot: int
+    """Where its nodes are in `spots` if it was chosen in this pass, else -1."""
+    goes: int
+    """Whether it was."""
+    node_set: int
+    """The row of `allowed` that is its own."""
+
+
+class Left:
+    """What is left of a node."""
+
+    cores: int
+    memory_kib: int
+    gpus: int
+
+
+class Counts:
+    """Registers of such a pass."""
+
+    most_cores: int
+    """Of any node."""
+    best_fit: int
+    """A job has the nodes with the fewest free cores, not those with the lowest numbers."""
+    running_n: int
+    spots_n: int
+    """Nodes of those chosen so far."""
+    idle: int
+    """Cores that these leave."""
+
+
+class Sharing(NamedTuple):
+    """What such a pass knows beside the cluster's state."""
+
+    own: Counts
+    wants: Rows[Wants]
+    room: Rows[Left]
+    """What each node has left now."""
+    then: Rows[Left]
+    """At the planned start of the head."""
+    running: Ints32
+    """Rows of the running jobs in order of expected end."""
+    spots: Ints32
+    """Nodes of the jobs that are chosen in this pass, one job after the other."""
+    mark: Ints
+    """`Mark` of each node."""
+    checked: Ints
+    """How far a plan has been looked at, of each node."""
+    failed: Ints
+    """The first step of a plan from which a node may do."""
+    hist: Ints
+    """Room for a count by free cores."""
+    at: Ints
+    """Times (us) of the steps of a plan."""
+    level: Rows[Left]
+    """`level[k, n]`: what is left of node n from time `at[k]` on."""
+    narrowest: Ints
+    """Room for one value a waiting job and one more."""
+    first_core: Ints
+    """Of each node."""
+    node_of_core: Ints32
+    allowed: Allowed
+    """`allowed[s, n]`: whether jobs of set s may have node n. None, if all may have all: then no loop asks."""
+
+
+class Mark(IntEnum):
+    """Whether a node is open to the job that is looked at."""
+
+    CLOSED = 0
+    OPEN = 1
+    SPOILS = 2
+    """Open, and beside this job the head could not have it."""
 
 
 @inner
-def has(left: Ints, allowed: Allowed, which: int, wants: Ints, who: int) -> bool:
+def has(left: Rows[Left], allowed: Allowed, which: int, wants: Rows[Wants], who: int) -> bool:
     """Whether a node that a job may have has enough left for it."""
-    if allowed is not None and not allowed[wants[who, SET], which]:
+    if allowed is not None and not allowed[wants[who].node_set, which]:
         return False
     return bool(
-        left[which, LEFT_CORES] >= wants[who, CORES]
-        and left[which, LEFT_MEMORY] >= wants[who, MEMORY]
-        and left[which, LEFT_GPUS] >= wants[who, GPUS]
+        left[which].cores >= wants[who].cores
+        and left[which].memory_kib >= wants[who].memory_kib
+        and left[which].gpus >= wants[who].gpus
     )
 
 
 @inner
-def give(left: Ints, which: int, wants: Ints, who: int, sign: int) -> None:
+def give(left: Rows[Left], which: int, wants: Rows[Wants], who: int, sign: int) -> None:
     """A node has more (1) or less (-1) left by what a job has of it."""
-    left[which, LEFT_CORES] += sign * wants[who, CORES]
-    left[which, LEFT_MEMORY] += sign * wants[who, MEMORY]
-    left[which, LEFT_GPUS] += sign * wants[who, GPUS]
+    left[which].cores += sign * wants[who].cores
+    left[which].memory_kib += sign * wants[who].memory_kib
+    left[which].gpus += sign * wants[who].gpus
 
 
 @inner
 def node_of(state: State, sharing: Sharing, who: int, k: int) -> int:
     """The k-th node of a job that runs, ran last, or is chosen in this pass."""
-    job, runs, log = state[0], state[7], state[8]
-    wants, spots, node_of_core = sharing[1], sharing[5], sharing[12]
+    job, runs, log = state.job, state.runs, state.log
+    wants, spots, node_of_core = sharing.wants, sharing.spots, sharing.node_of_core
     which: int
-    if wants[who, SPOT] >= 0:
-        which = spots[wants[who, SPOT] + k]
+    if wants[who].spot >= 0:
+        which = spots[wants[who].spot + k]
     else:
-        which = node_of_core[log[runs[job[who].run_row].first + k * wants[who, CORES]]]
+        which = node_of_core[log[runs[job[who].run_row].first + k * wants[who].cores]]
     return which
 
 
 @inner
-def expected(wants: Ints, who: int, now: int) -> int:
+def expected(wants: Rows[Wants], who: int, now: int) -> int:
     """When a running job should end; one past its estimate soon."""
-    at: int = max(wants[who, UNTIL], now + 1)
+    at: int = max(wants[who].until_us, now + 1)
     return at
 
 
 @inner
 def see_ends(state: State, sharing: Sharing) -> None:
     """Jobs that have ended since the last pass leave room."""
-    job = state[0]
-    own, wants, room, running = sharing[0], sharing[1], sharing[2], sharing[4]
+    job = state.job
+    own, wants, room, running = sharing.own, sharing.wants, sharing.room, sharing.running
     count = 0
-    for k in range(own[RUNNING_N]):
+    for k in range(own.running_n):
         who = running[k]
-        if job[who].state == RUNNING:
+        if job[who].state == JobState.RUNNING:
             running[count] = who
             count += 1
         else:
-            for each in range(wants[who, WIDTH]):
+            for each in range(wants[who].nodes):
                 give(room, node_of(state, sharing, who, each), wants, who, 1)
-    own[RUNNING_N] = count
+    own.running_n = count
 
 
 @inner
-def keep_first(sharing: Sharing, left: Ints, value: int, most: int) -> None:
+def keep_first(sharing: Sharing, left: Rows[Left], value: int, most: int) -> None:
     """Of the nodes with this mark keep the first `most`, and close the others.
 
     First: by number, or with best fit by the cores that are left, then by number.
     """
-    own, mark, hist = sharing[0], sharing[6][MARK], sharing[7]
-    last = own[MOST_CORES] + 1  # more cores than there are
-    if own[BEST_FIT]:
+    own, mark, hist = sharing.own, sharing.mark, sharing.hist
+    last = own.most_cores + 1  # more cores than there are
+    if own.best_fit:
         for cores in range(last):
             hist[cores] = 0
         for which in range(mark.shape[0]):
             if mark[which] == value:
-                hist[left[which, LEFT_CORES]] += 1
+                hist[left[which].cores] += 1
         last = 0
-        while last < own[MOST_CORES] and most >= hist[last]:
+        while last < own.most_cores and most >= hist[last]:
             most -= hist[last]
             last += 1
     for which in range(mark.shape[0]):
         if mark[which] != value:
             continue
-        cores = left[which, LEFT_CORES]
-        if own[BEST_FIT] and cores < last:
+        cores = left[which].cores
+        if own.best_fit and cores < last:
             continue
-        if most > 0 and (cores == last or not own[BEST_FIT]):
+        if most > 0 and (cores == last or not own.best_fit):
             most -= 1
         else:
-            mark[which] = CLOSED
+            mark[which] = Mark.CLOSED
 
 
 @inner
-def open_now(sharing: Sharing, left: Ints, who: int) -> int:
+def open_now(sharing: Sharing, left: Rows[Left], who: int) -> int:
     """Mark the nodes that have room for a job. Returns how many."""
-    wants, mark = sharing[1], sharing[6][MARK]
+    wants, mark = sharing.wants, sharing.mark
     count = 0
     for which in range(mark.shape[0]):
-        if has(left, sharing[13], which, wants, who):
-            mark[which] = OPEN
+        if has(left, sharing.allowed, which, wants, who):
+            mark[which] = Mark.OPEN
             count += 1
         else:
-            mark[which] = CLOSED
+            mark[which] = Mark.CLOSED
     return count
 
 
 @inner
 def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
     """A job starts on its first marked nodes."""
-    job, started, reg = state[0], state[9], state[11]
+    job, started, reg = state.job, state.started, state.reg
     own, wants, room, running, spots, mark = (
-        sharing[0], sharing[1], sharing[2], sharing[4], sharing[5], sharing[6][MARK],
+        sharing.own, sharing.wants, sharing.room, sharing.running, sharing.spots, sharing.mark,
     )  # fmt: skip
-    keep_first(sharing, room, OPEN, wants[who, WIDTH])
-    wants[who, SPOT] = own[SPOTS_N]
+    keep_first(sharing, room, Mark.OPEN, wants[who].nodes)
+    wants[who].spot = own.spots_n
     for which in range(mark.shape[0]):
         if mark[which]:
-            spots[own[SPOTS_N]] = which
-            own[SPOTS_N] += 1
+            spots[own.spots_n] = which
+            own.spots_n += 1
             give(room, which, wants, who, -1)
-    wants[who, GOES] = 1
-    wants[who, UNTIL] = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
-    own[IDLE] -= job[who].nodes
+    wants[who].goes = 1
+    wants[who].until_us = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
+    own.idle -= job[who].nodes
     started[reg[STARTED_N]] = who
     reg[STARTED_N] += 1
-    place = own[RUNNING_N]
-    while place > 0 and wants[running[place - 1], UNTIL] > wants[who, UNTIL]:
+    place = own.running_n
+    while place > 0 and wants[running[place - 1]].until_us > wants[who].until_us:
         running[place] = running[place - 1]
         place -= 1
     running[place] = who
-    own[RUNNING_N] += 1
+    own.running_n += 1
 
 
 @inner
 def choose_heads(state: State, sharing: Sharing, now: int) -> int:
     """In queue order, until the first that does not fit. Returns its place."""
-    job, queue, reg = state[0], state[3], state[11]
-    own, wants, room = sharing[0], sharing[1], sharing[2]
+    job, queue, reg = state.job, state.queue, state.reg
+    own, wants, room = sharing.own, sharing.wants, sharing.room
     place: int = reg[QUEUE_LO]
     while place < reg[QUEUE_HI]:
         who = queue[place]
-        if job[who].nodes > own[IDLE] or open_now(sharing, room, who) < wants[who, WIDTH]:
+        if job[who].nodes > own.idle or open_now(sharing, room, who) < wants[who].nodes:
             break
         choose(state, sharing, who, now)
         place += 1
@@ -209,25 +264,24 @@ def reserve(state: State, sharing: Sharing, head: int, now: int) -> tuple[int, i
 
     What each node has left then is in `then`. The head fits an empty machine.
     """
-    own, wants, room, then, running = sharing[0], sharing[1], sharing[2], sharing[3], sharing[4]
+    own, wants, room, then, running = sharing.own, sharing.wants, sharing.room, sharing.then, sharing.running
     count = 0
     for which in range(room.shape[0]):
-        for column in range(LEFT_COLUMNS):
-            then[which, column] = room[which, column]
-        count += has(then, sharing[13], which, wants, head)
+        then[which] = room[which]
+        count += has(then, sharing.allowed, which, wants, head)
     shadow: int = now
     k = 0
-    while k < own[RUNNING_N] and count < wants[head, WIDTH]:
+    while k < own.running_n and count < wants[head].nodes:
         shadow = expected(wants, running[k], now)
-        while k < own[RUNNING_N] and expected(wants, running[k], now) == shadow:
+        while k < own.running_n and expected(wants, running[k], now) == shadow:
             who = running[k]
-            for each in range(wants[who, WIDTH]):
+            for each in range(wants[who].nodes):
                 which = node_of(state, sharing, who, each)
-                count -= has(then, sharing[13], which, wants, head)
+                count -= has(then, sharing.allowed, which, wants, head)
                 give(then, which, wants, who, 1)
-                count += has(then, sharing[13], which, wants, head)
+                count += has(then, sharing.allowed, which, wants, head)
             k += 1
-    return shadow, count - wants[head, WIDTH]
+    return shadow, count - wants[head].nodes
 
 
 @inner
@@ -236,77 +290,75 @@ def beside_head(sharing: Sharing, who: int, head: int, spare: int) -> int:
 
     Returns how many are open.
     """
-    wants, then, mark = sharing[1], sharing[3], sharing[6][MARK]
+    wants, then, mark = sharing.wants, sharing.then, sharing.mark
     count = 0
     spoils = 0
     for which in range(mark.shape[0]):
         if mark[which]:
-            before = has(then, sharing[13], which, wants, head)
+            before = has(then, sharing.allowed, which, wants, head)
             give(then, which, wants, who, -1)
-            if before and not has(then, sharing[13], which, wants, head):
-                mark[which] = SPOILS
+            if before and not has(then, sharing.allowed, which, wants, head):
+                mark[which] = Mark.SPOILS
                 spoils += 1
             give(then, which, wants, who, 1)
             count += 1
-    keep_first(sharing, sharing[2], SPOILS, spare)
+    keep_first(sharing, sharing.room, Mark.SPOILS, spare)
     for which in range(mark.shape[0]):
         if mark[which]:
-            mark[which] = OPEN
+            mark[which] = Mark.OPEN
     return count - max(0, spoils - spare)
 
 
 @inner
 def backfill(state: State, sharing: Sharing, place: int, now: int) -> None:
     """EASY: behind the head, who does not delay it."""
-    job, queue, reg = state[0], state[3], state[11]
-    own, wants, room, then, spots = sharing[0], sharing[1], sharing[2], sharing[3], sharing[5]
+    job, queue, reg = state.job, state.queue, state.reg
+    own, wants, room, then, spots = sharing.own, sharing.wants, sharing.room, sharing.then, sharing.spots
     head = queue[place]
     shadow, spare = reserve(state, sharing, head, now)
     place += 1
-    while place < reg[QUEUE_HI] and own[IDLE] > 0:
+    while place < reg[QUEUE_HI] and own.idle > 0:
         who = queue[place]
         place += 1
-        if job[who].nodes > own[IDLE]:
+        if job[who].nodes > own.idle:
             continue
         count = open_now(sharing, room, who)
         is_late = job[who].estimate_us > shadow - now
-        if count >= wants[who, WIDTH] and is_late:
+        if count >= wants[who].nodes and is_late:
             count = beside_head(sharing, who, head, spare)
-        if count < wants[who, WIDTH]:
+        if count < wants[who].nodes:
             continue
         choose(state, sharing, who, now)
         if is_late:
-            for k in range(wants[who, SPOT], wants[who, SPOT] + wants[who, WIDTH]):
-                spare -= has(then, sharing[13], spots[k], wants, head)
+            for k in range(wants[who].spot, wants[who].spot + wants[who].nodes):
+                spare -= has(then, sharing.allowed, spots[k], wants, head)
                 give(then, spots[k], wants, who, -1)
-                spare += has(then, sharing[13], spots[k], wants, head)
+                spare += has(then, sharing.allowed, spots[k], wants, head)
 
 
 @inner
-def copy_level(level: Ints, source: int, to: int) -> None:
+def copy_level(level: Rows[Left], source: int, to: int) -> None:
     for which in range(level.shape[1]):
-        for column in range(LEFT_COLUMNS):
-            level[to, which, column] = level[source, which, column]
+        level[to, which] = level[source, which]
 
 
 @inner
 def make_plan(state: State, sharing: Sharing, now: int) -> int:
     """What each node has left from now on, if nobody else starts. Returns the number of steps."""
-    own, wants, room, running = sharing[0], sharing[1], sharing[2], sharing[4]
-    at, level = sharing[8], sharing[9]
+    own, wants, room, running = sharing.own, sharing.wants, sharing.room, sharing.running
+    at, level = sharing.at, sharing.level
     at[0] = now
     steps = 1
     for which in range(room.shape[0]):
-        for column in range(LEFT_COLUMNS):
-            level[0, which, column] = room[which, column]
-    for k in range(own[RUNNING_N]):
+        level[0, which] = room[which]
+    for k in range(own.running_n):
         who = running[k]
         end = expected(wants, who, now)
         if end != at[steps - 1]:
             copy_level(level, steps - 1, steps)
             at[steps] = end
             steps += 1
-        for each in range(wants[who, WIDTH]):
+        for each in range(wants[who].nodes):
             give(level[steps - 1], node_of(state, sharing, who, each), wants, who, 1)
     return steps
 
@@ -315,27 +367,27 @@ def make_plan(state: State, sharing: Sharing, now: int) -> int:
 def open_from(sharing: Sharing, who: int, length: int, first: int, steps: int) -> int:
     """Mark the nodes that have room for a job from a step on for so long. Returns how many.
 
-    Asked of one step after the other; what was found out at those before is in the other rows of `marks`.
+    Asked of one step after the other; what was found out at those before is in `checked` and `failed`.
     """
-    wants, at, level = sharing[1], sharing[8], sharing[9]
-    mark, checked, failed = sharing[6][MARK], sharing[6][CHECKED], sharing[6][FAILED]
+    wants, at, level = sharing.wants, sharing.at, sharing.level
+    mark, checked, failed = sharing.mark, sharing.checked, sharing.failed
     count = 0
     for which in range(mark.shape[0]):
-        mark[which] = CLOSED
+        mark[which] = Mark.CLOSED
         if failed[which] > first:
             continue
         k = max(checked[which], first)
         while (
             k < steps
             and (k == first or at[k] - at[first] < length)
-            and has(level[k], sharing[13], which, wants, who)
+            and has(level[k], sharing.allowed, which, wants, who)
         ):
             k += 1
         checked[which] = k
         if k < steps and (k == first or at[k] - at[first] < length):
             failed[which] = k + 1
         else:
-            mark[which] = OPEN
+            mark[which] = Mark.OPEN
             count += 1
     return count
 
@@ -343,7 +395,7 @@ def open_from(sharing: Sharing, who: int, length: int, first: int, steps: int) -
 @inner
 def take_planned(sharing: Sharing, who: int, length: int, first: int, steps: int) -> int:
     """Take the marked nodes from a step on. Returns the number of steps."""
-    wants, at, level, mark = sharing[1], sharing[8], sharing[9], sharing[6][MARK]
+    wants, at, level, mark = sharing.wants, sharing.at, sharing.level, sharing.mark
     end = at[first] + length if at[first] < NEVER - length else NEVER
     last = first
     while last < steps and at[last] < end:
@@ -365,8 +417,9 @@ def take_planned(sharing: Sharing, who: int, length: int, first: int, steps: int
 @inner
 def choose_planned(state: State, sharing: Sharing, now: int) -> None:
     """Conservative: plan every waiting job anew in queue order; those whose planned start is now start."""
-    job, queue, reg = state[0], state[3], state[11]
-    own, wants, marks, level, narrowest = sharing[0], sharing[1], sharing[6], sharing[9], sharing[10]
+    job, queue, reg = state.job, state.queue, state.reg
+    own, wants, level, narrowest = sharing.own, sharing.wants, sharing.level, sharing.narrowest
+    checked, failed = sharing.checked, sharing.failed
     steps = make_plan(state, sharing, now)
     low = reg[QUEUE_LO]
     waiting = reg[QUEUE_HI] - low
@@ -374,16 +427,16 @@ def choose_planned(state: State, sharing: Sharing, now: int) -> None:
     for k in range(waiting - 1, -1, -1):
         narrowest[k] = min(narrowest[k + 1], job[queue[low + k]].nodes)
     for k in range(waiting):
-        if narrowest[k] > own[IDLE]:
+        if narrowest[k] > own.idle:
             return  # nobody further back can start now, and plans are not kept
         who = queue[low + k]
         length = job[who].estimate_us
-        for which in range(marks.shape[1]):
-            marks[CHECKED, which] = 0
-            marks[FAILED, which] = 0
+        for which in range(checked.shape[0]):
+            checked[which] = 0
+            failed[which] = 0
         for first in range(steps):
-            if open_from(sharing, who, length, first, steps) >= wants[who, WIDTH]:
-                keep_first(sharing, level[first], OPEN, wants[who, WIDTH])
+            if open_from(sharing, who, length, first, steps) >= wants[who].nodes:
+                keep_first(sharing, level[first], Mark.OPEN, wants[who].nodes)
                 steps = take_planned(sharing, who, length, first, steps)
                 if first == 0:
                     choose(state, sharing, who, now)
@@ -393,13 +446,13 @@ def choose_planned(state: State, sharing: Sharing, now: int) -> None:
 @inner
 def leave_queue(state: State, sharing: Sharing) -> None:
     """Take the chosen jobs out of the queue; the others keep their order."""
-    queue, reg = state[3], state[11]
-    wants = sharing[1]
+    queue, reg = state.queue, state.reg
+    wants = sharing.wants
     to = reg[QUEUE_HI]
     for place in range(reg[QUEUE_HI] - 1, reg[QUEUE_LO] - 1, -1):
         who = queue[place]
-        if wants[who, GOES]:
-            wants[who, GOES] = 0
+        if wants[who].goes:
+            wants[who].goes = 0
         else:
             to -= 1
             queue[to] = who
@@ -412,16 +465,16 @@ def put_on_top(state: State, sharing: Sharing) -> None:
 
     Of a node the first free cores.
     """
-    job, node, free, started, reg = state[0], state[1], state[2], state[9], state[11]
-    wants, spots, first_core = sharing[1], sharing[5], sharing[11]
+    job, node, free, started, reg = state.job, state.node, state.free, state.started, state.reg
+    wants, spots, first_core = sharing.wants, sharing.spots, sharing.first_core
     top = reg[FREE]
     for chosen in range(reg[STARTED_N]):
         who = started[chosen]
         to = top - job[who].nodes
         below = to
-        for k in range(wants[who, SPOT], wants[who, SPOT] + wants[who, WIDTH]):
+        for k in range(wants[who].spot, wants[who].spot + wants[who].nodes):
             core = first_core[spots[k]]
-            left = wants[who, CORES]
+            left = wants[who].cores
             while left > 0:
                 if node[core].job < 0 and node[core].place < top:
                     place = node[core].place
@@ -434,22 +487,22 @@ def put_on_top(state: State, sharing: Sharing) -> None:
                     left -= 1
                 core += 1
         top = below
-        wants[who, SPOT] = -1
+        wants[who].spot = -1
 
 
 @compiled
 def share_nodes(state: State, sharing: Sharing, now: int, rule: int) -> None:
     """Choose whoever starts now, in queue order, and put their cores on top of the free stack."""
-    reg, own = state[11], sharing[0]
+    reg, own = state.reg, sharing.own
     reg[STARTED_N] = 0
     see_ends(state, sharing)
-    own[SPOTS_N] = 0
-    own[IDLE] = reg[FREE]
-    if rule == CONSERVATIVE:
+    own.spots_n = 0
+    own.idle = reg[FREE]
+    if rule == BackfillRule.CONSERVATIVE:
         choose_planned(state, sharing, now)
     else:
         place = choose_heads(state, sharing, now)
-        if rule == EASY and place < reg[QUEUE_HI] - 1 and own[IDLE] > 0:
+        if rule == BackfillRule.EASY and place < reg[QUEUE_HI] - 1 and own.idle > 0:
             backfill(state, sharing, place, now)
     if reg[STARTED_N]:
         leave_queue(state, sharing)

@@ -1,14 +1,17 @@
 """The kernel's tables: which row means what. Compiled loops and Python see the same memory.
 
-The state is a plain tuple of arrays (`State`). Rows have names: `job[j].start_us` is the start of job j,
+The state is a tuple of arrays with names (`State`). Rows have names: `job[j].start_us` is the start of job j,
 `job["start_us"]` the column. Times are integer microseconds.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+
+from emulator.harness.record import JobState, RunOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +25,19 @@ NEVER = (1 << 63) - 1
 # What the registers of every machine begin with. What is common to all of them (`views.py`, `stepping.py`) looks at
 # nothing else, at `EveryJob` of the job table and at `Run` of the run table.
 EVERY_REGISTER = range(8)
+
+
+class EveryRegisters:
+    """What these are called where registers are a record."""
+
+    now: int
+    next_submit: int
+    jobs_n: int
+    runs_n: int
+    log_n: int
+    ended_n: int
+    stop_on_end: int
+    instants_left: int
 
 
 class EveryJob:
@@ -136,18 +152,69 @@ NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = E
 REGISTERS = 42
 # Key of a job that was put before all others: less than any that an order gives.
 FRONT = -(1 << 62)
-# Why an order that is asked at each pass failed (ORDER_FAILED): it raised something, or gave a NaN.
-RAISED, NOT_A_NUMBER = 1, 2
 
-# Values of the registers and tables (the enums of record.py and config.py, as the compiled loops see them).
-FUTURE, QUEUED, RUNNING, ENDED, REJECTED, CANCELLED, HELD = range(7)
-FINISHED, KILLED, REQUEUED, WITHDRAWN, RESIZED = 1, 2, 3, 4, 5
-BACKFILL_NONE, BACKFILL_EASY, BACKFILL_CONSERVATIVE, BACKFILL_CHOSEN = range(4)
-# CHOSEN: the hook (ASK) has chosen whoever starts.
-FIRST_FIT, BEST_FIT, SHORTEST_FIRST = range(3)
+
+class BackfillRule(IntEnum):
+    """Who starts behind a head that waits, as the compiled loops see it."""
+
+    NONE = 0
+    EASY = 1
+    CONSERVATIVE = 2
+    CHOSEN = 3
+    """The hook (ASK) has chosen whoever starts."""
+
+
+class BackfillChoice(IntEnum):
+    """Which of those that may start behind a head does first."""
+
+    FIRST_FIT = 0
+    BEST_FIT = 1
+    SHORTEST_FIRST = 2
+
+
+class OrderFailure(IntEnum):
+    """Why an order that is asked at each pass failed (ORDER_FAILED)."""
+
+    RAISED = 1
+    NOT_A_NUMBER = 2
+
+
+class Stop(IntEnum):
+    """Why a loop came back."""
+
+    AT_UNTIL = 0
+    """The time has come; `finish_instant` must follow (unless it was NEVER: all is over)."""
+    AT_ENDS = 1
+    """Jobs have ended now, and somebody wants to know; `finish_instant` must follow."""
+    PAUSED = 2
+    """Between two instants; nothing must follow."""
+    NEEDS_ROOM = 3
+    """The run table has to grow first."""
+    AT_PASS = 4
+    """A pass is over now, and somebody wants to know; nothing must follow."""
+    GOES_ON = 5
+    """It does not yet."""
+
+
+# The codes by themselves, for mechanisms.
+FUTURE, QUEUED, RUNNING, ENDED = JobState.FUTURE, JobState.QUEUED, JobState.RUNNING, JobState.ENDED
+REJECTED, HELD = JobState.REJECTED, JobState.HELD
+FINISHED, RESIZED = RunOutcome.FINISHED, RunOutcome.RESIZED
+BACKFILL_NONE, BACKFILL_EASY = BackfillRule.NONE, BackfillRule.EASY
+FIRST_FIT, BEST_FIT, SHORTEST_FIRST = (
+    BackfillChoice.FIRST_FIT,
+    BackfillChoice.BEST_FIT,
+    BackfillChoice.SHORTEST_FIRST,
+)
+AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, GOES_ON = (
+    Stop.AT_UNTIL,
+    Stop.AT_ENDS,
+    Stop.PAUSED,
+    Stop.NEEDS_ROOM,
+    Stop.GOES_ON,
+)
 BATCH = 0
-# Why `advance` came back; GOES_ON: it does not yet.
-AT_UNTIL, AT_ENDS, PAUSED, NEEDS_ROOM, AT_PASS, GOES_ON = range(6)
+"""`Kind.BATCH`, without the workload's modules."""
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
@@ -158,8 +225,30 @@ Nodes: TypeAlias = "Rows[Node]"
 EveryJobs: TypeAlias = "Rows[EveryJob]"
 Jobs: TypeAlias = "Rows[Job]"
 Runs: TypeAlias = "Rows[Run]"
-State: TypeAlias = "tuple[Jobs, Nodes, Ints32, Ints32, Plan, Blocks, Heap, Runs, Ints32, Ints32, Ints, Ints]"
-"""(job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg)"""
+
+
+class State(NamedTuple):
+    """The tables of a cluster. Compiled loops and Python see the same memory."""
+
+    job: Jobs
+    node: Nodes
+    free: Ints32
+    """The idle nodes of the pool: a stack."""
+    queue: Ints32
+    """Rows of the waiting jobs, in the middle of the array."""
+    plan: Plan
+    blocks: Blocks
+    heap: Heap
+    """The ends of the running jobs."""
+    runs: Runs
+    log: Ints32
+    """The nodes of all runs, one run after the other."""
+    started: Ints32
+    """Rows of the jobs that the last pass started."""
+    scratch: Ints
+    """Room for the profile of a conservative plan."""
+    reg: Ints
+    """The registers."""
 
 
 def clear_nodes(node: Nodes) -> None:

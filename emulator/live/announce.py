@@ -9,7 +9,7 @@ import requests
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emulator.live.replayer import ReplayerConfig
+    from emulator.live.replayer_config import ReplayerConfig
 
 _TIMEOUT_S = 30
 

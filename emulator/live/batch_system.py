@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from emulator.live.fleet_process import FleetProcess
     from emulator.live.progress import Counts
     from emulator.live.roles import Part, Places, RoleConfig, RunSettings
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
 
 BATCH_SYSTEMS = "emulator.batch_systems"
 

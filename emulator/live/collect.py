@@ -10,7 +10,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US
 from balancer.ledger.connect import url_of
-from balancer.ledger.reading import Reader
+from balancer.ledger.reader import Reader
 from balancer.lifecycle.records import RequestStatus
 from emulator.harness.record import (
     JobState,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.lifecycle.records import RequestRecord
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
 
 _LEDGER_PAGE = 1_000_000
 _RUN_COLUMNS: dict[str, Any] = {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from emulator.live.collect import BatchSide
     from emulator.live.disk_guard import DiskGuard
     from emulator.live.failure import FailedPlans, Failure
-    from emulator.scenario import LivePart
+    from emulator.run_parts import LivePart
 
 _BROKEN_OFF_S = 0.2
 """A plug-in has failed: its process holds the clock for good, nobody has to be waited for."""

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.clock import seconds, wall_us
 from emulator.clock_file import SLOTS
-from emulator.harness.decisions import default_node_names
-from emulator.harness.record import Mark
+from emulator.harness.record import UNDER_WAY, Mark
 from emulator.live import roles, shares
 from emulator.live.batch_system import ComesBack, make_batch_system
 from emulator.live.clock_cost import with_cost
@@ -33,9 +32,10 @@ from emulator.live.reaper import OrphanReaper
 from emulator.live.resume import RunSuspended
 from emulator.live.resume_report import WENT_ON
 from emulator.live.run_files import RunFiles
-from emulator.live.run_requirements import ask
+from emulator.live.run_requirements import requirements_of
 from emulator.live.watch import watch
-from emulator.runner import UNDER_WAY, describe
+from emulator.node_names import default_node_names
+from emulator.runner import describe
 from emulator.workload import store
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from emulator.live.progress import Counts
     from emulator.live.resume import ResumableRun
     from emulator.live.roles import RoleConfig
+    from emulator.preparation import Prepared
     from emulator.report.watch_page import WatchPage
-    from emulator.runner import Prepared
     from emulator.scenario import Scenario
 
 
@@ -92,7 +92,7 @@ class Fleet:
         page: WatchPage | None = None,
         kept: ResumableRun | None = None,
     ) -> None:
-        asked = ask(scenario, prepared)
+        asked = requirements_of(scenario, prepared)
         system, cloud = make_batch_system(scenario), make_ondemand_system(scenario)
         self.batch_decides, self.slots_per_node = asked.batch_decides, asked.slots_per_node
         if scenario.live.jobs == "cpu-bound":
@@ -111,7 +111,7 @@ class Fleet:
         self.told = roles.RunSettings(scenario, asked, prepared.jobs, self.comes_back)
         self.marks = [] if kept is None else [Mark(at_us, text) for at_us, text in kept.state.marks]
         self.processes: dict[str, FleetProcess] = {}
-        self._guard: OrphanReaper | None = None
+        self._reaper: OrphanReaper | None = None
         self._failed_plans: FailedPlans | None = None
         self.balancer_url = ""
         self.token = "" if kept is None else kept.state.token
@@ -137,9 +137,9 @@ class Fleet:
         self._clock, self._interrupted = self._make_clock(), interrupted
         clock = self._clock
         with ExitStack() as stack:
-            self._guard = OrphanReaper()
+            self._reaper = OrphanReaper()
             stack.callback(self._batch.close)
-            stack.callback(self._guard.close)
+            stack.callback(self._reaper.close)
             stack.callback(self._stop_processes)
             rates = shares.calibrate() if live.jobs == "cpu-bound" else {}
             self._start(interrupted)
@@ -260,9 +260,11 @@ class Fleet:
         program: Path | None = None,
     ) -> FleetProcess:
         command = [str(sys.executable if program is None else program), *map(str, arguments)]
-        process = FleetProcess(name, command, self.logs, environ, self._guard)
-        self.processes[name] = process
+        process = self.processes[name] = self._new_process(name, command, environ)
         return process
+
+    def _new_process(self, name: str, command: list[str], environ: dict[str, str] | None) -> FleetProcess:
+        return FleetProcess(name, command, self.logs, environ, self._reaper)
 
     def start_again(self, name: str) -> FleetProcess:
         """A process that was killed, with the settings that it had."""
@@ -275,10 +277,10 @@ class Fleet:
         return lasting_port() if self.comes_back else 0
 
     def end_with(self, tag: str, files: Iterable[Path]) -> None:
-        assert self._guard is not None  # noqa: S101 - the first thing that a run has
-        self._guard.watch_tag(tag)
+        assert self._reaper is not None  # noqa: S101 - the first thing that a run has
+        self._reaper.watch_tag(tag)
         for file in files:
-            self._guard.remove(file)
+            self._reaper.remove(file)
 
     @property
     def has_balancer(self) -> bool:

@@ -27,7 +27,7 @@ class FleetProcessError(RuntimeError):
 
 
 class FleetProcess:
-    """A process in a session of its own, whose output goes to `logs/NAME.log`; `guard` ends it should we be killed."""
+    """A process in a session of its own, whose output goes to `logs/NAME.log`; `reaper` ends it should we be killed."""
 
     def __init__(
         self,
@@ -35,12 +35,12 @@ class FleetProcess:
         command: Sequence[str],
         logs: Path,
         environ: Mapping[str, str] | None = None,
-        guard: OrphanReaper | None = None,
+        reaper: OrphanReaper | None = None,
     ) -> None:
         self.name = name
         self._command = list(command)
         self._environ = environ
-        self._guard = guard
+        self._reaper = reaper
         self._is_paused = False
         self.log = logs / f"{name}.log"
         with self.log.open("ab") as log:
@@ -52,8 +52,8 @@ class FleetProcess:
                 env=os.environ | dict(environ or {}),
                 start_new_session=True,
             )
-        if guard is not None:
-            guard.watch(self._process.pid)
+        if reaper is not None:
+            reaper.watch(self._process.pid)
 
     @property
     def exit_status(self) -> int | None:
@@ -88,7 +88,7 @@ class FleetProcess:
 
     def again(self) -> FleetProcess:
         """A new one with the same command, whose output goes to the same file. This one must have ended."""
-        return FleetProcess(self.name, self._command, self.log.parent, self._environ, self._guard)
+        return FleetProcess(self.name, self._command, self.log.parent, self._environ, self._reaper)
 
     def kill(self) -> None:
         """SIGKILL to the whole session; returns when the process is gone."""
@@ -127,8 +127,8 @@ class FleetProcess:
     def _kill_session(self) -> None:
         self._signal_session(signal.SIGKILL)
         self._process.wait()
-        if self._guard is not None:
-            self._guard.forget(self._process.pid)
+        if self._reaper is not None:
+            self._reaper.forget(self._process.pid)
 
 
 def read_ready(path: Path) -> dict[str, Any] | None:

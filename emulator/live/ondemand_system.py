@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.harness.decisions import default_node_names
 from emulator.live.batch_system import Site
 from emulator.live.fleet_process import read_ready
 from emulator.mechanisms.balancer import BalancerMechanism
+from emulator.node_names import default_node_names
 from emulator.plugins import PluginError, make_plugin
 from emulator.scenario import Scenario, ScenarioError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from emulator.harness.mechanism import Mechanism
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
 
 ONDEMAND_SYSTEMS = "emulator.ondemand_systems"
 _MANAGER = "ondemand"

@@ -19,10 +19,12 @@ from emulator.harness.record import Mark
 from emulator.live.clock_cost import with_cost
 from emulator.live.collect import BatchSide, collect, replayed
 from emulator.live.replay_log import ReplayLog
-from emulator.live.replayer import Replayer, ReplayerConfig
+from emulator.live.replayer import Replayer
+from emulator.live.replayer_config import ReplayerConfig
 from emulator.live.slurm.accounting import SACCT_FIELDS, nodes_named, read_jobs, read_sacct
-from emulator.live.torque import accounting_read as pbs
-from emulator.runner import Prepared, describe
+from emulator.live.torque import accounting_parser as pbs
+from emulator.preparation import Prepared
+from emulator.runner import describe
 from emulator.scenario import Scenario, from_mapping
 from emulator.workload import store
 from emulator.workload.table import JobTable, Kind

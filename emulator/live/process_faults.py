@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.clock_master import SharedClockMaster
     from emulator.live.faults import Step
     from emulator.live.fleet_process import FleetProcess
-    from emulator.scenario import FaultPart
+    from emulator.run_parts import FaultPart
 
 BATCH = "batch"
 _POSSIBLE = {FaultAction.KILL, FaultAction.PAUSE}

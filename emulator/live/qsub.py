@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from balancer.clock import US
-from emulator.live.torque.jobs import TRACE_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SUBMITTERS = "emulator.submitters"
+TRACE_NUMBERS = "TRACE_NUMBERS"
+"""The variable with which a replayed job says its queue, user and group in the trace, as in `3/17/-1`."""
 _TIMEOUT_S = 60.0
 _RETRY_S = 0.5
 _UNREACHABLE = ("cannot connect", "connection refused", "unable to communicate", "timed out", "pbs_iff")

@@ -17,29 +17,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 import structlog
-from pydantic import Field
 
 from balancer.clock import Clock, SystemClock, micros, seconds
-from balancer.plugin_files import Pluggable
 from emulator.event_priority import EventPriority
 from emulator.live.announce import add_reserve
-from emulator.live.leases import Cloud, CloudError, CloudSettings, CloudUnreachableError
+from emulator.live.leases import Cloud, CloudError, CloudUnreachableError
 from emulator.live.qsub import (
-    SUBMITTERS,
-    Qsub,
     QsubError,
     QsubUnreachableError,
-    Submitter,
 )
 from emulator.live.readiness import write_ready
 from emulator.live.replay_log import ReplayLog
-from emulator.live.settings import Settings, SettingsError, load_settings
+from emulator.live.replayer_config import ReplayerConfig
+from emulator.live.settings import SettingsError, load_settings
 from emulator.live.submissions import Job, Submissions
-from emulator.plugins import KINDS, make_plugin
 from emulator.shared_clock import SharedClock, alarm_of
 from emulator.workload.store import load
 from emulator.workload.table import JobTable, Kind
@@ -55,64 +50,6 @@ _TIDY_TRIES = 10
 """How often a cloud that is away is asked to take back what a lease that was given up may have got."""
 _REFUSALS = 3
 """How often a job is offered that the batch system refuses."""
-
-
-class ReplayerConfig(Pluggable, Settings):
-    """Settings of one replay. Durations are cluster time.
-
-    `wait_s` is the longest wait W of a lease; `notice_s` is how long before its arrival each lease is
-    announced to the Balancer (None: not at all). `resume`: a replayer that was killed left a log; go on from there,
-    with what is late by now at once. `origin_s` is the cluster time at which the trace starts
-    (None: 0 on a shared clock, now on the system's).
-    """
-
-    plugin_kinds = KINDS
-
-    workload: Path
-    result: Path
-    clock: Path | None = None
-    ready_file: Path | None = None
-    submit: str | dict[str, Any] | None = None
-    """How jobs are submitted, a plug-in; None: with `qsub`."""
-    qsub: tuple[str, ...] = ("qsub",)
-    qsub_environment: dict[str, str] | None = None
-    queue: str = "batch"
-    qnotice: tuple[str, ...] = ()
-    """The command that announces on-demand jobs to a batch server with a mechanism, which then gets these jobs, too."""
-    takes_all: bool = False
-    """On-demand jobs are submitted as all others are: who decides about them is with the batch system."""
-    follow_clock: bool = False
-    """Processes of jobs read the clock file themselves: nobody tells them the time."""
-    orders: Path | None = None
-    """With `follow_clock`: the folder where each of them finds its orders."""
-    job_folder: Path | None = None
-    """Submit processes instead of jobs that sleep; they write their output and checkpoints there."""
-    program: Literal["emulator-job", "cpu-bound"] = "emulator-job"
-    """Which processes."""
-    cloud: CloudSettings | None = None
-    wait_s: float = Field(default=0.0, ge=0)
-    poll_s: float = Field(default=1.0, gt=0)
-    """Leases that may still be granted are not looked at more often than this."""
-    notice_s: float | None = Field(default=None, gt=0)
-    balancer_url: str | None = None
-    balancer_token: str | None = None
-    reserves: tuple[dict[str, Any], ...] = ()
-    """Capacity that comes again: bodies of calls that are made when the trace starts."""
-    retry_s: float = Field(default=1.0, gt=0)
-    """First pause before a failed call is repeated; doubled each time."""
-    retry_limit_s: float = Field(default=60.0, gt=0)
-    give_up_s: float = Field(default=3600.0, ge=0)
-    """How long a cloud that does not answer is asked again about a lease before the lease counts as rejected."""
-    origin_s: float | None = None
-    resume: bool = False
-
-    def submitter(self) -> Submitter:
-        """Raises PluginError."""
-        if self.submit is None:
-            return Qsub(self.qsub, self.queue, self.qsub_environment)
-        with self.plugged_in():
-            made: Submitter = make_plugin(SUBMITTERS, self.submit)
-        return made
 
 
 @dataclass(frozen=True, slots=True)

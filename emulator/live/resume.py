@@ -12,7 +12,8 @@ from uuid import uuid4
 from emulator.live.launchers import Launcher
 from emulator.live.run_files import RunFiles
 from emulator.live.state import State
-from emulator.scenario import OUR_BATCH_SYSTEM, OUR_MANAGER, ScenarioError
+from emulator.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
+from emulator.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from balancer.plugin_files import PluginFile
     from emulator.harness.mechanism import HasNotice
     from emulator.live.run_files import RunFiles
-    from emulator.live.run_requirements import Asked
+    from emulator.live.run_requirements import RunRequirements
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.mechanisms.balancer.forecast import PredictorSettings
-    from emulator.scenario import LivePart, Scenario
+    from emulator.run_parts import LivePart
+    from emulator.scenario import Scenario
     from emulator.workload.table import JobTable
 
 EPOCH_S = 1_767_225_600
@@ -103,7 +104,7 @@ class RunSettings:
     """
 
     scenario: Scenario
-    asked: Asked
+    asked: RunRequirements
     jobs: JobTable
     comes_back: bool
 

@@ -14,12 +14,12 @@ from emulator.scenario import ScenarioError
 if TYPE_CHECKING:
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunRequirements:
     """Who decides in a run, and what its nodes are like.
 
     `mechanism`: the scenario's; `machine`: its own, if it has one; `slotted`: that machine, where nodes are shared.
@@ -49,7 +49,7 @@ class Asked:
         return 1 if self.slotted is None else self.slotted.slots_per_node
 
 
-def ask(scenario: Scenario, prepared: Prepared) -> Asked:
+def requirements_of(scenario: Scenario, prepared: Prepared) -> RunRequirements:
     """What the scenario wants of a live run. Raises ScenarioError for what nobody could run: nothing has begun yet."""
     check_live(scenario, prepared)
     mechanism = make_mechanism(scenario)
@@ -60,7 +60,7 @@ def ask(scenario: Scenario, prepared: Prepared) -> Asked:
             problem = "the mechanism's machine does not tell how far its jobs are; use sleep"
             raise ScenarioError(f"live.jobs: {problem}")
         slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
-    found = Asked(mechanism, machine, slotted)
+    found = RunRequirements(mechanism, machine, slotted)
     if found.balancer is not None and found.balancer.static_reserve > prepared.nodes:
         raise ScenarioError(
             f"balancer: static_reserve is {found.balancer.static_reserve}, the cluster has {prepared.nodes} nodes"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.machine import HasSlots
     from emulator.harness.record import RunRecord
-    from emulator.scenario import LivePart
+    from emulator.run_parts import LivePart
     from emulator.workload.table import JobTable
 
 _CALIBRATION_S = 0.1

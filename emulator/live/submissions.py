@@ -16,7 +16,7 @@ from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from emulator.live.qsub import Submitter
-    from emulator.live.replayer import ReplayerConfig
+    from emulator.live.replayer_config import ReplayerConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from emulator.clock_master import SharedClockMaster
     from emulator.live.progress import Counts
-    from emulator.runner import Prepared
-    from emulator.scenario import LivePart
+    from emulator.preparation import Prepared
+    from emulator.run_parts import LivePart
 
 _LOOK_S = 0.1
 

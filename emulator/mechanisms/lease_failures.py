@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.shown import Tile
+from emulator.harness.tiles import Tile
 
 if TYPE_CHECKING:
     from emulator.harness.mechanism import Actions

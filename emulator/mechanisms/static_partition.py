@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.mechanisms import lease_failures
 from emulator.mechanisms.lease_failures import LeaseAccount, OnFailure
-from emulator.mechanisms.pools_shown import TILES, picture
+from emulator.mechanisms.pool_tiles import TILES, picture
 from emulator.plugins import check_number
 from emulator.workload.table import Kind
 

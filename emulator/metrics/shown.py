@@ -1,4 +1,4 @@
-"""Tiles and picture that a run's mechanism declares (`emulator/harness/shown.py`), found by its name."""
+"""Tiles and picture that a run's mechanism declares (`emulator/harness/tiles.py`), found by its name."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from emulator.harness.mechanism import GROUP, ability, plugin_name
-from emulator.harness.shown import MOST_TILES, HasPicture, HasTiles, Tile
+from emulator.harness.tiles import MOST_TILES, HasPicture, HasTiles, Tile
 from emulator.plugins import PluginError, find_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from emulator.harness.record import RunRecord
-    from emulator.harness.shown import Picture
+    from emulator.harness.tiles import Picture
 
 
 def tiles_of(record: RunRecord, summary: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -103,7 +103,7 @@ class Comparison:
         return {"is_same": self.is_same, "same_workload": same_workload, "changes": self.headline, **found}
 
     def _repr_html_(self) -> str:
-        from emulator.result import html_table  # noqa: PLC0415 - for notebooks only
+        from emulator.report.summary_text import html_table  # noqa: PLC0415 - for notebooks only
 
         return html_table("; ".join(title_lines(self)), [("", "a", "b", "change"), *table_rows(self)])
 

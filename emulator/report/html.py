@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import yaml
 
 from balancer.clock import US
@@ -17,12 +15,13 @@ from emulator.plugins import named
 from emulator.report import gantt, plots
 from emulator.report.compare import table_rows, title_lines
 from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
+from emulator.report.templates import environment
 from emulator.report.tiles import tile_texts
 from emulator.report.wording import FIGURES, Figure, duration, number, value_text
 
 if TYPE_CHECKING:
     from emulator.harness.record import RunRecord
-    from emulator.harness.shown import Picture
+    from emulator.harness.tiles import Picture
     from emulator.report.compare import Comparison
     from emulator.report.pairs import HeatMap
 
@@ -34,13 +33,7 @@ _POOL_NAMES = {
     NodePool.DOWN: "down",
 }
 _MOST_MARKS = 200
-_environment = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-)
+_environment = environment()
 
 
 def render(record: RunRecord, summary: dict[str, Any]) -> str:

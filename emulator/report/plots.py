@@ -9,7 +9,7 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.harness.record import NodePool
-from emulator.harness.shown import DAY_US
+from emulator.harness.tiles import DAY_US
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics.timeline import sampled
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
-    from emulator.harness.shown import Picture
+    from emulator.harness.tiles import Picture
     from emulator.metrics.timeline import Timeline
     from emulator.report.drawing import Axes
     from emulator.report.pairs import HeatMap

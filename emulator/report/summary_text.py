@@ -10,14 +10,15 @@ import os
 import shutil
 import sys
 import textwrap
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.metrics.recorded import JOBS, LIKELY, RECORDED, SIMULATED, is_far
+from emulator.metrics.wait_comparison import JOBS, LIKELY, RECORDED, SIMULATED, is_far
 from emulator.report.tiles import own_tiles, tile_texts
 from emulator.report.wording import duration, number
-from emulator.workload.recorded import FAR
+from emulator.workload.recorded_waits import FAR
 from emulator.workload.workload import is_not_read
 
 if TYPE_CHECKING:
@@ -218,3 +219,15 @@ def _cost_rows(pace: dict[str, Any], live: dict[str, Any]) -> list[tuple[str, st
 
 def _percent(share: float | None) -> str:
     return number(None) if share is None else f"{100 * share:.2f} %"
+
+
+def html_table(title: str, rows: Sequence[tuple[str, ...]], remarks: Sequence[str] = ()) -> str:
+    """Rows of texts for a notebook; the first column says what the others are."""
+    body = "".join(
+        f"<tr><th style='text-align:left;font-weight:400'>{escape(first)}</th>"
+        + "".join(f"<td style='text-align:left'>{escape(text)}</td>" for text in rest)
+        + "</tr>"
+        for first, *rest in rows
+    )
+    said = "".join(f"<p><strong>{escape(remark)}</strong></p>" for remark in remarks)
+    return f"<div><p><strong>{escape(title)}</strong></p>{said}<table>{body}</table></div>"

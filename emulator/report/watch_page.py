@@ -16,12 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from balancer.clock import US, seconds, wall_us
 from emulator.background_server import Serving
+from emulator.harness.record import UNDER_WAY
 from emulator.metrics import summarize
 from emulator.report import gantt
 from emulator.report.progress import clock_text
 from emulator.report.summary_text import summary_rows
 from emulator.report.wording import number
-from emulator.runner import UNDER_WAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable

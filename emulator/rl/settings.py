@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from emulator.preparation import prepare
 from emulator.rl import kernel
-from emulator.runner import check_live, prepare
+from emulator.runner import check_live
 from emulator.scenario import scenario_of
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind

@@ -12,13 +12,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, get_type_hints, runtime_checkable
 
 from balancer.plugins import plugin_names
-from emulator.plugins import check_number
+from emulator.plugins import check_number, make_plugin
 from emulator.schedulers.like import PEERS
 
 if TYPE_CHECKING:
-    from emulator.harness.cluster import Cluster
     from emulator.workload.table import JobTable
 
+ORDERS = "emulator.queue_orders"
+"""The group of plug-ins that put the queue in order."""
 Backfill = Literal["none", "easy", "conservative"]
 Choice = Literal["first_fit", "best_fit", "shortest_first"]
 Estimates = Literal["user", "actual_for_queued"]
@@ -34,8 +35,8 @@ _OF_EVENTS = ("exact_ends_first", "submits_first", "ends_in_order_of")
 class HasCluster(Protocol):
     """A whole scheduler that acts at times of its own, for which it brings a machine (in virtual time)."""
 
-    def make_cluster(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Cluster:
-        """The machine with its jobs. Raises ValueError."""
+    def make_cluster(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Any:
+        """The machine with its jobs, a `Cluster`. Raises ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +125,7 @@ class SchedulerConfig:
 
     def make_order(self) -> Any:
         """The queue order: a function of jobs and scheduler, or one that is asked at each pass. Raises ValueError."""
-        from emulator.schedulers.orders import make_order  # noqa: PLC0415 - the plug-ins import this module
-
-        return make_order(self.order)
+        return make_plugin(ORDERS, self.order)
 
     @property
     def is_plain(self) -> bool:

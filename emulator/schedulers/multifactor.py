@@ -10,7 +10,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.plugins import check_number
 from emulator.schedulers.dynamic import FairShare, numbered
-from emulator.workload.qos import FACTOR_PPB, PPB
+from emulator.workload.job_columns import FACTOR_PPB, PPB
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,19 +7,15 @@ each pass (`dynamic.py`). Its first docstring line is its help text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-
-from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
-
-GROUP = "emulator.queue_orders"
 
 
 class QueueOrder(Protocol):
@@ -59,11 +55,6 @@ def priority(jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]:
     for queue, value in config.priorities.items():
         keys[jobs.queue == queue] = -value
     return keys
-
-
-def make_order(item: object) -> Any:
-    """The order that a scenario names: a `QueueOrder`, or one of `dynamic.py`. Raises ValueError."""
-    return make_plugin(GROUP, item)
 
 
 def static_keys(jobs: JobTable, config: SchedulerConfig, who: str) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.workload.qos import TIER
+from emulator.workload.job_columns import TIER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

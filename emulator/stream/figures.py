@@ -10,8 +10,8 @@ import numpy as np
 from balancer.clock import seconds
 from emulator.harness.record import NodePool
 from emulator.metrics import jobs as job_figures
-from emulator.metrics.recorded import means
 from emulator.metrics.summary import HOUR_US, summarize
+from emulator.metrics.wait_comparison import means
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

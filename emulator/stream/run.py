@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US, seconds, wall_us
-from emulator.harness.decisions import default_node_names
 from emulator.harness.record import RunRecord, RunTable
+from emulator.node_names import default_node_names
 from emulator.report import files
 from emulator.scenario import ScenarioError
 from emulator.stream.blocks import LogBlocks

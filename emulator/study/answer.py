@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from emulator.study.plausible import trust
+from emulator.study.longer_limits import if_they_wait
 from emulator.study.verdict import MERGE
-from emulator.study.waiting import as_dict, if_they_wait
-from emulator.study.wording import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,53 +65,3 @@ class Answer:
     def given_up(self, each: Advice) -> int:
         """On-demand nodes that need not be set aside."""
         return self.ondemand_nodes - each.figures.setting.reserve
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "verdict": self.verdicts[0].value,
-            "reason": self.verdicts[0].reason,
-            "batch_nodes": self.logs.batch_nodes,
-            "ondemand_nodes": self.ondemand_nodes,
-            "wishes": asdict(self.wishes),
-            "weeks": [self.logs.weeks[week].as_dict() for week in self.weeks],
-            "notes": list(self.logs.notes),
-            "settings": [self._figures(each) for each in self.found],
-            "advice": [
-                {
-                    **asdict(each),
-                    "figures": self._figures(each.figures),
-                    "with_notice": bool(prefix),
-                    "verdict": self.verdict_of(each).value,
-                    "reason": self.verdict_of(each).reason,
-                    "text": " ".join(sentences(self, each)),
-                }
-                for prefix, each in self.advice
-            ],
-            "if_requests_wait": None if self.waiting is None else as_dict(self.waiting),
-            "held_out": None
-            if self.held_out is None
-            else {
-                **asdict(self.held_out),
-                "setting": self.held_out.setting.label,
-                "best": self.held_out.best.label,
-            },
-            "who": None if self.who is None else asdict(self.who),
-            "today": [asdict(each) for each in self.today],
-            "trust": trust(self.today),
-            **({"growth": [asdict(each) for each in self.growth]} if self.growth else {}),
-        }
-
-    def _figures(self, each: Figures) -> dict[str, Any]:
-        low, high = self.ratios.get(each.setting.label, (None, None))
-        return {
-            **asdict(each),
-            "setting": each.setting.label,
-            "algorithm": each.setting.algorithm,
-            "reserve": each.setting.reserve,
-            "wait_limit_min": each.setting.wait_min,
-            "notice_min": each.setting.notice_min,
-            "reject_rate": each.reject_rate,
-            "wait_ratio_low": low,
-            "wait_ratio_high": high,
-        }

@@ -13,7 +13,8 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.metrics import jobs as job_figures
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.study.logs import WEEK_S
 from emulator.sweeps.pools import on_cores
 from emulator.workload.preload import is_preloaded

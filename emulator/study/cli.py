@@ -276,6 +276,7 @@ def _answer(  # noqa: PLR0917 - all of one study
     """Write page, document and tables, and print the answer."""
     from emulator.study import first_screen, held_out, judge, plausible, show, wording  # noqa: PLC0415
     from emulator.study.answer import Answer  # noqa: PLC0415
+    from emulator.study.answer_document import answer_document  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
     from emulator.study.verdict import KEEP, verdict  # noqa: PLC0415
     from emulator.terminal import stdout_console  # noqa: PLC0415
@@ -315,7 +316,7 @@ def _answer(  # noqa: PLR0917 - all of one study
         price=options["node_hour_price"],
         growth=_grown(rows, tried, logs, weeks, advice, wishes, options) if is_open else (),
     )
-    text = json.dumps(answer.as_dict(), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(answer_document(answer), indent=2, ensure_ascii=False) + "\n"
     files = {"report.html": show.page(answer), "study.json": text, **show.tables(answer)}
     for name, content in files.items():
         with write_whole(folder / name) as stream:

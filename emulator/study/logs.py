@@ -17,13 +17,13 @@ from balancer.predictors.interface import Slots
 from emulator.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
-from emulator.workload.held import held
 from emulator.workload.local_times import is_assumed, not_one_clock
 from emulator.workload.rules import not_read, to_jobs, told
 from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
 from emulator.workload.swf import GPUS_KEY
 from emulator.workload.table import JobTable, Kind
+from emulator.workload.unavailable_nodes import held
 
 if TYPE_CHECKING:
     from pathlib import Path

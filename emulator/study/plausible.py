@@ -17,7 +17,7 @@ from emulator.study.logs import WEEK_S, week_begin_us
 from emulator.study.merge import PAIRING, WEEK
 from emulator.study.settings import SPLIT
 from emulator.sweeps.grid import LABEL
-from emulator.workload.recorded import FAR, apart
+from emulator.workload.recorded_waits import FAR, apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,12 +8,12 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 from rich.table import Table
 
-from emulator.report import drawing
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
+from emulator.report.templates import environment
 from emulator.study import first_screen
+from emulator.study.answer_document import figures_document
 from emulator.study.plausible import sentence, trust
 from emulator.study.settings import BATCH_ONLY
 from emulator.study.wording import assumed, growth, proofs, recommendations
@@ -36,14 +36,7 @@ HEADINGS = (
     "idle reserve",
     "utilisation",
 )
-_templates = [Path(__file__).parent, Path(drawing.__file__).parent]
-_environment = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(_templates),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-)
+_environment = environment(Path(__file__).parent)
 
 
 def cells(each: Figures) -> tuple[str, ...]:
@@ -84,7 +77,7 @@ def terminal_table(answer: Answer) -> Table:
 
 def tables(answer: Answer) -> dict[str, str]:
     """The figures as CSV, by the file's name."""
-    settings = answer.as_dict()["settings"]
+    settings = [figures_document(answer, each) for each in answer.found]
     found = {"settings.csv": _csv(list(settings[0]), (each.values() for each in settings))}
     if answer.who is not None:
         groups = (("nodes", answer.who.by_size), ("run time", answer.who.by_run_time))

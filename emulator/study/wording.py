@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.report.wording import duration
-from emulator.study import waiting
+from emulator.study import longer_limits
 from emulator.study.growth import LOADS
 from emulator.study.settings import SPLIT
 from emulator.study.verdict import KEEP, MERGE
@@ -19,7 +19,7 @@ HOURS_A_YEAR = 8_766
 
 def recommendations(answer: Answer) -> list[list[str]]:
     """Paragraphs: what to do without a notice from users, what a wait would change, what to do with a notice."""
-    waits = [] if answer.waiting is None else [waiting.sentence(answer.waiting)]
+    waits = [] if answer.waiting is None else [longer_limits.sentence(answer.waiting)]
     without = [sentences(answer, each) for prefix, each in answer.advice if not prefix]
     announced = [
         [prefix + answer.verdict_of(each).sentence, *sentences(answer, each)]

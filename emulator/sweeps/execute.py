@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from emulator.malloc_tuning import return_large_arrays
 from emulator.metrics import summary
 from emulator.metrics.window import window_figures
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import COLUMNS
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from emulator.harness.record import RunRecord
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 _LEFT_OUT = ("format", "interrupted", "problems")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-
-from emulator.report import drawing
 from emulator.report.drawing import ACCENT, FAINT, Plot, draw
 from emulator.report.plots import HeatCell, heat_map
+from emulator.report.templates import environment
 from emulator.report.wording import number
 from emulator.scenario import ScenarioError
 from emulator.sweeps.ranking import rank
@@ -17,18 +15,13 @@ from emulator.sweeps.ranking import rank
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from emulator.report.drawing import Axes
     from emulator.sweeps.ranking import Ranked
 
 WAIT = "mean_wait_s"
 _SECOND = (("ondemand_rejected", False), ("utilization", True))
 """What a setting with a short wait may cost: the first that every run has; whether more of it is better."""
-_environment = jinja2.Environment(
-    loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(drawing.__file__).parent]),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-)
+_environment = environment(Path(__file__).parent)
 
 
 def page(
@@ -171,7 +164,7 @@ def _pareto(ranked: Sequence[Ranked], second: _Second | None, front: set[int], f
     x = [each.mean for each in ranked]
     y = [second[2][_key(each.setting)] for each in ranked]
 
-    def paint(axes: drawing.Axes, is_wide: bool) -> None:  # noqa: ARG001 - it is the same
+    def paint(axes: Axes, is_wide: bool) -> None:  # noqa: ARG001 - it is the same
         others = [place for place in range(len(ranked)) if place not in front]
         axes.dots([x[place] for place in others], [y[place] for place in others], FAINT, size=6)
         best = sorted(front, key=lambda place: x[place])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 from balancer.clock import wall_us
 from emulator.scenario import ScenarioError
-from emulator.workload.shared import FOLDER
+from emulator.workload.shared_memory import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -11,13 +11,13 @@ import numpy as np
 from balancer.clock import US
 from emulator.workload import rules
 from emulator.workload.cloud_rows import SHARED_KEY
-from emulator.workload.held import held
 from emulator.workload.local_times import ZONE_KEY, is_assumed
 from emulator.workload.outages import as_jobs
 from emulator.workload.packing import level
 from emulator.workload.swf import GPUS_KEY, HOST_KEY, RESERVATION_KEY
 from emulator.workload.trust import said as said_of_trust
 from emulator.workload.trust import trusts
+from emulator.workload.unavailable_nodes import held
 from emulator.workload.workload import PASSED_OVER
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import RenderableType
 
-    from emulator.workload.held import Held
     from emulator.workload.packing import Demand
     from emulator.workload.swf import SwfLog
     from emulator.workload.table import JobTable
     from emulator.workload.trust import Trust
+    from emulator.workload.unavailable_nodes import Held
     from emulator.workload.workload import Workload
 
 _CROWDED, _CROWDED_SHARE = 1.1, 0.01

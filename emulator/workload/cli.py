@@ -314,8 +314,8 @@ def generate(  # noqa: PLR0917
 
     from emulator.workload import store  # noqa: PLC0415
     from emulator.workload.generators import GROUP, parse_generators  # noqa: PLC0415
-    from emulator.workload.own import jobs_from  # noqa: PLC0415
-    from emulator.workload.published import compare, figures, render  # noqa: PLC0415
+    from emulator.workload.paper_workloads import compare, figures, render  # noqa: PLC0415
+    from emulator.workload.plugin_errors import jobs_from  # noqa: PLC0415
     from emulator.workload.streams import stream  # noqa: PLC0415
 
     try:

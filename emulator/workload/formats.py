@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from emulator.plugins import make_plugin, plugin_names
 from emulator.workload import other_files
 from emulator.workload.files import TraceError, open_trace
-from emulator.workload.own import OwnFormat, is_own
+from emulator.workload.plugin_errors import OwnFormat, is_own
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from emulator.scenario import WorkloadPart
+    from emulator.run_parts import WorkloadPart
 
 GROUP = "emulator.platforms"
 _MOST_NODES = 10_000_000

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.workload.job_columns import FACTOR_PPB, PPB, QOS, TIER
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.qos import Qos
     from emulator.workload.table import JobTable
 
-QOS, TIER, FACTOR_PPB = "qos", "qos_tier", "qos_factor_ppb"
-PPB = 1_000_000_000
 _MINUTE_US = 60_000_000
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.workload.table import DEPENDENCY_NUMBER
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -46,7 +48,7 @@ KIND_NAMES = {
     "think": After.THINK,
 }
 
-NUMBER, KIND, DELAY = "after_number", "after_kind", "after_delay_us"
+NUMBER, KIND, DELAY = DEPENDENCY_NUMBER, "after_kind", "after_delay_us"
 """Columns of the first dependency of a job; those of the k-th end in `_k`."""
 CANCEL, DEADLINE = "cancel_after_us", "deadline_after_us"
 """Both count from the submit."""
@@ -78,7 +80,7 @@ def dependencies(jobs: JobTable) -> list[Dependency]:
         return []
     place = {number: row for row, number in enumerate(jobs.number.tolist())}
     found = []
-    for suffix in _suffixes(jobs):
+    for suffix in jobs.dependency_suffixes():
         number = jobs.column(NUMBER + suffix)
         kind, delay_us = jobs.column(KIND + suffix, After.ANY), jobs.column(DELAY + suffix, 0)
         found += [
@@ -87,19 +89,6 @@ def dependencies(jobs: JobTable) -> list[Dependency]:
             if int(number[row]) in place
         ]
     return sorted(found, key=lambda each: (each.row, each.other, each.kind, each.delay_us))
-
-
-def renumbered(jobs: JobTable, old: NDArray[np.int64], new: NDArray[np.int64]) -> JobTable:
-    """The same jobs whose dependencies name jobs by new numbers: `old[k]` is `new[k]` now."""
-    if NUMBER not in jobs.extra:
-        return jobs
-    order = np.argsort(old)
-    columns = {}
-    for name in (NUMBER + suffix for suffix in _suffixes(jobs)):
-        said = jobs.column(name)
-        place = np.minimum(np.searchsorted(old, said, sorter=order), len(old) - 1)
-        columns[name] = np.where(old[order[place]] == said, new[order[place]], said)
-    return jobs.with_extra(**columns)
 
 
 def ready_to_run(jobs: JobTable) -> JobTable:
@@ -143,13 +132,6 @@ def _in_order(jobs: JobTable, waits: list[Dependency]) -> Iterator[int]:
         numbers = sorted(jobs.number[list(missing)].tolist())
         told = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")  # noqa: PLR2004
         raise ValueError(f"jobs wait for each other, so none of them can start: {told}")
-
-
-def _suffixes(jobs: JobTable) -> list[str]:
-    found = [""]
-    while NUMBER + (suffix := f"_{len(found) + 1}") in jobs.extra:
-        found.append(suffix)
-    return found
 
 
 # From a log.

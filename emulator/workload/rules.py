@@ -13,7 +13,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.workload.files import TraceError
 from emulator.workload.overruns import Overrun, Size
-from emulator.workload.recorded import wait_us_of
+from emulator.workload.recorded_waits import wait_us_of
 from emulator.workload.relations import (
     CANCEL,
     CANCELLED_AT_A_TIME,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from emulator.harness.moldable import COLUMNS, is_moldable, sizes_in, with_columns
-from emulator.harness.molding import LENGTH, LIMIT, SIZE_COLUMNS, WIDTH
+from emulator.harness.moldable import COLUMNS, is_moldable, joined, sizes_in, with_columns
+from emulator.harness.molding import Size
+from emulator.harness.rows import rows_of
 from emulator.mechanisms.malleable.speedup import GROUP, Speedup
 from emulator.plugins import make_plugin
 from emulator.workload.files import TraceError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.harness.rows import Rows
     from emulator.scenario_parts import MoldablePart
     from emulator.workload.table import JobTable
 
@@ -26,6 +28,8 @@ TOO_WIDE_A_SIZE = "sizes wider than the cluster"
 _FILE = ("job", "nodes", "run_s", "walltime_s")
 _MOST_SIZES = 1000
 _LONGEST_US = 9_000_000_000_000_000
+_Size: TypeAlias = tuple[int, int, int]
+"""(nodes, run_us, estimate_us)"""
 
 
 def with_sizes(
@@ -57,12 +61,12 @@ def with_sizes(
         of_file = _of_file(jobs, part.file, speeds)
         stays = ~np.isin(job, list(of_file))
         job, size = _added(job[stays], size[stays], list(of_file), list(of_file.values()))
-    fits = size[:, WIDTH] <= nodes
+    fits = size["nodes"] <= nodes
     if not fits.all():
         counted[TOO_WIDE_A_SIZE] = int((~fits).sum())
         job, size = job[fits], size[fits]
     if kills:
-        size[:, LENGTH] = np.minimum(size[:, LENGTH], size[:, LIMIT])
+        size["run_us"][:] = np.minimum(size["run_us"], size["estimate_us"])
     return with_columns(jobs, job, size)
 
 
@@ -92,12 +96,13 @@ class _Speeds:
 
 
 def _added(
-    job: NDArray[np.int64], size: NDArray[np.int64], rows: list[int], found: list[list[tuple[int, int, int]]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    job: NDArray[np.int64], size: Rows[Size], rows: list[int], found: list[list[_Size]]
+) -> tuple[NDArray[np.int64], Rows[Size]]:
     """The sizes, and those that were found for these rows."""
-    more = np.array([each for sizes in found for each in sizes], np.int64).reshape(-1, SIZE_COLUMNS)
+    columns = np.array([each for sizes in found for each in sizes], np.int64).reshape(-1, 3)
+    more = rows_of(Size, **dict(zip(("nodes", "run_us", "estimate_us"), columns.T, strict=True)))
     more_job = np.repeat(np.array(rows, np.int64), np.array([len(sizes) for sizes in found], np.int64))
-    return np.concatenate((job, more_job)), np.concatenate((size, more))
+    return np.concatenate((job, more_job)), joined((size, more))
 
 
 def _drawn(jobs: JobTable, part: MoldablePart, rng: np.random.Generator) -> list[int]:
@@ -118,17 +123,17 @@ def _drawn(jobs: JobTable, part: MoldablePart, rng: np.random.Generator) -> list
 
 def _by_rule(
     jobs: JobTable, row: int, factors: tuple[float, ...], nodes: int, speeds: _Speeds
-) -> list[tuple[int, int, int]]:
+) -> list[_Size]:
     """Multiples of the nodes asked for, halves rounded up; not those without a node, beyond the cluster, or twice."""
     asked = int(jobs.nodes[row])
     widths = sorted({int(np.floor(factor * asked + 0.5)) for factor in factors})
     return [(width, *speeds.times_us(jobs, row, width)) for width in widths if 1 <= width <= nodes]
 
 
-def _of_file(jobs: JobTable, path: Path, speeds: _Speeds) -> dict[int, list[tuple[int, int, int]]]:
+def _of_file(jobs: JobTable, path: Path, speeds: _Speeds) -> dict[int, list[_Size]]:
     """The sizes of each row that a file says something of."""
     place = {number: row for row, number in enumerate(jobs.number.tolist())}
-    found: dict[int, list[tuple[int, int, int]]] = {}
+    found: dict[int, list[_Size]] = {}
     for where, said in lines_by_name(path, _FILE):
         row = place.get(number_in(said, "job", where))
         width = number_in(said, "nodes", where)
@@ -137,7 +142,7 @@ def _of_file(jobs: JobTable, path: Path, speeds: _Speeds) -> dict[int, list[tupl
         if row is None or jobs.kind[row] != Kind.BATCH:
             continue
         mine = found.setdefault(row, [])
-        if any(width == each[WIDTH] for each in mine):
+        if any(width == other for other, *_ in mine):
             raise TraceError(f"{where}: job {said['job']} has a size of {width} nodes already")
         if len(mine) == _MOST_SIZES:
             raise TraceError(f"{where}: a job can have {_MOST_SIZES} sizes at most")

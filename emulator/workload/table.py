@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from emulator.workload import relations
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+
+DEPENDENCY_NUMBER = "after_number"
+"""The extra column with the number of the job that a job waits for; of its k-th such job it ends in `_k`."""
 
 
 class Kind(IntEnum):
@@ -123,10 +125,29 @@ class JobTable:
         if len(self) and len(other) and _any_of(other.number, self.number):
             numbers = self.number.max() + 1 + np.arange(len(other))
             joined["number"][len(self) :] = numbers
-            other = relations.renumbered(other, other.number, numbers)
+            other = other._renumbered(numbers)
         names = [*self.extra, *(name for name in other.extra if name not in self.extra)]
         extra = {name: np.concatenate((self.column(name), other.column(name))) for name in names}
         return JobTable.build(**joined, extra=extra)
+
+    def _renumbered(self, numbers: NDArray[np.int64]) -> JobTable:
+        """The same jobs whose dependencies name jobs by `numbers`, which they get instead of their own."""
+        if DEPENDENCY_NUMBER not in self.extra:
+            return self
+        order = np.argsort(self.number)
+        columns = {}
+        for name in (DEPENDENCY_NUMBER + suffix for suffix in self.dependency_suffixes()):
+            named = self.column(name)
+            place = np.minimum(np.searchsorted(self.number, named, sorter=order), len(self) - 1)
+            columns[name] = np.where(self.number[order[place]] == named, numbers[order[place]], named)
+        return self.with_extra(**columns)
+
+    def dependency_suffixes(self) -> list[str]:
+        """Of the columns of a job's first, second, ... dependency: "", "_2", ..."""
+        found = [""]
+        while DEPENDENCY_NUMBER + (suffix := f"_{len(found) + 1}") in self.extra:
+            found.append(suffix)
+        return found
 
     @property
     def is_in_order(self) -> bool:

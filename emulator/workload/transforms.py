@@ -9,7 +9,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US, US, micros
 from emulator.plugins import check_number, make_plugin
-from emulator.workload.own import asked, jobs_from
+from emulator.workload.plugin_errors import asked, jobs_from
 from emulator.workload.streams import stream
 
 if TYPE_CHECKING:

@@ -7,14 +7,11 @@ from dataclasses import replace
 import pytest
 
 from balancer.confirmation import (
-    FOUND_MEANS,
-    MEANS,
     TABLE,
     Aim,
     Found,
     NodeCommand,
     Outcome,
-    Step,
     found,
     is_to_be_repeated,
 )
@@ -82,11 +79,6 @@ def test_each_look_has_its_meaning(aim, what, at_us, told):
 def test_every_cell_that_can_be_found_is_in_the_table(aim):
     assert set(TABLE[aim]) == set(Found)
     assert {found(status) for status in _STATUS.values()} == set(Found)
-
-
-def test_every_word_of_the_tables_is_explained():
-    assert set(FOUND_MEANS) == set(Found)
-    assert set(MEANS) == {*Step, *Outcome}
 
 
 @pytest.mark.parametrize("state", ["idle", "busy"])

@@ -1,8 +1,10 @@
 """Plug-ins by name, and what is said about a wrong name or parameter."""
 
+import importlib
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,22 @@ def test_basic_and_hint_are_installed():
 def test_parameters_get_their_declared_types():
     assert tuned({"margin": 3}).values == (3, 0.5, ())
     assert tuned({"margin": 3, "moods": ["calm"]}).values == (3, 0.5, (Mood.CALM,))
+
+
+def test_an_inherited_parameter_has_the_type_that_is_declared_where_its_class_stands(tmp_path, monkeypatch):
+    (tmp_path / "declaring_module.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "from pathlib import Path as Place\n\n\n@dataclass\nclass Parent:\n    place: Place\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    parent = importlib.import_module("declaring_module").Parent
+
+    @dataclass
+    class Child(parent):
+        def plan(self, view):
+            raise AssertionError("not called here")
+
+    assert made(ALGORITHMS, "child", Child, {"place": "conf"}).place == Path("conf")
 
 
 def test_one_parameter_may_be_given_without_its_name():

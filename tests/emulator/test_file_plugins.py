@@ -12,11 +12,12 @@ from emulator.cli import main
 from emulator.live.containers import settings
 from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles
-from emulator.live.run_requirements import ask
+from emulator.live.run_requirements import requirements_of
 from emulator.live.torque.config import ServerConfig
+from emulator.preparation import prepare
 from emulator.report.compare import compare
 from emulator.report.files import load as load_results
-from emulator.runner import make_mechanism, prepare
+from emulator.runner import make_mechanism
 from emulator.scenario import ScenarioError, from_mapping, load
 from emulator.sweeps.grid import load_sweep
 from emulator.sweeps.pools import Cores
@@ -198,7 +199,7 @@ def test_a_container_gets_the_text_of_the_file(file, tmp_path, monkeypatch):
     private.mkdir()
     monkeypatch.setattr(settings, "PRIVATE", str(private))
     prepared = prepare(scenario)
-    told = RunSettings(scenario, ask(scenario, prepared), prepared.jobs, comes_back=True)
+    told = RunSettings(scenario, requirements_of(scenario, prepared), prepared.jobs, comes_back=True)
     places = settings.places(RunFiles(tmp_path), (), "", "")
     sent = json.loads(json.dumps(settings.carried(told.batch(places), expect_nodes=8)))
     for name, text in sent["files"].items():

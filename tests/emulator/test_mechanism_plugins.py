@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 
 _PLUGINS = """

@@ -179,7 +179,7 @@ class TestLists:
             "algorithm": "basic", "static_reserve": 0, "wait_s": 0, "idle_hold_s": 600,
             "pick": "longest_idle", "notice_s": 0, "predictor": None,
             "slots_per_day": 4, "keep": "slot", "history": [], "reserve_rule": "fixed",
-            "boot_s": 0, "delete_s": 0, "cloud_faults": [], "every": [], "time_zero": "1970-01-01T00:00:00Z",
+            "boot_s": 0, "delete_s": 0, "cloud_faults": [], "every": [], "time_zero": None,
         }  # fmt: skip
         text = emulator("mechanisms").stdout
         assert "balancer" in text

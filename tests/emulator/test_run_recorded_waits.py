@@ -10,12 +10,13 @@ from click.testing import CliRunner
 
 import emulator
 from emulator.cli import main
-from emulator.metrics.recorded import beside_recorded, means
 from emulator.metrics.summary import summarize
+from emulator.metrics.wait_comparison import beside_recorded, means
+from emulator.preparation import prepare
 from emulator.report.files import load
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
-from emulator.workload.recorded import apart
+from emulator.workload.recorded_waits import apart
 
 COLUMNS = "JobID|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|State|User"
 HOUR = 3600

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from emulator.runner import make_mechanism, prepare
+from emulator.preparation import prepare
+from emulator.runner import make_mechanism
 from emulator.scenario import ScenarioError, apply_change, from_mapping, load
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,8 @@ from emulator.harness.laws import check
 from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet
 from emulator.live.job.proof import prove
-from emulator.runner import Prepared, run_virtual
+from emulator.preparation import Prepared
+from emulator.runner import run_virtual
 
 
 class NeverMind:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from balancer import hook_client
 from balancer import hooks as shipped
 from balancer.calls import Caller
 from balancer.clock import US, micros
@@ -319,7 +320,7 @@ class Hooks:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.settings = shipped.HookSettings(marker=_Marker())  # type: ignore[arg-type]
+        self.settings = hook_client.HookSettings(marker=_Marker())  # type: ignore[arg-type]
         self.refused = 0
         self.statuses: dict[int, int] = {}
 
@@ -332,7 +333,7 @@ class Hooks:
         if shipped.epilogue(self.settings, job.nodes, shown(job.job_id)) == 1:
             raise Violation("I18", f"the epilogue of {job.job_id} ended with status 1", job.nodes[0])
 
-    def post(self, _: Any, body: bytes, *more: Any) -> shipped.Answer:
+    def post(self, _: Any, body: bytes, *more: Any) -> hook_client.Answer:
         """Stands in for the hook's HTTP call."""
         world = self.world
         if world.chance("hook_twice"):
@@ -366,7 +367,7 @@ class Hooks:
         except Lost:
             return
 
-    def _deliver(self, body: bytes) -> shipped.Answer:
+    def _deliver(self, body: bytes) -> hook_client.Answer:
         """What the API makes of it: 200, 409 or 503."""
         said = json.loads(body)
         by_state: dict[str, tuple[str, ...]] = {
@@ -384,7 +385,9 @@ class Hooks:
             if error.code == Refused.NODE_NOT_IN_BATCH:
                 self.world.checks.job_refused(lent)
             is_ours = error.code == Refused.NODE_NOT_IN_BATCH
-            return shipped.Answer(409, "balancer.node_not_in_batch_pool" if is_ours else "x", error.detail)
+            return hook_client.Answer(
+                409, "balancer.node_not_in_batch_pool" if is_ours else "x", error.detail
+            )
         except _NO_ANSWER as error:
-            return shipped.Answer(503, detail=str(error))
-        return shipped.Answer(200)
+            return hook_client.Answer(503, detail=str(error))
+        return hook_client.Answer(200)

@@ -123,7 +123,7 @@ BUGS = (
     ),
     Bug(
         "anybody may end what is others'",
-        "balancer/lifecycle/leases.py",
+        "balancer/lifecycle/requests.py",
         '    if record.owner not in ("", event.by) and not event.as_operator:',
         "    if not record.owner and not event.as_operator:",
     ),
@@ -165,7 +165,7 @@ BUGS = (
     ),
     Bug(
         "a granted node that was down once has failed",
-        "balancer/failing.py",
+        "balancer/failure_detector.py",
         "at_us - since_us >= self._after_us",
         "at_us >= self._after_us",
     ),
@@ -344,7 +344,7 @@ SURVIVORS = (
     ),
     Survivor(
         "a lost tail is not noticed",
-        "balancer/ledger/reading.py",
+        "balancer/ledger/reader.py",
         "        if noted.seq > who.seq:",
         "        if noted.seq < 0:",
         ("tests/balancer/ledger/test_bit_flips.py", "-k", "not_copied"),

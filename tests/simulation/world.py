@@ -23,11 +23,11 @@ from unittest import mock
 import structlog
 
 import balancer.clock
-from balancer import hooks as shipped_hooks
+from balancer import hook_client, hooks
 from balancer.algorithms.basic import Basic
 from balancer.algorithms.interface import Plan
 from balancer.clock import NEVER_US, US
-from balancer.ledger import reading
+from balancer.ledger import reader
 from balancer.ledger.connect import create_engine
 from balancer.ledger.store import Ledger
 from balancer.lifecycle.settings import ReserveRule, Settings
@@ -372,9 +372,9 @@ def simulated(world: World) -> Iterator[None]:
     with (
         mock.patch.object(balancer.clock, "time", world.time),
         mock.patch("secrets.token_hex", return_value=f"{world.seed & 0xFFFFFFFF:08x}"),
-        mock.patch.object(reading, "create_engine", _engine),
-        mock.patch.object(shipped_hooks, "_post", world.hooks.post),
-        mock.patch.object(shipped_hooks, "_say", return_value=None),
+        mock.patch.object(reader, "create_engine", _engine),
+        mock.patch.object(hook_client, "_post", world.hooks.post),
+        mock.patch.object(hooks, "say", return_value=None),
     ):
         try:
             yield

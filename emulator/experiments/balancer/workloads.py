@@ -1,7 +1,7 @@
 """The paper's workloads: its own logs, or a generated stand-in with its figures.
 
 Nothing here is fitted to a claim. Numbers and loads are the paper's (III-A, Tables I and II); the shapes of the
-stand-in and of the leases come from other weeks of the same machines (`emulator/workload/published.py`).
+stand-in and of the leases come from other weeks of the same machines (`emulator/workload/paper_workloads.py`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import NEVER_US
 from emulator.experiments.realtime.read import Chosen
 from emulator.mechanisms.realtime import Realtime
-from emulator.runner import prepare
+from emulator.preparation import prepare
 from emulator.scenario import from_mapping
 from emulator.sweeps.grid import LABEL, Sweep, make_run
 

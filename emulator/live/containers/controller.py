@@ -54,12 +54,13 @@ from emulator.live.replay_log import read_replay
 from emulator.live.resume_report import WENT_ON
 from emulator.live.roles import EPOCH_S
 from emulator.live.run_files import RunFiles
-from emulator.live.run_requirements import ask
+from emulator.live.run_requirements import requirements_of
 from emulator.live.state import State
-from emulator.live.torque.accounting_read import batch_side
+from emulator.live.torque.accounting_parser import batch_side
 from emulator.live.watch import watch
+from emulator.preparation import Prepared, prepare
 from emulator.report import files
-from emulator.runner import Prepared, describe, prepare
+from emulator.runner import describe
 from emulator.scenario import Scenario, ScenarioError
 from emulator.shared_clock import SharedClock
 from emulator.workload import store
@@ -92,7 +93,7 @@ class Controller:
     def __init__(self, shared: RunFiles, scenario: Scenario, state: State, clock: SharedClockMaster) -> None:
         check_containers(scenario)
         self.prepared: Prepared = prepare(scenario)
-        asked = ask(scenario, self.prepared)
+        asked = requirements_of(scenario, self.prepared)
         mechanism, self.batch_decides = asked.balancer, asked.batch_decides
         self._shared = shared
         self._scenario = scenario
@@ -108,7 +109,7 @@ class Controller:
         """Who was missing when a run goes on, and since when (wall time) exactly these are."""
         # Any container may be killed and started.
         told = roles.RunSettings(scenario, asked, self.prepared.jobs, comes_back=True)
-        self._gates = StartupCoordinator(shared, state, told)
+        self._startup = StartupCoordinator(shared, state, told)
         self._disk_guard = DiskGuard(shared.root)
         self._progress: dict[str, int] = {}
         balancer = f"http://{BALANCER}:{BALANCER_PORT}"
@@ -157,7 +158,7 @@ class Controller:
 
     def start_settings(self, role: str, name: str | None) -> dict[str, Any]:
         """The settings of a role that may start now. Raises NotYet, with what it waits for."""
-        return self._gates.start_settings(role, name)
+        return self._startup.start_settings(role, name)
 
     def status(self) -> dict[str, Any]:
         """For people, and for who carries out faults."""
@@ -170,7 +171,7 @@ class Controller:
                 "nodes": self._state.nodes,
                 "cluster_time_s": seconds(now_us),
                 "running": self._state.passed[-1:] == [REPLAYER],
-                "waits_for": self._gates.waits_for,
+                "waits_for": self._startup.waits_for,
                 "held_by": [
                     {"name": str(holder.party), "for_s": seconds(holder.for_us)}
                     for holder in self._clock.holders()
@@ -213,7 +214,7 @@ class Controller:
                 return None
             if wall_us() - asked_us > micros(_ASK_S):
                 asked_us = wall_us()
-                if (lost := self._gates.lost_at_start()) and not self._continue_without_missing_nodes():
+                if (lost := self._startup.lost_at_start()) and not self._continue_without_missing_nodes():
                     return lost
                 if self._is_resumed and BATCH in self._missing() and asked_us - since_us > _GONE_US:
                     return f"the batch server did not come back within {seconds(_GONE_US):.0f} s"
@@ -228,7 +229,7 @@ class Controller:
         if os.environ.get("FLEET_MISSING") != "down":
             return False
         try:
-            names = self._gates.go_on_without_lost()
+            names = self._startup.go_on_without_lost()
         except (NotYet, OSError):
             return False
         for name in names:
@@ -238,11 +239,11 @@ class Controller:
     def _missing(self) -> set[str]:
         """Who had a place at the clock and is not back."""
         there = {party.name for party in self._clock.living()}
-        return self._gates.parties - there - ({REPLAYER} if self.is_replayed() else set())
+        return self._startup.parties - there - ({REPLAYER} if self.is_replayed() else set())
 
     def _are_back(self, since_us: int) -> bool:
         """A clock that goes on waits for all for whom it waited at first; at last without those that stay away."""
-        missing = self._missing() or self._gates.unresponsive_services()
+        missing = self._missing() or self._startup.unresponsive_services()
         if not missing:
             return True
         if missing != self._stays_away[0]:
@@ -302,9 +303,9 @@ class Controller:
         self._looked_us = wall_us()
         self._state.wall_us = self._looked_us - self._began_us
         try:
-            self._gates.ask_batch("nodes")
+            self._startup.ask_batch("nodes")
         except NotYet as error:
-            age_us = wall_us() - self._gates.seen_us
+            age_us = wall_us() - self._startup.seen_us
             if age_us > _GONE_US:
                 return f"{error}, for {seconds(age_us):.0f} s"
         return ""
@@ -322,7 +323,7 @@ class Controller:
     def _is(self, what: str) -> bool:
         """Ask the batch server for its state; False if it does not answer, which is noticed elsewhere."""
         try:
-            return bool(self._gates.ask_batch("state").get(what))
+            return bool(self._startup.ask_batch("state").get(what))
         except NotYet:
             return False
 
@@ -365,7 +366,7 @@ class Controller:
     def batch_side(self) -> BatchSide:
         """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
         try:
-            exported = self._gates.ask_batch("export")
+            exported = self._startup.ask_batch("export")
         except NotYet:
             exported = None
         return batch_side(exported, self.batch_home, self.names, EPOCH_S)

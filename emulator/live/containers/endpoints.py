@@ -18,7 +18,7 @@ from emulator.live.containers.names import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_DOORS = (
+_ENDPOINTS = (
     (BALANCER, BALANCER_PORT, "dashboard: http://{}/"),
     (BATCH, BATCH_PORT, "batch server: {}"),
     (ONDEMAND, ONDEMAND_PORT, "cloud: http://{}/identity/v3"),
@@ -31,7 +31,7 @@ def endpoint_lines(environ: Mapping[str, str], viewer_token: str) -> Iterator[st
 
     `viewer_token` lets people look at the dashboard; empty where there is no Balancer.
     """
-    for role, inside, text in _DOORS:
+    for role, inside, text in _ENDPOINTS:
         port = environ.get(f"FLEET_{role.upper()}_PORT")
         if port is None or (role in {BALANCER, ONDEMAND} and not viewer_token):
             continue

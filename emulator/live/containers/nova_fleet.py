@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.live.containers.names import BALANCER, BATCH, PREDICTOR, REPLAYER
 from emulator.live.containers.remote_fleet import first_process
 from emulator.live.launchers import Launcher
-from emulator.scenario import OUR_BATCH_SYSTEM
+from emulator.run_parts import OUR_BATCH_SYSTEM
 
 if TYPE_CHECKING:
     from emulator.scenario import Scenario

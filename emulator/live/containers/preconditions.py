@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from emulator.live.containers.names import NODE
 from emulator.live.launchers import Launcher
-from emulator.scenario import OUR_BATCH_SYSTEM, OUR_MANAGER, ScenarioError, load
+from emulator.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
+from emulator.scenario import ScenarioError, load
 
 if TYPE_CHECKING:
     from emulator.scenario import Scenario

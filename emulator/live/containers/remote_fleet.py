@@ -21,14 +21,14 @@ from emulator.live.containers.preconditions import read_scenario
 from emulator.live.containers.remote_exec import SOCKETS, PlacedProcess, shutdown_executors
 from emulator.live.fleet import Fleet, FleetError
 from emulator.live.fleet_process import FleetProcessError
+from emulator.preparation import prepare
 from emulator.report import files
-from emulator.runner import prepare
 from emulator.scenario import ScenarioError
 from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
     from emulator.live.fleet_process import FleetProcess
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 _TMP = SHARED / "tmp"
@@ -55,18 +55,9 @@ class PlacedFleet(Fleet):
         self._profile = profile
         super().__init__(scenario, prepared, work)
 
-    def launch(
-        self,
-        name: str,
-        *arguments: str | Path,
-        environ: dict[str, str] | None = None,
-        program: Path | None = None,
-    ) -> FleetProcess:
+    def _new_process(self, name: str, command: list[str], environ: dict[str, str] | None) -> FleetProcess:
         place = self._profile.place_of(name)
-        command = [str(sys.executable if program is None else program), *map(str, arguments)]
-        process = PlacedProcess(name, command, self.logs, environ or {}, _socket(place))
-        self.processes[name] = process
-        return process
+        return PlacedProcess(name, command, self.logs, environ or {}, _socket(place))
 
 
 def _socket(place: str) -> Path:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from emulator.live.containers.names import BALANCER, ONDEMAND, PREDICTOR, REPLAYER
 from emulator.live.containers.remote_fleet import first_process
 from emulator.live.launchers import Launcher
-from emulator.scenario import OUR_MANAGER
+from emulator.run_parts import OUR_MANAGER
 
 if TYPE_CHECKING:
     from emulator.scenario import Scenario

@@ -1,1 +1,1 @@
-"""`emulator-job`: a program that does a known amount of work and proves it. See `docs/live-actions.md`."""
+"""`emulator-job`: a program that does a known amount of work and proves it. See `docs/live-torque.md`."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from emulator.harness.mechanism import Mechanism
     from emulator.live.fleet_process import FleetProcess
     from emulator.live.ondemand_system import Ondemand, OndemandSite
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 SERVICES = Path(__file__).with_name("services.py")

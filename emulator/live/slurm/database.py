@@ -15,14 +15,14 @@ from balancer.clock import micros, wall_us
 from emulator.harness.record import JobState
 from emulator.live.fleet_process import FleetProcessError
 from emulator.live.slurm.accounting import SACCT_FIELDS, read_sacct, with_the_job_log
-from emulator.live.slurm.bound import OF_THIS_MACHINE, write_script
+from emulator.live.slurm.wrappers import OF_THIS_MACHINE, write_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from emulator.live.fleet_process import FleetProcess
-    from emulator.live.slurm.bound import Programs
+    from emulator.live.slurm.wrappers import Programs
 
 MARIADBD, SLURMDBD = "mariadbd", "slurmdbd"
 SERVER_PROGRAMS = (*OF_THIS_MACHINE, SLURMDBD)

@@ -30,7 +30,8 @@ from emulator.live.replay_log import partial_path
 from emulator.live.settings import Settings, load_settings
 from emulator.live.slurm.accounting import read_line
 from emulator.live.slurm.jobs import SlurmCommands, SlurmJobs
-from emulator.runner import Prepared, make_machine, make_mechanism
+from emulator.preparation import Prepared
+from emulator.runner import make_machine, make_mechanism
 from emulator.scenario import from_mapping
 from emulator.shared_clock import SharedClock
 from emulator.workload.store import load

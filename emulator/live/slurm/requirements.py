@@ -51,17 +51,17 @@ def unheard_setting(scenario: Scenario, said_live: Mapping[str, object], *, has_
         if value == default or each.name in heard or value == said_live.get(each.name):
             continue
         if each.name in _IN_THE_DATABASE:
-            todo = "set live.batch.slurm.accounting to slurmdbd and say it there by sacctmgr"
+            remedy = "set live.batch.slurm.accounting to slurmdbd and say it there by sacctmgr"
         elif each.name == "queues":
-            todo = "say the same in live.batch.slurm.partitions"
+            remedy = "say the same in live.batch.slurm.partitions"
         else:
-            todo = "say it in a slurm.conf that live.batch.slurm.conf names"
-        return f"scheduler.slurm.{each.name}: the real Slurm would not hear of it; {todo}, or leave it out"
+            remedy = "say it in a slurm.conf that live.batch.slurm.conf names"
+        return f"scheduler.slurm.{each.name}: the real Slurm would not hear of it; {remedy}, or leave it out"
     return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SlurmRequirements:
     """`reserved`: of a run's nodes, which are called `names`. `select`: how jobs share them, None if they do not."""
 
     names: tuple[str, ...]

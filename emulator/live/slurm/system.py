@@ -24,7 +24,6 @@ from emulator.live.failure import read_failure
 from emulator.live.fleet_process import FleetProcessError, read_ready
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
-from emulator.live.slurm.bound import Programs, write_script
 from emulator.live.slurm.conf import Fragment, problem_without_database, read_fragment, slurm_conf
 from emulator.live.slurm.conf_lines import ConfError
 from emulator.live.slurm.database import Database, DatabaseError, associations
@@ -35,8 +34,9 @@ from emulator.live.slurm.outages import PlayedOutages, has_outages, problem_with
 from emulator.live.slurm.outputs import unproved
 from emulator.live.slurm.patience import Patience
 from emulator.live.slurm.ports import KeptPorts, own_address, problem_with_address
-from emulator.live.slurm.requirements import Asked, unheard_setting
+from emulator.live.slurm.requirements import SlurmRequirements, unheard_setting
 from emulator.live.slurm.sbatch import is_user
+from emulator.live.slurm.wrappers import Programs, write_script
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.scenario import ScenarioError
 from emulator.workload import store
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from emulator.live.batch_system import Site
     from emulator.live.failure import Failure
     from emulator.live.fleet_process import FleetProcess
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "salloc", "squeue", "scontrol", "sinfo", "scancel")
@@ -192,7 +192,7 @@ class SlurmBatch:
         self._restarts = 0
         self._database: Database | None = None
         self._patience = Patience(site.scenario.live.speed)
-        self._asked = Asked.by(site.scenario, site.names)
+        self._asked = SlurmRequirements.by(site.scenario, site.names)
         self._outages: PlayedOutages | None = None
 
     # Starting.

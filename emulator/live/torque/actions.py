@@ -7,26 +7,20 @@ one is gone, because it may have to go on from the checkpoint that the old one w
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.harness.executor_live import LiveExecutor
-    from emulator.live.torque.batch import BatchServer
+    from emulator.live.torque.batch_parts import Link, Server
     from emulator.live.torque.jobs import Job
-
-
-class Link(Protocol):
-    """The way to an agent. `send` never fails: a broken connection is reported as lost instead."""
-
-    def send(self, message: dict[str, Any]) -> None: ...
 
 
 class RunActions:
     """The messages about runs that are under way. Everything happens in the executor's thread."""
 
-    def __init__(self, batch: BatchServer, executor: LiveExecutor, *, checks_work: bool) -> None:
+    def __init__(self, batch: Server, executor: LiveExecutor, *, checks_work: bool) -> None:
         self._batch = batch
         self._checks_work = checks_work
         self._executor = executor

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from emulator.harness.executor_live import LiveExecutor
     from emulator.live.torque.accounting import AccountingLog
-    from emulator.live.torque.actions import Link
+    from emulator.live.torque.batch_parts import Link
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.jobs import JobRequest
     from emulator.live.torque.marks import MarksFile

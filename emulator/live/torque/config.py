@@ -13,7 +13,7 @@ from emulator.live.settings import Settings
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.jobs import walltime_us
 from emulator.plugins import KINDS
-from emulator.scenario import FailuresPart
+from emulator.run_parts import FailuresPart
 from emulator.schedulers.config import SchedulerConfig
 
 if TYPE_CHECKING:

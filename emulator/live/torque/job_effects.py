@@ -12,7 +12,7 @@ from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PbsState
 if TYPE_CHECKING:
     from emulator.live.torque.accounting import AccountingLog
     from emulator.live.torque.actions import RunActions
-    from emulator.live.torque.batch import BatchServer
+    from emulator.live.torque.batch_parts import Server
     from emulator.live.torque.jobs import Job
 
 
@@ -22,7 +22,7 @@ class JobEffects:
     `done`: the work that a job has done by now; what it says of itself is held against that.
     """
 
-    def __init__(self, batch: BatchServer, actions: RunActions, log: AccountingLog) -> None:
+    def __init__(self, batch: Server, actions: RunActions, log: AccountingLog) -> None:
         self._batch = batch
         self._actions = actions
         self._log = log

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from balancer.clock import US
 from emulator.harness.record import RunOutcome
+from emulator.live.qsub import TRACE_NUMBERS
 from emulator.live.torque.errors import bad_value, infeasible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TRACE_NUMBERS = "TRACE_NUMBERS"
-"""The variable with which a replayed job says its queue, user and group in the trace, as in `3/17/-1`."""
 _TRACE_NUMBERS = re.compile(r"(-?\d{1,9})/(-?\d{1,9})/(-?\d{1,9})")
 DELETED = 271
 """Exit status of a job that was deleted while it ran: 256 + SIGTERM."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from balancer.clock import Clock
     from emulator.harness.mechanism import Mechanism
-    from emulator.live.torque.actions import Link
+    from emulator.live.torque.batch_parts import Link
     from emulator.live.torque.job_effects import JobEffects
     from emulator.live.torque.scheduler import Scheduler
     from emulator.workload.table import JobTable

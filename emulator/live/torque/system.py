@@ -11,7 +11,7 @@ from emulator.live.failure import Failure, read_failure
 from emulator.live.process import read_address
 from emulator.live.progress import Counts
 from emulator.live.roles import EPOCH_S
-from emulator.live.torque.accounting_read import batch_side
+from emulator.live.torque.accounting_parser import batch_side
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.workload import store
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from emulator.live.batch_system import Site
     from emulator.live.collect import BatchSide
     from emulator.live.fleet_process import FleetProcess
-    from emulator.runner import Prepared
+    from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 _COMPILES_S = 600.0

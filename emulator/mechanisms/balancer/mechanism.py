@@ -20,7 +20,7 @@ from emulator.mechanisms.balancer.node_watch import NodeWatch
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
 from emulator.mechanisms.balancer.windows import check_machine, standing
 from emulator.mechanisms.lease_failures import LeaseAccount, OnFailure
-from emulator.mechanisms.pools_shown import TILES, picture
+from emulator.mechanisms.pool_tiles import TILES, picture
 from emulator.plugins import check_number, make_plugin
 
 if TYPE_CHECKING:
@@ -55,9 +55,10 @@ class BalancerMechanism:
     slot, a name or `{NAME: {PARAMETER: VALUE}}`. For it: `slots_per_day`; `keep`: a reserve lasts as long as its
     `slot`, or is on `hold` for I, as in the paper's text; `history`: nodes requested in the slots before time 0, oldest
     first (what a service remembers). `every`: capacity that comes again, a list of `{windows: Mon-Fri
-    20:00-06:00, nodes: 8}`, with `zone`, `exceptions` and `lead_s` (1800: collected so long before) if wanted;
-    `time_zero`: the date and time at time 0, for it. The cloud: `boot_s`, from grant to the lease's beginning;
-    `delete_s`, from its end to its nodes' return; `cloud_faults`, when servers do not start (`emulator.cloud_faults`).
+    20:00-06:00, nodes: 8}`, with `zone`, `exceptions` and `notice_s` (1800: collected so long before) if wanted;
+    `time_zero`: the date and time at time 0, for it (1970-01-01T00:00:00Z). The cloud: `boot_s`, from grant to the
+    lease's beginning; `delete_s`, from its end to its nodes' return; `cloud_faults`, when servers do not start
+    (`emulator.cloud_faults`).
     For runs with `failures`, `on_failure`: a lease on a node that fails goes on with it (`keep`), gets another one by
     the service's `replace: true` (`replace`), or ends when its user hears of it (`end`). `reconcile_period_s` and
     `failed_after_s` are the service's: how often it reads all nodes, and how long a granted one must read down.
@@ -77,7 +78,7 @@ class BalancerMechanism:
     keep: str = "slot"
     history: Sequence[int] = ()
     every: Sequence[dict[str, Any]] = ()
-    time_zero: str = "1970-01-01T00:00:00Z"
+    time_zero: str | None = None
     boot_s: float = 0
     delete_s: float = 0
     cloud_faults: Sequence[Any] = ()
@@ -150,6 +151,8 @@ class BalancerMechanism:
 
     def standing(self) -> tuple[Standing, ...]:
         """Capacity that comes again. Raises ValueError."""
+        if self.time_zero is not None and not self.every:
+            raise ValueError("balancer: time_zero: only windows of every go by it, and there are none")
         return standing(self.every, self.time_zero)
 
     def check_nodes(self, names: Sequence[str]) -> None:

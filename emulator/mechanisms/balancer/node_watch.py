@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.drivers.base import NodeStatus
-from balancer.failing import Failing
+from balancer.failure_detector import Failing
 from balancer.lifecycle.events import NodesFailed, NodesObserved, NodesRecovered
 from balancer.lifecycle.states import NodeState
 from balancer.reconcile import compare

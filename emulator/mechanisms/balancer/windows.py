@@ -13,7 +13,7 @@ from emulator.plugins import check_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_KEYS = ("windows", "nodes", "zone", "exceptions", "lead_s")
+_KEYS = ("windows", "nodes", "zone", "exceptions", "notice_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Standing:
         }
 
 
-def standing(given: object, time_zero: str) -> tuple[Standing, ...]:
+def standing(given: object, time_zero: str | None) -> tuple[Standing, ...]:
     """As a scenario has them; `time_zero`: the date and time at time 0. Raises ValueError."""
     if not isinstance(given, list | tuple):
         raise ValueError("balancer: every is a list, each of windows and nodes")  # noqa: TRY004 - as all of it
@@ -45,8 +45,10 @@ def standing(given: object, time_zero: str) -> tuple[Standing, ...]:
     return tuple(_one(each, origin_us) for each in given)
 
 
-def zero_us(time_zero: str) -> int:
-    """The date and time at time 0, since 1970-01-01T00:00Z. Raises ValueError."""
+def zero_us(time_zero: str | None) -> int:
+    """The date and time at time 0, since 1970-01-01T00:00Z, which it is where nothing is said. Raises ValueError."""
+    if time_zero is None:
+        return 0
     try:
         return parse_iso(time_zero)
     except (TypeError, ValueError) as error:
@@ -61,8 +63,8 @@ def _one(given: Any, origin_us: int) -> Standing:
             f"balancer: every: {given!r} must have windows and nodes, and may have {', '.join(_KEYS[2:])}"
         )
     check_number("balancer", "every: nodes", given["nodes"], at_least=1, whole=True)
-    lead_s = given.get("lead_s", 1800)
-    check_number("balancer", "every: lead_s", lead_s, at_least=0)
+    notice_s = given.get("notice_s", 1800)
+    check_number("balancer", "every: notice_s", notice_s, at_least=0)
     try:
         rule = Recurrence(
             str(given["windows"]),
@@ -72,7 +74,7 @@ def _one(given: Any, origin_us: int) -> Standing:
         )
     except (TypeError, ValueError) as error:
         raise ValueError(f"balancer: {error}") from error
-    return Standing(rule, given["nodes"], micros(lead_s))
+    return Standing(rule, given["nodes"], micros(notice_s))
 
 
 def check_machine(found: Iterable[Standing], nodes: int) -> None:

@@ -13,7 +13,7 @@ from emulator.harness.compiled import compiled
 from emulator.harness.tables import BATCH
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.decisions import Running
-from emulator.mechanisms.hybrid.preparing import Candidates
+from emulator.mechanisms.hybrid.notice_plan import Candidates
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, Jobs, Nodes

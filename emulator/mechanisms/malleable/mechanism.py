@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from balancer.clock import NEVER_US, US, micros
 from emulator.mechanisms.malleable.machine import Minimum, PlanningMachine, Rules
-from emulator.mechanisms.malleable.shown import TILES, picture
 from emulator.mechanisms.malleable.speedup import GROUP, Speedup
+from emulator.mechanisms.malleable.tiles import TILES, picture
 from emulator.plugins import check_number, make_plugin
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable

@@ -27,11 +27,6 @@ from emulator.harness.tables import (
 from emulator.mechanisms.oversubscribe.passes import schedule_pass
 from emulator.mechanisms.oversubscribe.places import vacate
 from emulator.mechanisms.oversubscribe.speeds import change_active, refresh, settle, touch
-from emulator.mechanisms.oversubscribe.tables import (
-    FULL,
-    PAUSE_AT,
-    PROGRAM,
-)
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
@@ -39,7 +34,7 @@ if TYPE_CHECKING:
 
 @compiled
 def end_job(state: State, who: int, now: int, outcome: int) -> None:
-    job, _, _, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, reg = state
+    job, runs, reg = state.job, state.runs, state.reg
     vacate(state, who, now)
     job[who].state = ENDED
     job[who].end_us = now
@@ -51,13 +46,14 @@ def end_job(state: State, who: int, now: int, outcome: int) -> None:
 @compiled
 def next_phase(state: State, who: int, now: int) -> None:
     """An active job becomes idle or the other way round: its neighbours run faster or slower."""
-    job, _, slot_job, slot_next, _, _, _, phases, _, _, touched, _, _, _, _, _, _, reg = state
+    job, slot_job, slot_next, phases = state.job, state.slot_job, state.slot_next, state.phases
+    registers = state.registers
     settle(job, who, now)
     job[who].phase += 1
-    job[who].phase_left = phases[job[who].phase] * reg[FULL]
+    job[who].phase_left = phases[job[who].phase] * registers.full
     job[who].is_idle ^= 1
     job[who].rate = 0
-    touch(job, touched, reg, who)
+    touch(state, who)
     by = -1 if job[who].is_idle else 1
     units = slot_job.shape[1]
     slots = slot_job.shape[2]
@@ -71,7 +67,7 @@ def next_phase(state: State, who: int, now: int) -> None:
 @compiled
 def submit_one_by_one(state: State, now: int) -> None:
     """One pass after each submit (scheduler option `pass: event`)."""
-    job, _, _, _, _, _, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     while submit_due(job, queue, reg, now, 1):
         schedule_pass(state, now)
 
@@ -79,7 +75,7 @@ def submit_one_by_one(state: State, now: int) -> None:
 @compiled
 def finish_instant(state: State, now: int) -> None:
     """What comes after the decision points of an instant: submits, then one pass."""
-    job, _, _, _, _, _, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     reg[NOW] = now
     if reg[EVERY_EVENT]:
         submit_one_by_one(state, now)
@@ -91,7 +87,7 @@ def finish_instant(state: State, now: int) -> None:
 @compiled
 def is_passed_over(state: State, who: int, now: int) -> bool:
     """No pass follows, by the authors' program: it ran exactly to its estimate, and others end at the same instant."""
-    job, _, _, _, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
+    job, heap, reg = state.job, state.heap, state.reg
     is_last = reg[HEAP_N] == 0 or job[heap[0]].event_us != now
     return bool(job[who].run_us == job[who].estimate_us and not is_last)
 
@@ -102,12 +98,13 @@ def advance(state: State, until: int) -> int:
 
     Returns as `emulator.harness.kernel.advance` does; the tables never need to grow.
     """
-    job, _, _, _, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
+    job, heap, reg = state.job, state.heap, state.reg
+    registers = state.registers
     while True:
         next_event = job[heap[0]].event_us if reg[HEAP_N] else NEVER
         submitted = next_submit(job, reg)
         now = min(next_event, submitted)
-        if now > reg[PAUSE_AT] and now <= until:
+        if now > registers.pause_at and now <= until:
             return PAUSED
         code = step_to(reg, now, until)
         if code != GOES_ON:
@@ -122,7 +119,7 @@ def advance(state: State, until: int) -> int:
                 if (
                     reg[EVERY_EVENT]
                     and now != until
-                    and not (reg[PROGRAM] and is_passed_over(state, who, now))
+                    and not (registers.program and is_passed_over(state, who, now))
                 ):
                     schedule_pass(state, now)
         if now == until:
@@ -131,7 +128,7 @@ def advance(state: State, until: int) -> int:
             return AT_ENDS
         if ended == reg[ENDED_N] and submitted > now:
             continue  # only phases: passes follow ends and submits, as everywhere
-        if reg[PROGRAM]:
+        if registers.program:
             submit_one_by_one(state, now)
         else:
             finish_instant(state, now)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.mechanisms.oversubscribe.machine import Demands, SharedCluster
+    from emulator.mechanisms.oversubscribe.machine import Demands, OversubscribedMachine
     from emulator.workload.table import JobTable
 
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Part:
     """A machine with the jobs that are `rows` of the whole table."""
 
-    cluster: SharedCluster
+    cluster: OversubscribedMachine
     rows: NDArray[np.intp]
 
 

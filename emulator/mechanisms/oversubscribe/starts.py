@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @compiled
 def book(state: State, who: int, now: int) -> None:
     """The job runs: note it and its slots in the tables."""
-    job, _, _, slot_next, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
+    job, slot_next, runs, log, reg = state.job, state.slot_next, state.runs, state.log, state.reg
     row = reg[RUNS_N]
     reg[RUNS_N] = row + 1
     runs[row].job = who

@@ -12,7 +12,7 @@ from emulator.harness.checkpoint_io import CheckpointIO
 from emulator.harness.topology import layout_of
 from emulator.mechanisms.realtime.figures import figures
 from emulator.mechanisms.realtime.machine import SCHEMES, RealtimeMachine
-from emulator.mechanisms.realtime.shown import TILES, picture
+from emulator.mechanisms.realtime.tiles import TILES, picture
 from emulator.plugins import check_number
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.streams import stream

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,9 +10,12 @@ from balancer.clock import US
 from emulator.harness import reorder
 from emulator.harness import tables as t
 from emulator.harness.cluster import Cluster, Stop
-from emulator.harness.decisions import default_node_names
+from emulator.harness.entry_points import entry_point
 from emulator.harness.record import JobState, RunOutcome
+from emulator.harness.rows import new_record, new_rows, rows_of
+from emulator.node_names import default_node_names
 from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.dynamic import VIEW
 from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
 from emulator.schedulers.slurm.qos import Qos
@@ -25,11 +28,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.schedulers.slurm.rules import Rules
-    from emulator.schedulers.slurm.scheduler import Slurm
+    from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
 
 _NO_HALF_LIFE_US = 1e30
 _LONG_AGO_US = -(1 << 50)
+_ADVANCE, _FINISH, _NEXT_EVENT = map(entry_point, (kernel.advance, kernel.finish, kernel.next_event))
 
 
 class SlurmCluster(Cluster):
@@ -40,7 +44,9 @@ class SlurmCluster(Cluster):
     the batch pool (lent) are not available to it, as drained ones are not to Slurm.
     """
 
-    def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: Slurm) -> None:
+    def __init__(
+        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: SlurmSettings
+    ) -> None:
         self._slurm = slurm
         self._node_names = default_node_names(node_count)
         self._asked_jobs = jobs
@@ -56,40 +62,38 @@ class SlurmCluster(Cluster):
                 self._parts[place, list(each.nodes)] = 1
         self._users: dict[int, int] = {}
         room = max(len(jobs), 64)
-        self._mine = np.zeros((room, s.TWIN_COLUMNS), np.int64)
+        self._mine = new_rows(s.TwinJob, room)
         self._fixed = np.zeros(room)
-        self._nodes_seen = np.zeros((node_count, s.NODE_COLUMNS), np.int64)
-        self._nodes_seen[:, s.ORDER] = np.arange(node_count)
+        self._nodes_seen = new_rows(s.SeenNode, node_count)
+        self._nodes_seen["order"][:] = np.arange(node_count)
         reserved = self._rules.reservations
-        self._times = (
-            np.array([(each.start_s, each.end_s) for each in reserved], np.int64).reshape(-1, 2) * US
+        self._times = rows_of(
+            s.ReservedTime,
+            begin_us=np.array([each.start_s for each in reserved], np.int64) * US,
+            end_us=np.array([each.end_s for each in reserved], np.int64) * US,
         )
         self._held = np.zeros((len(reserved), node_count), np.int8)
         for place, own in enumerate(reserved):
             self._held[place, list(own.nodes)] = 1
         slots = 2 * (min(self._rules.bf_max_job_test, room) + len(reserved)) + 2
-        self._slots = np.zeros((slots, 2), np.int64)
+        self._slots = new_rows(s.Slot, slots)
         self._kept = np.zeros((slots, node_count), np.int8)
-        self._masks = np.zeros((2, node_count), np.int8)
-        self._weights = np.array(
-            [
-                self._rules.priority_weight_age,
-                self._rules.priority_max_age * US,
-                self._rules.priority_weight_fairshare,
-                self._rules.priority_decay_half_life * US or _NO_HALF_LIFE_US,
-            ],
-            np.float64,
-        )
-        self._open_runs = np.zeros(node_count * self._own[s.PER_NODE] + 8, np.int64)
-        self._count = np.zeros(reorder.COUNTERS, np.int64)
-        self._view = np.zeros((room, reorder.VIEW_COLUMNS), np.int64)
+        self._masks = np.zeros(node_count, np.int8), np.zeros(node_count, np.int8)
+        self._weights = new_record(s.Weights)
+        self._weights.age = self._rules.priority_weight_age
+        self._weights.max_age_us = self._rules.priority_max_age * US
+        self._weights.fair = self._rules.priority_weight_fairshare
+        self._weights.half_life_us = self._rules.priority_decay_half_life * US or _NO_HALF_LIFE_US
+        self._open_runs = np.zeros(node_count * self._own.per_node + 8, np.int64)
+        self._count = new_record(reorder.Counted)
+        self._view = np.zeros(room, VIEW)
         table = self._rules.qos or (Qos(""),)
         self._limits = np.array([each.limits for each in table], np.int64)
         if not self._rules.enforce_limits:
             self._limits[:] = -1
-        self._own[s.LIMITS_N] = np.count_nonzero(self._limits >= 0)
-        per_node = self._own[s.PER_NODE]
-        self._room = np.zeros((node_count if per_node > 1 else 0, s.ROOM_COLUMNS), np.int64)
+        self._own.limits_n = np.count_nonzero(self._limits >= 0)
+        per_node = self._own.per_node
+        self._room = new_rows(s.Room, node_count if per_node > 1 else 0)
         self._running = np.zeros(node_count * per_node, np.int64)
         self._cores = np.zeros(node_count * per_node, np.int64)
         self._has_outages = False
@@ -104,57 +108,57 @@ class SlurmCluster(Cluster):
         super()._fill_rows(jobs, first)
         jobs = self._asked_jobs
         self._fill_wants(jobs)
-        for column in (s.ELIGIBLE, s.SUBMITTED):
-            self._mine[: len(jobs), column] = jobs.submit_us
+        for column in ("eligible_us", "submitted_us"):
+            self._mine[column][: len(jobs)] = jobs.submit_us
         rows, rules = slice(len(jobs)), self._rules
         self._job["estimate_us"][rows] = -(-self._job["estimate_us"][rows] // s.MINUTE) * s.MINUTE
         default = self._place[rules.default_partition]
         named = {number: self._place[name] for number, name in self._slurm.queues.items()}
         places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
         self._check(jobs)
-        self._mine[rows, s.PARTITION] = places
-        self._mine[rows, s.TIER] = np.array([each.priority_tier for each in rules.partitions])[places]
-        self._mine[rows, s.WHOSE] = [
+        self._mine["partition"][rows] = places
+        self._mine["tier"][rows] = np.array([each.priority_tier for each in rules.partitions])[places]
+        self._mine["user"][rows] = [
             self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
         ]
         self._fill_qos(jobs, places)
-        self._view[rows, reorder.V_ACCOUNT] = self._mine[rows, s.WHOSE]
+        self._view["account"][rows] = self._mine["user"][rows]
         marks = len(rules.partitions) + len(rules.reservations)
         self._tests = np.zeros(len(self._users) + marks, np.int64)
         shares = np.array([self._slurm.shares.get(user, 1.0) for user in self._users] or [1.0])
-        self._accounts = np.zeros((len(shares), reorder.ACCOUNT_COLUMNS))
-        self._accounts[:, reorder.SHARES] = shares / shares.sum()
-        self._count[reorder.ACCOUNTS_N] = len(shares)
+        self._accounts = new_rows(reorder.Account, len(shares))
+        self._accounts["shares"][:] = shares / shares.sum()
+        self._count.accounts_n = len(shares)
         if rules.priority_type == "multifactor":
             self._fixed[rows] = self._unchanging(jobs, places)
-        keys = -self._mine[rows, s.TIER] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
+        keys = -self._mine["tier"][rows] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
         self._job["key"][rows] = keys
 
     def _fill_wants(self, jobs: JobTable) -> None:
         """Nodes of each job, and what it wants of each."""
         rows, select = slice(len(jobs)), self._slurm.select
-        self._mine[rows, s.WIDTH] = jobs.nodes
-        self._mine[rows, s.CORES] = 1
+        self._mine["nodes"][rows] = jobs.nodes
+        self._mine["cores"][rows] = 1
         if select is not None:
-            self._mine[rows, s.CORES] = select.cores_of(jobs)
-            self._mine[rows, s.MEMORY] = select.memory_of(jobs)
+            self._mine["cores"][rows] = select.cores_of(jobs)
+            self._mine["memory_mib"][rows] = select.memory_of(jobs)
 
     def _fill_qos(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
         """Each job's QOS, its partition's, and the reservation that it asks for."""
         rows, rules = slice(len(jobs)), self._rules
         index = {each.name: place for place, each in enumerate(rules.qos)}
-        self._mine[rows, s.FIRST_QOS] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
+        self._mine["first_qos"][rows] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
             places
         ]
-        self._mine[rows, s.OWN_QOS] = [
+        self._mine["own_qos"][rows] = [
             index.get(self._slurm.qos_name(user, queue), -1)
             for user, queue in zip(jobs.user.tolist(), jobs.queue.tolist(), strict=True)
         ]
-        self._mine[rows, s.RESERVATION] = [
+        self._mine["reservation"][rows] = [
             which_of(rules.reservations, number, user)
             for number, user in zip(jobs.number.tolist(), jobs.user.tolist(), strict=True)
         ]
-        self._used = np.zeros((len(self._limits) * (1 + max(len(self._users), 1)), 2), np.int64)
+        self._used = new_rows(s.QosUse, len(self._limits) * (1 + max(len(self._users), 1)))
 
     def _unchanging(self, jobs: JobTable, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """The size, partition and QOS factors, weighted."""
@@ -166,7 +170,7 @@ class SlurmCluster(Cluster):
         if rules.qos:
             best = max(each.priority for each in rules.qos) or 1
             parts = np.array([each.priority / best for each in rules.qos])
-            value = value + rules.priority_weight_qos * parts[self._mine[: len(jobs), s.OWN_QOS]]
+            value = value + rules.priority_weight_qos * parts[self._mine["own_qos"][: len(jobs)]]
         return np.asarray(value)
 
     def _check(self, jobs: JobTable) -> None:
@@ -183,12 +187,32 @@ class SlurmCluster(Cluster):
     def _make_state(self) -> None:
         super()._make_state()
         room = len(self._job) + 1
-        self._twin: Any = (
-            self._own, self._mine, self._fixed, self._parts, self._nodes_seen, self._slots, self._kept, self._masks,
-            self._tests, self._weights, self._accounts, self._open_runs, self._count, self._view,
-            np.zeros(room, np.int32),
-            (self._limits, self._used, self._times, self._held, self._room, self._running, self._cores),
-        )  # fmt: skip
+        first_mask, second_mask = self._masks
+        self._twin = s.Twin(
+            own=self._own,
+            mine=self._mine,
+            fixed=self._fixed,
+            parts=self._parts,
+            nodes=self._nodes_seen,
+            slots=self._slots,
+            kept=self._kept,
+            first_mask=first_mask,
+            second_mask=second_mask,
+            tests=self._tests,
+            weights=self._weights,
+            accounts=self._accounts,
+            open_runs=self._open_runs,
+            counted=self._count,
+            waiting=self._view,
+            spare=np.zeros(room, np.int32),
+            limits=self._limits,
+            used=self._used,
+            times=self._times,
+            held=self._held,
+            room=self._room,
+            running=self._running,
+            cores=self._cores,
+        )
 
     def advance(
         self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
@@ -196,13 +220,13 @@ class SlurmCluster(Cluster):
         self._reg[t.STOP_ON_END] = stop_on_end
         self._reg[t.STOP_ON_PASS] = stop_on_pass
         self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := kernel.advance(self._state, self._twin, until_us)) == t.NEEDS_ROOM:
+        while (code := _ADVANCE(self._state, self._twin, until_us)) == t.Stop.NEEDS_ROOM:
             self._grow_runs()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         self._make_room()
-        kernel.finish(self._state, self._twin, now_us, not self._has_outages or self._left_at(now_us))
+        _FINISH(self._state, self._twin, now_us, not self._has_outages or self._left_at(now_us))
 
     # Nodes that go and come back by themselves.
 
@@ -232,15 +256,15 @@ class SlurmCluster(Cluster):
         if front:
             self._job["key"][job] = t.FRONT
         own, mine = self._own, self._mine
-        mine[job, s.ELIGIBLE] = now_us // s.SECOND * s.SECOND + s.HOLD
-        mine[job, s.SUBMITTED] = now_us
-        mine[job, s.NEXT_HELD] = t.NEVER
-        if own[s.RELEASE_AT] == t.NEVER:
-            own[s.FIRST_HELD], own[s.RELEASE_AT] = job, mine[job, s.ELIGIBLE]
+        mine[job].eligible_us = now_us // s.SECOND * s.SECOND + s.HOLD
+        mine[job].submitted_us = now_us
+        mine[job].next_held = t.NEVER
+        if own.release_at_us == t.NEVER:
+            own.first_held, own.release_at_us = job, mine[job].eligible_us
         else:
-            mine[own[s.LAST_HELD], s.NEXT_HELD] = job
-        own[s.LAST_HELD] = job
-        own[s.RESUBMITS] = self._rules.priority_type == "multifactor"
+            mine[own.last_held].next_held = job
+        own.last_held = job
+        own.resubmits = self._rules.priority_type == "multifactor"
 
     def ask(
         self,
@@ -257,11 +281,11 @@ class SlurmCluster(Cluster):
 
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:
         super().take_offline(nodes, now_us)
-        self._own[s.NODES_MOVED] = self._has_outages
+        self._own.nodes_moved = self._has_outages
 
     def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
         super().bring_online(nodes, now_us)
-        self._own[s.NODES_MOVED] = self._has_outages
+        self._own.nodes_moved = self._has_outages
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         self.finish_instant(now_us)
@@ -277,33 +301,33 @@ class SlurmCluster(Cluster):
 
     @property
     def next_event_us(self) -> int:
-        return int(kernel.next_event(self._state, self._twin))
+        return int(_NEXT_EVENT(self._state, self._twin))
 
 
-def _registers(rules: Rules, slurm: Slurm) -> NDArray[np.int64]:
-    own = np.zeros(s.TWIN_REGISTERS, np.int64)
+def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
+    own = new_record(s.TwinRegisters)
     for register, value in (
-        (s.DEPTH, rules.default_queue_depth),
-        (s.SCHED_EVERY, max(rules.sched_interval, 0) * US),
-        (s.PASS_GAP, rules.sched_min_interval),
-        (s.DEFER, rules.defer),
-        (s.FILL_EVERY, rules.bf_interval * US if rules.backfills else 0),
-        (s.WINDOW, rules.bf_window * s.MINUTE),
-        (s.RESOLUTION, rules.bf_resolution * US),
-        (s.MAX_TEST, rules.bf_max_job_test),
-        (s.MAX_USER, rules.bf_max_job_user),
-        (s.MIN_AGE, rules.bf_min_age_reserve * US),
-        (s.OVER, rules.over_time_limit * s.MINUTE + (rules.kill_wait * US if slurm.ignores_term else 0)),
-        (s.CALC_EVERY, rules.priority_calc_period * US if rules.changes_priorities else 0),
-        (s.PASS_AT, t.NEVER),
-        (s.LAST_PASS, _LONG_AGO_US),
-        (s.FILL_AT, t.NEVER),
-        (s.LAST_FILL, _LONG_AGO_US),
-        (s.RELEASE_AT, t.NEVER),
-        (s.QUIET_WAIT, rules.bf_after_quiet * US),
-        (s.PARTITIONS, len(rules.partitions)),
-        (s.PER_NODE, 1 if slurm.select is None else slurm.select.cores),
-        (s.NODE_MEMORY, 0 if slurm.select is None else slurm.select.memory_mb),
+        ("depth", rules.default_queue_depth),
+        ("sched_every_us", max(rules.sched_interval, 0) * US),
+        ("pass_gap_us", rules.sched_min_interval),
+        ("defer", rules.defer),
+        ("fill_every_us", rules.bf_interval * US if rules.backfills else 0),
+        ("window_us", rules.bf_window * s.MINUTE),
+        ("resolution_us", rules.bf_resolution * US),
+        ("max_test", rules.bf_max_job_test),
+        ("max_user", rules.bf_max_job_user),
+        ("min_age_us", rules.bf_min_age_reserve * US),
+        ("over_us", rules.over_time_limit * s.MINUTE + (rules.kill_wait * US if slurm.ignores_term else 0)),
+        ("calc_every_us", rules.priority_calc_period * US if rules.changes_priorities else 0),
+        ("pass_at_us", t.NEVER),
+        ("last_pass_us", _LONG_AGO_US),
+        ("fill_at_us", t.NEVER),
+        ("last_fill_us", _LONG_AGO_US),
+        ("release_at_us", t.NEVER),
+        ("quiet_wait_us", rules.bf_after_quiet * US),
+        ("partitions", len(rules.partitions)),
+        ("per_node", 1 if slurm.select is None else slurm.select.cores),
+        ("node_memory_mib", 0 if slurm.select is None else slurm.select.memory_mb),
     ):
-        own[register] = value
+        setattr(own, register, value)
     return own

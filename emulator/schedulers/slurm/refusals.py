@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.schedulers.slurm.rules import Partition, Rules
-    from emulator.schedulers.slurm.scheduler import Slurm
+    from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
 
 _Bound = tuple[str, str, int | None, int | None]
@@ -25,7 +25,7 @@ _Bound = tuple[str, str, int | None, int | None]
 
 
 def refusals(
-    jobs: JobTable, slurm: Slurm, rules: Rules, node_count: int
+    jobs: JobTable, slurm: SlurmSettings, rules: Rules, node_count: int
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """(who takes what, the jobs that ask for something else); a job may come more than once."""
     limit_min = -(-jobs.estimate_us // MINUTE)

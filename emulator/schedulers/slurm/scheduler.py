@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path  # noqa: TC003 - plug-ins are made by the types of their fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from emulator.plugins import check_number
-from emulator.schedulers.slurm.conf import read_conf
-from emulator.schedulers.slurm.qos import NORMAL, read_qos
-from emulator.schedulers.slurm.reservations import Reservation, reserved_on
-from emulator.schedulers.slurm.rules import PriorityType, Rules
-from emulator.schedulers.slurm.select import Select  # noqa: TC001 - as Path
-from emulator.schedulers.slurm.unfollowed import not_followed
+from emulator.schedulers.slurm.settings import SlurmSettings
 
 if TYPE_CHECKING:
     from emulator.harness.cluster import Cluster
@@ -21,139 +14,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Slurm:
-    """What Slurm would do: a pass on each event, backfill every `bf_interval`, priorities and partitions.
-
-    `conf`: a slurm.conf. What is set beside it stands above it; what nobody sets is Slurm's default. `queues`:
-    partition of a queue of the trace, by number. `shares`: of a user, by number; 1 for others. `ignores_term`: jobs do
-    not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes, the last
-    ones, are lent for the whole run. `qos`: a table of QOS, or a file of what `sacctmgr show qos --parsable2` printed;
-    `queue_qos`, `user_qos`: that of a queue's and a user's jobs, by number, else it is `normal`; `cpus_per_node`: for
-    limits in `cpu`. `reservations`: advance ones, by name. `select`: jobs share nodes. The rest: `rules.py`.
-    """
-
-    conf: Path | None = None
-    queues: dict[int, str] = field(default_factory=dict)
-    shares: dict[int, float] = field(default_factory=dict)
-    ignores_term: bool = False
-    nodes_lent: int = 0
-    qos: Path | dict[str, dict[str, int | float | str]] | None = None
-    queue_qos: dict[int, str] = field(default_factory=dict)
-    user_qos: dict[int, str] = field(default_factory=dict)
-    cpus_per_node: int | None = None
-    enforce_limits: bool | None = None
-    reservations: dict[str, Reservation] = field(default_factory=dict)
-    select: Select | None = None
-    backfill: bool | None = None
-    default_queue_depth: int | None = None
-    sched_interval: int | None = None
-    sched_min_interval: int | None = None
-    defer: bool | None = None
-    bf_interval: int | None = None
-    bf_window: int | None = None
-    bf_resolution: int | None = None
-    bf_max_job_test: int | None = None
-    bf_max_job_user: int | None = None
-    bf_continue: bool | None = None
-    bf_min_age_reserve: int | None = None
-    bf_after_quiet: int | None = None
-    over_time_limit: int | None = None
-    kill_wait: int | None = None
-    job_requeue: bool | None = None
-    priority_type: PriorityType | None = None
-    priority_weight_age: int | None = None
-    priority_weight_fairshare: int | None = None
-    priority_weight_job_size: int | None = None
-    priority_weight_partition: int | None = None
-    priority_weight_qos: int | None = None
-    priority_max_age: int | None = None
-    priority_favor_small: bool | None = None
-    priority_decay_half_life: int | None = None
-    priority_calc_period: int | None = None
-
-    def __post_init__(self) -> None:
-        Rules(**self._said())
-        check_number("slurm", "nodes_lent", self.nodes_lent, at_least=0, whole=True)
-        for number, share in self.shares.items():
-            check_number("slurm", f"shares of {number}", share, above=0)
-        object.__setattr__(self, "shares", {int(number): float(each) for number, each in self.shares.items()})
-        if self.cpus_per_node is not None:
-            check_number("slurm", "cpus_per_node", self.cpus_per_node, at_least=1, whole=True)
-        for name in ("queues", "queue_qos", "user_qos"):
-            said = getattr(self, name)
-            object.__setattr__(self, name, {int(number): str(each) for number, each in said.items()})
-
-    def _said(self) -> dict[str, Any]:
-        known = {each.name for each in fields(Rules)}
-        names = [
-            each.name
-            for each in fields(self)
-            if each.name in known and each.name not in {"qos", "reservations"}
-        ]
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
-
-    def rules(self, node_count: int) -> Rules:
-        """All settings for a machine of so many nodes. Raises ValueError."""
-        read = {} if self.conf is None else read_conf(self.conf, node_count)
-        rules = self._with_qos(Rules(**read | self._said()))
-        rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
-        if self.select is not None:
-            self._check_select(rules)
-        known = {each.name for each in rules.partitions}
-        for number, name in self.queues.items():
-            if name not in known:
-                there = ", ".join(sorted(known))
-                raise ValueError(f"slurm: queue {number} goes to partition {name!r}; there are: {there}")
-        return self._without_lent(rules, node_count) if self.nodes_lent else rules
-
-    def not_followed(self) -> tuple[str, ...]:
-        """What `conf` says that the twin does not do, as sentences. Raises ValueError."""
-        return () if self.conf is None else not_followed(self.conf)
-
-    def qos_name(self, user: int, queue: int) -> str:
-        """The QOS of a job."""
-        return self.queue_qos.get(queue) or self.user_qos.get(user) or NORMAL
-
-    def _with_qos(self, rules: Rules) -> Rules:
-        """With the table; where there is none, QOS that partitions name have no limits."""
-        if self.qos is None:
-            if self.queue_qos or self.user_qos:
-                raise ValueError(
-                    "slurm: queue_qos and user_qos name QOS, and there is no table of them: set qos"
-                )
-            return rules
-        table = read_qos(self.qos, self.cpus_per_node)
-        known = {each.name for each in table}
-        named = [(f"queue_qos {number}", name) for number, name in self.queue_qos.items()]
-        named += [(f"user_qos {number}", name) for number, name in self.user_qos.items()]
-        named += [(f"partition {each.name}", each.qos) for each in rules.partitions if each.qos]
-        for who, name in named:
-            if name not in known:
-                raise ValueError(f"slurm: {who} has QOS {name!r}; there are: {', '.join(sorted(known))}")
-        return replace(rules, qos=table)
-
-    def _check_select(self, rules: Rules) -> None:
-        if rules.qos:
-            raise ValueError(
-                "slurm: select: limits of QOS count nodes; they do not go with jobs that share them"
-            )
-        if rules.priority_type == "multifactor" and rules.priority_weight_job_size:
-            raise ValueError("slurm: select: the size of a job that shares nodes has no weight in the twin")
-
-    def _without_lent(self, rules: Rules, node_count: int) -> Rules:
-        left = range(node_count - self.nodes_lent)
-        partitions = tuple(
-            replace(
-                each,
-                nodes=tuple(left if each.nodes is None else (node for node in each.nodes if node in left)),
-            )
-            for each in rules.partitions
-        )
-        empty = [each.name for each in partitions if not each.nodes]
-        if empty:
-            raise ValueError(f"slurm: with {self.nodes_lent} nodes lent partition {empty[0]} has none left")
-        return replace(rules, partitions=partitions)
+class Slurm(SlurmSettings):
+    """What Slurm would do: a pass on each event, backfill every `bf_interval`, priorities and partitions."""
 
     def make_cluster(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Cluster:
         """The machine that this scheduler needs, because it acts at times of its own. Raises ValueError."""

@@ -251,6 +251,7 @@ def test_a_reserve_that_comes_again_is_listed_with_its_next_window_and_withdrawn
             "keep_s: a reserve that comes again is kept until its window ends",
         ),
         ({"notice_s": 60, "exceptions": ["2026-12-24"]}, "every: it is missing"),
+        ({"notice_s": 60, "zone": "Europe/Berlin"}, "every: it is missing"),
         ({"every": "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30 08:00-18:00"}, "no window begins within five years"),
     ],
 )

@@ -26,7 +26,8 @@ sys.meta_path.insert(0, Ban())
 import balancer
 needs_an_extra = {"balancer.drivers.openstack", "balancer.nova.cloud", "balancer.nova.check"}
 needs_nova = {
-    "balancer.nova.options", "balancer.nova.scheduler_filter", "balancer.nova.second_look", "balancer.nova.wanted",
+    "balancer.nova.options", "balancer.nova.scheduler_filter", "balancer.nova.second_look",
+    "balancer.nova.pending_servers",
 }
 for module in pkgutil.walk_packages(balancer.__path__, "balancer."):
     if module.name in needs_an_extra | needs_nova:

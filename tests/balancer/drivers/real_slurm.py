@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.drivers.slurm import SlurmDriver, SlurmSettings
-from emulator.live.slurm.bound import Programs, write_script
+from emulator.live.slurm.wrappers import Programs, write_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -7,7 +7,7 @@ import pytest
 from balancer.clock import US, micros
 from balancer.drivers.base import NodeStatus
 from balancer.drivers.cloud import CloudStatus
-from balancer.failing import Failing
+from balancer.failure_detector import Failing
 from balancer.lifecycle.records import NodeRecord
 from balancer.lifecycle.states import NodeState
 

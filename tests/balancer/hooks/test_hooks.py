@@ -14,7 +14,8 @@ import pytest
 
 import balancer
 from balancer.clock import wall_us
-from balancer.hooks import HookSettings, main, nodes_of_job, walltime_s
+from balancer.hook_client import HookSettings
+from balancer.hooks import main, nodes_of_job, walltime_s
 
 PROLOGUE = [
     "prologue",

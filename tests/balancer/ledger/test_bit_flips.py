@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from balancer.ledger.errors import LedgerError
-from balancer.ledger.reading import open_to_read
+from balancer.ledger.reader import open_to_read
 from balancer.ledger.store import StoredAnswer
 from balancer.ledger.verify import verify
 from balancer.lifecycle.records import RequestStatus

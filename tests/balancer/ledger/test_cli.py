@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from balancer.ledger.cli import ledger
-from balancer.ledger.reading import open_to_read
+from balancer.ledger.reader import open_to_read
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
 from ledger_kit.places import Place, entry, node, request

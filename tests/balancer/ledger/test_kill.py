@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from balancer.clock import micros, wall_us
-from balancer.ledger.reading import open_to_read
+from balancer.ledger.reader import open_to_read
 from balancer.ledger.replay import differences, replay
 from gates import GATE
 from ledger_kit import zygote

@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 
 from balancer.ledger import migrations, schema
 from balancer.ledger.errors import LedgerError
-from balancer.ledger.reading import open_to_read
+from balancer.ledger.reader import open_to_read
 from balancer.ledger.store import StoredAnswer
 from balancer.ledger.tables import metadata
 from balancer.ledger.verify import verify

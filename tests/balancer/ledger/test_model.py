@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from balancer.ledger import reading
+from balancer.ledger import reader
 from balancer.ledger.connect import create_engine
 from balancer.ledger.errors import LedgerError, StaleError
 from balancer.ledger.replay import EMPTY, replay
@@ -180,7 +180,7 @@ class LedgerModel(RuleBasedStateMachine):
 @pytest.fixture
 def compiled_once(monkeypatch):
     """One engine for the ledgers of a database: a statement is compiled once and not at each opening."""
-    monkeypatch.setattr(reading, "create_engine", lru_cache(create_engine))
+    monkeypatch.setattr(reader, "create_engine", lru_cache(create_engine))
 
 
 @pytest.mark.slow

@@ -5,12 +5,13 @@ import pytest
 from balancer.algorithms.basic import Basic
 from balancer.clock import US
 from balancer.lifecycle.diagram import page
+from balancer.lifecycle.errors import IllegalTransition
 from balancer.lifecycle.events import Reclaim, Restore, TimerFired, WakeAt
 from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.nodes import NodeTable
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, ReserveRecord
 from balancer.lifecycle.settings import PickOrder, Settings
-from balancer.lifecycle.states import TRANSITIONS, Cause, IllegalTransition, NodeState
+from balancer.lifecycle.states import TRANSITIONS, Cause, NodeState
 
 
 def test_the_docs_page_is_up_to_date(request):

@@ -8,8 +8,9 @@ import pytest
 
 from balancer.drivers.cloud import CloudStatus
 from balancer.nova.agent import Agent, AgentSettings
-from balancer.nova.asking import Asker, AskingSettings, Create
+from balancer.nova.balancer_calls import Asker
 from balancer.nova.decide import Rules
+from balancer.nova.question import Create, QuestionSettings
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def site(served, client, cloud, tmp_path):
 
         def create(self, count=1):
             create = Create(request_id="req-1", count=count, hosts=tuple(self.world.names))
-            return sorted(Asker(AskingSettings(url=self.url)).passing(create))
+            return sorted(Asker(QuestionSettings(url=self.url)).passing(create))
 
         def pass_s(self, time_s):
             self.world.clock.advance_to(self.world.clock.now_us() + round(time_s * 1e6))

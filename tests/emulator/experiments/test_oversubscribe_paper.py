@@ -15,7 +15,8 @@ from emulator.experiments.oversubscribe.runs import UNILU, conventional, shared,
 from emulator.experiments.paper import Options, find_paper
 from emulator.mechanisms.oversubscribe.figures import LEVELS
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from testdata import TRACES
 

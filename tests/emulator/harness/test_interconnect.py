@@ -17,7 +17,8 @@ from emulator.harness.record import RunOutcome
 from emulator.harness.run import make_cluster, simulate
 from emulator.metrics.spread import spread_of
 from emulator.metrics.summary import summarize
-from emulator.runner import check_live, prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import check_live, run_virtual
 from emulator.scenario import Scenario, ScenarioError, from_mapping, load
 from emulator.scenario_parts import PlacementPart
 from emulator.schedulers.config import SchedulerConfig

@@ -17,7 +17,8 @@ from emulator.harness.moldable_cluster import CHOICES, MoldableCluster
 from emulator.harness.run import simulate
 from emulator.mechanisms.malleable.mechanism import Malleable
 from emulator.metrics import summarize
-from emulator.runner import check_live, prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import check_live, run_virtual
 from emulator.scenario import Scenario, ScenarioError, from_mapping, load
 from emulator.schedulers.config import SchedulerConfig
 from emulator.sweeps.execute import execute

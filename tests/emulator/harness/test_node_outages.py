@@ -16,7 +16,8 @@ from emulator.harness.node_failures import Exponential, Outage, Recorded, Weibul
 from emulator.harness.node_outages import NodeOutages, Window
 from emulator.harness.record import RunOutcome
 from emulator.harness.run import make_cluster
-from emulator.runner import check_live, prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import check_live, run_virtual
 from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.files import TraceError

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.decisions import default_node_names
 from emulator.harness.external_events import ExternalEvents
 from emulator.harness.features import TOO_FEW, Feature, asked_for, lacks, split, too_wide
 from emulator.harness.laws import assert_lawful, check
@@ -19,7 +18,9 @@ from emulator.harness.partitions import Partition, groups_of, partitions_on, str
 from emulator.harness.placement import Boundaries, everybody, placement_of
 from emulator.harness.reservations import Reserved, breaches, owners, reserved_on
 from emulator.harness.run import make_cluster, simulate
-from emulator.runner import prepare, run_virtual
+from emulator.node_names import default_node_names
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.scenario_parts import PartitionPart, ReservationPart
 from emulator.schedulers.config import SchedulerConfig

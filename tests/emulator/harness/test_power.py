@@ -18,8 +18,9 @@ from emulator.harness.power import SleepingNodes, SleepTimes
 from emulator.harness.run import make_cluster
 from emulator.metrics.energy import Energy, energy_of
 from emulator.metrics.summary import summarize
+from emulator.preparation import prepare
 from emulator.report import files
-from emulator.runner import describe, prepare, run_virtual
+from emulator.runner import describe, run_virtual
 from emulator.scenario import EnergyPart, Scenario, ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable

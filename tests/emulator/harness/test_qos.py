@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.job_limits import Limit
+from emulator.harness.job_limits import Limit, limits_of
 from emulator.harness.laws import assert_lawful, check
-from emulator.qos_rules import limits_of
-from emulator.runner import check_live, prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import check_live, run_virtual
 from emulator.scenario import ScenarioError, from_mapping, load
 from emulator.scenario_parts import QosPart
 from emulator.schedulers.config import SchedulerConfig

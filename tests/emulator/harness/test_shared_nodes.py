@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.decisions import default_node_names
 from emulator.harness.features import Feature
 from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
@@ -18,6 +17,7 @@ from emulator.harness.run import simulate
 from emulator.harness.shared_cluster import SharedNodesCluster
 from emulator.harness.shared_nodes import SharedNodes
 from emulator.metrics import summarize
+from emulator.node_names import default_node_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 from gates import GATE

@@ -13,8 +13,9 @@ from emulator.harness.features import TOO_FEW
 from emulator.harness.laws import assert_lawful, check
 from emulator.harness.shared_nodes import TOO_MUCH
 from emulator.metrics import summarize
+from emulator.preparation import prepare
 from emulator.report.exports import accasim
-from emulator.runner import check_live, prepare, run_virtual
+from emulator.runner import check_live, run_virtual
 from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.sweeps.execute import execute
 from emulator.workload.requests import NO_MEMORY

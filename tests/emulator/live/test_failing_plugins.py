@@ -12,8 +12,9 @@ from emulator.cli import main
 from emulator.harness.failure import PluginError
 from emulator.harness.laws import check
 from emulator.harness.record import JobState
+from emulator.preparation import Prepared
 from emulator.report import files
-from emulator.runner import Prepared, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
 from fleet_kit.both_clocks import run_both, run_live

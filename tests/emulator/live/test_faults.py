@@ -3,7 +3,7 @@
 import pytest
 
 from emulator.live.faults import Slow, Steps, steps_of
-from emulator.scenario import FaultPart
+from emulator.run_parts import FaultPart
 
 
 def test_a_fault_that_lasts_is_two_steps_in_order_of_time():

@@ -15,9 +15,10 @@ from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.resume import RunSuspended, keep
 from emulator.live.resume_report import WENT_ON
+from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.table import Kind
 from fleet_kit.both_clocks import NeverMind, proofs_in

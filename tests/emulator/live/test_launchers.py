@@ -11,7 +11,7 @@ from emulator.live.containers.controller import begin
 from emulator.live.fleet import Fleet
 from emulator.live.process import write_address
 from emulator.live.run_files import RunFiles
-from emulator.runner import prepare
+from emulator.preparation import prepare
 from emulator.scenario import ScenarioError, load
 
 NODES = 4

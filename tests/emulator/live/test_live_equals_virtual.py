@@ -19,9 +19,10 @@ from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet, FleetError, run_live
 from emulator.live.roles import RunSettings
 from emulator.metrics.summary import summarize
+from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import Kind
 from gates import GATE
@@ -54,8 +55,8 @@ WINDOWS = {
     "balancer": BASIC["balancer"]
     | {
         "every": [
-            {"windows": "Mon,Tue 01:00-02:30", "nodes": 4, "lead_s": 900},
-            {"windows": "daily 04:00-04:45", "nodes": 2, "zone": "Europe/Berlin", "lead_s": 0},
+            {"windows": "Mon,Tue 01:00-02:30", "nodes": 4, "notice_s": 900},
+            {"windows": "daily 04:00-04:45", "nodes": 2, "zone": "Europe/Berlin", "notice_s": 0},
         ],
         "time_zero": "2026-01-05T00:00:00Z",
     }

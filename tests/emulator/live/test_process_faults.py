@@ -11,8 +11,9 @@ from emulator.harness.laws import check
 from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.slurm import system
+from emulator.preparation import prepare
 from emulator.report.compare import compare
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.table import Kind
 from fleet_kit.both_clocks import Meddler

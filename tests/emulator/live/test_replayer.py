@@ -24,7 +24,8 @@ from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.nodes import FixedPool, Granted, Refused, Waiting
 from emulator.live.ondemand.server import OndemandServer
 from emulator.live.replay_log import LeaseResult, ReplayLog, partial_path, read_replay
-from emulator.live.replayer import Replayer, ReplayerConfig, main
+from emulator.live.replayer import Replayer, main
+from emulator.live.replayer_config import ReplayerConfig
 from emulator.shared_clock import SharedClock
 from emulator.workload.store import save
 from emulator.workload.table import JobTable, Kind

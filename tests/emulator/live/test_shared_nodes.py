@@ -10,7 +10,7 @@ import pytest
 from emulator.harness.laws import check
 from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet
-from emulator.runner import Prepared
+from emulator.preparation import Prepared
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.table import JobTable
 from fleet_kit.both_clocks import assert_same, run_both, run_live

@@ -6,8 +6,9 @@ import pytest
 
 from emulator.harness.record import JobState
 from emulator.live.shares import figures, measure, tracks
+from emulator.preparation import Prepared
 from emulator.report.summary_text import shares_rows
-from emulator.runner import Prepared, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable
 

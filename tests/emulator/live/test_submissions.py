@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from emulator.live.qsub import QsubError
-from emulator.live.replayer import ReplayerConfig
+from emulator.live.replayer_config import ReplayerConfig
 from emulator.live.submissions import Job, Submissions
 
 CONFIG = ReplayerConfig(workload=Path("workload"), result=Path("result"))

@@ -6,7 +6,8 @@ import pytest
 
 from emulator.harness.laws import assert_lawful
 from emulator.metrics import summarize
-from emulator.runner import Prepared, run_virtual
+from emulator.preparation import Prepared
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
 

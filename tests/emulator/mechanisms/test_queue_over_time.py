@@ -9,8 +9,9 @@ import pytest
 
 from emulator.harness.record import RunOutcome
 from emulator.metrics.timeline import timeline
+from emulator.preparation import prepare
 from emulator.report import tables
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from testdata import TRACES
 

@@ -17,9 +17,11 @@ import pytest
 from balancer.clock import US
 from chromium_kit import browser
 from emulator.harness import loop
+from emulator.harness.record import UNDER_WAY
 from emulator.harness.run import simulate
+from emulator.preparation import prepare
 from emulator.report.watch_page import WatchPage
-from emulator.runner import UNDER_WAY, prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import load
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable

@@ -17,7 +17,8 @@ from gymnasium.vector import SyncVectorEnv
 import emulator
 from balancer.clock import US
 from emulator.harness.laws import assert_lawful
-from emulator.harness.picked_cluster import Decision, PickedCluster
+from emulator.harness.picked_cluster import PickedCluster
+from emulator.harness.picking import Decision
 from emulator.harness.run import simulate
 from emulator.rl import ENVIRONMENT, PickEnv, PickVectorEnv
 from emulator.schedulers.config import SchedulerConfig

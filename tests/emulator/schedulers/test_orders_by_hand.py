@@ -13,7 +13,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.harness.run import simulate
-from emulator.schedulers import learned
+from emulator.schedulers import regression_orders
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import WAITING, order_keys
 from emulator.schedulers.multifactor import Multifactor
@@ -110,10 +110,10 @@ def test_unicef_serves_small_jobs_first_and_one_node_before_all(starts):
 @pytest.mark.parametrize(
     ("order", "values"),
     [
-        (learned.f1, [2 * 4 + 870 * 3, 2 * 4]),
-        (learned.f2, [10 * 4 + 25_600 * 3, 10 * 4]),
-        (learned.f3, [100 * 4 + 6_860_000 * 3, 100 * 4]),
-        (learned.f4, [100 * 2 + 530_000 * 3, 100 * 2]),
+        (regression_orders.f1, [2 * 4 + 870 * 3, 2 * 4]),
+        (regression_orders.f2, [10 * 4 + 25_600 * 3, 10 * 4]),
+        (regression_orders.f3, [100 * 4 + 6_860_000 * 3, 100 * 4]),
+        (regression_orders.f4, [100 * 2 + 530_000 * 3, 100 * 2]),
     ],
 )
 def test_f1_to_f4_are_the_formulas_of_the_paper(order, values):

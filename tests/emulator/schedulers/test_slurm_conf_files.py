@@ -16,7 +16,7 @@ from emulator.schedulers.slurm.conf import read_conf
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.scheduler import Slurm
-from emulator.schedulers.slurm.unfollowed import not_followed
+from emulator.schedulers.slurm.unsupported_settings import not_followed
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:

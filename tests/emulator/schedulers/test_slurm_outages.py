@@ -12,7 +12,8 @@ from emulator.harness.laws import assert_lawful
 from emulator.harness.loop import Loop
 from emulator.harness.node_failures import Outage
 from emulator.harness.node_outages import NodeOutages, Window
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import Scenario, ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.cluster import SlurmCluster

@@ -12,7 +12,8 @@ import pytest
 from balancer.clock import US
 from emulator.harness.laws import assert_lawful
 from emulator.harness.run import simulate
-from emulator.runner import make_machine, make_mechanism, prepare
+from emulator.preparation import prepare
+from emulator.runner import make_machine, make_mechanism
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.calibration import calibrate

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.runner import prepare
+from emulator.preparation import prepare
 from emulator.scenario import load
 
 ROOT = Path(__file__).parents[3]

@@ -16,7 +16,7 @@ from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.scheduler import Slurm
-from emulator.schedulers.slurm.unfollowed import not_followed
+from emulator.schedulers.slurm.unsupported_settings import not_followed
 from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.reference import Job

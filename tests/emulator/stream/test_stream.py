@@ -57,8 +57,9 @@ def scenario_of(log, **keys):
 
 
 def at_once(document, out):
+    from emulator.preparation import prepare  # noqa: PLC0415
     from emulator.report.files import write  # noqa: PLC0415
-    from emulator.runner import prepare, run_virtual  # noqa: PLC0415
+    from emulator.runner import run_virtual  # noqa: PLC0415
 
     scenario = from_mapping(document)
     write(run_virtual(scenario, prepare(scenario)), out, report=False)

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.runner import Prepared, run_virtual
+from emulator.preparation import Prepared
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.study.logs import batch_of, read_logs
 from emulator.workload.files import TraceError

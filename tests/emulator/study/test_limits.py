@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import made_site
 from emulator.cli import main
 from emulator.study.judge import Figures, Wishes
+from emulator.study.longer_limits import if_they_wait, sentence
 from emulator.study.settings import Setting
-from emulator.study.waiting import if_they_wait, sentence
 
 MERGE = re.compile(
     r"(basic R=(\d+) W=(\d+)|hint H=\d+|peak)(?: \*)? +([\d,]+) \([\d.]+ %\) +[\d.]+ % +([\d.]+) "

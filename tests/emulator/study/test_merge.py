@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.metrics.window import window_figures
-from emulator.runner import Prepared, run_virtual
+from emulator.preparation import Prepared
+from emulator.runner import run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.study.logs import batch_of, history_of, leases_of, pairs, read_logs, usable_weeks, week_name
 from emulator.workload.formats import load

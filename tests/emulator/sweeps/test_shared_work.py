@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from emulator import runner
+from emulator import preparation
 from emulator.scenario import from_mapping
 from emulator.sweeps import cli, execute
 from emulator.workload.hybrid_machines import ThetaYear
@@ -39,20 +39,20 @@ def made(monkeypatch):
 
     monkeypatch.setattr(ThetaYear, "generate", watched)
     monkeypatch.setattr(execute, "_kept", type(execute._kept)())
-    runner._only_generated.cache_clear()
+    preparation._only_generated.cache_clear()
     return found
 
 
 def test_workloads_made_of_one_generated_log_share_it(made):
-    first, second = (runner.prepare(scenario(notices=mix)).jobs for mix in ("W1", "W2"))
+    first, second = (preparation.prepare(scenario(notices=mix)).jobs for mix in ("W1", "W2"))
     assert len(made) == 1
     assert first.submit_us is second.submit_us
     assert first.extra["notice_us"].tolist() != second.extra["notice_us"].tolist()
-    runner._only_generated.cache_clear()
-    again = runner.prepare(scenario(notices="W2")).jobs
+    preparation._only_generated.cache_clear()
+    again = preparation.prepare(scenario(notices="W2")).jobs
     assert again.submit_us.tolist() == second.submit_us.tolist()
     assert again.extra["notice_us"].tolist() == second.extra["notice_us"].tolist()
-    runner.prepare(scenario(seed=2))
+    preparation.prepare(scenario(seed=2))
     assert len(made) == 3
 
 

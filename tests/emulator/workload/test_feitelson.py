@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from emulator.harness.laws import assert_lawful
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.feitelson import FeitelsonJobs
 from emulator.workload.generators import parse_generators

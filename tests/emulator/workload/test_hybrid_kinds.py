@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.runner import prepare
+from emulator.preparation import prepare
 from emulator.scenario import from_mapping
 from emulator.workload.daly import optimum_interval_us
 from emulator.workload.hybrid_kinds import (

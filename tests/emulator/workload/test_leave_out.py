@@ -8,7 +8,7 @@ from emulator.workload import store
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
 from emulator.workload.leave_out import LeaveOut, RunToWalltime
-from emulator.workload.published import ApsLeases, figures
+from emulator.workload.paper_workloads import ApsLeases, figures
 from emulator.workload.rules import to_jobs
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from emulator.runner import prepare
+from emulator.preparation import prepare
 from emulator.scenario import ScenarioError, load
 from emulator.workload.files import TraceError
 from emulator.workload.platforms import Platform, load_platform

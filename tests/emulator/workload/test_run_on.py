@@ -5,7 +5,8 @@ import pytest
 from emulator.harness.laws import check
 from emulator.harness.record import RunOutcome
 from emulator.live.own_cluster import OwnClusterError, Replay
-from emulator.runner import check_live, prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import check_live, run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.table import JobTable
 from fleet_kit.both_clocks import run_both

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from balancer.version import VERSION
+from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import load
 from fleet_kit.short_trace import NODES, write_scenario
 

@@ -15,9 +15,10 @@ from emulator.harness.record import JobState, RunOutcome
 from emulator.live.resume_report import WENT_ON
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
+from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import load
 from emulator.workload.table import Kind
 from fleet_kit.short_trace import write_scenario

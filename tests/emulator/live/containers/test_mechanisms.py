@@ -8,8 +8,9 @@ import yaml
 
 from balancer.clock import US
 from emulator.harness.record import RunOutcome
+from emulator.preparation import prepare
 from emulator.report import files
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import load
 from fleet_kit.both_clocks import assert_proofs, assert_same, proofs_in
 

@@ -8,9 +8,9 @@ from emulator.live.containers.control import NotYet
 from emulator.live.containers.startup import StartupCoordinator
 from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles
-from emulator.live.run_requirements import ask
+from emulator.live.run_requirements import requirements_of
 from emulator.live.state import State
-from emulator.runner import prepare
+from emulator.preparation import prepare
 from emulator.scenario import from_mapping
 
 
@@ -55,7 +55,7 @@ def fleet(tmp_path, batch, clock):
     scenario = from_mapping({"nodes": 3, "workload": {"generate": [{"daily_batch": {"days": 0.01}}]}})
     state = State(run="1", scenario={}, nodes=3)
     prepared = prepare(scenario)
-    told = RunSettings(scenario, ask(scenario, prepared), prepared.jobs, comes_back=True)
+    told = RunSettings(scenario, requirements_of(scenario, prepared), prepared.jobs, comes_back=True)
     return StartupCoordinator(RunFiles(tmp_path), state, told), state
 
 

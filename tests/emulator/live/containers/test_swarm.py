@@ -12,9 +12,10 @@ import yaml
 
 from balancer.clock import US
 from emulator.harness.laws import check
+from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import load
 from fleet_kit import two_hosts
 from fleet_kit.both_clocks import assert_same, proofs_in

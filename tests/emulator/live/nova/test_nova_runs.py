@@ -8,7 +8,8 @@ import pytest
 from emulator.harness.laws import check
 from emulator.harness.record import JobState
 from emulator.live.fleet import Fleet
-from emulator.runner import Prepared, run_virtual
+from emulator.preparation import Prepared
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
 

@@ -17,7 +17,8 @@ from emulator.live.nova.cost import starts_late_us
 from emulator.live.nova.front import Front, FrontConfig
 from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.replay_log import LeaseResult, ReplayLog, read_replay
-from emulator.runner import make_mechanism, prepare
+from emulator.preparation import prepare
+from emulator.runner import make_mechanism
 from emulator.scenario import ScenarioError, from_mapping
 
 ROOT = Path(__file__).parents[4]

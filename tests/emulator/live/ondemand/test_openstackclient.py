@@ -29,8 +29,8 @@ def command_of(step: Step) -> str:
 
 def not_there() -> dict[str, set[str]]:
     """Each name of the table -> the commands that it stands for."""
-    _, _, rest = PAGE.read_text(encoding="utf-8").partition("### openstackclient's commands")
-    rows = re.findall(r"^\| (`.*?`) \| .+ \|$", rest.partition("\n## ")[0], re.MULTILINE)
+    table = Path(__file__).with_name("not_there.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?`) \| .+ \|$", table, re.MULTILINE)
     names = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
     patterns = {name: re.compile(re.escape(name).replace(r"\*", ".+")) for name in names}
     return {

@@ -18,9 +18,9 @@ from emulator.harness.record import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.fleet_process import FleetProcess
 from emulator.live.slurm.accounting import read_jobs, read_sacct
-from emulator.live.slurm.bound import Programs
 from emulator.live.slurm.database import Database, associations
-from emulator.runner import prepare
+from emulator.live.slurm.wrappers import Programs
+from emulator.preparation import prepare
 from emulator.scenario import from_mapping
 from fleet_kit.both_clocks import run_live
 from slurm_releases import batch, each_root

@@ -7,7 +7,7 @@ import pytest
 from balancer.clock import US
 from emulator.live.fleet_process import FleetProcessError
 from emulator.live.slurm.conf import Fragment, slurm_conf
-from emulator.live.slurm.requirements import Asked
+from emulator.live.slurm.requirements import SlurmRequirements
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.schedulers.slurm.select import Select
 from emulator.workload.table import JobTable, Kind
@@ -17,7 +17,9 @@ NAMES = tuple(f"n{number:03}" for number in range(1, 5))
 
 def asked_of(scheduler):
     workload = {"generate": [{"daily_batch": {"days": 0.1, "jobs": 5, "load": 0.5}}]}
-    return Asked.by(from_mapping({"nodes": 4, "workload": workload, "scheduler": scheduler}), NAMES)
+    return SlurmRequirements.by(
+        from_mapping({"nodes": 4, "workload": workload, "scheduler": scheduler}), NAMES
+    )
 
 
 def asked(**slurm):

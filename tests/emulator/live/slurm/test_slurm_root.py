@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from emulator.live.fleet import Fleet
-from emulator.live.slurm.bound import Programs, write_script
 from emulator.live.slurm.system import SlurmSystem
-from emulator.runner import prepare
+from emulator.live.slurm.wrappers import Programs, write_script
+from emulator.preparation import prepare
 from emulator.scenario import ScenarioError, from_mapping
 
 SCRIPTS = Path(__file__).parents[4] / "scripts"

@@ -16,8 +16,9 @@ from balancer.clock import US
 from emulator.harness.laws import check
 from emulator.harness.record import JobState, NodePool, RunOutcome
 from emulator.live.fleet import Fleet
+from emulator.preparation import prepare
 from emulator.report.compare import compare, render
-from emulator.runner import prepare, run_virtual
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping, load
 from emulator.workload.table import Kind
 from slurm_releases import batch, each_root

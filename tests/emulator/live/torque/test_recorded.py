@@ -212,7 +212,6 @@ def test_without_a_server(make_world, recorded):
         assert (ran.stdout, ran.stderr, ran.returncode) == (said.stdout, stderr, said.status)
 
 
-def test_the_page_lists_what_is_covered_here():
+def test_the_page_says_how_many_are_covered_here():
     page = (Path(__file__).parents[4] / "docs" / "live-torque.md").read_text()
-    table = page.partition("<!-- covered -->")[2].partition("<!-- end -->")[0]
-    assert sorted(table.split()) == COVERED
+    assert f"equal {len(COVERED)} recordings" in page

@@ -6,7 +6,8 @@ from emulator.harness.laws import check
 from emulator.harness.record import JobState
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.mechanisms.balancer.cloud import seen_at
-from emulator.runner import Prepared, run_virtual
+from emulator.preparation import Prepared
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 from emulator.workload.table import JobTable, Kind
 

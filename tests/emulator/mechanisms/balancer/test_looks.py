@@ -6,7 +6,8 @@ import pytest
 
 from emulator.harness.loop import Loop
 from emulator.mechanisms.balancer.mechanism import BalancerMechanism
-from emulator.runner import make_machine, prepare
+from emulator.preparation import prepare
+from emulator.runner import make_machine
 from emulator.scenario import from_mapping
 
 

@@ -14,12 +14,12 @@ from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.predictors.peak import Peak
 from emulator.harness import loop as loops
 from emulator.harness.cluster import Cluster
-from emulator.harness.decisions import default_node_names
 from emulator.harness.failure import PluginError
 from emulator.harness.laws import check
 from emulator.harness.loop import Loop
 from emulator.mechanisms.balancer import BalancerMechanism, whole
 from emulator.mechanisms.balancer.forecast import Forecast
+from emulator.node_names import default_node_names
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable, Kind
 from gates import GATE

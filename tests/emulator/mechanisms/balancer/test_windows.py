@@ -7,7 +7,8 @@ import pytest
 from balancer.clock import US
 from emulator.harness.record import NodePool
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import from_mapping
 
 HOUR_S = 3600
@@ -39,7 +40,7 @@ def reserved(result):
 
 
 def test_nodes_are_reserved_in_each_window_and_batchs_outside():
-    found = scenario(every=[{"windows": "daily 20:00-06:00", "nodes": 3, "lead_s": 0}])
+    found = scenario(every=[{"windows": "daily 20:00-06:00", "nodes": 3, "notice_s": 0}])
     counts = reserved(run_virtual(found, prepare(found)))
     assert counts
     for at_s, count in counts:
@@ -50,7 +51,7 @@ def test_nodes_are_reserved_in_each_window_and_batchs_outside():
 
 
 def test_the_calendar_begins_where_the_scenario_says():
-    windows = [{"windows": "Sat,Sun 00:00-00:00", "nodes": 2, "lead_s": 0}]
+    windows = [{"windows": "Sat,Sun 00:00-00:00", "nodes": 2, "notice_s": 0}]
     begun = BalancerMechanism(every=windows, time_zero="2026-01-03T00:00:00Z").standing()[0]  # a Saturday
     assert begun.every.window(0, 0) == (0, 24 * HOUR_S * US)
     later = BalancerMechanism(every=windows, time_zero="2026-01-05T00:00:00Z").standing()[0]
@@ -72,7 +73,8 @@ def test_a_run_ends_with_its_work_whatever_windows_are_to_come():
         ([{"windows": "at night", "nodes": 3}], {}, "'at night' is no window"),
         ([{"windows": "daily 20:00-06:00", "nodes": 0}], {}, "nodes"),
         ([{"windows": "daily 20:00-06:00", "nodes": 3, "zone": "Mars"}], {}, "there is no time zone 'Mars'"),
-        ([], {"time_zero": "Monday"}, "'Monday' is no time"),
+        ([{"windows": "daily 20:00-06:00", "nodes": 3}], {"time_zero": "Monday"}, "'Monday' is no time"),
+        ([], {"time_zero": "2026-01-05T00:00:00Z"}, "time_zero: only windows of every go by it"),
     ],
 )
 def test_what_makes_no_sense_is_told(every, more, said):

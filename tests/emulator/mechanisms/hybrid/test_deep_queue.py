@@ -45,8 +45,8 @@ class Waiting:
         fill(self.attr, dict.fromkeys(("guest", "promised", "leaving", "place"), -1))
         self.attr["job_class"][:] = rng.choice([0, c.MALLEABLE], ROWS)
         self.attr["least"][:] = np.maximum(self.job["nodes"][:] // 3, 1)
-        self.count = np.zeros(c.COUNTERS, np.int64)
-        self.count[q.DEEP] = 1
+        self.count = new_rows(c.ClaimCounters, 1)[0]
+        self.count.deep = 1
         self.index = np.zeros((q.lines_for(ROWS), q.LINE_COLUMNS), np.int64)
         clear(self.index)
         self.come(np.flatnonzero(rng.random(ROWS) < share))

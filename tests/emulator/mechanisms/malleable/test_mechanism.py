@@ -12,7 +12,8 @@ from emulator.mechanisms.malleable.convert import FlexibleJobs
 from emulator.mechanisms.malleable.speedup import Amdahl, Downey, Linear, speed_table
 from emulator.metrics import summarize
 from emulator.metrics.classes import queue_at_submit
-from emulator.runner import Prepared, prepare, run_virtual
+from emulator.preparation import Prepared, prepare
+from emulator.runner import run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind

@@ -15,7 +15,8 @@ from emulator.mechanisms.oversubscribe import DedicatedNodes, Oversubscribe
 from emulator.mechanisms.oversubscribe.figures import Outcomes, completion_us, figures, heat
 from emulator.mechanisms.oversubscribe.phases import InteractivePhases, ShareLimit, draw_phases
 from emulator.mechanisms.oversubscribe.workload import CoreJobs, CoreJobsLike
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.swf import SwfLog

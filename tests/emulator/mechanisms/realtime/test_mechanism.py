@@ -13,7 +13,8 @@ from emulator.mechanisms.realtime import Realtime
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.machine import SCHEMES
 from emulator.metrics import summarize
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.mira import MiraWeek

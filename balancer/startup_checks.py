@@ -18,7 +18,7 @@ from balancer.auth.tokens import TokenFile
 from balancer.config import ConfigError
 from balancer.drivers.base import SiteCheck
 from balancer.ledger.errors import LedgerError
-from balancer.ledger.reading import open_to_read
+from balancer.ledger.reader import open_to_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

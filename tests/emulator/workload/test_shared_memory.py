@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from emulator.workload.shared import FOLDER, shared
+from emulator.workload.shared_memory import FOLDER, shared
 from emulator.workload.table import JobTable
 from emulator.workload.workload import Workload
 

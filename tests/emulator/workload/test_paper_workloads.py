@@ -8,7 +8,7 @@ import pytest
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
 from emulator.workload.packing import pack
-from emulator.workload.published import PUBLISHED, ApsLeases, LcrcBatch, compare, figures
+from emulator.workload.paper_workloads import PUBLISHED, ApsLeases, LcrcBatch, compare, figures
 from emulator.workload.rules import to_jobs
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind

@@ -154,7 +154,7 @@ class Chooser:
             self._choose(now_us)
         except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
             self._failure = error
-            self._reg[t.ORDER_FAILED] = t.RAISED
+            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
             self._reg[t.INSTANTS_LEFT] = 0
 
     def _choose(self, now_us: int) -> None:

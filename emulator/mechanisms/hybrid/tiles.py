@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.harness.record import RunOutcome
-from emulator.harness.shown import Picture, Series, Tile, intervals, mean_over
+from emulator.harness.tiles import Picture, Series, Tile, intervals, mean_over
 from emulator.metrics.runs import ends_us
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import Kind

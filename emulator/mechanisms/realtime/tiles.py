@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from balancer.clock import US
 from emulator.harness.record import JobState
-from emulator.harness.shown import Picture, Series, Tile, intervals, mean_by
+from emulator.harness.tiles import Picture, Series, Tile, intervals, mean_by
 from emulator.metrics.jobs import bounded_slowdown_wang
 
 if TYPE_CHECKING:

@@ -26,17 +26,9 @@ from emulator.harness.tables import (
     STOP_ON_END,
 )
 from emulator.mechanisms.hybrid.backfill_on_held import start_guests
-from emulator.mechanisms.hybrid.claims import (
-    CLAIMS_N,
-    EASY,
-    KNOWN_HELD,
-    SATED,
-    account,
-    pop_idle,
-    push_idle,
-)
+from emulator.mechanisms.hybrid.claims import account, pop_idle, push_idle
 from emulator.mechanisms.hybrid.easy import easy_pass
-from emulator.mechanisms.hybrid.lenders import PROMISED_TO, leave
+from emulator.mechanisms.hybrid.lenders import leave
 
 if TYPE_CHECKING:
     from emulator.harness.tables import Ints, State
@@ -48,15 +40,15 @@ if TYPE_CHECKING:
 def hold(state: State, claims: Claims, slot: int, which: int, now: int) -> None:
     """An idle node of the pool goes to the claim."""
     set_offline(state, which)
-    claims[0][slot].need -= 1
+    claims.claim[slot].need -= 1
     push_idle(claims, slot, which, now)
 
 
 @compiled
 def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -> None:
     """Idle nodes of the pool go to the claim: as many as it needs, there are, and are allowed."""
-    claim = claims[0]
-    free, reg = state[2], state[11]
+    claim = claims.claim
+    free, reg = state.free, state.reg
     while claim[slot].need > 0 and reg[FREE] > 0 and at_most > 0:
         hold(state, claims, slot, free[reg[FREE] - 1], now)
         at_most -= 1
@@ -65,8 +57,8 @@ def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -
 @compiled
 def hold_given(state: State, claims: Claims, slot: int, nodes: Ints, now: int) -> None:
     """Of these nodes those that are idle in the pool go to the claim, until it needs no more."""
-    claim = claims[0]
-    node = state[1]
+    claim = claims.claim
+    node = state.node
     for k in range(nodes.shape[0]):
         if claim[slot].need > 0 and node[nodes[k]].job < 0 and node[nodes[k]].offline == 0:
             hold(state, claims, slot, nodes[k], now)
@@ -75,7 +67,7 @@ def hold_given(state: State, claims: Claims, slot: int, nodes: Ints, now: int) -
 @compiled
 def pop_all(claims: Claims, slot: int, nodes: Ints, now: int) -> None:
     """Take the claim's idle nodes from it; they stay out of the pool."""
-    held = claims[2]
+    held = claims.held
     for k in range(nodes.shape[0]):
         nodes[k] = pop_idle(claims, slot, now)
         held[nodes[k]].holder = -1
@@ -84,7 +76,7 @@ def pop_all(claims: Claims, slot: int, nodes: Ints, now: int) -> None:
 @compiled
 def drop(claims: Claims, slot: int, which: int, now: int) -> None:
     """An idle held node breaks: the claim needs another one."""
-    claim, _, held, _, _, count, _, _ = claims
+    claim, held, counters = claims.claim, claims.held, claims.counters
     if claim[slot].head == which:
         claim[slot].head = held[which].behind
     else:
@@ -95,40 +87,40 @@ def drop(claims: Claims, slot: int, which: int, now: int) -> None:
     held[which].holder = -1
     claim[slot].idle -= 1
     claim[slot].need += 1
-    account(count, now, -1)
-    count[KNOWN_HELD] = 0
-    count[SATED] = 0
+    account(counters, now, -1)
+    counters.known_held = 0
+    counters.sated = 0
 
 
 @compiled
 def on_demand_waits(state: State) -> bool:
     """An on-demand job stands at the head of the queue: free nodes are for it."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     return bool(reg[QUEUE_LO] < reg[QUEUE_HI] and job[queue[reg[QUEUE_LO]]].kind != BATCH)
 
 
 @compiled
 def collect(state: State, claims: Claims, now: int) -> None:
     """Free nodes go to the claims that collect, the earliest notice first."""
-    claim, order, _, _, _, count, _, _ = claims
-    reg = state[11]
-    if reg[FREE] == 0 or count[SATED] == count[CLAIMS_N] or on_demand_waits(state):
+    claim, order, counters = claims.claim, claims.order, claims.counters
+    reg = state.reg
+    if reg[FREE] == 0 or counters.sated == counters.claims_n or on_demand_waits(state):
         return
-    while count[SATED] < count[CLAIMS_N]:
-        slot = order[count[SATED]]
+    while counters.sated < counters.claims_n:
+        slot = order[counters.sated]
         if claim[slot].collects:
             take_free(state, claims, slot, NEVER, now)
             if reg[FREE] == 0:
                 return
-        count[SATED] += 1
+        counters.sated += 1
 
 
 @compiled
 def left(state: State, claims: Claims, who: int, now: int) -> None:
     """A job has just left the nodes of its last run: a guest's go back to its claim, promised ones to theirs."""
-    claim, _, held, attr, _, count, _, givers = claims
-    job, node, runs, log = state[0], state[1], state[7], state[8]
-    leave(attr, count, givers, who)
+    claim, held, attr = claims.claim, claims.held, claims.attr
+    job, node, runs, log = state.job, state.node, state.runs, state.log
+    leave(claims, who)
     guest = attr[who].guest
     promised = attr[who].promised
     attr[who].guest = -1
@@ -152,8 +144,8 @@ def left(state: State, claims: Claims, who: int, now: int) -> None:
 @compiled
 def one_pass(state: State, claims: Claims, now: int) -> None:
     """What the scheduler starts from the queue on nodes of the pool."""
-    if claims[5][EASY]:
-        easy_pass(state, claims[3], claims[5], claims[6], now)
+    if claims.counters.easy:
+        easy_pass(state, claims, now)
     else:
         passes.schedule_pass(state, now)
 
@@ -169,7 +161,7 @@ def schedule_pass(state: State, work: Work, claims: Claims, now: int) -> None:
 @compiled
 def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
     """What comes after the decision points of an instant: submits, collecting, one pass, guests."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
     reg[NOW] = now
     submit_due(job, queue, reg, now, NEVER)
     schedule_pass(state, work, claims, now)
@@ -178,7 +170,8 @@ def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
 @compiled
 def advance(state: State, work: Work, claims: Claims, until: int) -> int:
     """As `kernel.advance`, with claims: freed nodes are collected before the pass, guests start after it."""
-    job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
     while True:
         if not has_room_inline(state):
             return NEEDS_ROOM
@@ -213,8 +206,8 @@ def go_on(state: State, work: Work, claims: Claims, at: int, closes: int) -> int
 @compiled
 def close(state: State, claims: Claims, slot: int, now: int) -> None:
     """The claim is over: its idle nodes go back to the pool at once, those of guests when these end."""
-    claim, order, held, attr, _, count, _, _ = claims
-    node = state[1]
+    claim, order, held, attr, counters = claims.claim, claims.order, claims.held, claims.attr, claims.counters
+    node = state.node
     while claim[slot].idle > 0:
         which = pop_idle(claims, slot, now)
         held[which].holder = -1
@@ -228,28 +221,28 @@ def close(state: State, claims: Claims, slot: int, now: int) -> None:
     place = 0
     while order[place] != slot:
         place += 1
-    count[SATED] -= place < count[SATED]
-    count[CLAIMS_N] -= 1
-    for k in range(place, count[CLAIMS_N]):
+    counters.sated -= place < counters.sated
+    counters.claims_n -= 1
+    for k in range(place, counters.claims_n):
         order[k] = order[k + 1]
-    order[count[CLAIMS_N]] = slot
+    order[counters.claims_n] = slot
 
 
 @compiled
 def expect_nothing(claims: Claims, slot: int) -> None:
     """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
-    claim, count = claims[0], claims[5]
+    claim, counters = claims.claim, claims.counters
     claim[slot].collects = 0
     claim[slot].deadline_us = -1
-    count[KNOWN_HELD] = 0
+    counters.known_held = 0
 
 
 @compiled
 def promise(claims: Claims, who: int, slot: int) -> None:
     """The claim gets the running job's nodes when it ends; -1: nobody."""
-    claim, attr = claims[0], claims[3]
+    claim, attr = claims.claim, claims.attr
     if attr[who].place >= 0:
-        claims[7][PROMISED_TO, attr[who].place] = slot
+        claims.lenders.promised_to[attr[who].place] = slot
     before = attr[who].promised
     if before >= 0:
         claim[before].promises -= 1
@@ -261,8 +254,8 @@ def promise(claims: Claims, who: int, slot: int) -> None:
 @compiled
 def unpromise(state: State, claims: Claims, slot: int) -> None:
     """No running job's nodes are promised to the claim any more."""
-    node = state[1]
-    claim, attr = claims[0], claims[3]
+    node = state.node
+    claim, attr = claims.claim, claims.attr
     for which in range(node.shape[0] if claim[slot].promises else 0):
         who = node[which].job
         if who >= 0 and attr[who].promised == slot:

@@ -7,7 +7,6 @@ goes back by itself: whatever becomes of the scheduler, nothing is kept that nob
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 from dataclasses import dataclass, field
@@ -15,51 +14,12 @@ from typing import TYPE_CHECKING
 
 from balancer.client import Balancer, BalancerError, NotObtainable, Unreachable
 from balancer.clock import micros, seconds, wall_us
-from balancer.nova.question import Nova, Question
+from balancer.nova.question import Create, Nova, Question, QuestionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskingSettings:
-    """`wait`: keep the create in the scheduler for up to W, or refuse at once what is not there at once.
-
-    `wait_s`: instead of the service's own W. `patience_s`: for how long a Balancer that does not answer is asked again,
-    whatever it is asked for.
-    `alternates`: as many more nodes a create, where they can be had at once, for Nova to boot on where a boot fails.
-    `nodes_age_s`: how old the list of the Balancer's nodes may be.
-    """
-
-    url: str
-    token: str | None = None
-    name: str = "nova"
-    ca_file: str | None = None
-    wait: bool = True
-    wait_s: float | None = None
-    patience_s: float = 90.0
-    alternates: int = 0
-    nodes_age_s: float = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Create:
-    """One question of Nova's scheduler: `count` servers, and the hosts that are left for them.
-
-    `request_id` is Nova's; `attempt` tells a server that is scheduled anew after a failed boot.
-    """
-
-    request_id: str
-    count: int
-    hosts: tuple[str, ...]
-    attempt: str = ""
-
-    def key(self, nodes: Collection[str]) -> str:
-        """The same for the same question, so that who asks twice is granted once; `nodes` are part of the question."""
-        asked = "\n".join((self.attempt, str(self.count), *sorted(nodes)))
-        return f"nova:{self.request_id}:{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
 
 @dataclass
@@ -100,7 +60,7 @@ class NodeNames:
 class Asker:
     """Asks for creates. Safe to use from many threads."""
 
-    def __init__(self, settings: AskingSettings) -> None:
+    def __init__(self, settings: QuestionSettings) -> None:
         self.settings = settings
         self._nodes = NodeNames(settings.nodes_age_s)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.harness.record import NodePool
-from emulator.harness.shown import DAY_US, Picture, Series, Tile, intervals
+from emulator.harness.tiles import DAY_US, Picture, Series, Tile, intervals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

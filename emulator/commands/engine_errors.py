@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def guarded(act: Callable[[], int | None]) -> None:
+def report_engine_errors(act: Callable[[], int | None]) -> None:
     """Do it; what cannot be done is one clear line."""
     import docker.errors  # noqa: PLC0415 - slow imports only when they are needed
     import requests  # noqa: PLC0415

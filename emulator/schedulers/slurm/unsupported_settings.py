@@ -24,10 +24,14 @@ _MEMORY = "memory is no reason to wait, unless `select` is set"
 _NO_PREEMPTION = "the twin does not preempt"
 _ASLEEP = "nodes never sleep in the twin, so no job waits for one to boot"
 _SCRIPTS = "scripts take no time in the twin"
+_WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
+_NO_FACTOR = "the twin knows no factor of a site's own"
+_IN_A_ROW = "the twin chooses nodes by their place in a row"
+_ANY_NUMBER = "the twin takes any number of jobs"
 _WHO = "Slurm would refuse others; in the twin everybody may use it"
 _NOT_FOLLOWED = {
-    "selecttype": "jobs have whole nodes in the twin unless `select` is set",
-    "selecttypeparameters": "jobs have whole nodes in the twin unless `select` is set",
+    "selecttype": _WHOLE_NODES,
+    "selecttypeparameters": _WHOLE_NODES,
     "preempttype": _NO_PREEMPTION,
     "preemptmode": _NO_PREEMPTION,
     "preemptparameters": _NO_PREEMPTION,
@@ -38,17 +42,17 @@ _NOT_FOLLOWED = {
     "priorityweighttres": "the twin has no weights of TRES",
     "priorityflags": "Slurm would work priorities out by these flags; the twin has none of them",
     "priorityusageresetperiod": "Slurm would set all usage to 0 then; in the twin it only decays",
-    "prioritysitefactorplugin": "the twin knows no factor of a site's own",
-    "prioritysitefactorparameters": "the twin knows no factor of a site's own",
+    "prioritysitefactorplugin": _NO_FACTOR,
+    "prioritysitefactorparameters": _NO_FACTOR,
     "fairsharedampeningfactor": "the twin takes 1",
     "topologyplugin": "Slurm would keep a job on few switches; the twin chooses nodes by their place in a row",
-    "topologyparam": "the twin chooses nodes by their place in a row",
+    "topologyparam": _IN_A_ROW,
     "completewait": "Slurm would start no job for so long while nodes are cleaned up; the twin's are free at once",
     "grestypes": "GPUs are no reason to wait, unless `select` is set",
     "defmempercpu": _MEMORY, "defmempernode": _MEMORY, "maxmempercpu": _MEMORY, "maxmempernode": _MEMORY,
     "jobsubmitplugins": "what they change of a job at its submit is what the log says of it",
-    "maxjobcount": "the twin takes any number of jobs",
-    "maxarraysize": "the twin takes any number of jobs",
+    "maxjobcount": _ANY_NUMBER,
+    "maxarraysize": _ANY_NUMBER,
     "resvoverrun": "the twin ends jobs at their limit",
     "burstbuffertype": "data is moved in no time in the twin",
     "suspendprogram": _ASLEEP, "resumeprogram": _ASLEEP,
@@ -68,13 +72,13 @@ _OF_PARTITIONS = {
     "allowallocnodes": _WHO, "rootonly": _WHO, "reqresv": _WHO,
     "alternate": "no job moves to another partition in the twin",
     "maxcpuspernode": "Slurm would use no more of a node; jobs have whole nodes in the twin unless `select` is set",
-    "maxcpuspersocket": "jobs have whole nodes in the twin unless `select` is set",
-    "oversubscribe": "jobs have whole nodes in the twin unless `select` is set",
-    "shared": "jobs have whole nodes in the twin unless `select` is set",
-    "selecttypeparameters": "jobs have whole nodes in the twin unless `select` is set",
-    "cr_socket": "jobs have whole nodes in the twin unless `select` is set",
-    "lln": "the twin chooses nodes by their place in a row",
-    "exclusiveuser": "jobs have whole nodes in the twin unless `select` is set",
+    "maxcpuspersocket": _WHOLE_NODES,
+    "oversubscribe": _WHOLE_NODES,
+    "shared": _WHOLE_NODES,
+    "selecttypeparameters": _WHOLE_NODES,
+    "cr_socket": _WHOLE_NODES,
+    "lln": _IN_A_ROW,
+    "exclusiveuser": _WHOLE_NODES,
     "exclusivetopo": "the twin has no switches",
     "topology": "the twin has no switches",
     "preemptmode": _NO_PREEMPTION, "gracetime": _NO_PREEMPTION,
@@ -99,7 +103,7 @@ _WORDS = {
     "batch_sched_delay": "a submit starts a pass at once in the twin",
     "delay_boot": "features are no reason to wait in the twin",
     "max_switch_wait": "the twin has no switches",
-    "pack_serial_at_end": "the twin chooses nodes by their place in a row",
+    "pack_serial_at_end": _IN_A_ROW,
     "reduce_completing_frag": "a job that ends leaves its nodes at once in the twin",
     "requeue_delay": "a job waits 121 s after it lost a node",
     "defer_batch": "the main loop looks at jobs of all kinds at their submit in the twin",
@@ -109,7 +113,7 @@ _WORDS = {
     "preempt_strict_order": _NO_PREEMPTION, "preempt_youngest_first": _NO_PREEMPTION,
     "preempt_reorder_count": _NO_PREEMPTION, "preempt_send_user_signal": _NO_PREEMPTION,
     "extra_constraints": "features are no reason to wait in the twin",
-    "spec_cores_first": "jobs have whole nodes in the twin unless `select` is set",
+    "spec_cores_first": _WHOLE_NODES,
 }  # fmt: skip
 _WORDS_OF_NO_MEANING = re.compile(
     r"bf_(yield_\w+|max_time|window_linear|busy_nodes|running_job_reserve|licenses)|max_rpc_cnt|build_queue_timeout"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.shown import Picture, Series, Tile, intervals, mean_over
+from emulator.harness.tiles import Picture, Series, Tile, intervals, mean_over
 from emulator.metrics.classes import CLASSES, COLUMN
 from emulator.metrics.runs import ends_us, widths
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.metrics.jobs import batch_jobs_run
-from emulator.workload.recorded import FAR, apart
+from emulator.workload.recorded_waits import FAR, apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.harness.record import RunRecord
-    from emulator.workload.recorded import RecordedWaits
+    from emulator.workload.recorded_waits import RecordedWaits
 
 JOBS, RECORDED, SIMULATED, LIKELY = "jobs", "mean_recorded_s", "mean_simulated_s", "likely"
 

@@ -9,14 +9,15 @@ import pytest
 
 from balancer.client import Balancer, Unreachable
 from balancer.clock import wall_us
-from balancer.nova.asking import Asker, AskingSettings, Create
+from balancer.nova.balancer_calls import Asker
+from balancer.nova.question import Create, QuestionSettings
 from service_kit import running, until
 
 HOSTS = ("n01", "n02", "n03", "n04", "n05", "n06")
 
 
 def asker(url, **options):
-    return Asker(AskingSettings(url=url, **({"patience_s": 1.0} | options)))
+    return Asker(QuestionSettings(url=url, **({"patience_s": 1.0} | options)))
 
 
 def create(count=1, hosts=HOSTS, request_id="req-1", attempt=""):
@@ -336,7 +337,7 @@ def test_list_of_nodes_and_request_have_one_patience_together(served, monkeypatc
 
         return ask
 
-    monkeypatch.setattr("balancer.nova.asking.wall_us", lambda: now_us[0])
+    monkeypatch.setattr("balancer.nova.balancer_calls.wall_us", lambda: now_us[0])
     monkeypatch.setattr(Balancer, "nodes", silent(15.0))
     monkeypatch.setattr(Balancer, "request_nodes", silent(5.0))
     assert asking.passing(create(2, hosts=("other", "n01"))) == {"other"}
@@ -353,7 +354,7 @@ def test_who_waits_for_the_list_that_another_create_asks_for_has_no_more_patienc
 def test_in_novas_scheduler_it_needs_requests_and_nothing_else():
     """It runs in Nova's environment, which has no packages of ours."""
     program = (
-        "import sys, requests; known = set(sys.modules); import balancer.nova.asking;"
+        "import sys, requests; known = set(sys.modules); import balancer.nova.balancer_calls;"
         "print({name.partition('.')[0] for name in set(sys.modules) - known} - set(sys.stdlib_module_names))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

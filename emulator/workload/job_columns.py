@@ -1,0 +1,11 @@
+"""Names of further columns of the job table (`JobTable.extra`) that several parts of the program read."""
+
+from __future__ import annotations
+
+QOS = "qos"
+"""The place of a job's QOS in the table of a scenario's `qos`, by name."""
+TIER = "qos_tier"
+"""The rank of its priority, 0 the highest; where priorities differ."""
+FACTOR_PPB = "qos_factor_ppb"
+"""Its priority / the highest of the table, in parts per billion (Slurm's QOS factor, *Multifactor Priority Plugin*)."""
+PPB = 1_000_000_000
