@@ -17,7 +17,8 @@ from emulator.harness.node_outages import NodeOutages
 from emulator.harness.record import JobState, NodePool
 from emulator.harness.run import make_cluster
 from emulator.metrics.summary import figures
-from emulator.runner import prepare, run_virtual
+from emulator.preparation import prepare
+from emulator.runner import run_virtual
 from emulator.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable, Kind
