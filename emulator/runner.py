@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import seconds, wall_us
 from emulator.harness.failure import PluginError, plugin_error
 from emulator.harness.loop import Loop
-from emulator.harness.mechanism import HasArrival, HasMachine, ability, mechanism_of, plugin_name
+from emulator.harness.mechanism import HasArrival, HasFailures, HasMachine, ability, mechanism_of, plugin_name
 from emulator.harness.moldable_cluster import MoldableCluster
 from emulator.harness.record import UNDER_WAY
 from emulator.harness.run import make_cluster
@@ -24,7 +24,7 @@ from emulator.node_rules import (
     shared_nodes_of,
 )
 from emulator.qos_rules import WHAT as QOS
-from emulator.run_parts import OUR_BATCH_SYSTEM
+from emulator.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.scenario import Scenario, ScenarioError
 from emulator.scenario_events import OUTAGES, RULES, SLEEP, make_happenings
 from emulator.schedulers.slurm.scheduler import Slurm
@@ -173,7 +173,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
         (QOS, scenario.qos is not None, "`qos` (with the real Slurm: `live.batch.slurm`)"),
         (
             OUTAGES,
-            bool(scenario.failures or scenario.maintenance) and not _plays_outages(scenario),
+            bool(scenario.failures or scenario.maintenance) and not _plays_outages(scenario, prepared),
             "`failures` and `maintenance`",
         ),
         (
@@ -194,9 +194,25 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
             raise ScenarioError(f"{what} are for virtual time only; leave out {keys}")
 
 
-def _plays_outages(scenario: Scenario) -> bool:
-    """Whether the real batch system is told when nodes go and come back."""
-    return scenario.live.batch_name == "slurm" and scenario.mechanism is None
+def _plays_outages(scenario: Scenario, prepared: Prepared) -> bool:
+    """Whether the live batch system is told when nodes go and come back. Raises ScenarioError."""
+    live = scenario.live
+    if scenario.mechanism is None:
+        return live.batch_name == "slurm"
+    if scenario.maintenance or ability(make_mechanism(scenario), HasFailures) is None:  # type: ignore[type-abstract]
+        return False
+    for what, is_there in (
+        ("live.jobs: jobs sleep", live.jobs != "sleep"),
+        ("live.faults: nodes fail by the model alone", bool(live.faults)),
+        (
+            "live.ondemand: only our manager looks after failed hosts",
+            live.ondemand_name != OUR_MANAGER,
+        ),
+        ("checkpoints of jobs are for virtual time", "checkpoint_interval_us" in prepared.jobs.extra),
+    ):
+        if is_there:
+            raise ScenarioError(f"failures under a mechanism, live: {what}; leave the other out")
+    return live.batch_name == OUR_BATCH_SYSTEM
 
 
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:

@@ -13,7 +13,7 @@ from emulator.harness.failure import plugin_error
 from emulator.harness.job_limits import limits_of
 from emulator.harness.job_rules import JobRules
 from emulator.harness.machine import HasOutages
-from emulator.harness.mechanism import plugin_name
+from emulator.harness.mechanism import HasFailures, ability, plugin_name
 from emulator.harness.moldable_cluster import MoldableCluster
 from emulator.harness.node_outages import NodeOutages, window_of
 from emulator.harness.placed_cluster import PlacedCluster
@@ -28,12 +28,13 @@ from emulator.workload.relations import has_relations
 from emulator.workload.streams import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.node_failures import Outage
     from emulator.preparation import Prepared
+    from emulator.run_parts import FailuresPart
 
 # What a message says of keys that go only with some runs.
 RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
@@ -72,12 +73,8 @@ def make_happenings(
         raise ScenarioError(
             f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
         )
-    if (fails or sleeps) and mechanism is not None:
-        raise ScenarioError(
-            f"{OUTAGES if fails else SLEEP} go with plain schedulers; the mechanism "
-            f"{plugin_name(scenario.mechanism)} would give away nodes that are down "
-            "(hybrid has failures of its own, mtbf_s)"
-        )
+    if mechanism is not None:
+        _check_mechanism(scenario, machine, mechanism, sleeps=sleeps)
     try:
         rules = JobRules(prepared.jobs, limits) if has_rules else None
         requeues = own is None or own.expect_outages()
@@ -90,6 +87,31 @@ def make_happenings(
     return ExternalEvents(rules, outages, sleeping, boundaries)
 
 
+def _check_mechanism(scenario: Scenario, machine: Machine, mechanism: Mechanism, *, sleeps: bool) -> None:
+    """Tells a mechanism that knows of failures that there are some. Raises ScenarioError for one that does not."""
+    name = plugin_name(scenario.mechanism)
+    knows = ability(mechanism, HasFailures)  # type: ignore[type-abstract]
+    if scenario.maintenance and knows is not None:
+        raise ScenarioError(
+            f"maintenance goes with plain schedulers; {name} has `failures` alone: leave maintenance out"
+        )
+    if scenario.failures and knows is not None and type(machine) is not Cluster:
+        raise ScenarioError(
+            f"failures go with {name} under a plain scheduler on whole nodes, not on a {type(machine).__name__}"
+        )
+    if sleeps or ((scenario.failures or scenario.maintenance) and knows is None):
+        what = OUTAGES if scenario.failures or scenario.maintenance else SLEEP
+        raise ScenarioError(
+            f"{what} go with plain schedulers; the mechanism {name} would give away nodes that are down "
+            "(failures go with balancer and static_partition; hybrid has its own, mtbf_s)"
+        )
+    if scenario.failures and knows is not None:
+        try:
+            knows.expect_failures()
+        except ValueError as error:
+            raise ScenarioError(f"mechanism: {error}") from error
+
+
 def outages_of(scenario: Scenario, nodes: int, *, requeues: bool = True) -> NodeOutages:
     """When nodes go and come back. `requeues`: jobs may wait again, if the scenario has nothing against it.
 
@@ -100,18 +122,21 @@ def outages_of(scenario: Scenario, nodes: int, *, requeues: bool = True) -> Node
     lost = not requeues
     if scenario.failures is not None:
         with scenario.plugged_in():
-            try:
-                model = make_plugin(node_failures.GROUP, scenario.failures.model)
-            except ValueError as error:
-                raise ScenarioError(f"failures: {error}") from error
-        failures = _guarded(
-            plugin_name(scenario.failures.model), model.outages(stream(scenario.seed, "failures"), names)
-        )
+            failures = failures_of(scenario.failures, scenario.seed, names)
         lost = lost or scenario.failures.jobs == "lost"
     windows = [window_of(part, names) for part in scenario.maintenance]
     if not requeues:
         windows = [replace(window, lost=True) for window in windows]
     return NodeOutages(nodes, failures, lost=lost, windows=windows)
+
+
+def failures_of(part: FailuresPart, seed: int, names: Sequence[str]) -> Iterator[Outage]:
+    """When nodes fail, by the part's model. Raises ScenarioError, TraceError."""
+    try:
+        model = make_plugin(node_failures.GROUP, part.model)
+    except ValueError as error:
+        raise ScenarioError(f"failures: {error}") from error
+    return _guarded(plugin_name(part.model), model.outages(stream(seed, "failures"), names))
 
 
 def _guarded(name: str, outages: Iterator[Outage]) -> Iterator[Outage]:

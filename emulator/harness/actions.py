@@ -124,6 +124,24 @@ class Accounting:
     def repair(self, nodes: Iterable[int]) -> None:
         self.release(nodes)
 
+    def fail(self, nodes: Iterable[int], *, lost: bool) -> list[int]:
+        """Nodes of a mechanism fail: batch jobs leave them as by `take_down`, or for good; leases keep them.
+
+        Returns the jobs that are lost.
+        """
+        node_job = self.cluster.node_job
+        failed = [int(node) for node in nodes if int(node_job[node]) not in self._lease_ends]
+        if lost:
+            return self.take_down_for_good(failed)
+        self.take_down(failed)
+        return []
+
+    def set_down(self, nodes: Iterable[int]) -> None:
+        self._moved(_listed(nodes), NodePool.DOWN)
+
+    def set_up(self, nodes: Iterable[int]) -> None:
+        self._moved(_listed(nodes), NodePool.OD_RESERVE)
+
     def take_down_for_good(self, nodes: Iterable[int]) -> list[int]:
         """As `take_down`, and the jobs on these nodes are lost for good. Returns them."""
         failed = [int(node) for node in nodes]
@@ -204,6 +222,23 @@ class Accounting:
         else:
             cluster.end(job, self.now_us, RunOutcome.CANCELLED)
         self._stopped(job, nodes)
+
+    def end_lease(self, job: int) -> None:
+        self._lease_must_run(job, "end")
+        self.cancel(job)
+
+    def reassign(self, job: int, nodes: Iterable[int]) -> None:
+        self._lease_must_run(job, "get other nodes")
+        added, freed = self.running.reassign(job, nodes, self._lease_ends[job], self.now_us)
+        self._moved(_listed(freed), NodePool.OD_RESERVE)
+        self._moved(_listed(added), NodePool.OD_ALLOC)
+        self._effects.run_changes(job)
+
+    def _lease_must_run(self, job: int, deed: str) -> None:
+        if job not in self._lease_ends:
+            raise IllegalJobTransition(
+                f"job {self.cluster.number(job)} cannot {deed} as a lease: it is none that runs"
+            )
 
     # Jobs that run.
 
@@ -316,6 +351,11 @@ class Accounting:
         if point == COMPLETION:
             return self._lease_ends.get(job) != at_us
         return point == CHECKPOINT and self._save_ends.get(job, (-1, False))[0] != at_us
+
+    @property
+    def has_leases(self) -> bool:
+        """Whether a lease runs."""
+        return bool(self._lease_ends)
 
     def is_lease(self, job: int) -> bool:
         """Whether the job runs on reserved nodes that were granted to it."""

@@ -443,6 +443,17 @@ class Cluster(ClusterViews):
         self._make_room()
         _CHANGE_NODES(self._state, job, nodes, now_us, end_us, expected_us)
 
+    def change_lease_nodes(self, job: int, nodes: NDArray[np.int64], now_us: int) -> None:
+        """A running lease has exactly these nodes from now on; those it has not yet must be offline and idle."""
+        self.must_be(job, JobState.RUNNING, "change its nodes")
+        self._must_be_idle(job, nodes)
+        for node in nodes[self._node["offline"][nodes] == 0]:
+            raise IllegalJobTransition(
+                f"job {self.number(job)} cannot have node {node}: it is in the batch pool"
+            )
+        self._make_room()
+        reshape.change_lease_nodes(self._state, job, nodes, now_us)
+
     def retime(self, job: int, end_us: int, expected_us: int) -> None:
         """A running job ends at `end_us` (NEVER: not by itself) and is expected to end at `expected_us`."""
         self.must_be(job, JobState.RUNNING, "get another end")

@@ -19,6 +19,7 @@ from emulator.harness.mechanism import (
     HasArrival,
     HasBegin,
     HasCompletion,
+    HasFailures,
     HasFigures,
     HasJobEnd,
     HasMachine,
@@ -36,10 +37,11 @@ from emulator.node_names import default_node_names
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
+    from emulator.harness.cluster import Cluster
     from emulator.harness.effects import Agenda, Effects
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism, WholeRun
@@ -79,6 +81,7 @@ class Decisions:
         self._at_notice = ability(mechanism, HasNotice)  # type: ignore[type-abstract]
         self._at_predicted = ability(mechanism, HasPredicted)  # type: ignore[type-abstract]
         self._at_preempted = ability(mechanism, HasPreempted)  # type: ignore[type-abstract]
+        self._at_failure = ability(mechanism, HasFailures)  # type: ignore[type-abstract]
         self._at_pass = ability(mechanism, HasPass)  # type: ignore[type-abstract]
 
     # What happens.
@@ -134,6 +137,44 @@ class Decisions:
         if self.actions.watches_passes and self._at_pass is not None:
             self._call(self._at_pass.on_pass, self.actions)
 
+    # Nodes that fail (`node_outages.Nodes`), where a mechanism knows what that means.
+
+    @property
+    def now_us(self) -> int:
+        return self.actions.now_us
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.actions.cluster
+
+    @property
+    def knows_failures(self) -> bool:
+        return self._at_failure is not None
+
+    def take_down(self, nodes: Iterable[int]) -> list[int]:
+        return self._fail(nodes, lost=False)
+
+    def take_down_for_good(self, nodes: Iterable[int]) -> list[int]:
+        return self._fail(nodes, lost=True)
+
+    def _fail(self, nodes: Iterable[int], *, lost: bool) -> list[int]:
+        failed = list(nodes)
+        gone = self.actions.fail(failed, lost=lost)
+        if failed and self._at_failure is not None:
+            self._call(self._at_failure.on_nodes_down, failed, self.actions)
+        return gone
+
+    def repair(self, nodes: Iterable[int]) -> None:
+        repaired = list(nodes)
+        if repaired and self._at_failure is not None:
+            self._call(self._at_failure.on_nodes_up, repaired, self.actions)
+
+    def drain(self, nodes: Iterable[int]) -> list[int]:
+        return self.actions.drain(nodes)
+
+    def drained(self, nodes: Iterable[int]) -> None:
+        self.actions.drained(nodes)
+
     # When it fails.
 
     def _call(
@@ -148,7 +189,7 @@ class Decisions:
             raise
         except Exception as error:
             event = handler.__name__
-            if len(arguments) > 1:
+            if len(arguments) > 1 and not isinstance(arguments[0], list):
                 event += f" of job {self.machine.job_table().number[arguments[0]]}"
             raise self._failed(event, error) from error
 

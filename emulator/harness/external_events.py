@@ -11,6 +11,7 @@ from balancer.clock import NEVER_US
 
 if TYPE_CHECKING:
     from emulator.harness.actions import Accounting
+    from emulator.harness.decisions import Decisions
     from emulator.harness.job_rules import JobRules
     from emulator.harness.node_outages import NodeOutages
     from emulator.harness.placement import Boundaries
@@ -34,6 +35,11 @@ class ExternalEvents:
         self._sleeping = sleeping
         self._rules = rules
         self._outages = outages
+        self._told: Decisions | None = None
+
+    def tell(self, decisions: Decisions) -> None:
+        """Whose mechanism, if it knows what failures mean, hears of nodes that fail."""
+        self._told = decisions if decisions.knows_failures else None
 
     @property
     def watches_ends(self) -> bool:
@@ -46,14 +52,15 @@ class ExternalEvents:
         """Whether it must be told of every pass."""
         return self._sleeping is not None or (self._rules is not None and self._rules.watches_passes)
 
-    def next_us(self, act: Accounting) -> int:
-        """When something is due, NEVER_US if nothing is."""
+    def next_us(self, act: Accounting, *, leases_to_come: bool = False) -> int:
+        """When something is due, NEVER_US if nothing is. `leases_to_come`: some are not decided yet."""
         next_us = NEVER_US if self._rules is None else self._rules.next_us(act)
         if self._boundaries is not None:
             next_us = min(next_us, self._next_boundary_us(next_us, act))
         if self._outages is None:
             return next_us
         goes_on = next_us != NEVER_US or act.cluster.next_event_us != NEVER_US
+        goes_on = goes_on or leases_to_come or act.has_leases
         return min(next_us, self._outages.next_us(goes_on=goes_on, waiting=len(act.cluster.queue)))
 
     def _next_boundary_us(self, next_us: int, act: Accounting) -> int:
@@ -76,10 +83,11 @@ class ExternalEvents:
             self._rules.at(ended, (), act)
         if self._outages is None:
             return
-        lost = self._outages.at(act)
+        nodes = act if self._told is None else self._told
+        lost = self._outages.at(nodes)
         if lost and self._rules is not None:
             self._rules.at((), lost, act)
-            self._outages.at(act)
+            self._outages.at(nodes)
 
     def after_pass(self, act: Accounting) -> bool:
         """The scheduler has started what it could. Returns whether another pass must follow at the same time."""

@@ -20,7 +20,7 @@ from emulator.harness.lease_table import LeaseTable
 from emulator.harness.moldable import unlisted
 from emulator.harness.node_laws import NODE_LAWS
 from emulator.harness.node_use import NodeUse
-from emulator.harness.record import NodePool, first_start_us, resumed_rows
+from emulator.harness.record import NodePool, first_start_us, resumed_rows, rows_after
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -262,12 +262,14 @@ def _every_job_is_accounted_for(facts: _Facts) -> Iterator[str]:
 
 
 def _every_run_is_as_wide_as_asked(facts: _Facts) -> Iterator[str]:
-    """A rigid job has the nodes it asked for, another one stays within its bounds."""
+    """A rigid job has the nodes it asked for, another one stays within its bounds; a lease may lose some that fail."""
     if not facts.has_node_identities:
         return
     runs, jobs = facts.record.runs, facts.record.jobs
     given, asked = np.diff(runs.first), jobs.nodes[runs.job]
     least = jobs.column("min_nodes", jobs.nodes)[runs.job]
+    if facts.record.scenario.get("failures"):
+        least = np.where(_goes_on(facts) & (jobs.kind[runs.job] == Kind.ON_DEMAND), 1, least)
     most = jobs.column("max_nodes", jobs.nodes)[runs.job]
     yield from _tell(
         (given < least) | (given > most),
@@ -279,9 +281,31 @@ def _every_run_is_as_wide_as_asked(facts: _Facts) -> Iterator[str]:
     )
 
 
+def _goes_on(facts: _Facts) -> NDArray[np.bool_]:
+    """Rows in which a run goes on with other nodes."""
+    found = np.zeros(len(facts.record.runs.job), np.bool_)
+    found[rows_after(facts.record.runs, RunOutcome.RESIZED)[:, 1]] = True
+    return found
+
+
 def _a_moldable_job_has_one_of_its_sizes(facts: _Facts) -> Iterator[str]:
     """Nodes, run time and walltime together (docs/moldable.md); other jobs have the nodes they asked for."""
     yield from unlisted(facts.record)
+
+
+def _owed(facts: _Facts) -> NDArray[np.int64]:
+    """Node-us that each job owes. A lease that went on with fewer nodes ended at its time: it owes what it had."""
+    runs, jobs = facts.record.runs, facts.record.jobs
+    owed: NDArray[np.int64] = jobs.run_us * jobs.nodes
+    if not (facts.record.scenario.get("failures") and facts.has_node_identities):
+        return owed
+    changed = np.zeros(len(jobs), np.bool_)
+    changed[runs.job[runs.outcome == RunOutcome.RESIZED]] = True
+    changed &= jobs.kind == Kind.ON_DEMAND
+    had = np.zeros(len(jobs), np.int64)
+    ends_us = np.where(runs.outcome == RunOutcome.RUNNING, facts.record.horizon_us, runs.end_us)
+    np.add.at(had, runs.job, (ends_us - runs.start_us) * np.diff(runs.first))
+    return np.where(changed, had, owed)
 
 
 def _work_done_is_work_owed(facts: _Facts) -> Iterator[str]:
@@ -292,7 +316,7 @@ def _work_done_is_work_owed(facts: _Facts) -> Iterator[str]:
     done, lost = runs.done_node_us, runs.lost_node_us
     kept = np.zeros(len(jobs), np.int64)
     np.add.at(kept, runs.job, done - lost)
-    owed = jobs.run_us * jobs.nodes
+    owed = _owed(facts)
     finished = np.zeros(len(jobs), np.bool_)
     finished[runs.job[runs.outcome == RunOutcome.FINISHED]] = True
     yield from _tell(

@@ -83,6 +83,12 @@ class Loop:
         )  # and not the loop itself: a circle would keep the tables of a run until the next collection
         self._points = ahead.points
         self.decisions = Decisions(machine, mechanism, agenda=ahead, node_names=node_names, name=name)
+        self._leases = 0
+        """On-demand jobs that somebody decides about."""
+        if happenings is not None:
+            happenings.tell(self.decisions)
+            if self.decisions.knows_failures:
+                self._leases = int((machine.job_table().kind == Kind.ON_DEMAND).sum())
         self._known: NDArray[np.int64] | None = _arrivals(machine.job_table(), mechanism)
         """Points known from the begin, until somebody goes step by step."""
         self._first_open = 0
@@ -172,7 +178,10 @@ class Loop:
 
     def _next_happening_us(self) -> int:
         happenings = self._happenings
-        return NEVER_US if happenings is None else happenings.next_us(self.decisions.actions)
+        if happenings is None:
+            return NEVER_US
+        actions = self.decisions.actions
+        return happenings.next_us(actions, leases_to_come=actions.granted + actions.rejected < self._leases)
 
     def step(self, limit_us: int = NEVER_US, pause_after: int = -1) -> Stop:
         """Go to the next decision point, at the latest to `limit_us`, and let that instant happen."""

@@ -121,6 +121,18 @@ class Actions(Protocol):
     def repair(self, nodes: Iterable[int]) -> None:
         """Failed nodes are back in the batch pool."""
 
+    def reassign(self, job: int, nodes: Iterable[int]) -> None:
+        """Give a running lease exactly these nodes, of which it gets reserved idle ones; it ends when it would have."""
+
+    def end_lease(self, job: int) -> None:
+        """A running lease ends before its time; its nodes are reserved and idle. `on_completion` is not called."""
+
+    def set_down(self, nodes: Iterable[int]) -> None:
+        """These reserved nodes, on which nothing runs, are known to be down: nobody's until `repair`."""
+
+    def set_up(self, nodes: Iterable[int]) -> None:
+        """Reserved nodes that were down work again, and are still reserved."""
+
     def wake(self, at_us: int) -> None:
         """Call `on_timer` at this time; replaces an earlier wish."""
 
@@ -189,6 +201,23 @@ class HasFigures(Protocol):
 class HasCompletion(Protocol):
     def on_completion(self, job: int, nodes: NDArray[Any], act: Actions) -> None:
         """An on-demand job is over; its nodes are reserved and idle."""
+
+
+@runtime_checkable
+class HasFailures(Protocol):
+    """It knows what nodes that fail mean (`failures` of a scenario), which happen to it and are not its own."""
+
+    def expect_failures(self) -> None:
+        """Before `on_begin`: nodes will fail."""
+
+    def on_nodes_down(self, nodes: list[int], act: Actions) -> None:
+        """These nodes have failed. Batch jobs have left them already; a lease on them goes on until it is dealt with.
+
+        Those of the batch pool, and reserved ones, are down and nobody's.
+        """
+
+    def on_nodes_up(self, nodes: list[int], act: Actions) -> None:
+        """These nodes work again: `repair` those that are down and idle."""
 
 
 @runtime_checkable

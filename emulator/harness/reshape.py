@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from emulator.harness.compiled import compiled
 from emulator.harness.job_states import RunOutcome
-from emulator.harness.occupancy import begin_run
+from emulator.harness.occupancy import begin_run, start_on
 from emulator.harness.plan import plan_insert, plan_remove
 from emulator.harness.structures import free_push, free_remove, heap_push, heap_remove
 from emulator.harness.tables import LOG_N, NEVER, SIMULATED
@@ -83,6 +83,23 @@ def change_nodes(state: State, who: int, nodes: Ints, now: int, end: int, expect
     start = job[who].start_us
     vacate(state, who, now)
     occupy(state, who, nodes, now, end, expected)
+    job[who].start_us = start
+
+
+@compiled
+def change_lease_nodes(state: State, who: int, nodes: Ints, now: int) -> None:
+    """As `change_nodes` of a lease: all its nodes are out of the pool, and nobody plans with its end."""
+    job, node, runs, log = state.job, state.node, state.runs, state.log
+    start = job[who].start_us
+    row = job[who].run_row
+    runs[row].end_us = now
+    runs[row].outcome = RunOutcome.RESIZED
+    for k in range(runs[row].first, runs[row].first + job[who].nodes):
+        which = log[k]
+        node[which].job = -1
+        node[which].since_us = now
+    start_on(state, who, nodes, now)
+    job[who].nodes = nodes.shape[0]
     job[who].start_us = start
 
 

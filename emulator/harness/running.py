@@ -315,6 +315,28 @@ class RunningJobs:
         self._set_phase(job, phase)
         return added, before[runs_here[before] != job]
 
+    def reassign(
+        self, job: int, nodes: Iterable[int], end_us: int, now_us: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """A running lease has exactly these nodes from now on, and ends at `end_us` all the same.
+
+        Returns (added, freed). What a narrower lease cannot do by then it never does.
+        """
+        self._may(job, "be resized")
+        before, after = self.cluster.nodes_of(job), t.node_array(nodes)
+        if not len(after):
+            raise ValueError(f"lease {self.cluster.number(job)} cannot go on without a node: end it")
+        phase = self._phase(job, now_us)
+        begun = int(w.phase_of(self._job, self._work, job)[0])
+        self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0, phase.done)
+        left = (end_us - phase.since_us) * len(after)
+        phase = replace(phase, done=self.owed(job) - left, saved=0)
+        added = after[self.cluster.node_job[after] != job]
+        self.cluster.change_lease_nodes(job, after, now_us)
+        self._work[job, w.BEGUN] = phase.done
+        self._set_phase(job, phase)
+        return added, before[self.cluster.node_job[before] != job]
+
     def suspend(self, job: int, now_us: int) -> None:
         """A running job keeps its nodes and computes nothing until `resume`."""
         self._may(job, "be suspended")

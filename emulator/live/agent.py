@@ -154,6 +154,7 @@ class Agent:
                 self._change(message, now_us)
             case "kill":
                 save = bool(message.get("save", False))
+                self._lose_node((message["job"], message["run"]), message.get("dead", ""))
                 self._kill((message["job"], message["run"]), message["why"], now_us, save=save)
             case "noted":
                 self._forget((message["job"], message["run"]))
@@ -359,6 +360,14 @@ class Agent:
             elif run.begun:
                 self._finish(run, DELETED if why == "delete" else 0, now_us)
 
+    def _lose_node(self, key: Key, name: str) -> None:
+        """One of a run's nodes is gone: its epilogue runs on the others, and nowhere if there are none."""
+        run = self._runs.get(key)
+        if run is not None and name in run.message["hosts"]:
+            run.message["hosts"] = [host for host in run.message["hosts"] if host != name]
+            if self._hooks.any:
+                run.inputs.write_files()
+
     def _finish(self, run: Run, exit_status: int, now_us: int, *, requeue: bool = False) -> None:
         """The epilogue, then the report: until the server has noted it the job is R, its nodes are taken."""
         if run.finishing or self._runs.get(run.key) is not run:
@@ -376,7 +385,10 @@ class Agent:
             }  # fmt: skip
             self._report(run)
 
-        self._hook("epilogue", run, arguments, report, now_us)
+        if run.message["hosts"]:
+            self._hook("epilogue", run, arguments, report, now_us)
+        else:
+            report(0, now_us)
 
     def _adopt(self, run: Run, now_us: int) -> None:
         """A job that an earlier agent started: a sleep goes on, a process cannot be found again."""

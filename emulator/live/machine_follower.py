@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.harness.executor_live import LiveExecutor
+    from emulator.harness.external_events import ExternalEvents
     from emulator.harness.machine import Machine
     from emulator.harness.mechanism import Mechanism
     from emulator.harness.record import RunRecord, RunTable
@@ -72,7 +73,9 @@ class MachineFollower:
         node_names: tuple[str, ...],
         executor: LiveExecutor,
         effects: RunEffects,
+        happenings: ExternalEvents | None = None,
     ) -> None:
+        """`happenings`: what happens to jobs and nodes whoever schedules."""
         self._machine = machine
         self._executor = executor
         self._effects = effects
@@ -81,7 +84,7 @@ class MachineFollower:
         # A machine may count parts of nodes, as many on each; the record then speaks of these.
         has_whole_nodes = machine.node_count == len(node_names)
         names = node_names if has_whole_nodes else getattr(machine, "node_names", None)
-        self._loop = Loop(machine, mechanism, node_names=names, name=name)
+        self._loop = Loop(machine, mechanism, node_names=names, name=name, happenings=happenings)
         self._slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
         known = machine.job_table()
         self._workload = Workload(workload)  # as it is submitted: the machine may count nodes in its own way

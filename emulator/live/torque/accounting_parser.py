@@ -108,4 +108,4 @@ def batch_side(exported: dict[str, Any] | None, home: Path, names: Sequence[str]
         return BatchSide(read_accounting(home / "server_priv" / "accounting", names, epoch_s), None)
     if "record" in exported:
         return BatchSide([], [], exported["record"])
-    return BatchSide(exported["jobs"], exported["offline"])
+    return BatchSide(exported["jobs"], exported["offline"], down=exported.get("down"))

@@ -96,12 +96,16 @@ class RunActions:
         self._executor.hold(("kill", number, run))
         link.send({"do": "kill", "job": number, "run": run, "why": why, "save": save})
 
-    def kill(self, job: Job, why: str) -> None:
-        """A user ends the job (`delete`) or sends it back (`requeue`): its agent reports the end."""
+    def kill(self, job: Job, why: str, *, dead: str = "") -> None:
+        """A user ends the job (`delete`) or sends it back (`requeue`): its agent reports the end.
+
+        `dead`: one of its nodes, which is gone; nothing happens there any more.
+        """
         link = self._batch.link_of(job)
         if link is not None:
             self._executor.hold(("kill", job.number, job.run))
-            link.send({"do": "kill", "job": job.number, "run": job.run, "why": why})
+            told = {"dead": dead} if dead else {}
+            link.send({"do": "kill", "job": job.number, "run": job.run, "why": why} | told)
 
     def move(self, job: Job, old: Link, done: int | None) -> None:
         """The job goes on with all its work on the nodes of another agent."""

@@ -205,7 +205,8 @@ def go_on(state: State, balancer: BalancerState) -> int:
     elif code == Stop.AT_UNTIL and at != NEVER:
         registers.phase = Phase.AT_POINTS
     else:
-        return int(code)
+        found: int = code
+        return found
     if reg[STOP_ON_END] and reg[ENDED_N] > ended:
         registers.next_step = Step.LOOK
         registers.after_look = Step.NONE
