@@ -5,40 +5,21 @@ It is made where it is cheap: its time grows with the number of jobs, and `MOST_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from emulator.report.baseline import Baseline
 from emulator.report.wording import FIGURES, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from emulator.preparation import Prepared
     from emulator.scenario import Scenario
 
 MOST_JOBS = 100_000
-FORMAT = "emulator-baseline-1"
 _PLAIN = "fcfs+easy"
 _OF_THE_MACHINE = frozenset({"wall_s", "jobs_per_s", "seed", "nodes", "bounded_slowdown_threshold_s"})
 _KEPT = tuple(figure.key for figure in FIGURES if figure.key not in _OF_THE_MACHINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """`name` in words, as in `0.5 h without the mechanism`; `figures` of its summary, those that pages show."""
-
-    name: str
-    figures: Mapping[str, Any]
-
-    def as_json(self) -> dict[str, Any]:
-        return {"format": FORMAT, "name": self.name, "figures": dict(self.figures)}
-
-    @classmethod
-    def from_json(cls, text: Any) -> Baseline:
-        """Raises ValueError."""
-        if not isinstance(text, dict) or text.get("format") != FORMAT:
-            raise ValueError(f"not in the format {FORMAT}")
-        return cls(text["name"], text["figures"])
 
 
 def plain_scenario(scenario: Scenario) -> tuple[Scenario, str] | None:

@@ -12,6 +12,8 @@ from emulator.scenario_parts import Part
 from emulator.workload.local_times import zone_of
 from emulator.workload.overruns import Overrun, Size  # noqa: TC001 - pydantic reads it
 
+NO_NAME = "unnamed"
+"""The name of a scenario that says none."""
 OUR_BATCH_SYSTEM = "torque"
 OUR_MANAGER = "manager"
 _BATCH_SYSTEMS, _ONDEMAND_SYSTEMS = "emulator.batch_systems", "emulator.ondemand_systems"

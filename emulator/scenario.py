@@ -21,6 +21,7 @@ from balancer.plugins import IN_USE
 from emulator import scenario_files
 from emulator.plugins import KINDS
 from emulator.run_parts import (
+    NO_NAME,
     OUR_BATCH_SYSTEM,
     OUR_MANAGER,
     FailuresPart,
@@ -58,7 +59,6 @@ _MOST_NODES = 10_000_000
 """More is a slip of the finger, and would fill the memory."""
 
 
-NO_NAME = "unnamed"
 """Of a scenario that is no file's and says no name."""
 _LATER_KEYS = ("dependencies", "cancelled", "queue_field", "usage_column", "time_zone")
 """Of `workload`: earlier results have them not."""

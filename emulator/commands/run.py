@@ -31,10 +31,10 @@ from emulator.workload.overruns import Overrun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from emulator.baseline import Baseline
     from emulator.harness.record import RunRecord
     from emulator.live.resume import ResumableRun
     from emulator.preparation import Prepared
+    from emulator.report.baseline import Baseline
     from emulator.report.watch_page import WatchPage
 
 

@@ -11,9 +11,8 @@ from balancer.clock import NEVER_US
 
 if TYPE_CHECKING:
     from emulator.harness.actions import Accounting
-    from emulator.harness.decisions import Decisions
     from emulator.harness.job_rules import JobRules
-    from emulator.harness.node_outages import NodeOutages
+    from emulator.harness.node_outages import NodeOutages, Nodes
     from emulator.harness.placement import Boundaries
     from emulator.harness.power import SleepingNodes
 
@@ -35,11 +34,11 @@ class ExternalEvents:
         self._sleeping = sleeping
         self._rules = rules
         self._outages = outages
-        self._told: Decisions | None = None
+        self._nodes: Nodes | None = None
 
-    def tell(self, decisions: Decisions) -> None:
-        """Whose mechanism, if it knows what failures mean, hears of nodes that fail."""
-        self._told = decisions if decisions.knows_failures else None
+    def act_by(self, nodes: Nodes) -> None:
+        """Outages go through `nodes`, whose mechanism knows what failures mean."""
+        self._nodes = nodes
 
     @property
     def watches_ends(self) -> bool:
@@ -83,7 +82,7 @@ class ExternalEvents:
             self._rules.at(ended, (), act)
         if self._outages is None:
             return
-        nodes = act if self._told is None else self._told
+        nodes = act if self._nodes is None else self._nodes
         lost = self._outages.at(nodes)
         if lost and self._rules is not None:
             self._rules.at((), lost, act)

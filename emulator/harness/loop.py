@@ -85,10 +85,9 @@ class Loop:
         self.decisions = Decisions(machine, mechanism, agenda=ahead, node_names=node_names, name=name)
         self._leases = 0
         """On-demand jobs that somebody decides about."""
-        if happenings is not None:
-            happenings.tell(self.decisions)
-            if self.decisions.knows_failures:
-                self._leases = int((machine.job_table().kind == Kind.ON_DEMAND).sum())
+        if happenings is not None and self.decisions.knows_failures:
+            happenings.act_by(self.decisions)
+            self._leases = int((machine.job_table().kind == Kind.ON_DEMAND).sum())
         self._known: NDArray[np.int64] | None = _arrivals(machine.job_table(), mechanism)
         """Points known from the begin, until somebody goes step by step."""
         self._first_open = 0

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from emulator.baseline import Baseline
 from emulator.harness.record import RunRecord
 from emulator.metrics.summary import FORMAT, plain, summarize
 from emulator.report import tables
+from emulator.report.baseline import Baseline
 from emulator.report.batsim_jobs import batsim_table
 
 if TYPE_CHECKING:

@@ -27,14 +27,14 @@ from emulator.report.wording import (
     number,
     value_text,
 )
-from emulator.scenario import NO_NAME
+from emulator.run_parts import NO_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emulator.baseline import Baseline
     from emulator.harness.record import RunRecord
     from emulator.harness.tiles import Picture
+    from emulator.report.baseline import Baseline
     from emulator.report.compare import Comparison
     from emulator.report.pairs import HeatMap
 

@@ -159,7 +159,7 @@ class Prior(_Entry):
     @model_validator(mode="after")
     def _check(self) -> Self:
         for names in (
-            [each.name for each in (*self.parameters, *self.drawn)],
+            [*(each.name for each in self.parameters), *(each.name for each in self.drawn)],
             [each.figure for each in self.constraints],
         ):
             twice = next((name for name in names if names.count(name) > 1), None)

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from emulator.baseline import MOST_JOBS, Baseline, plain_scenario, why_not
+from emulator.baseline import MOST_JOBS, plain_scenario, why_not
 from emulator.cli import main
 from emulator.report import files, html
+from emulator.report.baseline import Baseline
 from emulator.report.wording import difference_text, headline_text
 from emulator.scenario import from_mapping
 
