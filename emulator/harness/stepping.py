@@ -26,9 +26,9 @@ def step_to(reg: Any, now: int, until: int) -> int:
     if now > until or now == NEVER:
         if until != NEVER:
             reg[NOW] = until
-        return Stop.AT_UNTIL
+        return Stop.AT_UNTIL.value
     if reg[INSTANTS_LEFT] == 0:
-        return Stop.PAUSED
+        return Stop.PAUSED.value
     reg[INSTANTS_LEFT] -= 1
     reg[NOW] = now
-    return Stop.GOES_ON
+    return Stop.GOES_ON.value
