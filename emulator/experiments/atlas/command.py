@@ -12,11 +12,11 @@ from rich.table import Table
 from balancer.whole_file import replacing
 from emulator.experiments.atlas.answer import Atlas, parameters_of
 from emulator.experiments.atlas.page import render
+from emulator.experiments.atlas.prior import HasAtlas
 from emulator.experiments.atlas.rule import Column
 from emulator.experiments.atlas.verdict import Told, judge
 from emulator.experiments.atlas.worlds import Draw, Means, Subject, experiment, sample
-from emulator.experiments.paper import HasAtlas
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.terminal import stdout_console
 
 if TYPE_CHECKING:
