@@ -7,7 +7,7 @@ explains. A *level* is met within the precision that the paper prints. *Alike* i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import comb
 from typing import TYPE_CHECKING
@@ -91,6 +91,28 @@ class Criterion:
             return Outcome.HOLDS if all(map(self.accepted.holds, values)) else Outcome.FAILS
         return self._by_sign(values) if self.test is Procedure.SIGN else self._by_range(values)
 
+    def in_one_world(self) -> Criterion:
+        """The same for one world of the atlas, which is one deterministic run.
+
+        A printed figure with chance in it is met up to half of the spread that `judge` allows beyond it: figures of
+        two worlds that meet it are no further apart than those of seeds that do.
+        """
+        if self.kind is Kind.UNTESTED:
+            return self
+        accepted = self.accepted
+        if self.test is Procedure.RANGE:
+            room, low, high = _WIDEST / 2 * self._size, accepted.low, accepted.high
+            accepted = Between(None if low is None else low - room, None if high is None else high + room)
+        return replace(self, test=Procedure.REPLAY, accepted=accepted)
+
+    def holds_in(self, value: float) -> bool:
+        """Whether a claim holds in a world with this figure."""
+        return self.in_one_world().accepted.holds(value)
+
+    @property
+    def _size(self) -> float:
+        return max(abs(bound) for bound in (self.accepted.low, self.accepted.high) if bound is not None)
+
     def p(self, values: Sequence[float]) -> float | None:
         """Of the sign test: how likely as many figures are accepted if each were as likely not to be."""
         if self.test is not Procedure.SIGN or not values:
@@ -109,8 +131,7 @@ class Criterion:
         for is_off in (self.accepted.is_below, self.accepted.is_above):
             if sign_test(sum(map(is_off, values)), n) <= LEVEL:
                 return Outcome.FAILS
-        size = max(abs(bound) for bound in (self.accepted.low, self.accepted.high) if bound is not None)
-        can_tell = sign_test(n, n) <= LEVEL and max(values) - min(values) <= _WIDEST * size
+        can_tell = sign_test(n, n) <= LEVEL and max(values) - min(values) <= _WIDEST * self._size
         return Outcome.HOLDS if can_tell or all(map(self.accepted.holds, values)) else Outcome.OPEN
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from emulator.plugins import make_plugin
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +33,8 @@ class Options:
     """How points that the paper leaves open are read, by name; the others as by default (`readings.py`)."""
     first_seed: int = 1001
     """Those from 1001 on are for the claims, smaller ones for trying things out and for choosing readings."""
+    world: Mapping[str, float | int | str] = field(default_factory=dict)
+    """A world of the atlas: values of the inputs that the paper does not publish. It goes before `readings`."""
 
     def seed_list(self, usual: int) -> list[int]:
         """The seeds; `usual`: how many, if nobody says."""

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from itertools import product
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,9 @@ class HasReadings(Protocol):
 
 
 def value_of(options: Options, reading: Reading) -> str:
-    """How a point is to be read."""
+    """How a point is to be read: as the world says, else as the user does."""
+    if reading.name in options.world:
+        return str(options.world[reading.name])
     return options.readings.get(reading.name, reading.default)
 
 

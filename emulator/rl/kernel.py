@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.picking import (
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.picking import (
     Decision,
     first_fitting,
     go_on,
@@ -21,7 +21,7 @@ from emulator.harness.picking import (
     start_fitting,
     start_next,
 )
-from emulator.harness.tables import (
+from emulator.kernel.tables import (
     FREE,
     HEAP_N,
     JOBS_N,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.tables import Blocks, Ints, Ints32, Jobs, Plan
+    from emulator.kernel.tables import Blocks, Ints, Ints32, Jobs, Plan
 
     Features: TypeAlias = "NDArray[np.float32]"
     Costs: TypeAlias = "NDArray[np.float64]"
@@ -191,7 +191,10 @@ def step_many(
     states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Ints, told: Costs, known: Features,
     seen: Features, whole: Features, mask: Mask, rewards: Costs, is_wrong: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """`step` of each environment whose episode goes on; of the others nothing is touched. `states`: as `stacked`."""
+    """`step` of each environment whose episode goes on; of the others nothing is touched.
+
+    `states`: a `State` whose tables have one more axis, the environment.
+    """
     for k in range(actions.shape[0]):
         if not goes_on[k]:
             continue

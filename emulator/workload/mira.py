@@ -40,12 +40,9 @@ WEEKS = {
 _SIZES = np.array([512, 1024, 2048, 4096, 8192, 12_288, 16_384, 24_576, 32_768, 49_152])
 _SHARES = np.array([40, 20, 14, 12, 7, 2.5, 2, 1, 1, 0.5])
 """Before they are bent to the week's mean; 85 % are narrow."""
-_RUN_SPREAD = 1.744
-"""Of a log-normal with a mean of 179 minutes and 74 % up to 120: with 85 % narrow jobs 63 % are narrow and short."""
 _LONGEST_S = DAY_S
 _STEP_S = 300
 """People ask for whole five minutes."""
-_GAP_S = 120
 _NODE_TIME_LIMIT = 0.02
 _BISECTIONS = 60
 
@@ -57,13 +54,20 @@ class MiraWeek:
     `week`: a, b, c or d. Sizes are Mira's partitions, run times log-normal and independent of them (the table's
     node-hours are the product of its means); 63 % of the jobs are narrow and short (section 7.4). Walltimes are
     whole five minutes. Users submit in campaigns of `campaign` jobs (mean of a geometric number, two minutes apart
-    on average) at any hour. No job is wider than `widest`. Raises ValueError on any machine but one of 49,152 nodes.
+    on average, `gap_s`) at any hour. No job is wider than `widest`. `run_spread` is the spread of the logarithm of run
+    times; `share_power` the power to which the usual shares of sizes are raised: below 1 sizes are more even.
+    Raises ValueError on any machine but one of 49,152 nodes.
     """
 
+    # The usual spread is that of a log-normal with a mean of 179 minutes and 74 % up to 120: with 85 % narrow jobs
+    # 63 % are narrow and short.
     week: str = "a"
     load: float | None = None
     campaign: float = 12
     widest: int = MIRA_NODES
+    gap_s: float = 120
+    run_spread: float = 1.744
+    share_power: float = 1.0
 
     def __post_init__(self) -> None:
         if self.week not in WEEKS:
@@ -72,12 +76,15 @@ class MiraWeek:
             check_number("mira_week", "load", self.load, above=0, at_most=10)
         check_number("mira_week", "campaign", self.campaign, at_least=1, at_most=1000)
         check_number("mira_week", "widest", self.widest, at_least=8192, at_most=MIRA_NODES, whole=True)
+        check_number("mira_week", "gap_s", self.gap_s, at_least=0, at_most=DAY_S)
+        check_number("mira_week", "run_spread", self.run_spread, at_least=0, at_most=5)
+        check_number("mira_week", "share_power", self.share_power, at_least=0, at_most=5)
 
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         if nodes != MIRA_NODES:
             raise ValueError(f"mira_week: Mira has {MIRA_NODES} nodes, the machine {nodes}")
         week = WEEKS[self.week]
-        sizes = _sizes(week, self.widest)
+        sizes = _sizes(week, self.widest, self.share_power)
         run_s = self._run_times(rng, week, sizes)
         estimate_s = _walltimes(rng, week, run_s)
         order = rng.permutation(week.jobs)
@@ -91,7 +98,7 @@ class MiraWeek:
     def _run_times(self, rng: np.random.Generator, week: Week, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         """With the week's mean, and as much longer on wide jobs as the load wants: a rank correlation, bisected."""
         mean_s = week.mean_walltime_min * 60 * week.accuracy
-        raw_s = np.exp(_RUN_SPREAD * rng.standard_normal(week.jobs))
+        raw_s = np.exp(self.run_spread * rng.standard_normal(week.jobs))
         run_s = np.sort(
             scaled_times(raw_s, np.ones(week.jobs), mean_s * week.jobs, _LONGEST_S).astype(np.int64)
         )
@@ -120,16 +127,16 @@ class MiraWeek:
         count = int(np.searchsorted(np.cumsum(sizes), jobs)) + 1
         begins_s = rng.uniform(0, WEEK_S, count)
         of_job = np.repeat(np.arange(count), sizes[:count])[:jobs]
-        gaps_s = rng.exponential(_GAP_S, jobs)
+        gaps_s = rng.exponential(self.gap_s, jobs)
         since_s = np.cumsum(gaps_s)
         first = np.searchsorted(of_job, np.arange(count))
         submit_s = begins_s[of_job] + since_s - since_s[first][of_job]
         return np.minimum(submit_s, WEEK_S - 1).astype(np.int64)
 
 
-def _sizes(week: Week, widest: int) -> NDArray[np.int64]:
+def _sizes(week: Week, widest: int, power: float) -> NDArray[np.int64]:
     """As many of each size as the bent shares say, by largest remainder."""
-    sizes, usual = _SIZES[widest >= _SIZES], _SHARES[widest >= _SIZES]
+    sizes, usual = _SIZES[widest >= _SIZES], _SHARES[widest >= _SIZES] ** power
     low, high = -1.0, 1.0
     for _ in range(_BISECTIONS):
         bend = (low + high) / 2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from emulator.experiments.atlas.prior import load_prior
 from emulator.experiments.balancer.claims import claims
 from emulator.experiments.balancer.figures import figures
 from emulator.experiments.balancer.measures import IDLE, ONDEMAND, RATE, REJECTED, USED, WAIT
@@ -16,7 +18,9 @@ from emulator.experiments.balancer.runs import (
     RHO,
     STATIC_RESERVES,
     WAITS_MIN,
+    baseline,
     experiments,
+    inputs,
 )
 from emulator.experiments.balancer.workloads import BATCH_LOAD, CHALLENGING_WEEK, FACTORS
 from emulator.experiments.claims import middle
@@ -24,11 +28,12 @@ from emulator.experiments.claims import middle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from emulator.experiments.atlas.prior import Prior
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
     from emulator.experiments.readings import Reading
     from emulator.report.drawing import Plot
-    from emulator.sweeps.grid import Sweep
+    from emulator.sweeps.grid import Run, Sweep
 
 _PAPER_TABLE_1 = {
     "batch": (122.5, 84.4, 141), "static": (1002.8, 80.1, 0),
@@ -66,6 +71,15 @@ class BalancerPaper:
 
     def readings(self) -> Sequence[Reading]:
         return READINGS
+
+    def prior(self) -> Prior:
+        return load_prior(Path(__file__).with_name("atlas.yaml"))
+
+    def inputs(self, options: Options) -> dict[str, float]:
+        return inputs(options)
+
+    def baseline(self, options: Options) -> Run:
+        return baseline(options)
 
     def sweep(self, options: Options) -> Sweep:
         return experiments(options)

@@ -44,6 +44,11 @@ OVERHEAD = Reading(
     "cluster time that starting and ending a job takes besides its run time",
 )
 READINGS = (RESERVE, LEASES, QUEUE, CYCLE, OVERHEAD)
+LEASE_PARAMETERS = (
+    "most_at_once", "full_share", "least_full", "small_mean", "burst_span_s", "duration_spread", "working_share",
+    "weekend_share",
+)  # fmt: skip
+"""Of the leases in a world of the atlas."""
 _QUEUES: dict[str, dict[str, Any]] = {
     "fcfs": {"order": "fcfs", "backfill": "easy"},
     "no_backfill": {"order": "fcfs", "backfill": "none"},
@@ -62,11 +67,15 @@ class Chosen:
 
     @classmethod
     def of(cls, options: Options) -> Self:
+        leases: Any = "aps_leases" if value_of(options, LEASES) == LEASES.default else AT_ONCE
+        drawn = {name: options.world[name] for name in LEASE_PARAMETERS if name in options.world}
+        if drawn:
+            leases = {"aps_leases": drawn | (AT_ONCE["aps_leases"] if leases is AT_ONCE else {})}
         queue, cycle_s = value_of(options, QUEUE), float(value_of(options, CYCLE))
         is_usual = queue == QUEUE.default and not cycle_s
         return cls(
             reserve_rule=value_of(options, RESERVE),
-            leases="aps_leases" if value_of(options, LEASES) == LEASES.default else AT_ONCE,
+            leases=leases,
             scheduler=EASY if is_usual else {**_QUEUES[queue], "cycle_s": cycle_s},
             overhead_s=int(value_of(options, OVERHEAD)),
         )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from balancer.clock import US
 from emulator.experiments.balancer.read import MAUI, Chosen, Item
 from emulator.experiments.balancer.workloads import (
     AT_ONCE,
@@ -14,12 +17,15 @@ from emulator.experiments.balancer.workloads import (
     WEEK_S,
     Workloads,
 )
+from emulator.runs.preparation import prepare
 from emulator.sweeps.grid import LABEL, Sweep, make_run
+from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from emulator.experiments.paper import Options
+    from emulator.sweeps.grid import Run
 
 RESERVES, WAITS_MIN = (0, 6, 12), (0, 5, 10)
 STATIC_RESERVES = (0, 30, 60, 90, 120, 150)
@@ -43,23 +49,54 @@ def fits(batch: str, rho: float) -> bool:
 
 def experiments(options: Options) -> Sweep:
     """All runs. Raises ScenarioError."""
-    read = Chosen.of(options)
-    workloads = Workloads(options.traces.absolute() if options.traces else None, read.leases)
-    runs = []
-    for seed in options.seed_list(1 if options.quick else 5):
-        for item in _all(workloads, options, seed):
-            label, workload, mechanism, scheduler = read.applied(item)
-            document = {
-                "name": label,
-                "seed": seed,
-                "nodes": NODES,
-                "workload": workload,
-                "scheduler": scheduler,
-                "mechanism": mechanism,
-                "results": {"window_s": [0, WEEK_S]},
-            }
-            runs.append(make_run(document, {LABEL: label}, where=label))
-    return Sweep("balancer", tuple(runs))
+    workloads = _workloads(options)
+    return Sweep(
+        "balancer",
+        tuple(
+            _run(options, seed, item)
+            for seed in options.seed_list(1 if options.quick else 5)
+            for item in _all(workloads, options, seed)
+        ),
+    )
+
+
+def baseline(options: Options) -> Run:
+    """The challenging week with all nodes for batch: Table I's first row. Raises ScenarioError."""
+    return _run(options, options.first_seed, next(_table_1(_workloads(options), options)))
+
+
+def inputs(options: Options) -> dict[str, float]:
+    """What the paper says of the challenging week's leases, of the generated ones. Raises ScenarioError."""
+    jobs = prepare(baseline(options).scenario).jobs
+    leases = jobs.kind == Kind.ON_DEMAND
+    submit_us, run_us, nodes = jobs.submit_us[leases], jobs.run_us[leases], jobs.nodes[leases]
+    in_minute = np.searchsorted(submit_us, submit_us + 60 * US) - np.arange(len(submit_us))
+    edges_us = np.concatenate((submit_us + run_us, submit_us))
+    change = np.concatenate((-nodes, nodes))
+    return {
+        "leases": float(len(submit_us)),
+        "ondemand_load": float((run_us / US) @ nodes / (NODES * WEEK_S)),
+        "busiest_minute": float(in_minute.max()),
+        "overlap": float(np.cumsum(change[np.argsort(edges_us, kind="stable")]).max()),
+    }
+
+
+def _workloads(options: Options) -> Workloads:
+    return Workloads(options.traces.absolute() if options.traces else None, Chosen.of(options).leases)
+
+
+def _run(options: Options, seed: int, item: Item) -> Run:
+    label, workload, mechanism, scheduler = Chosen.of(options).applied(item)
+    document = {
+        "name": label,
+        "seed": seed,
+        "nodes": NODES,
+        "workload": workload,
+        "scheduler": scheduler,
+        "mechanism": mechanism,
+        "results": {"window_s": [0, WEEK_S]},
+    }
+    return make_run(document, {LABEL: label}, where=label)
 
 
 _HINT_30 = {"balancer": {"algorithm": "hint", "notice_s": 1800}}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from emulator.experiments.atlas.prior import load_prior
 from emulator.experiments.claims import middle
 from emulator.experiments.hybrid.claims import (
     INSTANT,
@@ -26,17 +28,20 @@ from emulator.experiments.hybrid.runs import (
     SETUPS,
     SHARES,
     STRATEGIES,
+    baseline,
     experiments,
+    inputs,
 )
 from emulator.workload.hybrid_kinds import MIXES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from emulator.experiments.atlas.prior import Prior
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
     from emulator.experiments.readings import Reading
-    from emulator.sweeps.grid import Sweep
+    from emulator.sweeps.grid import Run, Sweep
 
 _PAPER_TABLE_3 = {"theta": (15.6, 83.93, 22.69), "cori": (1.97, 80.27, 18.94)}
 _OVERALL = ((TURNAROUND, 1), (USED, 100), (INSTANT, 100), (RIGID, 100), (MALLEABLE, 100))
@@ -63,6 +68,15 @@ class HybridPaper:
 
     def readings(self) -> Sequence[Reading]:
         return READINGS
+
+    def prior(self) -> Prior:
+        return load_prior(Path(__file__).with_name("atlas.yaml"))
+
+    def inputs(self, options: Options) -> dict[str, float]:
+        return inputs(options)
+
+    def baseline(self, options: Options) -> Run:
+        return baseline(options)
 
     def sweep(self, options: Options) -> Sweep:
         return experiments(options)

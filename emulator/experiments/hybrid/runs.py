@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from balancer.clock import US
 from emulator.experiments.hybrid.read import TRACE, kinds_for
 from emulator.experiments.readings import value_of
+from emulator.runs.preparation import prepare
 from emulator.sweeps.grid import LABEL, Sweep, make_run
-from emulator.workload.hybrid_kinds import MIXES
+from emulator.workload.hybrid_kinds import MIXES, JobClass
 from emulator.workload.hybrid_machines import CoriMonths, Machine, ThetaYear
+from emulator.workload.table import Kind
 from emulator.workload.theta_logs import ThetaLogs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from emulator.experiments.paper import Options
+    from emulator.sweeps.grid import Run
 
 STRATEGIES = ("n+paa", "n+spaa", "cua+paa", "cua+spaa", "cup+paa", "cup+spaa")
 BASELINE = "baseline"
@@ -45,11 +51,15 @@ class Trace:
     jobs: int
     cost: float
     """Processor time of a run over that of one of Theta's year, as measured."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the generator that only a world of the atlas has."""
 
 
 def traces(options: Options) -> tuple[Trace, Trace]:
     """Theta's and Cori's."""
-    theta, cori = _THETAS[value_of(options, TRACE)], CoriMonths()
+    theta, cori = machine_of(options), CoriMonths()
+    known = {each.name for each in fields(theta)}
+    more = {name: value for name, value in options.world.items() if name in known}
     days = (30, 2) if options.quick else (int(theta.days), int(cori.days))
 
     def trace(name: str, machine: Machine, days: int, whole_cost: float) -> Trace:
@@ -58,7 +68,14 @@ def traces(options: Options) -> tuple[Trace, Trace]:
             name, machine.NODES, machine.NAME, days, round(machine.jobs * share), 1 + whole_cost * share
         )
 
-    return trace("theta", theta, days[0], 0), trace("cori", cori, days[1], _CORI_COST)
+    return replace(trace("theta", theta, days[0], 0), more=more), trace("cori", cori, days[1], _CORI_COST)
+
+
+def machine_of(options: Options) -> Machine:
+    """Which Theta: in a world of the atlas the one with more parameters, if the user does not say."""
+    if options.world and TRACE.name not in options.readings:
+        return _THETAS[ThetaLogs.NAME]
+    return _THETAS[value_of(options, TRACE)]
 
 
 def seeds(options: Options) -> list[int]:
@@ -74,11 +91,32 @@ def scales(options: Options) -> tuple[float, ...]:
     return (0.5, 1.0) if options.quick else SCALES
 
 
+def baseline(options: Options) -> Run:
+    """Theta's trace without a mechanism."""
+    run: Run = _run(options, options.first_seed, *next(_overall(traces(options)[0], options)))
+    return run
+
+
+def inputs(options: Options) -> dict[str, float]:
+    """What Table I says of Theta, of a made trace of it, and how much of it each kind has. Raises ScenarioError."""
+    jobs = prepare(baseline(options).scenario).jobs
+    node_us = jobs.nodes * jobs.run_us.astype(np.float64)
+    malleable = jobs.extra["job_class"] == JobClass.MALLEABLE
+    return {
+        "min_nodes": float(jobs.nodes.min()),
+        "max_run_h": float(jobs.run_us.max()) / (3600 * US),
+        "on_demand_load": float(node_us[jobs.kind == Kind.ON_DEMAND].sum() / node_us.sum()),
+        "malleable_load": float(node_us[malleable].sum() / node_us.sum()),
+    }
+
+
 def experiments(options: Options) -> Sweep:
     """All runs, those of a trace one after the other: the shorter ones of all seeds, then Cori's of the first few."""
     theta, cori = traces(options)
     items = [(seed, item) for seed in seeds(options) for item in _theta(theta, options)]
-    items += [(seed, item) for seed in seeds(options)[:CORI_SEEDS] for item in _overall(cori, options)]
+    # The atlas draws worlds of Theta's alone.
+    cori_seeds = [] if options.world else seeds(options)[:CORI_SEEDS]
+    items += [(seed, item) for seed in cori_seeds for item in _overall(cori, options)]
     return Sweep("hybrid", tuple(_run(options, seed, *item) for seed, item in items))
 
 
@@ -94,7 +132,7 @@ def _run(  # noqa: PLR0917
         "seed": seed,
         "nodes": trace.nodes,
         "workload": {
-            "generate": [{trace.generator: {"days": trace.days, "jobs": trace.jobs}}],
+            "generate": [{trace.generator: {"days": trace.days, "jobs": trace.jobs, **trace.more}}],
             "transforms": [{"hybrid_kinds": kinds}],
         },
         "scheduler": "fcfs+easy",

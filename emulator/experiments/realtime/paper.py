@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from emulator.experiments.atlas.prior import load_prior
 from emulator.experiments.claims import MissingRunError
 from emulator.experiments.realtime.claims import claims
 from emulator.experiments.realtime.measures import (
@@ -26,17 +28,20 @@ from emulator.experiments.realtime.runs import (
     OTHER_WEEKS,
     PERCENTS,
     SCHEMES,
+    baseline,
     experiments,
+    inputs,
     samples,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from emulator.experiments.atlas.prior import Prior
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.paper import Options
     from emulator.experiments.readings import Reading
-    from emulator.sweeps.grid import Sweep
+    from emulator.sweeps.grid import Run, Sweep
 
 _NAMES = {
     "baseline": "baseline", "hpq": "hpQ", "pre_rest": "PRE-REST", "pre_ckpt_sys": "PRE-CKPT-SYS",
@@ -65,6 +70,15 @@ class RealtimePaper:
 
     def readings(self) -> Sequence[Reading]:
         return READINGS
+
+    def prior(self) -> Prior:
+        return load_prior(Path(__file__).with_name("atlas.yaml"))
+
+    def inputs(self, options: Options) -> dict[str, float]:
+        return inputs(options)
+
+    def baseline(self, options: Options) -> Run:
+        return baseline(options)
 
     def sweep(self, options: Options) -> Sweep:
         return experiments(options)

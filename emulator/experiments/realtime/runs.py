@@ -5,17 +5,18 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import NEVER_US
+from balancer.clock import NEVER_US, US
 from emulator.experiments.realtime.read import Chosen
 from emulator.mechanisms.realtime import Realtime
-from emulator.preparation import prepare
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import from_mapping
 from emulator.sweeps.grid import LABEL, Sweep, make_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from emulator.experiments.paper import Options
+    from emulator.sweeps.grid import Run
 
 NODES = 49_152
 PERCENTS = (5, 10, 20, 30, 40, 50)
@@ -35,6 +36,8 @@ OTHER_WEEKS = ("b", "c", "d")
 ALIKE = (6.0, 10.0)
 """A week counts as one like the paper's if its baseline slowdown lies here (Fig. 2: "around 8.0")."""
 _MOST_TRIED = 1000
+_NARROW_NODES, _SHORT_MIN = 4096, 120
+"""Section 7.4."""
 
 
 def percents(options: Options) -> tuple[int, ...]:
@@ -68,6 +71,30 @@ def _baseline_slowdown(seed: int, read: Chosen) -> float:
     return float(mechanism.figures_of(machine)["batch_slowdown"])
 
 
+def baseline(options: Options) -> Run:
+    """The first week without real-time jobs."""
+    mechanism = {"realtime": {"scheme": "baseline", "topology": "blue_gene_q"}}
+    document = {
+        "name": "baseline", "seed": options.first_seed, "nodes": NODES, "workload": Chosen.of(options).week("a"),
+        "scheduler": "fcfs+easy", "mechanism": mechanism,
+    }  # fmt: skip
+    return make_run(document, {LABEL: "baseline"}, where="baseline")
+
+
+def inputs(options: Options) -> dict[str, float]:
+    """What Table 1 and section 7.4 say of week a, of the generated one. Raises ScenarioError."""
+    jobs = prepare(baseline(options).scenario).jobs
+    run_min, walltime_min = jobs.run_us / (60 * US), jobs.estimate_us / (60 * US)
+    narrow_short = (jobs.nodes <= _NARROW_NODES) & (run_min <= _SHORT_MIN)
+    return {
+        "jobs": float(len(jobs)),
+        "mean_nodes": float(jobs.nodes.mean()),
+        "mean_walltime_min": float(walltime_min.mean()),
+        "walltime_accuracy": float(run_min.mean() / walltime_min.mean()),
+        "narrow_short_share": float(narrow_short.mean()),
+    }
+
+
 def experiments(options: Options) -> Sweep:
     """All runs, labelled VARIANT/PERCENT/SAMPLE. Raises ScenarioError."""
     runs = []
@@ -92,6 +119,10 @@ def _cap(read: Chosen) -> dict[str, Any]:
     return {} if read.shared_cap else {"shared_cap": False}
 
 
+def _resubmit(scheme: str, read: Chosen) -> dict[str, Any]:
+    return {"resubmit": read.resubmit} if scheme in PREEMPTIVE and read.resubmit != "back" else {}
+
+
 _Variant = tuple[str, dict[str, Any], dict[str, Any], str, tuple[int, ...]]
 
 
@@ -101,7 +132,7 @@ def _variants(options: Options) -> Iterator[_Variant]:
     ours, cap = read.week("a"), _cap(read)
 
     def mechanism(scheme: str, **changes: Any) -> dict[str, Any]:
-        return {"scheme": scheme, "topology": "blue_gene_q", **cap, **changes}
+        return {"scheme": scheme, "topology": "blue_gene_q", **cap, **_resubmit(scheme, read), **changes}
 
     for scheme in SCHEMES:
         yield scheme, ours, mechanism(scheme), easy, all_percents
@@ -126,8 +157,8 @@ def _other_readings(options: Options) -> Iterator[_Variant]:
     read, one = Chosen.of(options), (ONE,)
     ours, cap = read.week("a"), _cap(read)
     for scheme in SCHEMES:
-        on_mira = {"scheme": scheme, "topology": "blue_gene_q", **cap}
-        flat = {"scheme": scheme, "topology": {"flat": {"unit_nodes": 512}}, **cap}
+        on_mira = {"scheme": scheme, "topology": "blue_gene_q", **cap, **_resubmit(scheme, read)}
+        flat = {**on_mira, "topology": {"flat": {"unit_nodes": 512}}}
         yield f"flat:{scheme}", ours, flat, "fcfs+easy", one
         if scheme in PREEMPTIVE:
             yield f"place:{scheme}", ours, on_mira | {"resubmit": "place"}, "fcfs+easy", one

@@ -1,0 +1,204 @@
+"""What the worlds that a paper allows say of a claim: the share in which it holds, its interval, and what decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.experiments.atlas.rule import Column, rank_differences, rule
+from emulator.experiments.claims import MissingRunError
+from emulator.experiments.criteria import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from emulator.experiments.atlas.rule import Rule
+    from emulator.experiments.claims import Claim, World
+    from emulator.experiments.criteria import Criterion
+
+_Z = 1.959964
+"""Two-sided, 95 %."""
+MOST = 0.75
+"""A claim holds (or fails) if the whole interval of its share lies above this (or below one minus this)."""
+NONE = 0.05
+"""A claim is contradicted if it holds in no world, and in at most this share of others (73 worlds tell that)."""
+DECIDES = 0.25
+"""A rule is told as what decides if it explains so much of the variance, in worlds that it was not made from."""
+
+
+class Told(StrEnum):
+    """The verdict over worlds."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    CONTRADICTED = "contradicted by the paper's own figures"
+    DEPENDS = "depends"
+    OPEN = "cannot be told"
+    UNTESTED = "not tested"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimValue:
+    """A claim in one world: our figure, and whether the claim holds with it."""
+
+    world: str
+    value: float
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtlasVerdict:
+    """A claim over all worlds. `rule` and `differences` say which parameters decide."""
+
+    claim: Claim
+    told: Told
+    values: tuple[ClaimValue, ...]
+    interval: tuple[float, float]
+    rule: Rule | None
+    differences: dict[str, float]
+
+    @property
+    def held(self) -> int:
+        return sum(each.holds for each in self.values)
+
+    @property
+    def share(self) -> float:
+        """Of the worlds in which it holds; 0 without any."""
+        return self.held / len(self.values) if self.values else 0.0
+
+    @property
+    def nearest(self) -> ClaimValue | None:
+        """Of worlds where it does not hold the one with the figure that is nearest to holding."""
+        criterion = self.claim.criterion
+        others = [each for each in self.values if not each.holds]
+        return min(others, key=lambda each: _misses(criterion, each.value), default=None)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The two parameters that decide most, those of the rule first."""
+        names = [] if self.rule is None else list(self.rule.parameters)
+        names += sorted(self.differences, key=lambda name: -self.differences[name])
+        return tuple(dict.fromkeys(names))[:2]
+
+    @property
+    def why(self) -> str:
+        """The verdict in one sentence or two."""
+        if self.told is Told.UNTESTED or not self.values:
+            return self.claim.criterion.reason or "no world has the runs"
+        nearest, show = self.nearest, self.claim.show
+        parts = []
+        if self.held == 0 and nearest is not None:
+            parts.append(f"Nearest: {show(nearest.value)} in world {nearest.world}.")
+        if self.rule is not None and self.rule.explained >= DECIDES:
+            parts.append(f"It {self.rule.text()} ({self.rule.explained:.0%} explained).")
+        elif self.told is Told.OPEN:
+            parts.append(f"No parameter decides it in these {len(self.values)} worlds.")
+        return " ".join(parts)
+
+    def as_json(self) -> dict[str, Any]:
+        nearest = self.nearest
+        return {
+            "id": self.claim.id,
+            "statement": self.claim.statement,
+            "where": self.claim.where,
+            "paper": self.claim.paper,
+            "told": self.told,
+            "worlds": len(self.values),
+            "held": self.held,
+            "share": self.share,
+            "interval": list(self.interval),
+            "rule": None if self.rule is None else {
+                "text": self.rule.text(),
+                "explained": self.rule.explained,
+                "parameters": list(self.rule.parameters),
+                "leaves": [
+                    {"where": list(leaf.conditions), "worlds": leaf.worlds, "held": leaf.held}
+                    for leaf in self.rule.leaves
+                ],
+            },
+            "rank_differences": self.differences,
+            "nearest": None if nearest is None or self.held else {"world": nearest.world, "value": nearest.value},
+            "values": {each.world: each.value for each in self.values},
+            "holds_in": [each.world for each in self.values if each.holds],
+            "why": self.why,
+        }  # fmt: skip
+
+
+def wilson(held: int, worlds: int) -> tuple[float, float]:
+    """Wilson's interval of a share at 95 %; (0, 1) without worlds."""
+    if not worlds:
+        return 0.0, 1.0
+    share, square = held / worlds, _Z * _Z
+    middle = share + square / (2 * worlds)
+    half = _Z * sqrt(share * (1 - share) / worlds + square / (4 * worlds * worlds))
+    whole = 1 + square / worlds
+    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
+
+
+def counts(verdicts: Sequence[AtlasVerdict]) -> dict[Told, int]:
+    """How many claims came out in each way."""
+    found = [verdict.told for verdict in verdicts]
+    return {each: found.count(each) for each in Told}
+
+
+def told(held: NDArray[np.bool_], found: Rule | None) -> Told:
+    """The verdict on a claim that holds in these worlds."""
+    low, high = wilson(int(held.sum()), len(held))
+    if low >= MOST:
+        return Told.HOLDS
+    if high <= 1 - MOST:
+        return Told.CONTRADICTED if not held.any() and high <= NONE else Told.FAILS
+    return Told.DEPENDS if found is not None and found.explained >= DECIDES else Told.OPEN
+
+
+def values_in(claims: Sequence[Claim], name: str, world: World) -> dict[str, ClaimValue]:
+    """Each claim in one world, by the claim's id; a claim whose runs this world does not have is left out."""
+    found = {}
+    for claim in claims:
+        if claim.criterion.kind is Kind.UNTESTED:
+            continue
+        try:
+            value = claim.measure(world)
+        except (MissingRunError, ZeroDivisionError):
+            continue
+        found[claim.id] = ClaimValue(name, value, claim.criterion.holds_in(value))
+    return found
+
+
+def judge(
+    claims: Sequence[Claim], found: Sequence[Mapping[str, ClaimValue]], columns: Sequence[Column]
+) -> list[AtlasVerdict]:
+    """The verdict on each claim from what `values_in` found in each world; `columns`: the worlds' parameters."""
+    verdicts = []
+    for claim in claims:
+        places = [place for place, world in enumerate(found) if claim.id in world]
+        some = [Column(each.parameter, each.codes[places]) for each in columns]
+        verdicts.append(verdict_of(claim, [found[place][claim.id] for place in places], some))
+    return verdicts
+
+
+def verdict_of(claim: Claim, values: Sequence[ClaimValue], columns: Sequence[Column]) -> AtlasVerdict:
+    """The verdict from the claim's figure in each world; `columns` has the parameters of these worlds."""
+    held = np.array([each.holds for each in values], bool)
+    best = rule(columns, held) if len(held) else None
+    verdict = told(held, best) if claim.criterion.kind is not Kind.UNTESTED else Told.UNTESTED
+    return AtlasVerdict(
+        claim=claim,
+        told=verdict,
+        values=tuple(values),
+        interval=wilson(int(held.sum()), len(held)),
+        rule=best,
+        differences=rank_differences(columns, held) if len(held) else {},
+    )
+
+
+def _misses(criterion: Criterion, value: float) -> float:
+    """How far a figure is from what is accepted."""
+    low, high = criterion.accepted.low, criterion.accepted.high
+    return max(0.0 if low is None else low - value, 0.0 if high is None else value - high, 0.0)
