@@ -22,7 +22,7 @@ from uuid import uuid4
 
 import requests
 
-from balancer.client_records import event_of, node_of, request_of, reserve_of, slot_of
+from balancer.client_records import event_of, node_of, request_of, reserve_of, slot_of, usage_of
 from balancer.clock import micros, wall_us
 from balancer.timestamps import iso
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from requests import Response
 
-    from balancer.client_records import HistorySlot, LogEvent, Node, Request, Reserve
+    from balancer.client_records import HistorySlot, LogEvent, Node, Request, Reserve, Usage
 
 _LONG_POLL_S = 20.0
 _RETRY_STATUS = (429, 502, 503, 504)
@@ -324,6 +324,12 @@ class Balancer:
         if end_s is not None:
             params["end"] = iso(micros(end_s))
         return [slot_of(each) for each in self._get("/v1/history", params)["slots"]]
+
+    def usage(self, *, start_s: float | None = None, end_s: float | None = None) -> Usage:
+        """Requests granted and rejected, and node-hours lent; by default in the last 7 days (`/v1/usage`)."""
+        times = {"start": start_s, "end": end_s}
+        params = {name: iso(micros(at_s)) for name, at_s in times.items() if at_s is not None}
+        return usage_of(self._get("/v1/usage", params))
 
     # HTTP
 

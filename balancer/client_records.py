@@ -109,6 +109,21 @@ class HistorySlot:
     largest_request: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Requests that arrived in a time and what became of them so far; node-hours lent since `lent_since_s`."""
+
+    start_s: float
+    end_s: float
+    requests: int
+    granted: int
+    rejected: int
+    nodes_granted: int
+    nodes_rejected: int
+    lent_node_h: float
+    lent_since_s: float
+
+
 def _at(text: str) -> float:
     return seconds(parse_iso(text))
 
@@ -181,3 +196,10 @@ def event_of(body: Mapping[str, Any]) -> LogEvent:
 def slot_of(body: Mapping[str, Any]) -> HistorySlot:
     counts = {name: value for name, value in body.items() if name not in ("start", "end")}
     return HistorySlot(start_s=_at(body["start"]), end_s=_at(body["end"]), **counts)
+
+
+def usage_of(body: Mapping[str, Any]) -> Usage:
+    counts = {name: value for name, value in body.items() if name not in ("start", "end", "lent_since")}
+    return Usage(
+        start_s=_at(body["start"]), end_s=_at(body["end"]), lent_since_s=_at(body["lent_since"]), **counts
+    )

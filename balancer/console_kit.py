@@ -35,6 +35,17 @@ class _Item(click.ParamType[Any]):
 ITEM = _Item()
 
 
+def names_of(group: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """For the shell's completion: the installed plug-ins of a kind."""
+
+    def complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+        from balancer.plugins import plugin_names
+
+        return [name for name in plugin_names(group) if name.startswith(begun)]
+
+    return complete
+
+
 def _use_files(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
     if given:
         from balancer.plugin_files import use_files

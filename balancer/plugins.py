@@ -103,7 +103,8 @@ def make_plugin(group: str, item: object) -> Any:
     """The plug-in that a file or a command asks for.
 
     An item is a name (`daily_batch`), a name with parameters (`window: {begin_s: 0, end_s: 3600}`), or, where there
-    is exactly one parameter, a name with its value (`limit: 1000`). Values are converted to the declared types.
+    is exactly one parameter or exactly one must be given, a name with its value (`limit: 1000`). Values are converted
+    to the declared types.
     Raises PluginError, or the TypeError or ValueError of a class that does not like its parameters.
     """
     name, values = name_and_values(group, item)
@@ -116,11 +117,12 @@ def made(group: str, name: str, plugin: Any, values: Any = None) -> Any:
     known = parameters_of(plugin)
     values = {} if values is None else values
     if not isinstance(values, dict):
-        if len(known) != 1:
+        needed = known if len(known) == 1 else [each for each in known if each.default is MISSING]
+        if len(needed) != 1:
             names = ", ".join(each.name for each in known)
             takes = f"takes parameters by name ({names})" if known else "has no parameters"
             raise PluginError(f"{owner} {takes}, not {values!r}")
-        values = {known[0].name: values}
+        values = {needed[0].name: values}
     for key in values:
         if key not in {each.name for each in known}:
             hint = nearest(str(key), [each.name for each in known], none="it has none")

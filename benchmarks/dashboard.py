@@ -18,7 +18,7 @@ from pathlib import Path
 
 from balancer_load import HERE, cpu_s, start_service, wait_for_reserve
 
-_PATHS = ("/", "/dashboard/now", "/dashboard/nodes", "/dashboard/pools")
+_PATHS = ("/", "/dashboard/now", "/dashboard/nodes", "/dashboard/pools", "/v1/usage")
 
 
 def fetch(url: str) -> int:

@@ -50,6 +50,8 @@ CALLED_BACK: Mapping[str, Mapping[str, str]] = {
         "on_begin": "",
         "on_completion": "",
         "on_job_end": "",
+        "on_nodes_down": "expect_failures",
+        "on_nodes_up": "expect_failures",
         "on_notice": "notice_us",
         "on_pass": "",
         "on_predicted": "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+_EXTRA_KEY = re.compile(r"unexpected extra arguments? \(.*\w=")
 _NO_LIMIT = 100_000
 """Columns of a file or a pipe."""
 
@@ -28,7 +30,10 @@ class UsageError(InputError):
 
     def __init__(self, error: click.UsageError) -> None:
         help_of = "" if error.ctx is None else f"; `{error.ctx.command_path} --help` shows what there is"
-        super().__init__(f"{error.format_message().rstrip('.')}{help_of}")
+        said = error.format_message().rstrip(".")
+        # A key of the scenario that was given as a word of its own.
+        hint = "; `--set KEY=VALUE` changes a key of a scenario" if _EXTRA_KEY.search(said) else ""
+        super().__init__(f"{said}{hint}{help_of}")
 
 
 def stdout_console(**options: Any) -> Console:

@@ -114,8 +114,16 @@ class Page:
             mobile=False,
         )
 
-    def dark(self) -> None:
-        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    def dark(self, *, is_dark: bool = True) -> None:
+        value = "dark" if is_dark else "light"
+        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": value}])
+
+    def barriers(self, axe: Path) -> list[str]:
+        """What axe-core (its script is the file `axe`) finds on the page as it is now: rule and first element."""
+        self.evaluate(axe.read_text(encoding="utf-8") + ";0")
+        found = "violations.map((each) => `${each.id}: ${each.nodes[0].html.slice(0, 200)}`)"
+        result: list[str] = self.evaluate(f"axe.run().then((result) => result.{found})")
+        return result
 
 
 @contextmanager

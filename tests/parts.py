@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 SEARCH = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin{os.pathsep}/sbin"
+AXE = Path(sys.prefix) / "share/axe.min.js"
 FLEET_IMAGES = ("controller", "batch", "node", "balancer", "ondemand", "replayer")
 OUR_IMAGES = os.environ.get("FLEET_IMAGES", "balancer-emulator")
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/snap", "/opt")))
@@ -151,6 +153,7 @@ PARTS = {
         is_there=lambda: _has_images("slurm"),
     ),
     "chromium": Part(title="Chromium", programs=("chromium",), packages=("chromium",)),
+    "axe": Part(title="axe-core", how="scripts/axe", also=("chromium",), is_there=AXE.is_file),
     "postgresql": Part(
         title="PostgreSQL",
         programs=("initdb", "pg_ctl", "postgres"),

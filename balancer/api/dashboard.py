@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from apiflask import APIBlueprint
-from flask import Response, render_template, request
+from flask import Response, current_app, render_template, request
 
-from balancer.api import events, requests, reserves, status
+from balancer.api import api_pages, events, requests, reserves, status
 from balancer.api.context import MAX_VERSION, MIN_VERSION, engine, service
 from balancer.clock import seconds
+from balancer.headroom import job_end_us
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
-from balancer.pools import SLOT_US
+from balancer.service.pools import SLOT_US, SLOTS
 from balancer.timestamps import iso
 from balancer.version import VERSION
 
 if TYPE_CHECKING:
+    from apiflask import APIFlask
+
     from balancer.drivers.base import NodeStatus
-    from balancer.engine import Engine
     from balancer.ledger.reader import StoredEvent
     from balancer.lifecycle.records import NodeRecord, RequestRecord
+    from balancer.service.engine import Engine
 
 blueprint = APIBlueprint("dashboard", __name__, enable_openapi=False, template_folder="templates")
 
 _EVENTS = 40
 _WAITING = 50
+_LOOKED_AT = 400
 _LONG = 4096
+_QUIET_KINDS = ("timer_fired", "nodes_observed")
+_NEWS = ("moved", "decided", "contested", "overdue", "ended")
 
 
 @blueprint.get("/v1/")
@@ -52,45 +58,75 @@ def show() -> Any:
     """The dashboard, or the versions of the API for programs."""
     if request.accept_mimetypes.best_match(["text/html", "application/json"]) == "application/json":
         return {"versions": [_version()]}
-    return render_template("dashboard.html", version=VERSION)
+    return render_template("dashboard.html", version=VERSION, has_login=service().access.gate is not None)
+
+
+@blueprint.get("/docs")
+def docs() -> Any:
+    """The calls of the API for people, from the same document as `/openapi.json`."""
+    spec: Any = cast("APIFlask", current_app).spec
+    return render_template("docs.html", **api_pages.contents(spec), version=VERSION)
 
 
 @blueprint.get("/dashboard/now")
 def now() -> Any:
     """How the service stands, who waits and why, what is announced, what happened last."""
     source = engine()
-    newest = source.ledger.last_seq()
     waiting = source.ledger.requests(status=RequestStatus.WAITING, before=None, limit=_WAITING)
-    last = source.ledger.events(max(0, newest - _EVENTS), _EVENTS)
     return {
         "status": status.to_json(source),
         "waiting": _waits(source, waiting),
         "reserves": [reserves.to_json(record) for record in source.ledger.reserves()],
-        "events": [_event(event) for event in reversed(last)],
+        "events": [_event(event) for event in _last_events(source)],
     }
+
+
+def _last_events(source: Engine) -> list[StoredEvent]:
+    """Newest first, without those that changed nothing: the time came, or a reading brought nothing new."""
+    found: list[StoredEvent] = []
+    to, most = source.ledger.last_seq(), _LOOKED_AT
+    while to > 0 and most > 0 and len(found) < _EVENTS:
+        after = max(0, to - _EVENTS)
+        page = [event for event in source.ledger.events(after, to - after) if event.seq <= to]
+        found += [event for event in reversed(page) if not _is_quiet(event)]
+        to, most = after, most - _EVENTS
+    return found[:_EVENTS]
+
+
+def _is_quiet(event: StoredEvent) -> bool:
+    """As `isQuiet` of the page's script."""
+    return event.kind in _QUIET_KINDS and not any(f'"{word}":' in event.body for word in _NEWS)
 
 
 @blueprint.get("/dashboard/nodes")
 def nodes() -> Any:
-    """All nodes as rows: name, state, since (seconds since 1970), for whom, jobs, seconds left, remark."""
+    """All nodes as rows: name, state, since (seconds since 1970), for whom, jobs, seconds left at most, remark."""
     source = engine()
     by_hand = set(source.taken_offline_by_others)
-    rows = [_row(node, source.reading(node.name), by_hand=node.name in by_hand) for node in source.nodes()]
+    rows = [_row(source, node, by_hand=node.name in by_hand) for node in source.nodes()]
     text = json.dumps({"nodes": rows}, separators=(",", ":"))
     return Response(text, content_type="application/json")
 
 
 @blueprint.get("/dashboard/pools")
 def pools() -> Any:
-    """Nodes by state at the ends of the last 288 slots of 5 minutes, oldest first."""
-    end_us, found = service().pools.slots(engine().clock.now_us())
-    known = [slot for slot in found if slot is not None]
-    missing = len(found) - len(known)
+    """Nodes by state over the last day, or since the log began: `at_s` -> counts from then on, at least one."""
+    now_us = engine().clock.now_us()
+    end_us, found = service().pools.slots(now_us)
+    steps: list[tuple[float, list[int]]] = []
+    for place, slot in enumerate(found):
+        counts = None if slot is None else [slot.get(state.value, 0) for state in NodeState]
+        if counts is not None and (not steps or steps[-1][1] != counts):
+            # A slot has the counts at its end; the last one is not over.
+            steps.append((seconds(end_us - (len(found) - place) * SLOT_US), counts))
+    first = engine().ledger.events(0, 1)
+    begun_s = seconds(max(first[0].at_us, end_us - SLOTS * SLOT_US)) if first else steps[0][0]
+    steps[0] = (begun_s, steps[0][1])
     return {
-        "end_s": seconds(end_us),
-        "slot_s": seconds(SLOT_US),
-        "missing": missing,
-        "states": {state.value: [slot.get(state.value, 0) for slot in known] for state in NodeState},
+        "start_s": begun_s,
+        "end_s": seconds(now_us),
+        "states": [state.value for state in NodeState],
+        "steps": steps,
     }
 
 
@@ -101,12 +137,11 @@ def _event(event: StoredEvent) -> dict[str, Any]:
     return events.to_json(event)
 
 
-def _row(node: NodeRecord, reading: NodeStatus | None, *, by_hand: bool) -> list[Any]:
-    jobs, left_s = node.jobs, None
-    if reading is not None:
-        jobs = jobs or reading.jobs
-        if reading.remaining_us is not None:
-            left_s = round(seconds(reading.remaining_us))
+def _row(source: Engine, node: NodeRecord, *, by_hand: bool) -> list[Any]:
+    reading = source.reading(node.name)
+    jobs = node.jobs or (() if reading is None else reading.jobs)
+    end_us = job_end_us(source, node) if jobs else None
+    left_s = None if end_us is None else round(seconds(max(0, end_us - source.clock.now_us())))
     return [
         node.name,
         node.state.value,
@@ -121,7 +156,7 @@ def _row(node: NodeRecord, reading: NodeStatus | None, *, by_hand: bool) -> list
 def _remark(node: NodeRecord, reading: NodeStatus | None, *, by_hand: bool) -> str:
     """Why an operator should look at the node."""
     if node.state is NodeState.HELD:
-        return f"in doubt: {node.doubt}"
+        return node.doubt
     if node.down_since_us is not None:
         return f"down since {iso(node.down_since_us)}"
     if node.contested:

@@ -8,6 +8,8 @@ from balancer.api.problems import MEDIA_TYPE
 from balancer.auth.policy import is_public, roles_for
 
 _METHODS = ("get", "post", "delete")
+_SUBJECTS = {"adoption": "nodes", "status": "health"}
+"""Blueprints whose calls belong to another subject."""
 
 
 def complete(spec: Any) -> Any:
@@ -27,8 +29,9 @@ def complete(spec: Any) -> Any:
 
 
 def _complete(operation: dict[str, Any], method: str, route: str) -> None:
-    # The framework says method_blueprint_function.
-    operation["operationId"] = operation["operationId"].split("_", 2)[2]
+    # The framework says method_blueprint_function, and leaves the blueprint's tag out where all tags are listed.
+    _, blueprint, operation["operationId"] = operation["operationId"].split("_", 2)
+    operation["tags"] = [_SUBJECTS.get(blueprint, blueprint)]
     responses = operation["responses"]
     plain = [
         _text(response) for status, response in responses.items() if route in _HEALTH and status[0] in "25"

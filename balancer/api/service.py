@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
     from balancer.auth.gate import Gate
     from balancer.auth.rates import Rates
-    from balancer.engine import Engine
-    from balancer.pools import PoolHistory
+    from balancer.lending import Lending
+    from balancer.service.engine import Engine
+    from balancer.service.pools import PoolHistory
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
@@ -35,6 +36,7 @@ class Service:
     waiting: threading.BoundedSemaphore
     streams: threading.BoundedSemaphore
     pools: PoolHistory
+    lending: Lending
     disable_file: str | None = None
     max_body_bytes: int = MAX_BODY_BYTES
     hosts: frozenset[str] | None = None

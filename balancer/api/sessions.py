@@ -19,6 +19,8 @@ blueprint = APIBlueprint("sessions", __name__, enable_openapi=False, template_fo
 _KEPT_S = 12 * 3600
 _ASSETS = {
     "dashboard.js": "text/javascript",
+    "dashboard_chart.js": "text/javascript",
+    "dashboard_words.js": "text/javascript",
     "login.js": "text/javascript",
     "page.css": "text/css",
 }

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from balancer.api.context import Answer, engine
 from balancer.api.operations import Operations
 from balancer.clock import seconds
+from balancer.headroom import SOON_US, headroom
 from balancer.timestamps import iso
 from balancer.version import VERSION
 
 if TYPE_CHECKING:
-    from balancer.engine import Engine
-    from balancer.last_contact import Contact
+    from balancer.service.engine import Engine
+    from balancer.service.last_contact import Contact
 
 blueprint = Operations("status", tag="health")
 
@@ -38,8 +40,25 @@ class Frozen(Answer):
     at: str
 
 
+class Headroom(Answer):
+    """`nodes`: how many more could be granted to a request that waits `within_s`.
+
+    They are in the reserve, idle, or busy with jobs that must end by then, without what waiting requests still want.
+    All are 0 while no node may move.
+    """
+
+    nodes: int
+    within_s: float
+    reserve: int
+    idle: int
+    ending: int
+    wanted: int
+
+
 class Status(Answer):
-    """`claimed`: why no node is moved, where another Balancer has them.
+    """`asleep`: nodes that are DOWN because power saving has switched them off.
+
+    `claimed`: why no node is moved, where another Balancer has them.
 
     `failed`: granted nodes that are down -> since when.
     `last_hook_s`: since a hook reported a job last (null: none since the start).
@@ -54,6 +73,8 @@ class Status(Answer):
     claimed: str | None
     frozen: Frozen | None
     nodes: dict[str, int]
+    headroom: Headroom
+    asleep: int
     held: dict[str, str]
     failed: dict[str, str]
     waiting: Waits
@@ -85,6 +106,8 @@ def to_json(source: Engine) -> dict[str, Any]:
         "claimed": source.claimed or None,
         "frozen": None if order is None else {"by": order.by, "reason": order.reason, "at": order.at},
         "nodes": {state.value: count for state, count in source.counts().items()},
+        "headroom": _headroom(source, now_us),
+        "asleep": source.asleep(),
         "held": source.held(),
         "failed": {name: iso(record.down_since_us or 0) for name, record in source.failed().items()},
         "waiting": {
@@ -99,6 +122,11 @@ def to_json(source: Engine) -> dict[str, Any]:
         "newest_event": source.ledger.last_seq(),
         "ledger_bytes": source.ledger.size_bytes(),
     }
+
+
+def _headroom(source: Engine, now_us: int) -> dict[str, Any]:
+    found = headroom(source, now_us)
+    return {"nodes": found.nodes, "within_s": seconds(SOON_US)} | asdict(found)
 
 
 def system(contact: Contact, now_us: int) -> dict[str, Any]:

@@ -54,6 +54,13 @@ class Slot:
     largest_request: int
 
 
+class Asked(NamedTuple):
+    """How many requests, and for how many nodes in all."""
+
+    requests: int
+    nodes: int
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingRequests:
     """How many requests wait, for how many nodes, and when the oldest arrived (None: none waits)."""
@@ -218,6 +225,16 @@ class Reader:
     def answer(self, key: str) -> StoredAnswer | None:
         rows = self._found(_ANSWER, {"b_key": key})
         return answer_of(rows[0]) if rows else None
+
+    def asked(self, start_us: int, end_us: int) -> dict[RequestStatus, Asked]:
+        """The requests that arrived from `start_us` to `end_us`, both included, by what became of them so far."""
+        query: Any = sa.select(requests.c.status, sa.func.count(), sa.func.sum(requests.c["count"]))
+        inside = requests.c.arrived_us.between(start_us, end_us)
+        found = {
+            row[0]: Asked(int(row[1]), int(row[2]))
+            for row in self._rows(query.where(inside).group_by(requests.c.status))
+        }
+        return {status: found.get(status.value, Asked(0, 0)) for status in RequestStatus}
 
     def history(self, start_us: int, end_us: int, slot_us: int) -> list[Slot]:
         """One `Slot` for each `slot_us` from `start_us` on; the last one may reach beyond `end_us`."""

@@ -30,6 +30,19 @@ class NodeState(StrEnum):
     """Its mark or the ledger's own past say that the ledger may be wrong about it: nobody's until that is settled."""
 
 
+STATE_WORDS = {
+    NodeState.OA_BUSY: "batch, busy",
+    NodeState.OA_IDLE: "batch, idle",
+    NodeState.OD_ALLOC: "on demand",
+    NodeState.OD_RESERVE: "reserve",
+    NodeState.RECLAIMING: "moving to on demand",
+    NodeState.RESTORING: "moving to batch",
+    NodeState.DOWN: "down",
+    NodeState.HELD: "quarantined",
+}
+"""Each state as people read it: on the dashboard, in the terminal and, as far as it has them, in a run's report."""
+
+
 class Cause(StrEnum):
     """Why a node changes its state."""
 

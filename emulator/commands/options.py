@@ -129,3 +129,27 @@ def schedulers(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
         rules = (*get_args(Backfill), *plugin_names("emulator.backfills"))
         names = [f"{order}+{name}" for name in rules]
     return sorted({name for name in names if name.startswith(begun)})
+
+
+def kinds_of_plugins(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """For the shell's completion: the kinds of plug-ins, as `emulator plugins` calls them."""
+    from balancer.plugins import noun  # noqa: PLC0415 - only there
+    from emulator.plugins import KINDS  # noqa: PLC0415
+
+    return sorted(kind for group in KINDS if (kind := noun(group).replace(" ", "_")).startswith(begun))
+
+
+def changes(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """For the shell's completion of `--set`: keys of a scenario, and the names that some of them take."""
+    from emulator.plugins import plugin_names  # noqa: PLC0415 - only there
+    from emulator.runs.scenario import Scenario  # noqa: PLC0415
+
+    key, equals, value = begun.partition("=")
+    if not equals:
+        return sorted(f"{name}=" for name in Scenario.model_fields if name.startswith(key))
+    if key == "scheduler":
+        return [f"{key}={name}" for name in schedulers(context, parameter, value)]
+    if key == "mechanism":
+        names = plugin_names("emulator.mechanisms")
+        return [f"{key}={name}" for name in names if name.startswith(value)]
+    return []

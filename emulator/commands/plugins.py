@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from balancer.plugins import about, listing, nearest, noun
-from emulator.commands.options import plugin_option
+from emulator.commands.options import kinds_of_plugins, plugin_option
 from emulator.plugins import KINDS, find_plugin
 from emulator.terminal import InputError, stdout_console
 
@@ -51,7 +51,7 @@ def _asked(order: Any) -> str:
 
 @click.command()
 @plugin_option
-@click.argument("kind", required=False)
+@click.argument("kind", required=False, shell_complete=kinds_of_plugins)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def plugins(kind: str | None, as_json: bool) -> None:
     """List all plug-ins, or those of one KIND (such as transform): parameters with defaults, and what each does.

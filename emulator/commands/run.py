@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from emulator.commands.options import changes as complete_changes
 from emulator.commands.options import grouped, plugin_option, schedulers, usage_option
-from emulator.scenario import (
+from emulator.runs.scenario import (
     Scenario,
     ScenarioError,
     apply_change,
@@ -30,10 +31,11 @@ from emulator.workload.overruns import Overrun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from emulator.harness.record import RunRecord
     from emulator.live.resume import ResumableRun
-    from emulator.preparation import Prepared
+    from emulator.record.run_record import RunRecord
+    from emulator.report.baseline import Baseline
     from emulator.report.watch_page import WatchPage
+    from emulator.runs.preparation import Prepared
 
 
 _STDERR = 2
@@ -98,7 +100,7 @@ _SECTIONS = {
         "seed",
     ),
     "Live": ("clock", "speed", "keep"),
-    "Results": ("out", "as_json", "anonymous", "no_report", "streamed", "check"),
+    "Results": ("out", "as_json", "anonymous", "no_report", "baseline", "streamed", "check"),
     "While it runs": ("watch", "quiet", "with_traceback"),
     "Of a replay": ("accounting", "replay"),
 }
@@ -114,7 +116,7 @@ _SECTIONS = {
               help="Virtual time, or real processes on an accelerated clock.")  # fmt: skip
 @click.option("--speed", type=float, help="Live: cluster seconds in a second (default: the scenario's).")
 @click.option("--seed", type=int, help="Seed of all random streams (default: the scenario's).")
-@click.option("--set", "changes", metavar="KEY=VALUE", multiple=True,
+@click.option("--set", "changes", metavar="KEY=VALUE", multiple=True, shell_complete=complete_changes,
               help="Change a key of the scenario, for example mechanism.balancer.wait_s=300. Repeatable.")  # fmt: skip
 @click.option("--trace", type=click.Path(path_type=Path), help="The job log to run, instead of LOG.")
 @click.option("--nodes", type=int, help="Number of nodes (default: the trace's header).")
@@ -142,6 +144,9 @@ _SECTIONS = {
 @click.option("--anonymous", is_flag=True,
               help="No users.csv, which has the names of users; other files have their numbers.")  # fmt: skip
 @click.option("--no-report", is_flag=True, help="No report.html; `emulator report DIR` makes it later.")
+@click.option("--baseline/--no-baseline", default=None,
+              help="Beside it the same run without the mechanism, or FCFS with EASY: in the report and baseline.json "
+              "(default: up to 100,000 jobs, in virtual time).")  # fmt: skip
 @click.option(
     "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
 )
@@ -167,6 +172,7 @@ def run(  # noqa: PLR0917
     keep: Path | None,
     anonymous: bool,
     no_report: bool,
+    baseline: bool | None,
     with_traceback: bool,
     check: bool,
 ) -> None:
@@ -176,8 +182,8 @@ def run(  # noqa: PLR0917
     result (exit status 130); a second one stops at once. Exit status 2: bad input, nothing was written; 1: a
     plug-in or a live run failed half-way, what was done until then is written.
     """
-    from emulator.harness.failure import PluginError, traceback_of  # noqa: PLC0415
     from emulator.malloc_tuning import return_large_arrays  # noqa: PLC0415
+    from emulator.plugin_failure import PluginError, traceback_of  # noqa: PLC0415
     from emulator.report.files import ResultsError  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
@@ -205,6 +211,7 @@ def run(  # noqa: PLR0917
                 watch=watch,
                 keep=keep,
                 anonymous=anonymous,
+                baseline=baseline,
             )
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
@@ -215,13 +222,13 @@ def run(  # noqa: PLR0917
     except KeyboardInterrupt:
         click.echo("emulator: stopped at once; no results were written", err=True)
         sys.exit(SIGNAL + signal.SIGINT)
-    from emulator.report.files import to_json  # noqa: PLC0415
+    from emulator.report.files import load_baseline, to_json  # noqa: PLC0415
     from emulator.report.summary_text import print_summary  # noqa: PLC0415
 
     if as_json:
         click.echo(to_json(summary), nl=False)
     else:
-        print_summary(summary, folder, has_report=not no_report)
+        print_summary(summary, folder, has_report=not no_report, baseline=load_baseline(folder))
     if with_traceback and (traceback := getattr(record, "traceback", "")):
         click.echo(traceback, err=True, nl=False)
     if summary["interrupted"]:
@@ -252,6 +259,8 @@ def scenario_of(
     if path is not None and is_scenario_file(path):
         return load(path, changes + more)
     trace = path or trace
+    if path is not None and "=" in path.name and not path.exists():
+        raise ScenarioError(f"{path}: there is no such file; `--set {path}` changes a key of a scenario")
     if trace is None:
         raise ScenarioError("give a scenario file or a job log; scenarios/default.yaml is a good start")
     document = of_trace(trace)
@@ -271,14 +280,15 @@ def _run(
     watch: bool = False,
     keep: Path | None = None,
     anonymous: bool = False,
+    baseline: bool | None = None,
 ) -> tuple[RunRecord, dict[str, Any], int]:
     """Run and write. Returns the record, its summary and the exit status."""
     if keep is not None and clock != "live":
         raise ScenarioError("--keep: only a live run can be stopped and gone on with (--clock live)")
-    from emulator.preparation import prepare  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415
-    from emulator.runner import make_mechanism  # noqa: PLC0415
-    from emulator.trace_doubts import with_doubts  # noqa: PLC0415
+    from emulator.runs.preparation import prepare  # noqa: PLC0415
+    from emulator.runs.runner import make_mechanism  # noqa: PLC0415
+    from emulator.runs.trace_doubts import with_doubts  # noqa: PLC0415
 
     files.check_target(folder)
     prepared = prepare(scenario)
@@ -296,10 +306,16 @@ def _run(
             if page is not None:
                 page.end(record)
         if check:
-            from emulator.harness.laws import assert_lawful  # noqa: PLC0415
+            from emulator.validation.laws import assert_lawful  # noqa: PLC0415
 
             assert_lawful(record)
         record = replace(record, recorded=with_doubts(record.recorded, scenario))
+        beside = None
+        if clock == "virtual" and not record.interrupted:
+            wanted = report if baseline is None else baseline
+            beside = _baseline(
+                scenario, prepared, interrupted, wanted=wanted, is_asked=bool(baseline), quiet=quiet
+            )
         threshold_s = scenario.results.bounded_slowdown_threshold_s
         with scenario.plugged_in():  # what the mechanism shows
             summary = files.write(
@@ -309,12 +325,40 @@ def _run(
                 logs=logs,
                 report=report,
                 user_names=None if anonymous else prepared.user_names,
+                baseline=beside,
             )
         if kept is not None:
             kept.forget()
         if interrupted and record.interrupted:
             return record, summary, SIGNAL + interrupted.number
         return record, summary, int(bool(record.interrupted))
+
+
+def _baseline(
+    scenario: Scenario,
+    prepared: Prepared,
+    interrupted: Interrupted,
+    *,
+    wanted: bool,
+    is_asked: bool,
+    quiet: bool,
+) -> Baseline | None:
+    """The run beside it. Why there is none is said on stderr, where it is not what was asked for."""
+    from emulator.runs.baseline import plain_scenario, run_baseline, why_not  # noqa: PLC0415
+
+    if not wanted or plain_scenario(scenario) is None:
+        return None
+    why = "" if is_asked else why_not(len(prepared.jobs))
+    if not why:
+        try:
+            return run_baseline(scenario, prepared, lambda: not interrupted)
+        except ValueError as error:  # the plain run knows not all that this one does
+            why = str(error)
+    if is_asked:
+        raise ScenarioError(f"--baseline: {why}")
+    if not quiet:
+        click.echo(f"emulator: no baseline: {why}", err=True)
+    return None
 
 
 def _stream(
@@ -373,7 +417,7 @@ def _from_accounting(
     except (OwnClusterError, AccountingError) as error:
         raise ScenarioError(str(error)) from error
     if check:
-        from emulator.harness.laws import assert_lawful  # noqa: PLC0415
+        from emulator.validation.laws import assert_lawful  # noqa: PLC0415
 
         assert_lawful(record)
     threshold_s = scenario.results.bounded_slowdown_threshold_s
@@ -408,7 +452,7 @@ def _virtual(
     page: WatchPage | None,
 ) -> RunRecord:
     from emulator.report.progress import RunProgress, counted  # noqa: PLC0415
-    from emulator.runner import run_virtual  # noqa: PLC0415
+    from emulator.runs.runner import run_virtual  # noqa: PLC0415
 
     with RunProgress(jobs=len(prepared.jobs), quiet=quiet, what=counted(prepared.jobs)) as progress:
         progress.announce_compiling()

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from balancer.clock import NEVER_US, SystemClock, micros
-from emulator.event_priority import EventPriority
-from emulator.harness.executor_live import LiveExecutor
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.remote_clock import open_clock
+from emulator.clock.shared_clock import SharedClock
 from emulator.live.folder_copy import FolderCopy, FolderCopyConfig
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
 from emulator.live.process import read_address, stop_on_signal
@@ -25,8 +26,7 @@ from emulator.live.runs import Key, Run, phase_of
 from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
-from emulator.remote_clock import open_clock
-from emulator.shared_clock import SharedClock
+from emulator.simulation.executor_live import LiveExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,6 +154,7 @@ class Agent:
                 self._change(message, now_us)
             case "kill":
                 save = bool(message.get("save", False))
+                self._lose_node((message["job"], message["run"]), message.get("dead", ""))
                 self._kill((message["job"], message["run"]), message["why"], now_us, save=save)
             case "noted":
                 self._forget((message["job"], message["run"]))
@@ -359,6 +360,14 @@ class Agent:
             elif run.begun:
                 self._finish(run, DELETED if why == "delete" else 0, now_us)
 
+    def _lose_node(self, key: Key, name: str) -> None:
+        """One of a run's nodes is gone: its epilogue runs on the others, and nowhere if there are none."""
+        run = self._runs.get(key)
+        if run is not None and name in run.message["hosts"]:
+            run.message["hosts"] = [host for host in run.message["hosts"] if host != name]
+            if self._hooks.any:
+                run.inputs.write_files()
+
     def _finish(self, run: Run, exit_status: int, now_us: int, *, requeue: bool = False) -> None:
         """The epilogue, then the report: until the server has noted it the job is R, its nodes are taken."""
         if run.finishing or self._runs.get(run.key) is not run:
@@ -376,7 +385,10 @@ class Agent:
             }  # fmt: skip
             self._report(run)
 
-        self._hook("epilogue", run, arguments, report, now_us)
+        if run.message["hosts"]:
+            self._hook("epilogue", run, arguments, report, now_us)
+        else:
+            report(0, now_us)
 
     def _adopt(self, run: Run, now_us: int) -> None:
         """A job that an earlier agent started: a sleep goes on, a process cannot be found again."""

@@ -12,17 +12,10 @@ from balancer.clock import NEVER_US
 from balancer.ledger.connect import url_of
 from balancer.ledger.reader import Reader
 from balancer.lifecycle.records import RequestStatus
-from emulator.harness.record import (
-    JobState,
-    LeaseOutcome,
-    Mark,
-    NodePool,
-    PoolMove,
-    RunOutcome,
-    RunRecord,
-    RunTable,
-)
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.live.lease_history import LeaseHistories
 from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, read_replay
+from emulator.record.run_record import LeaseOutcome, Mark, NodePool, PoolMove, RunRecord, RunTable
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
@@ -30,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.lifecycle.records import RequestRecord
-    from emulator.preparation import Prepared
+    from emulator.runs.preparation import Prepared
 
 _LEDGER_PAGE = 1_000_000
 _RUN_COLUMNS: dict[str, Any] = {
@@ -64,6 +57,8 @@ class BatchSide:
     """When it was asked, where time goes on without us: the end of the record is not earlier."""
     offline_pool: NodePool = NodePool.OD_RESERVE
     """Whose nodes that are offline are."""
+    down: Sequence[tuple[int, int, bool]] | None = None
+    """(us, node, is down) of nodes that failed and were repaired; None: none could."""
 
 
 class Source(Protocol):
@@ -106,7 +101,10 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
             for run in job["runs"]
         ]
     offline = None if batch.offline is None else _handed_over(batch.offline, runs)
-    outcomes, lease_runs, lease_moves = _leases(fleet, replay, rows, state, batch.tick_us)
+    histories = LeaseHistories(() if fleet.ledger is None else _requests(fleet.ledger, None), fleet.names)
+    outcomes, lease_runs, lease_moves = _leases(
+        fleet, replay, rows, state, tick_us=batch.tick_us, histories=histories
+    )
     runs = sorted(runs + lease_runs, key=lambda run: run[:2])
     if batch.refused is not None:
         outcomes = _decided_by_the_batch_system(jobs, rows, batch.refused, runs, state)
@@ -119,6 +117,10 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
     if interrupted:
         marks.append(Mark(now_us, f"interrupted: {interrupted}"))
     start_us, end_us = _last_runs(len(jobs), runs)
+    figures = {}
+    if batch.down is not None:
+        of_leases = [run for run in runs if jobs.kind[run[1]] == Kind.ON_DEMAND]
+        figures = histories.figures(jobs, of_leases, batch.down, horizon_us)
     return RunRecord(
         jobs=_with_submits(jobs, submit_us),
         node_names=fleet.names,
@@ -128,12 +130,15 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         runs=_run_table(runs),
         begin_us=0,
         horizon_us=horizon_us,
-        moves=_moves(offline, lease_moves, horizon_us, batch.offline_pool),
+        moves=with_down(
+            _moves(offline, lease_moves, horizon_us, batch.offline_pool), batch.down or (), horizon_us
+        ),
         leases=tuple(outcomes),
         marks=tuple(marks),
         clock="live",
         interrupted=interrupted,
         contradictions=batch.contradictions,
+        figures=figures,
     )
 
 
@@ -210,7 +215,9 @@ def _leases(
     replay: ReplayResult,
     rows: dict[int, int],
     state: np.ndarray[Any, np.dtype[np.int8]],
+    *,
     tick_us: int,
+    histories: LeaseHistories,
 ) -> tuple[list[LeaseOutcome], list[Run], list[PoolMove]]:
     """Outcomes in the order of decision, runs and moves of all leases; sets their states."""
     nodes_of = _nodes_of_leases(fleet, replay, rows, tick_us)
@@ -222,6 +229,11 @@ def _leases(
         outcomes.append(LeaseOutcome(row, lease.granted, lease.decided_us, lease.reason))
         if not lease.granted:
             state[row] = JobState.REJECTED
+            continue
+        if (whole := histories.of(lease, nodes_of[lease.number])) is not None:
+            state[row] = whole.state
+            runs += [(begin, row, end, int(outcome), list(on)) for begin, end, outcome, on in whole.rows]
+            moves += whole.moves
             continue
         chosen = tuple(fleet.names.index(name) for name in nodes_of[lease.number])
         # Of two clocks the coarser: a job that started after this end must not seem to have started before.
@@ -303,9 +315,13 @@ class Grants:
 
 def granted_requests(at: str | Path) -> Sequence[RequestRecord]:
     """Those of a ledger (file or URL), the newest first. The service may still be there."""
+    return _requests(at, RequestStatus.GRANTED)
+
+
+def _requests(at: str | Path, status: RequestStatus | None) -> Sequence[RequestRecord]:
     ledger = Reader(url_of(at))
     try:
-        return ledger.requests(status=RequestStatus.GRANTED, before=None, limit=_LEDGER_PAGE)
+        return ledger.requests(status=status, before=None, limit=_LEDGER_PAGE)
     finally:
         ledger.close()
 
@@ -356,6 +372,46 @@ def _moves(
     ]
     moves += [(move.at_us, 3 if move.pool == NodePool.OD_ALLOC else 0, move) for move in leases]
     return tuple(move for at_us, _, move in sorted(moves, key=lambda each: each[:2]) if at_us <= horizon_us)
+
+
+def with_down(
+    moves: tuple[PoolMove, ...], down: Sequence[tuple[int, int, bool]], horizon_us: int
+) -> tuple[PoolMove, ...]:
+    """The same, where nodes that failed are nobody's but a lease's that still has them."""
+    if not down:
+        return moves
+    told: dict[int, list[tuple[int, NodePool | bool]]] = defaultdict(list)
+    for move in moves:
+        for node in move.nodes:
+            told[node].append((move.at_us, move.pool))
+    for at_us, node, is_down in down:
+        told[node].append((at_us, is_down))
+    found: dict[tuple[int, NodePool], list[int]] = defaultdict(list)
+    for node, changes in told.items():
+        for at_us, pool in _pools(sorted(changes, key=lambda each: each[0])):
+            found[at_us, pool].append(node)
+    in_order = sorted(found.items(), key=lambda each: each[0][0])
+    return tuple(
+        PoolMove(at_us, tuple(sorted(nodes)), pool)
+        for (at_us, pool), nodes in in_order
+        if at_us <= horizon_us
+    )
+
+
+def _pools(changes: Iterable[tuple[int, NodePool | bool]]) -> list[tuple[int, NodePool]]:
+    """Of one node, by its moves and by when it was down: what it is from when on; of one time the last."""
+    own, is_down, found = NodePool.OA_IDLE, False, [(-1, NodePool.OA_IDLE)]
+    for at_us, change in changes:
+        if isinstance(change, NodePool):
+            own = change
+        else:
+            is_down = change
+        pool = NodePool.DOWN if is_down and own is not NodePool.OD_ALLOC else own
+        if found[-1][0] == at_us:
+            found.pop()
+        if found[-1][1] is not pool or at_us == -1:
+            found.append((at_us, pool))
+    return found[1:]
 
 
 def _last_runs(

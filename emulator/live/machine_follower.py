@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.event_priority import EventPriority
-from emulator.harness.account import Account, HasAccounts
-from emulator.harness.cluster import Cluster
-from emulator.harness.loop import Loop
-from emulator.harness.machine import HasSlots
-from emulator.harness.mechanism import ability
-from emulator.harness.record import JobState, RunOutcome
+from emulator.clock.event_priority import EventPriority
+from emulator.cluster.cluster import Cluster
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.workload import Workload
+from emulator.machine.account import Account, HasAccounts
+from emulator.machine.machine import HasSlots
+from emulator.simulation.loop import Loop
+from emulator.simulation.mechanism import ability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.harness.executor_live import LiveExecutor
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Mechanism
-    from emulator.harness.record import RunRecord, RunTable
+    from emulator.events.external_events import ExternalEvents
+    from emulator.machine.machine import Machine
+    from emulator.record.run_record import RunRecord, RunTable
+    from emulator.simulation.executor_live import LiveExecutor
+    from emulator.simulation.mechanism import Mechanism
     from emulator.workload.table import JobTable
 
 _OVER = (RunOutcome.FINISHED, RunOutcome.KILLED, RunOutcome.CANCELLED)
@@ -72,7 +73,9 @@ class MachineFollower:
         node_names: tuple[str, ...],
         executor: LiveExecutor,
         effects: RunEffects,
+        happenings: ExternalEvents | None = None,
     ) -> None:
+        """`happenings`: what happens to jobs and nodes whoever schedules."""
         self._machine = machine
         self._executor = executor
         self._effects = effects
@@ -81,7 +84,7 @@ class MachineFollower:
         # A machine may count parts of nodes, as many on each; the record then speaks of these.
         has_whole_nodes = machine.node_count == len(node_names)
         names = node_names if has_whole_nodes else getattr(machine, "node_names", None)
-        self._loop = Loop(machine, mechanism, node_names=names, name=name)
+        self._loop = Loop(machine, mechanism, node_names=names, name=name, happenings=happenings)
         self._slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
         known = machine.job_table()
         self._workload = Workload(workload)  # as it is submitted: the machine may count nodes in its own way

@@ -16,7 +16,7 @@ from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us
 from balancer.plugin_files import files_of
 from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
-from emulator.clock_master import SharedClockMaster
+from emulator.clock.clock_master import SharedClockMaster
 from emulator.live.qsub import SUBMITTERS
 from emulator.mechanisms.balancer.windows import zero_us
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.plugin_files import PluginFile
-    from emulator.harness.mechanism import HasNotice
+    from emulator.config.run_parts import LivePart
     from emulator.live.run_files import RunFiles
     from emulator.live.run_requirements import RunRequirements
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.mechanisms.balancer.forecast import PredictorSettings
-    from emulator.run_parts import LivePart
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
+    from emulator.simulation.mechanism import HasNotice
     from emulator.workload.table import JobTable
 
 EPOCH_S = 1_767_225_600
@@ -40,6 +40,8 @@ BEFORE = "before.json"
 """The predictor's file of the slots before time 0."""
 _RECONCILE_S = 6 * 3600.0
 _DAY_S = 86_400
+_CONFIRM_LIMIT_S = 2.0
+"""Wall time in which our own batch server obeys for sure, where its nodes fail: the clock stands meanwhile."""
 _HOOK_INSIDE = "emulator.live.balancer_hooks:hook"
 
 Part = tuple[dict[str, Any], dict[str, str]]
@@ -125,6 +127,9 @@ class RunSettings:
                 "queues": ["batch", "ondemand"],
                 "seed": self.scenario.seed,
             }
+        if self.scenario.failures is not None:
+            failures = self.scenario.failures.model_dump(mode="json")
+            config |= {"failures": failures, "seed": self.scenario.seed}
         return RoleConfig(config, plugins=tuple(self.scenario.plugins))
 
     def _scheduler(self) -> dict[str, Any]:
@@ -176,6 +181,12 @@ class RunSettings:
             "confirm_s": 3600,
             "mark_wait_s": 60,
         }
+        if self.scenario.failures is not None:
+            config |= {
+                "reconcile_period_s": mechanism.reconcile_period_s,
+                "failed_after_s": mechanism.failed_after_s,
+                "confirm_limit_s": _CONFIRM_LIMIT_S,
+            }
         if mechanism.every:
             config["calendar_origin_s"] = seconds(zero_us(mechanism.time_zero))
         return RoleConfig(config | dict(cloud or {}) | driver, environ, plugins=self._plugins(ALGORITHMS))
@@ -192,6 +203,11 @@ class RunSettings:
             "quota": {"instances": -1},
             **mechanism.cloud_settings,
         }
+        if self.scenario.failures is not None:
+            config |= {
+                "on_failure": mechanism.on_failure,
+                "reconcile_period_s": mechanism.reconcile_period_s,
+            }
         if self.comes_back:
             config["memory"] = str(places.files.ondemand_memory)
         return RoleConfig(config)
@@ -232,10 +248,12 @@ class RunSettings:
     def leases(self, places: Places) -> dict[str, Any]:
         """Of the replayer, where the cloud is one like ours: how leases are asked for.
 
-        Where a lease does not begin when it is granted, it is known by its hosts, which administrators see.
+        Where a lease does not begin when it is granted, or may end before its time, it is known by its hosts, which
+        administrators see.
         """
         mechanism = self.needed_balancer
-        account = {"username": "admin", "project": "admin"} if mechanism.cloud_settings else {}
+        knows_hosts = bool(mechanism.cloud_settings) or self.scenario.failures is not None
+        account = {"username": "admin", "project": "admin"} if knows_hosts else {}
         return {
             "cloud": {"auth_url": f"{places.ondemand_url}/identity/v3"} | account,
             "wait_s": mechanism.wait_s,

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.shared_nodes import NodeParts, SharedRecord
-from emulator.harness.shared_pass import LEFT_GPUS, LEFT_MEMORY
+from emulator.cluster.shared_nodes import NodeParts, SharedRecord
 from emulator.metrics.runs import ends_us, node_time
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 
 def shared_figures(record: RunRecord) -> dict[str, Any] | None:
@@ -25,14 +24,14 @@ def shared_figures(record: RunRecord) -> dict[str, Any] | None:
     runs, jobs = record.runs, record.jobs
     length_us = ends_us(record) - runs.start_us
     whole = jobs.column("whole_nodes", 0)[runs.job]
-    for what, name, column, is_seen in (
-        ("memory", "memory_kib", LEFT_MEMORY, shared.memory_kib is not None),
-        ("gpu", "gpus", LEFT_GPUS, shared.gpus is not None),
+    for what, name, is_seen in (
+        ("memory", "memory_kib", shared.memory_kib is not None),
+        ("gpu", "gpus", shared.gpus is not None),
     ):
         if is_seen:
             # As floats: KiB times microseconds leave 64 bits.
             spent = float((jobs.column(name)[runs.job] * whole * length_us.astype(np.float64)).sum())
-            most = int(seen.rooms[:, column].sum())
+            most = int(seen.rooms[name].sum())
             found[f"{what}_utilization"] = spent / (most * makespan_us) if makespan_us else None
     parts = NodeParts.of(record, seen.node_of_core)
     if shared.kinds:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from emulator.harness.record import RunRecord
 from emulator.metrics.summary import FORMAT, plain, summarize
+from emulator.record.run_record import RunRecord
 from emulator.report import tables
+from emulator.report.baseline import Baseline
 from emulator.report.batsim_jobs import batsim_table
 
 if TYPE_CHECKING:
@@ -35,10 +36,12 @@ SUMMARY, JOBS_CSV, JOBS, EVENTS, REPORT = (
     "events.parquet",
     "report.html",
 )
+BASELINE = "baseline.json"
+"""The run that the report holds this one against (`emulator/runs/baseline.py`)."""
 USERS = "users.csv"
 """Who the users of a log are: not to be given away with the results."""
 RESULT_FILES = (JOBS_CSV, JOBS, EVENTS, REPORT, SUMMARY)
-_MAY_BE_THERE = (USERS, *RESULT_FILES)
+_MAY_BE_THERE = (USERS, BASELINE, *RESULT_FILES)
 LOGS = "logs"
 """Folder of the logs of a live run's processes."""
 _RECORD_KEY = b"emulator.record"
@@ -67,11 +70,12 @@ def write(
     logs: Path | None = None,
     report: bool = True,
     user_names: Mapping[int, str] | None = None,
+    baseline: Baseline | None = None,
 ) -> dict[str, Any]:
     """Write the results of a run into `out_dir` and return the summary; `logs` is copied to `out_dir/logs`.
 
     Without `report` there is no `report.html`: `rewrite_report` makes it whenever it is wanted. `user_names` go into
-    `users.csv`, of those whose jobs are in the record.
+    `users.csv`, of those whose jobs are in the record; `baseline` into `baseline.json` and the report, nothing else.
 
     Everything is written into a folder beside it first. A new folder appears by one rename; in a folder that
     holds results already the files are replaced one by one, `summary.json` last, so that a folder with a
@@ -82,7 +86,10 @@ def write(
     check_target(out_dir)
     summary = summarize(record, bounded_slowdown_threshold_s=bounded_slowdown_threshold_s)
     with folder_for(out_dir) as partial:
-        _write_files(record, summary, partial, report=report)
+        _write_files(record, summary, partial, report=report, baseline=baseline)
+        if baseline is not None:
+            text = json.dumps(baseline.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
+            (partial / BASELINE).write_text(text + "\n", encoding="utf-8")
         if user_names:
             _write_users(record, user_names, partial / USERS)
         if logs is not None:
@@ -107,7 +114,7 @@ def folder_for(out_dir: Path) -> Iterator[Path]:
 def rewrite_report(out_dir: Path) -> Path:
     """Make `report.html` anew from the other files of a results folder."""
     record, summary = load(out_dir), load_summary(out_dir)
-    page = _page(record, summary)
+    page = _page(record, summary, load_baseline(out_dir))
     with (
         _writing(out_dir),
         tempfile.TemporaryDirectory(dir=out_dir.parent, prefix=f".{out_dir.name}.") as folder,
@@ -189,13 +196,15 @@ def load(out_dir: Path) -> RunRecord:
     )
 
 
-def _write_files(record: RunRecord, summary: dict[str, Any], folder: Path, *, report: bool) -> None:
+def _write_files(
+    record: RunRecord, summary: dict[str, Any], folder: Path, *, report: bool, baseline: Baseline | None
+) -> None:
     _ = record.runs.node  # laid out when it is first looked at: not by both threads
     # The text of numbers and their packing are other programs' code, which lets a second thread work.
     with ThreadPoolExecutor(1) as beside:
         page = folder / REPORT
         knows = copy_context()  # plug-ins from files, which have a picture of their own
-        others = [beside.submit(knows.run, _write_page, record, summary, page)] if report else []
+        others = [beside.submit(knows.run, _write_page, record, summary, baseline, page)] if report else []
         others.append(beside.submit(_write_csv, batsim_table(record), folder / JOBS_CSV))
         _write_parquet(tables.jobs_table(record), folder / JOBS, kept_metadata(record))
         _write_parquet(tables.events_table(record), folder / EVENTS)
@@ -212,14 +221,27 @@ def _write_users(record: RunRecord, names: Mapping[int, str], path: Path) -> Non
         writer.writerows((number, name) for number, name in sorted(names.items()) if number in there)
 
 
-def _write_page(record: RunRecord, summary: dict[str, Any], path: Path) -> None:
-    path.write_text(_page(record, summary), encoding="utf-8")
+def _write_page(record: RunRecord, summary: dict[str, Any], baseline: Baseline | None, path: Path) -> None:
+    path.write_text(_page(record, summary, baseline), encoding="utf-8")
 
 
-def _page(record: RunRecord, summary: dict[str, Any]) -> str:
+def _page(record: RunRecord, summary: dict[str, Any], baseline: Baseline | None) -> str:
     from emulator.report import html  # noqa: PLC0415 - only where a page is made
 
-    return html.render(record, summary)
+    return html.render(record, summary, baseline)
+
+
+def load_baseline(out_dir: Path) -> Baseline | None:
+    """`baseline.json` of a results folder; None: it has none. Raises ResultsError."""
+    path = Path(out_dir) / BASELINE
+    try:
+        return Baseline.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError) as error:
+        raise ResultsError(
+            f"cannot read {path}: {error}; without the file the report has no baseline"
+        ) from error
 
 
 def to_json(summary: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
   const root = document.currentScript.parentElement;
   const canvas = root.querySelector("canvas"), pen = canvas.getContext("2d");
   const tip = root.querySelector(".gantt-tip"), said = root.querySelector("output"), input = root.querySelector("input");
+  const choice = root.querySelector("select"), legend = root.querySelector(".legend");
   let data, runs = 0, span = 1, all = 1, boxes = 0, start, job, length, of, low, count;
 
   // Runs and boxes as columns: what is drawn is looked through whole at each picture.
@@ -20,26 +21,44 @@
   columns(JSON.parse(root.querySelector("script[type='application/json']").textContent));
 
   const view = { t0: 0, t1: span, n0: 0, n1: all };
-  let found = [], place = -1, hovered = -1, wide = 0, high = 0, due = 0, colours = {};
-  const left = 52, foot = 22;
+  let found = [], place = -1, hovered = -1, wide = 0, high = 0, due = 0, colours = {}, coloured = null;
+  // The margins of the page's plots (drawing.py), so that the time axes line up.
+  const foot = 22, broad = matchMedia("(min-width: 44.01rem), print");
+  let left = 52, right = 0, isChosen = false;
+
+  // Colours: what they say is chosen; the legend counts.
+  function paint() {
+    const wanted = isChosen ? choice.value : ganttColours.first(data), names = ganttColours.choices(data);
+    choice.replaceChildren(...Object.entries(names).map(([value, text]) => new Option(text, value)));
+    choice.value = wanted in names ? wanted : "class";
+    coloured = ganttColours.grouping(data, choice.value, colours.lease);
+    legend.replaceChildren(...coloured.groups.flatMap(({ name, colour }, group) => {
+      if (!coloured.counts[group]) return [];
+      const item = document.createElement("li"), swatch = document.createElement("i"), count = document.createElement("b");
+      swatch.style.background = colour;
+      count.textContent = coloured.counts[group].toLocaleString("en").replaceAll(",", "\u202f");
+      item.append(swatch, name, count);
+      return [item];
+    }));
+  }
 
   function look() {
     const style = getComputedStyle(root), value = (name) => style.getPropertyValue(name).trim();
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
     colours = {
       ink: value("--ink"), faint: value("--faint"), grid: value("--grid"), accent: value("--accent"), lease: value("--od-alloc"),
-      jobs: Array.from({ length: 12 }, (_, k) => `hsl(${195 + k * 9} ${dark ? 42 : 48}% ${dark ? 40 + (k % 4) * 6 : 52 + (k % 4) * 7}%)`),
     };
+    paint();
     const ratio = devicePixelRatio || 1, size = canvas.getBoundingClientRect();
     wide = size.width; high = size.height;
+    [left, right] = broad.matches ? [wide * 0.68 / 10.4, wide * 0.18 / 10.4] : [wide * 0.68 / 4.6, wide * 0.18 / 4.6];
     canvas.width = Math.round(wide * ratio); canvas.height = Math.round(high * ratio);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     draw();
   }
 
-  const x = (time) => left + (time - view.t0) / (view.t1 - view.t0) * (wide - left);
+  const x = (time) => left + (time - view.t0) / (view.t1 - view.t0) * (wide - left - right);
   const y = (node) => (high - foot) * (1 - (node - view.n0) / (view.n1 - view.n0));
-  const time = (px) => view.t0 + (px - left) / (wide - left) * (view.t1 - view.t0);
+  const time = (px) => view.t0 + (px - left) / (wide - left - right) * (view.t1 - view.t0);
   const nodeAt = (py) => view.n0 + (1 - py / (high - foot)) * (view.n1 - view.n0);
 
   function draw() {
@@ -48,18 +67,18 @@
     pen.font = "12px system-ui, sans-serif";
     axes();
     pen.save();
-    pen.beginPath(); pen.rect(left, 0, wide - left, high - foot); pen.clip();
+    pen.beginPath(); pen.rect(left, 0, wide - left - right, high - foot); pen.clip();
     const per = (high - foot) / (view.n1 - view.n0), gap = per > 6 ? 1 : 0;
-    const scale = (wide - left) / (view.t1 - view.t0);
+    const scale = (wide - left - right) / (view.t1 - view.t0);
     // By colour, so that the pen changes it a dozen times and not at every box.
-    const groups = Array.from({ length: 13 }, () => []);
+    const groups = coloured.groups.map(() => []);
     for (let box = 0; box < boxes; box++) {
       const run = of[box];
       if (start[run] > view.t1 || start[run] + length[run] < view.t0 || low[box] > view.n1 || low[box] + count[box] < view.n0) continue;
-      groups[data.kind[run] ? 12 : (job[run] * 7) % 12].push(box);
+      groups[coloured.of[run]].push(box);
     }
     groups.forEach((group, k) => {
-      pen.fillStyle = k === 12 ? colours.lease : colours.jobs[k];
+      pen.fillStyle = coloured.groups[k].colour;
       for (const box of group) {
         const run = of[box], from = left + (start[run] - view.t0) * scale;
         pen.fillRect(from, y(low[box] + count[box]), Math.max(0.7, length[run] * scale - (length[run] * scale > 4 ? 1 : 0)), Math.max(0.7, count[box] * per - gap));
@@ -78,14 +97,14 @@
 
   function axes() {
     const steps = [1, 5, 15, 60, 300, 900, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 2419200, 7257600, 31536000];
-    const wanted = (view.t1 - view.t0) / Math.max(2, (wide - left) / 110);
+    const wanted = (view.t1 - view.t0) / Math.max(2, (wide - left - right) / 110);
     const step = steps.find((each) => each >= wanted) || steps[steps.length - 1];
     pen.strokeStyle = colours.grid; pen.fillStyle = colours.faint; pen.lineWidth = 1;
     pen.textAlign = "center"; pen.textBaseline = "bottom";
     for (let at = Math.ceil((view.t0 + data.begin) / step) * step - data.begin; at <= view.t1; at += step) {
       const px = Math.round(x(at)) + 0.5;
       pen.beginPath(); pen.moveTo(px, 0); pen.lineTo(px, high - foot + 4); pen.stroke();
-      if (px > left + 20 && px < wide - 24) pen.fillText(clock(at + data.begin, step), px, high - 1);
+      if (px > left + 20 && px < wide - right) pen.fillText(clock(at + data.begin, step), px, high - 1);
     }
     pen.textAlign = "right"; pen.textBaseline = "middle";
     const rows = view.n1 - view.n0, every = Math.max(1, Math.ceil(rows / ((high - foot) / 22)));
@@ -111,7 +130,8 @@
   }
   function about(run) {
     const at = data.begin + start[run], what = data.outcomes[data.outcome[run]];
-    return `${data.kind[run] ? "lease" : "job"} ${job[run]}, ${data.nodes[run]} node${data.nodes[run] === 1 ? "" : "s"}\n` +
+    const whose = ["user", "queue"].filter((key) => data[key].length && data[key][run] >= 0).map((key) => `, ${key} ${data[key][run]}`).join("");
+    return `${data.kind[run] ? "lease" : "job"} ${job[run]}${whose}, ${data.nodes[run]} node${data.nodes[run] === 1 ? "" : "s"}\n` +
       `start ${Math.floor(at / 86400)} d ${clock(at % 86400, 1)}, ran ${duration(length[run])}` +
       `${data.wait[run] >= 0 ? ", waited " + duration(data.wait[run]) : ""}${what ? "\n" + what : ""}`;
   }
@@ -157,8 +177,8 @@
   }
 
   function under(px, py) {
-    const at = time(px), node = Math.floor(nodeAt(py)), near = (view.t1 - view.t0) / (wide - left);
-    if (px < left || py > high - foot) return -1;
+    const at = time(px), node = Math.floor(nodeAt(py)), near = (view.t1 - view.t0) / (wide - left - right);
+    if (px < left || px > wide - right || py > high - foot) return -1;
     for (let box = boxes - 1; box >= 0; box--) {
       const run = of[box];
       if (node >= low[box] && node < low[box] + count[box] && at >= start[run] && at <= start[run] + Math.max(near, length[run])) return run;
@@ -171,8 +191,8 @@
     tip.hidden = run < 0;
     if (run < 0) return;
     tip.textContent = about(run);
-    const right = px > wide / 2;
-    tip.style.left = right ? "" : `${px + 14}px`; tip.style.right = right ? `${wide - px + 14}px` : "";
+    const isRight = px > wide / 2;
+    tip.style.left = isRight ? "" : `${px + 14}px`; tip.style.right = isRight ? `${wide - px + 14}px` : "";
     tip.style.top = `${canvas.offsetTop + Math.min(py + 12, high - 70)}px`;
   }
 
@@ -191,7 +211,7 @@
       if (apart > 0 && now > 0) zoom(apart / now, time((one[0] + other[0]) / 2));
       apart = now;
     } else {
-      move((before[0] - px) / (wide - left), (py - before[1]) / (high - foot));
+      move((before[0] - px) / (wide - left - right), (py - before[1]) / (high - foot));
     }
   });
   canvas.addEventListener("wheel", (event) => {
@@ -210,6 +230,7 @@
     if (deed) { event.preventDefault(); deed(); }
   });
   input.addEventListener("input", search);
+  choice.addEventListener("change", () => { isChosen = true; paint(); redraw(); });
   input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); go(place + (event.shiftKey ? -1 : 1)); } });
   for (const button of root.querySelectorAll("button")) {
     button.addEventListener("click", () => ({ in: () => zoom(0.5), out: () => zoom(2), all: everything })[button.dataset.do]());
@@ -221,6 +242,7 @@
   function load(given) {
     const before = span, nodes = all, wanted = found.length ? job[found[0]] : NaN;
     columns(given);
+    paint();
     if (view.t0 === 0 && view.t1 === before) view.t1 = span;
     if (view.n0 === 0 && view.n1 === nodes) view.n1 = all;
     found = []; hovered = -1; tip.hidden = true;
@@ -228,5 +250,5 @@
     redraw();
   }
   // For pages that follow a run, and for tests: what is shown, and how long a picture takes.
-  canvas.gantt = { view, get runs() { return runs; }, get boxes() { return boxes; }, draw, load, under: (px, py) => { const run = under(px, py); return run < 0 ? null : job[run]; } };
+  canvas.gantt = { view, get runs() { return runs; }, get boxes() { return boxes; }, draw, load, ends: () => [x(0), x(span)], under: (px, py) => { const run = under(px, py); return run < 0 ? null : job[run]; } };
 })();

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.lists import intervals
-from emulator.harness.record import RunOutcome
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.lists import intervals
+from emulator.report.wording import number
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import jinja2
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 MOST_RUNS = 40_000
 MOST_BOXES = 250_000
@@ -38,8 +39,9 @@ _OUTCOMES = {
 
 
 NOTHING_YET: dict[str, Any] = {
-    "begin": 0, "horizon": 1, "node_count": 1, "names": [], "left_out": 0, "outcomes": [], "start": [], "length": [],
-    "wait": [], "job": [], "nodes": [], "kind": [], "outcome": [], "boxes": [], "low": [], "count": [],
+    "begin": 0, "horizon": 1, "node_count": 1, "names": [], "left_out": 0, "never": 0, "outcomes": [], "start": [],
+    "length": [], "wait": [], "job": [], "nodes": [], "kind": [], "outcome": [], "boxes": [], "low": [], "count": [],
+    "user": [], "queue": [],
 }  # fmt: skip
 """A chart of a run that has not begun."""
 
@@ -83,8 +85,10 @@ def chart(data: dict[str, Any]) -> str:
     """What `chart_data` gives, as a part of a page."""
     # `<` would end the script where a text has `</script>`.
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    script, shown = _asset("gantt.js"), len(data["start"])
-    return template("gantt.html.j2", data=text, script=script, shown=shown, left_out=data["left_out"])
+    script, shown = _asset("gantt_colours.js") + _asset("gantt.js"), len(data["start"])
+    counts = {"shown": shown, "all": shown + data["left_out"], "never": data["never"]}
+    texts = {name: number(count) for name, count in counts.items()}
+    return template("gantt.html.j2", data=text, script=script, counts=counts, texts=texts)
 
 
 def template(name: str, **values: Any) -> str:
@@ -96,8 +100,9 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
     """What the script draws. Times are whole seconds from `begin`, all but `begin` as differences to keep them short.
 
     Of each run in order of start: `start` and `job` (less those of the one before), `length`, `wait`, `nodes`, `kind`
-    (1: a lease), `outcome` (index of `outcomes`), `boxes` (how many). Of each box: `low` and `count`, the first of
-    neighbouring nodes and how many.
+    (1: a lease), `outcome` (index of `outcomes`), `boxes` (how many). `user` and `queue` are their numbers, -1 for one
+    that is not known; empty where none is. Of each box: `low` and `count`, the first of neighbouring nodes and how
+    many. `left_out`: runs that are not drawn; `never`: jobs and leases that never got a node.
     """
     runs, jobs = record.runs, record.jobs
     sizes = np.diff(runs.first)
@@ -120,6 +125,7 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
         "node_count": len(record.node_names),
         "names": _short_names(record.node_names),
         "left_out": int((sizes > 0).sum()) - len(chosen),
+        "never": len(jobs) - len(np.unique(runs.job[sizes > 0])),
         "outcomes": [_OUTCOMES[outcome] for outcome in RunOutcome],
         "start": np.diff(start_s, prepend=0).tolist(),
         "length": (-(-end_us[chosen] // US) - record.begin_us // US - start_s).tolist(),
@@ -127,11 +133,18 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
         "job": np.diff(jobs.number[job], prepend=0).tolist(),
         "nodes": sizes[chosen].tolist(),
         "kind": (jobs.kind[job] == Kind.ON_DEMAND).astype(np.int8).tolist(),
+        "user": _known(jobs.user[job]),
+        "queue": _known(jobs.queue[job]),
         "outcome": runs.outcome[chosen].tolist(),
         "boxes": boxes.tolist(),
         "low": low.tolist(),
         "count": count.tolist(),
     }
+
+
+def _known(numbers: NDArray[np.int32]) -> list[int]:
+    """Nothing where no number is known."""
+    return numbers.tolist() if (numbers >= 0).any() else []
 
 
 def _largest(sizes: NDArray[np.int64], area: NDArray[np.int64]) -> NDArray[np.intp]:

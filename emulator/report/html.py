@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from balancer.clock import US
-from emulator.harness.mechanism import plugin_name
-from emulator.harness.record import NodePool
+from emulator.config.run_parts import NO_NAME
 from emulator.metrics.shown import picture_of
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.plugins import named
+from emulator.record.run_record import NodePool
 from emulator.report import gantt, plots
 from emulator.report.compare import table_rows, title_lines
 from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
 from emulator.report.templates import environment
 from emulator.report.tiles import tile_texts
-from emulator.report.wording import FIGURES, Figure, duration, number, value_text
+from emulator.report.wording import (
+    FIGURES,
+    Figure,
+    difference_text,
+    duration,
+    headline_text,
+    number,
+    value_text,
+)
+from emulator.simulation.mechanism import plugin_name
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
-    from emulator.harness.shown import Picture
+    from collections.abc import Mapping
+
+    from emulator.record.run_record import RunRecord
+    from emulator.report.baseline import Baseline
     from emulator.report.compare import Comparison
     from emulator.report.pairs import HeatMap
+    from emulator.simulation.tiles import Picture
 
 _POOL_NAMES = {
     NodePool.OA_IDLE: "batch, idle",
@@ -36,8 +49,8 @@ _MOST_MARKS = 200
 _environment = environment()
 
 
-def render(record: RunRecord, summary: dict[str, Any]) -> str:
-    """The page for one run; the same record and summary give the same bytes.
+def render(record: RunRecord, summary: dict[str, Any], baseline: Baseline | None = None) -> str:
+    """The page for one run; the same record, summary and baseline give the same bytes.
 
     Plots are down-sampled, so the size does not grow with the number of jobs.
     """
@@ -50,13 +63,14 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
     of_mechanism = picture and plots.of_mechanism(picture, axis)
     has_requests = summary.get("ondemand_requests", 0) > 0
     return _environment.get_template("report.html.j2").render(
-        title=str(record.scenario.get("name") or "Emulator run"),
+        title=_title(record),
         opening=opening(summary),
+        beside=beside(summary, baseline),
         places=_places(summary),
         record=record,
         summary=summary,
         span=duration((record.horizon_us - record.begin_us) / US),
-        headlines=_headlines(summary),
+        headlines=_headlines(summary, baseline),
         states=line and plots.node_states(record, line, axis),
         pools=_pools(summary),
         queue=line and plots.queue_length(record, line, axis),
@@ -85,6 +99,7 @@ def render(record: RunRecord, summary: dict[str, Any]) -> str:
             (place, duration(mark.at_us / US), mark.text)
             for place, mark in enumerate(record.marks[:_MOST_MARKS], 1)
         ],
+        mark_lines=plots.drawn_marks(record, axis),
         more_marks=max(0, len(record.marks) - _MOST_MARKS),
         scenario=yaml.safe_dump(summary["scenario"], sort_keys=False, allow_unicode=True)
         if summary["scenario"]
@@ -119,42 +134,61 @@ def _row(figure: Figure, summary: dict[str, Any]) -> tuple[str, str, str, str]:
     return figure.name, value_text(figure, summary[figure.key]), figure.key, figure.meaning
 
 
-def _headlines(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """(figure, value, remark) of what most readers come for."""
-    cards = [
-        ("Mean wait", summary["mean_wait_s"], "wait"),
-        ("Utilisation", summary["utilization"], "share"),
-    ]
+def _title(record: RunRecord) -> str:
+    """The scenario's name, or that of the job log where nobody named the scenario."""
+    scenario: Mapping[str, Any] = record.scenario
+    name, trace = scenario.get("name"), scenario.get("workload", {}).get("trace")
+    if name and name != NO_NAME:
+        return str(name)
+    return Path(trace).name.split(".")[0] if trace else "Emulator run"
+
+
+def _headlines(summary: dict[str, Any], baseline: Baseline | None) -> list[tuple[str, str, str, str]]:
+    """(figure, value, remark, difference from the baseline) of what most readers come for."""
     found = []
-    for name, value, kind in cards:
-        if value is None:
-            found.append((name, number(None), "no job was run"))
-        elif kind == "wait":
-            remark = (
-                f"median {duration(summary['median_wait_s'])}, 95 % within {duration(summary['p95_wait_s'])}"
-            )
-            found.append((name, duration(value), remark))
-        else:
-            remark = f"of {_places(summary)}, first submit to last end"
-            found.append((name, f"{100 * value:.1f} %", remark))
-    left_out = sum(summary["jobs_left_out"].values())
-    unfinished = summary["jobs_unfinished"]
-    remark = ", ".join(
-        text
-        for text, count in (
-            (f"{number(left_out)} left out", left_out),
-            (f"{number(unfinished)} unfinished", unfinished),
-        )
-        if count
-    )
-    found.append(("Batch jobs run", number(summary["jobs_run"]), remark or "all that were given"))
-    if "ondemand_requests" in summary:
-        asked, rejected = summary["ondemand_requests"], summary["ondemand_rejected"]
-        met = f"{number(summary['ondemand_granted'])} of {number(asked)}"
-        found.append(("On-demand granted", met, f"{number(rejected)} rejected"))
+    if summary["mean_wait_s"] is None:
+        remark = "no job was run"
     else:
-        found.append(("Makespan", duration(summary["makespan_s"]), "first submit to last end"))
-    return found
+        remark = f"median {duration(summary['median_wait_s'])}, 95 % within {duration(summary['p95_wait_s'])}"
+    found.append(("Mean wait", "mean_wait_s", remark))
+    remark = f"of {_places(summary)}, first submit to last end"
+    found.append(
+        ("Utilisation", "utilization", remark if summary["utilization"] is not None else "no job was run")
+    )
+    found.append(("Batch jobs run", "jobs_run", _jobs_remark(summary)))
+    if "ondemand_requests" in summary:
+        remark = f"{number(summary['ondemand_rejected'])} rejected"
+        found.append(("On-demand granted", "ondemand_granted", remark))
+    else:
+        found.append(("Makespan", "makespan_s", "first submit to last end"))
+    asked = {"ondemand_granted": f" of {number(summary.get('ondemand_requests'))}"}
+    return [
+        (
+            name,
+            headline_text(key, summary[key]) + asked.get(key, ""),
+            remark,
+            difference_text(key, summary, baseline),
+        )
+        for name, key, remark in found
+    ]
+
+
+def _jobs_remark(summary: dict[str, Any]) -> str:
+    left_out, unfinished = sum(summary["jobs_left_out"].values()), summary["jobs_unfinished"]
+    parts = ((f"{number(left_out)} left out", left_out), (f"{number(unfinished)} unfinished", unfinished))
+    return ", ".join(text for text, count in parts if count) or "all that were given"
+
+
+def beside(summary: dict[str, Any], baseline: Baseline | None) -> str:
+    """The baseline in a sentence; "": there is none."""
+    if baseline is None:
+        return ""
+    parts = [f"the mean wait is {headline_text('mean_wait_s', baseline.figures['mean_wait_s'])}"]
+    parts.append(f"the utilisation {headline_text('utilization', baseline.figures['utilization'])}")
+    if asked := summary.get("ondemand_requests"):
+        granted = number(baseline.figures.get("ondemand_granted", 0))
+        parts.append(f"{granted} of {number(asked)} on-demand requests are granted")
+    return f"The same run {baseline.name}: {', '.join(parts)}."
 
 
 def _places(summary: dict[str, Any]) -> str:

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import NodePool
-from emulator.harness.shown import DAY_US
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics.timeline import sampled
+from emulator.record.run_record import NodePool
 from emulator.report.drawing import ACCENT, BAD, Plot, draw
 from emulator.report.pairs import LENGTH_NAMES, SIZE_NAMES
+from emulator.simulation.tiles import DAY_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
-    from emulator.harness.shown import Picture
     from emulator.metrics.timeline import Timeline
+    from emulator.record.run_record import RunRecord
     from emulator.report.drawing import Axes
     from emulator.report.pairs import HeatMap
+    from emulator.simulation.tiles import Picture
 
 # In the order in which they are stacked, from the ground.
 POOL_COLOURS = {
@@ -39,6 +39,8 @@ _BANDS = (
 """Colours of a mechanism's series, in their order."""
 _POINTS = {True: 480, False: 200}
 _MOST_MARKERS = 300
+_PLACES = {True: 40, False: 18}
+"""Counts that stand beside each other."""
 _MOST_NUMBERED_MARKS = 25
 _MARK_PLACES = 150
 _STRONGEST_LOG2 = 3
@@ -85,12 +87,21 @@ def _steps(
     return np.repeat(axis.of(edges), 2)[1:-1], np.repeat(heights, 2)
 
 
+def drawn_marks(record: RunRecord, axis: TimeAxis) -> int:
+    """How many lines stand for the record's marks."""
+    at = axis.of(np.array([mark.at_us for mark in record.marks], np.int64))
+    begin, end = axis.of(axis.edges(1))
+    return len(_distinct(at, float(begin), float(end)))
+
+
+def _distinct(at: NDArray[np.float64], low: float, high: float) -> NDArray[np.intp]:
+    """Marks that would be drawn over each other are drawn once."""
+    return np.unique(((at - low) / (high - low) * _MARK_PLACES).round(), return_index=True)[1]
+
+
 def _draw_marks(axes: Axes, record: RunRecord, axis: TimeAxis) -> None:
     at = axis.of(np.array([mark.at_us for mark in record.marks], np.int64))
-    low, high = axes.x_ends
-    # Marks that would be drawn over each other are drawn once.
-    _, distinct = np.unique(((at - low) / (high - low) * _MARK_PLACES).round(), return_index=True)
-    for x in at[distinct]:
+    for x in at[_distinct(at, *axes.x_ends)]:
         axes.upright(float(x), BAD, dashed=True)
     if len(record.marks) <= _MOST_NUMBERED_MARKS:
         for number, x in enumerate(at, 1):
@@ -166,7 +177,11 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
             axes.dots(at[granted], width[granted], colour)
             axes.stems(at[rejected], 0, width[rejected], BAD)
             axes.dots(at[rejected], width[rejected], BAD, size=7, crossed=True)
-            axes.show(y=(0, max(1, int(width.max(initial=0))) * 1.15))
+            span = float(np.ptp(axis.of(axis.edges(1))))
+            for x, height, count in crowds(at, width, span / _PLACES[is_wide]):
+                if count > 1:
+                    axes.text(x, height, f"{count}\u00d7", size=9, above=True)
+            axes.show(y=(0, max(1, int(width.max(initial=0))) * 1.3))
             axes.label(y="nodes asked for")
         else:
             edges = axis.of(axis.edges(90 if is_wide else 40))
@@ -181,6 +196,16 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
         _draw_marks(axes, record, axis)
 
     return draw("on-demand-requests", "On-demand requests, granted and rejected", paint, height=2.3)
+
+
+def crowds(at: NDArray[np.float64], width: NDArray[np.int32], gap: float) -> list[tuple[float, int, int]]:
+    """(mean time, nodes, how many) of requests for as many nodes, each within `gap` of the one before."""
+    order = np.lexsort((at, width))
+    x, nodes = at[order], width[order]
+    first = np.flatnonzero(np.append(True, (np.diff(nodes) != 0) | (np.diff(x) > gap)))[: len(x)]
+    count = np.diff(np.append(first, len(x)))
+    means = np.add.reduceat(x, first) / count if len(x) else x
+    return list(zip(means.tolist(), nodes[first].tolist(), count.tolist(), strict=True))
 
 
 def of_mechanism(picture: Picture, axis: TimeAxis) -> Plot:
@@ -283,7 +308,8 @@ def wait_by_size_and_length(record: RunRecord) -> Plot:
     cell = size * columns + length
     count = np.bincount(cell, minlength=len(_SIZES) * columns).reshape(-1, columns)
     total = np.bincount(cell, wait_s, minlength=len(_SIZES) * columns).reshape(-1, columns)
-    used = max(1, len(_SIZES) - int(np.argmax(count.sum(axis=1)[::-1] > 0))) if count.any() else 1
+    used = int(np.flatnonzero(count.sum(axis=1)).max(initial=0)) + 1
+    lengths = int(np.flatnonzero(count.sum(axis=0)).max(initial=0)) + 1
     mean = np.divide(total, count, out=np.zeros_like(total), where=count > 0)
     strongest = max(mean.max(), 60.0)
     cells = [
@@ -302,7 +328,7 @@ def wait_by_size_and_length(record: RunRecord) -> Plot:
         "Mean wait by job size and run time",
         cells,
         _size_names(used),
-        [name for name, _ in _LENGTHS],
+        [name for name, _ in _LENGTHS[:lengths]],
     )
 
 

@@ -17,13 +17,15 @@ import click
 
 from emulator.metrics.wait_comparison import JOBS, LIKELY, RECORDED, SIMULATED, is_far
 from emulator.report.tiles import own_tiles, tile_texts
-from emulator.report.wording import duration, number
+from emulator.report.wording import duration, headline_text, number
 from emulator.workload.recorded_waits import FAR
 from emulator.workload.workload import is_not_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from emulator.report.baseline import Baseline
 
 _GAP = "  "
 
@@ -34,12 +36,15 @@ def summary_text(
     *,
     has_report: bool = True,
     width: int | None = None,
+    baseline: Baseline | None = None,
 ) -> str:
     """The text, styled for a terminal; figures that are wider than `width` columns go on below themselves."""
-    return "\n".join(_lines(summary, out_dir, has_report=has_report, width=width))
+    return "\n".join(_lines(summary, out_dir, has_report=has_report, width=width, baseline=baseline))
 
 
-def print_summary(summary: dict[str, Any], out_dir: Path, *, has_report: bool = True) -> None:
+def print_summary(
+    summary: dict[str, Any], out_dir: Path, *, has_report: bool = True, baseline: Baseline | None = None
+) -> None:
     """Print it: where stdout is no terminal, without styles, and a figure a line however long.
 
     Nor are there styles where NO_COLOR is set (https://no-color.org) or the terminal knows none.
@@ -48,19 +53,24 @@ def print_summary(summary: dict[str, Any], out_dir: Path, *, has_report: bool = 
     width = shutil.get_terminal_size().columns if is_terminal else None
     is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     click.echo(
-        summary_text(summary, out_dir, has_report=has_report, width=width),
+        summary_text(summary, out_dir, has_report=has_report, width=width, baseline=baseline),
         color=False if is_plain else None,
     )
 
 
 def _lines(
-    summary: dict[str, Any], out_dir: Path | None, *, has_report: bool, width: int | None
+    summary: dict[str, Any],
+    out_dir: Path | None,
+    *,
+    has_report: bool,
+    width: int | None,
+    baseline: Baseline | None,
 ) -> Iterator[str]:
     if summary["interrupted"]:
         yield click.style(f"Interrupted: {summary['interrupted']}", bold=True, fg="yellow")
     for problem in summary["problems"]:
         yield click.style(f"The record contradicts itself: {problem}", bold=True, fg="red")
-    yield from _figures(summary_rows(summary), width)
+    yield from _figures([*summary_rows(summary), *_baseline_rows(summary, baseline)], width)
     if shares := shares_rows(summary):
         yield from _shares_table(shares)
     if out_dir is not None:
@@ -80,6 +90,20 @@ def _figures(rows: Sequence[tuple[str, str]], width: int | None) -> Iterator[str
         yield click.style(f"{name:{names}}", dim=True) + _GAP + first
         for other in others:
             yield " " * names + _GAP + other
+
+
+def _baseline_rows(summary: dict[str, Any], baseline: Baseline | None) -> list[tuple[str, str]]:
+    if baseline is None:
+        return []
+    shown = [("mean wait", "mean_wait_s"), ("utilisation", "utilization")]
+    shown += [("on-demand granted", "ondemand_granted")] if summary.get("ondemand_requests") else []
+    figures = baseline.figures
+    return [
+        (
+            baseline.name,
+            ", ".join(f"{name} {headline_text(key, figures[key])}" for name, key in shown if key in figures),
+        )
+    ]
 
 
 _MOST_SHARES = 20

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from emulator.report.baseline import Baseline
 
 NO_FIGURE = "\u2013"
 """Stands for a figure that does not exist."""
@@ -112,3 +117,34 @@ def value_text(figure: Figure, value: Any) -> str:
             return number(value)
         case unit:
             return f"{number(value)} {unit}"
+
+
+def headline_text(key: str, value: float | None) -> str:
+    """A figure of the summary as tiles show it."""
+    unit = _UNITS.get(key, "")
+    if value is not None and unit == "s":
+        return duration(value)
+    return NO_FIGURE if value is None else f"{100 * value:.1f} %" if unit == "share" else number(value)
+
+
+def difference_text(key: str, summary: Mapping[str, Any], baseline: Baseline | None) -> str:
+    """`2 min 3 s less than without the mechanism`; "": there is no baseline, or one of the two has no such figure."""
+    if baseline is None:
+        return ""
+    ours, theirs = summary.get(key), baseline.figures.get(key)
+    if ours is None or theirs is None:
+        return ""
+    if ours == theirs:
+        return f"as {baseline.name}"
+    size, more = abs(ours - theirs), "more" if ours > theirs else "less"
+    match _UNITS.get(key, ""):
+        case "s":
+            text = f"{duration(size)} {'longer' if ours > theirs else 'shorter'}"
+        case "share":
+            text = f"{100 * size:.1f} points {more}"
+        case _:
+            text = f"{number(size)} {more}"
+    return f"{text} than {baseline.name}"
+
+
+_UNITS = {figure.key: figure.unit for figure in FIGURES}

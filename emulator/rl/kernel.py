@@ -12,17 +12,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.picking import (
-    FITTING,
-    NEXT,
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.picking import (
+    Decision,
     first_fitting,
     go_on,
     next_instant,
     start_fitting,
     start_next,
 )
-from emulator.harness.tables import (
+from emulator.kernel.tables import (
     FREE,
     HEAP_N,
     JOBS_N,
@@ -30,13 +29,14 @@ from emulator.harness.tables import (
     NOW,
     QUEUE_HI,
     QUEUE_LO,
+    State,
 )
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.tables import Blocks, Ints, Ints32, Jobs, Plan, State
+    from emulator.kernel.tables import Blocks, Ints, Ints32, Jobs, Plan
 
     Features: TypeAlias = "NDArray[np.float32]"
     Costs: TypeAlias = "NDArray[np.float64]"
@@ -81,7 +81,7 @@ def observe(
         seen[k, WIDTH] = known[who, KNOWN_WIDTH]
         seen[k, WIDTH_LOG] = known[who, KNOWN_WIDTH_LOG]
         seen[k, FITS] = fits
-        mask[k] = 1 if setup[DECISION] == NEXT else fits
+        mask[k] = 1 if setup[DECISION] == Decision.NEXT else fits
     wanted = 0
     for k in range(waiting):
         wanted += job[queue[first + k]].nodes
@@ -92,7 +92,7 @@ def observe(
         ahead = float(max(plan[blocks[0].slot, 0].at_us - now, 0))
         whole[NEXT_END] = ahead / (ahead + HALF_US)
     whole[PROGRESS] = reg[NEXT_SUBMIT] / reg[JOBS_N]
-    if setup[DECISION] == FITTING:
+    if setup[DECISION] == Decision.FITTING:
         mask[seen.shape[0]] = reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]
 
 
@@ -132,7 +132,7 @@ def open_episode(
     state: State, setup: Ints, told: Costs, known: Features, seen: Features, whole: Features, mask: Mask
 ) -> None:
     """Go to the first decision of a cluster that has just been made, and observe."""
-    job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
+    job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
     go_on(state, setup[DECISION], seen.shape[0])
     told[0] = 0.0
     observe(job, queue, plan, blocks, reg, setup, known, seen, whole, mask)
@@ -144,9 +144,9 @@ def follow(state: State, action: int, setup: Ints, window: int) -> tuple[bool, b
 
     Instead of what cannot be picked, the first job that can be is.
     """
-    job, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     waiting = min(reg[QUEUE_HI] - reg[QUEUE_LO], window)
-    if setup[DECISION] == NEXT:
+    if setup[DECISION] == Decision.NEXT:
         is_wrong = not 0 <= action < waiting
         start_next(state, 0 if is_wrong else action)
     elif action == window and (reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]):
@@ -179,7 +179,7 @@ def step(
 
     `seen`, `whole` and `mask` are all zero before; at the end of an episode they stay so.
     """
-    job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
+    job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
     goes_on, is_wrong = follow(state, action, setup, seen.shape[0])
     if goes_on:
         observe(job, queue, plan, blocks, reg, setup, known, seen, whole, mask)
@@ -188,17 +188,19 @@ def step(
 
 @compiled
 def step_many(
-    states: tuple[Any, ...], actions: Ints, goes_on: NDArray[np.bool_], setup: Ints, told: Costs, known: Features,
+    states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Ints, told: Costs, known: Features,
     seen: Features, whole: Features, mask: Mask, rewards: Costs, is_wrong: NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """`step` of each environment whose episode goes on; of the others nothing is touched."""
-    job, node, free, queue, plan, blocks, heap, runs, log, started, scratch, reg = states
+    """`step` of each environment whose episode goes on; of the others nothing is touched.
+
+    `states`: a `State` whose tables have one more axis, the environment.
+    """
     for k in range(actions.shape[0]):
         if not goes_on[k]:
             continue
-        state = (
-            job[k], node[k], free[k], queue[k], plan[k], blocks[k], heap[k], runs[k], log[k], started[k], scratch[k],
-            reg[k],
+        state = State(
+            states.job[k], states.node[k], states.free[k], states.queue[k], states.plan[k], states.blocks[k],
+            states.heap[k], states.runs[k], states.log[k], states.started[k], states.scratch[k], states.reg[k],
         )  # fmt: skip
         rewards[k], goes_on[k], is_wrong[k] = step(
             state, actions[k], setup, told[k], known[k], seen[k], whole[k], mask[k]

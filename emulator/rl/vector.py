@@ -9,10 +9,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from emulator.harness.picked_cluster import PickedCluster, stacked
+from emulator.kernel.entry_points import entry_point
 from emulator.rl import kernel
 from emulator.rl.environment import Seen, figures_of, record_of, spaces_of
 from emulator.rl.settings import Log, Settings, window_stream
+from emulator.simulation.picked_cluster import PickedCluster, stacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.api import Source
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
 
@@ -55,6 +56,7 @@ class PickVectorEnv(VectorEnv[Seen, "NDArray[np.int64]", "NDArray[Any]"]):
             for _ in range(num_envs)
         ]
         self._state = stacked(self.clusters)
+        self._open_episode, self._step_many = entry_point(kernel.open_episode), entry_point(kernel.step_many)
         self._setup = self.settings.for_kernel(self.log.nodes)
         self._known = np.stack([known] * num_envs)
         self._told = np.zeros((num_envs, 1))
@@ -88,7 +90,7 @@ class PickVectorEnv(VectorEnv[Seen, "NDArray[np.int64]", "NDArray[Any]"]):
         seen, whole, mask = self._blank()
         rewards, is_wrong = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
         was_over = ~self._goes_on
-        kernel.step_many(
+        self._step_many(
             self._state, picks, self._goes_on, self._setup, self._told, self._known, seen, whole, mask, rewards,
             is_wrong,
         )  # fmt: skip
@@ -134,7 +136,7 @@ class PickVectorEnv(VectorEnv[Seen, "NDArray[np.int64]", "NDArray[Any]"]):
         jobs, self._known[k] = self.log.episode(self._firsts[k])
         cluster = self.clusters[k]
         cluster.restart(jobs)
-        kernel.open_episode(
+        self._open_episode(
             cluster.kernel_state, self._setup, self._told[k], self._known[k], seen[k], whole[k], mask[k]
         )
         self._goes_on[k] = True

@@ -37,6 +37,9 @@ what its next run asks for; `queue`, `user` and `group`: the trace's numbers, -1
 `fair_share`: `account` (an index), `usage` (the account's part of all decayed usage) and `share` (its part of all
 shares), 0 without. `fixed`: what the order's method `fixed` said of the job, else 0."""
 
+VIEW = np.dtype((np.record, WAITING))
+"""The same, for tables whose rows have names also where nothing is compiled."""
+
 QueueView: TypeAlias = "NDArray[np.void]"
 """Waiting jobs in order of their rows, read only; each field of `WAITING` is an attribute (`queue.wait_us`)."""
 

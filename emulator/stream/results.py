@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from emulator.harness.lists import gather, gather_intervals
-from emulator.harness.record import JobState, RunOutcome, RunRecord, RunTable
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.lists import gather, gather_intervals
+from emulator.record.layout import PIECE
+from emulator.record.run_record import RunRecord, RunTable
 from emulator.report import files, sheets, tables
 from emulator.report.batsim_jobs import batsim_table
 from emulator.stream.blocks import joined
@@ -90,7 +92,7 @@ class Streamed:
         self._end_us[ended] = happened.end_us
         self._begin[started] = len(self._pieces) + happened.cut[:-1]
         self._count[started] = np.diff(happened.cut)
-        packed = (happened.pieces[:, 0].astype(np.int64) << 32) | happened.pieces[:, 1]
+        packed = (happened.pieces["begin"].astype(np.int64) << 32) | happened.pieces["count"]
         self._pieces = np.append(self._pieces, packed)
         self._write_events(jobs, happened)
         running = np.flatnonzero(self._end_us < 0)
@@ -142,7 +144,8 @@ class Streamed:
         jobs = self._jobs.take(np.arange(count))
         packed = np.empty(int(self._count[:count].sum()), np.int64)
         gather(self._pieces, self._begin[:count], self._count[:count], packed)
-        pieces = np.stack((packed >> 32, packed & 0xFFFF_FFFF), axis=1).astype(np.int32)
+        pieces = np.empty(len(packed), PIECE)
+        pieces["begin"], pieces["count"] = packed >> 32, packed & 0xFFFF_FFFF
         first = np.append(0, np.cumsum(jobs.nodes, dtype=np.int64))
         start_us, end_us = self._start_us[:count].copy(), self._end_us[:count].copy()
         runs = RunTable(
@@ -166,7 +169,7 @@ class Streamed:
         )
 
 
-def _nodes(pieces: NDArray[np.int32], count: int) -> NDArray[np.int32]:
+def _nodes(pieces: NDArray[Any], count: int) -> NDArray[np.int32]:
     nodes: NDArray[Any] = np.empty(count, np.int32)
     gather_intervals(np.ascontiguousarray(pieces), nodes)
     return nodes

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness import tables as t
-from emulator.harness.cluster import Cluster
-from emulator.harness.columns import longer
-from emulator.harness.layout import Layout
-from emulator.harness.rows import new_rows, plain
+from emulator.cluster.cluster import Cluster
+from emulator.kernel import tables as t
+from emulator.kernel.columns import longer
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows, plain
+from emulator.record.layout import Layout
 from emulator.stream.blocks import joined
 from emulator.workload.table import JobTable
 
@@ -28,14 +29,14 @@ class Happened:
     """What a block of time brought. Jobs and runs are numbered from the begin of the log, from 0.
 
     Run `first_run + k` is of job `started[k]`, begins at `start_us[k]` and has the intervals
-    `pieces[cut[k]:cut[k + 1]]` (first node, how many). `over`: the runs that ended, of job `ended` at `end_us`.
+    `pieces[cut[k]:cut[k + 1]]` (`layout.PIECE`). `over`: the runs that ended, of job `ended` at `end_us`.
     """
 
     first_run: int
     started: Ints
     start_us: Ints
     cut: Ints
-    pieces: NDArray[np.int32]
+    pieces: NDArray[Any]
     over: Ints
     ended: Ints
     end_us: Ints
@@ -57,7 +58,7 @@ class Window(Cluster):
     def feed(self, jobs: JobTable) -> None:
         """The next block: its jobs are submitted after all that happened so far."""
         reg, old = self._reg, self._job[: len(self)]
-        kept = np.flatnonzero(old["state"] != t.ENDED)
+        kept = np.flatnonzero(old["state"] != JobState.ENDED)
         row_of = np.full(len(old), -1, np.int64)
         row_of[kept] = np.arange(len(kept))
         waiting = row_of[self.queue]

@@ -44,6 +44,11 @@ def test_papers_and_schedulers_are_completed():
     assert {"fcfs+easy", "fcfs+conservative", "fcfs+none"} <= set(
         completed("emulator run --scheduler fcfs+", 3)
     )
+    assert {"mechanism=", "moldable="} <= set(completed("emulator run --set m", 3))
+    assert completed("emulator run --set mechanism=hyb", 3) == ["mechanism=hybrid"]
+    assert completed("emulator run --set scheduler=fcf", 3) == ["scheduler=fcfs"]
+    assert "transform" in completed("emulator plugins ", 2)
+    assert completed("emulator trace generate lub", 3) == ["lublin"]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,8 @@ def test_papers_and_schedulers_are_completed():
         (("compare", "no-such-folder", "nor-this"), "no-such-folder/summary.json does not exist"),
         (("trace", "info", "no-such-log"), "no-such-log"),
         (("bogus",), "unknown command 'bogus'"),
+        (("run", "nodes=64nodes"), "nodes=64nodes: there is no such file; `--set nodes=64nodes` changes a key"),
+        (("run", "scenarios/default.yaml", "nodes=64"), "`--set KEY=VALUE` changes a key of a scenario"),
         (("run", "scenarios/default.yaml", "--set", "nodes=64nodes"), "nodes: '64nodes' is neither a number"),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US
 from emulator.mechanisms.oversubscribe.contention import EqualShares
-from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, SharedCluster
+from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, OversubscribedMachine
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 from oracle.oversubscribe import Machine, SharedJob, SharedReference
@@ -34,7 +34,7 @@ def cluster_of(
     *,
     scheduler: str = "fcfs+easy",
     contention: Contention | None = None,
-) -> SharedCluster:
+) -> OversubscribedMachine:
     table = JobTable.build(
         number=[each.number for each in jobs],
         submit_us=[each.submit_us for each in jobs],
@@ -55,7 +55,7 @@ def cluster_of(
         for row, number in enumerate(table.number.tolist())
         if len(by_number[number].phases_us) > 1
     }
-    return SharedCluster(
+    return OversubscribedMachine(
         machine.nodes,
         shape,
         SchedulerConfig.parse(scheduler),
@@ -65,7 +65,7 @@ def cluster_of(
     )
 
 
-def schedule_of(cluster: SharedCluster) -> dict[int, tuple[int, int]]:
+def schedule_of(cluster: OversubscribedMachine) -> dict[int, tuple[int, int]]:
     """Start and end by job number, after the run."""
     cluster.advance(NEVER_US)
     columns = (cluster.job_table().number, cluster.start_us, cluster.end_us)
@@ -74,7 +74,7 @@ def schedule_of(cluster: SharedCluster) -> dict[int, tuple[int, int]]:
     }
 
 
-def seconds_of(cluster: SharedCluster) -> dict[int, tuple[float, float]]:
+def seconds_of(cluster: OversubscribedMachine) -> dict[int, tuple[float, float]]:
     return {number: (start / S, end / S) for number, (start, end) in schedule_of(cluster).items()}
 
 

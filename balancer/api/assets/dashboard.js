@@ -1,50 +1,20 @@
 "use strict";
 // The dashboard: asks once, then follows the event stream; what changed is asked for again at most every 2 s.
 
-const MEANING = {
-  OA_BUSY: "batch, busy", OA_IDLE: "batch, idle", RECLAIMING: "moving to on-demand", OD_RESERVE: "on-demand, reserve",
-  OD_ALLOC: "on-demand, granted", RESTORING: "moving to batch", DOWN: "not usable",
-  HELD: "held, in doubt",
-};
 const ROWS = 200;
 const CALM_MS = 2000;
-const SVG = "http://www.w3.org/2000/svg";
 const byId = (id) => document.getElementById(id);
-const names = (list) => (list.length > 6 ? `${list.slice(0, 6).join(" ")} and ${list.length - 6} more` : list.join(" "));
-const clock = (text) => new Date(text).toLocaleTimeString();
-const when = (text) => new Date(text).toLocaleString();
-const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
-
-// One sentence for each kind of event; another kind is shown by its name.
-const WORDS = {
-  started: (b) => `The service started (version ${b.version}, epoch ${b.epoch}).`,
-  configured: (b) => [b.added.length && `Nodes added: ${names(b.added)}.`, b.removed.length && `Nodes removed: ${names(b.removed)}.`, "The configuration was read again."].filter(Boolean).join(" "),
-  nodes_requested: (b) => `${plural(b.count, "node")} requested (${b.request_id}).`,
-  request_withdrawn: (b) => `Request ${b.request_id} was withdrawn.`,
-  grant_confirmed: (b) => `Request ${b.request_id} was confirmed.`,
-  lease_renewed: (b) => `The lease of ${b.request_id} was renewed.`,
-  nodes_released: (b) => `Given back: ${names(b.nodes)}.`,
-  nodes_updated: (b) => `Job ${b.job ?? "unknown"} ${b.busy.length ? `started on ${names(b.busy)}` : `ended on ${names(b.idle)}`}.`,
-  reserve_added: (b) => `${plural(b.count, "node")} announced (${b.reserve_id}).`,
-  reserve_withdrawn: (b) => `Reserve ${b.reserve_id} withdrawn.`,
-  nodes_reclaimed: (b) => [b.done.length && `Taken over from batch: ${names(b.done)}.`, b.busy.length && `Kept by their job: ${names(b.busy)}.`,
-    b.unclear.length && `Do not obey: ${names(b.unclear)}.`].filter(Boolean).join(" "),
-  nodes_restored: (b) => [b.done.length && `Back in batch: ${names(b.done)}.`, b.unclear.length && `Do not come back: ${names(b.unclear)}.`].filter(Boolean).join(" "),
-  nodes_observed: (b) => `The batch system reported something new of ${plural(Object.keys(b.states).length, "node")}.`,
-  nodes_contested: (b) => `A job was reported on lent nodes: ${names(Object.keys(b.nodes))}.`,
-  servers_observed: (b) => [b.servers.length && `The cloud has servers on ${names(b.servers)}.`, b.empty.length && `The cloud has none on ${names(b.empty)}.`].filter(Boolean).join(" "),
-  nodes_failed: (b) => [`Granted nodes have failed: ${names(Object.keys(b.nodes))}.`, b.replaced_by && `Others are asked for: ${[...new Set(Object.values(b.replaced_by))].join(", ")}.`].filter(Boolean).join(" "),
-  nodes_recovered: (b) => `Granted nodes are well again: ${names(b.nodes)}.`,
-  nodes_doubted: (b) => `Held, because the ledger may be wrong about them: ${names(Object.keys(b.reasons))}.`,
-  nodes_adopted: (b) => [b.on_demand.length && `Settled as on-demand: ${names(b.on_demand)}.`, b.batch.length && `Settled as batch: ${names(b.batch)}.`].filter(Boolean).join(" "),
-  timer_fired: () => "A time came.",
-};
 
 let nodes = new Map();
 let wanted = "";
 let rows = ROWS;
 let newest = 0;
 let due = null;
+let lead_ms = 0;
+let pools = null;
+
+// The service's clock, which in an emulation is not the browser's.
+const now_ms = () => Date.now() + lead_ms;
 
 function element(name, text, className) {
   const made = document.createElement(name);
@@ -75,38 +45,69 @@ function fill(id, found, empty) {
   }
 }
 
-function sentence(event) {
-  let words;
-  if (event.body.long) return `${event.kind.replaceAll("_", " ")}: many nodes.`;
-  try {
-    words = WORDS[event.kind](event.body);
-  } catch {
-    words = event.kind.replaceAll("_", " ");
-  }
-  const decided = Object.entries(event.body.decided ?? {}).map(([id, state]) => `${id} ${state}`);
-  return [words, decided.length && `Decided: ${decided.join(", ")}.`].filter(Boolean).join(" ");
+function ago(at_ms) {
+  const time = element("time", relative(at_ms, now_ms()));
+  time.dateTime = new Date(at_ms).toISOString();
+  time.title = when(at_ms);
+  return time;
 }
+
+const agoCell = (at_ms) => {
+  const cell = element("td");
+  cell.append(ago(at_ms));
+  return cell;
+};
 
 function eventItem(event) {
   const item = element("li");
-  const time = element("time", clock(event.at));
-  time.dateTime = event.at;
-  item.append(time, sentence(event));
+  item.append(ago(Date.parse(event.at)), element("span", sentence(event)));
   item.title = `${event.seq} ${event.kind}`;
   return item;
 }
 
+const answered = (system) => (system.age_s === null ? "never answered" : `answered ${relative(now_ms() - system.age_s * 1000, now_ms())}`);
+
 function showStatus(status) {
   const total = Object.values(status.nodes).reduce((sum, count) => sum + count, 0);
-  const systems = [status.batch, status.cloud].filter(Boolean).map((system) => {
-    const age = system.age_s === null ? "never answered" : `answered ${Math.round(system.age_s)} s ago`;
-    return `${system.name} ${system.error ? `unreachable, ${age}` : age}`;
-  });
+  const systems = [status.batch, status.cloud].filter(Boolean).map((system) => `${system.name} ${system.error ? `unreachable, ${answered(system)}` : answered(system)}`);
   byId("summary").textContent = [plural(total, "node"), `algorithm ${status.algorithm}`, ...systems].join(" · ");
   byId("problem").hidden = !status.problem;
   byId("problem").textContent = status.problem ? `Not ready: ${status.problem}` : "";
   byId("frozen").hidden = !status.frozen;
   byId("frozen").textContent = status.frozen ? `Frozen by ${status.frozen.by}: ${status.frozen.reason}. No node moves.` : "";
+}
+
+function tile(id, name, value, remark) {
+  const made = element("div");
+  const shown = element("dd");
+  shown.id = `tile-${id}`;
+  shown.append(value);
+  made.append(element("dt", name), shown, element("dd", remark, "remark"));
+  return made;
+}
+
+const nodeHours = (hours) => `${hours < 100 ? Number(hours.toFixed(1)) : Math.round(hours)} node-h`;
+
+function headroomRemark(room) {
+  const found = [[room.reserve, "in reserve"], [room.idle, "idle"], [room.ending, "whose jobs must end"]].filter(([count]) => count).map(([count, words]) => `${count} ${words}`);
+  if (room.wanted) found.push(`less ${room.wanted} that requests wait for`);
+  return found.join(", ") || "none in reserve, none idle";
+}
+
+function showTiles(status, today, week) {
+  const reading = status.batch;
+  const past = (age_s) => (age_s === null ? "never" : ago(now_ms() - age_s * 1000));
+  const room = status.headroom;
+  byId("tiles").replaceChildren(
+    tile("headroom", `could be granted within ${duration(room.within_s)}`, plural(room.nodes, "node"), headroomRemark(room)),
+    tile("granted", "granted today", plural(today.granted, "request"), `${plural(today.nodes_granted, "node")}; this week ${plural(week.granted, "request")}`),
+    tile("refused", "refused today", `${today.rejected} of ${today.requests}`, `this week ${week.rejected} of ${week.requests}`),
+    tile("lent", "lent today", nodeHours(today.lent_node_h), `this week ${nodeHours(week.lent_node_h)}`),
+    tile("quarantined", "quarantined", plural(status.nodes.HELD, "node"), status.nodes.HELD ? Object.keys(status.held).slice(0, 4).join(" ") : "nothing to settle"),
+    tile("asleep", "asleep", plural(status.asleep, "node"), `of ${status.nodes.DOWN} down`),
+    tile("hook", "last hook", past(status.last_hook_s), status.last_hook_s === null ? "none since the start" : "job start or end"),
+    tile("reading", "last reading", past(reading.age_s), reading.error ?? reading.name),
+  );
 }
 
 function showStates() {
@@ -146,49 +147,46 @@ function showNodes() {
   fill("nodes", found.slice(0, rows).map(([name, state, since, request, job, left, remark]) => {
     const cell = element("td");
     cell.append(element("span", undefined, `key ${state}`), MEANING[state] ?? state);
-    return [name, cell, when(since * 1000), request, job, left === null ? "" : `${Math.round(left / 60)} min`, remark];
+    cell.title = state;
+    return [name, cell, agoCell(since * 1000), request, job, left === null ? "" : agoCell(now_ms() + left * 1000), remark];
   }), "none");
   byId("more").hidden = found.length <= rows;
 }
 
-function showPools(pools) {
-  const states = Object.entries(pools.states);
-  const slots = states[0][1].length;
-  const most = Math.max(1, ...Array.from({ length: slots }, (_, at) => states.reduce((sum, [, counts]) => sum + counts[at], 0)));
-  const below = new Array(slots).fill(0);
-  byId("chart").replaceChildren(...Object.keys(MEANING).filter((state) => pools.states[state].some(Boolean)).map((state) => {
-    const counts = pools.states[state];
-    const upper = [];
-    const lower = [];
-    counts.forEach((count, at) => {
-      const left = pools.missing + at;
-      lower.unshift(`${left + 1},${80 - (80 * below[at]) / most}`, `${left},${80 - (80 * below[at]) / most}`);
-      below[at] += count;
-      upper.push(`${left},${80 - (80 * below[at]) / most}`, `${left + 1},${80 - (80 * below[at]) / most}`);
-    });
-    const shape = document.createElementNS(SVG, "polygon");
-    shape.setAttribute("points", [...upper, ...lower].join(" "));
-    shape.setAttribute("class", state);
-    const title = document.createElementNS(SVG, "title");
-    title.textContent = MEANING[state];
-    shape.append(title);
-    return shape;
-  }));
-  const start = new Date((pools.end_s - slots * pools.slot_s) * 1000).toLocaleString();
-  byId("chart-text").textContent = `From ${start} to now; up to ${plural(most, "node")}.`;
+function showPools() {
+  if (!pools) return;
+  const isDay = pools.end_s - pools.start_s > 86000;
+  byId("h-pools").textContent = isDay ? "Pools over the last day" : "Pools since the service began";
+  byId("chart-text").textContent = `Nodes by state, from ${when(pools.start_s * 1000)} to now.`;
+  drawPools(byId("chart"), pools, Object.keys(MEANING), MEANING);
 }
 
+// Local midnight, and that of Monday.
+function begins(at_ms) {
+  const today = new Date(at_ms);
+  today.setHours(0, 0, 0, 0);
+  const week = new Date(today);
+  week.setDate(week.getDate() - ((week.getDay() + 6) % 7));
+  return [today, week];
+}
+
+const usage = (start) => ask(`/v1/usage?start=${encodeURIComponent(new Date(Math.max(0, start)).toISOString())}`);
+
 async function refresh() {
-  const [now, found, pools] = await Promise.all([ask("/dashboard/now"), ask("/dashboard/nodes"), ask("/dashboard/pools")]);
+  const [now, found, latest] = await Promise.all([ask("/dashboard/now"), ask("/dashboard/nodes"), ask("/dashboard/pools")]);
+  lead_ms = Date.parse(now.status.now) - Date.now();
+  const [today, week] = await Promise.all(begins(now_ms()).map(usage));
   nodes = new Map(found.nodes.map((row) => [row[0], row]));
+  pools = latest;
   showStatus(now.status);
-  fill("waits", now.waiting.map((wait) => [wait.id, `${wait.held} of ${wait.count}`, when(wait.submitted_at), wait.why, wait.end, when(wait.deadline_at)]), "nobody waits");
-  fill("reserves", now.reserves.map((each) => [each.id, String(each.count), String(each.used), when(each.by), when(each.kept_until), each.every ? `${each.every} ${each.zone}` : ""]), "none");
-  byId("events").replaceChildren(...now.events.filter((event) => event.kind !== "timer_fired").map(eventItem));
+  showTiles(now.status, today, week);
+  fill("waits", now.waiting.map((wait) => [wait.id, `${wait.held} of ${wait.count}`, agoCell(Date.parse(wait.submitted_at)), wait.why, wait.end, agoCell(Date.parse(wait.deadline_at))]), "nobody waits");
+  fill("reserves", now.reserves.map((each) => [each.id, String(each.count), String(each.used), agoCell(Date.parse(each.by)), agoCell(Date.parse(each.kept_until)), each.every ? `${each.every} ${each.zone}` : ""]), "none");
+  byId("events").replaceChildren(...now.events.map(eventItem));
   newest = now.status.newest_event;
   showStates();
   showNodes();
-  showPools(pools);
+  showPools();
 }
 
 function refreshSoon() {
@@ -224,7 +222,7 @@ function happened(message) {
     showStates();
     showNodes();
   }
-  if (event.kind !== "timer_fired") {
+  if (!isQuiet(event)) {
     byId("events").prepend(eventItem(event));
     while (byId("events").childElementCount > 40) byId("events").lastChild.remove();
   }
@@ -261,7 +259,7 @@ byId("more").addEventListener("click", () => {
   rows += ROWS;
   showNodes();
 });
-byId("logout").addEventListener("click", async () => {
+byId("logout")?.addEventListener("click", async () => {
   await fetch("/session", { method: "DELETE" });
   location.assign("/login");
 });
@@ -272,4 +270,8 @@ document.addEventListener("keydown", (event) => {
   }
 });
 setInterval(refreshSoon, 30000);
+setInterval(() => {
+  for (const time of document.querySelectorAll("time")) time.textContent = relative(Date.parse(time.dateTime), now_ms());
+}, 5000);
+addEventListener("resize", showPools);
 begin();

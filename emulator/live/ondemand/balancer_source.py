@@ -24,8 +24,14 @@ _SERVER_ERROR = 500
 class BalancerSource:
     """Asks the Balancer. Safe to use from many threads; each has its own connection."""
 
-    def __init__(self, url: str, *, token: str | None = None, wait_s: float | None = None) -> None:
+    def __init__(
+        self, url: str, *, token: str | None = None, wait_s: float | None = None, replace: bool = False
+    ) -> None:
+        """`replace`: nodes that fail get others in their place."""
         self._url = url.rstrip("/")
+        self._replace = replace
+        self._request_ids: dict[str, str] = {}
+        """Of the keys with which nodes were requested."""
         self._wait_s = wait_s
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._local = local()
@@ -36,8 +42,24 @@ class BalancerSource:
             body["exclude"] = list(exclude)
         if self._wait_s is not None:
             body["wait_s"] = self._wait_s
+        if self._replace:
+            body["replace"] = True
         headers = {"Prefer": "respond-async", "Idempotency-Key": key}
-        return self._confirmed(self._call("POST", "/v1/request_nodes", json=body, headers=headers))
+        response = self._call("POST", "/v1/request_nodes", json=body, headers=headers)
+        if response.ok:
+            self._request_ids[key] = response.json()["id"]
+        return self._confirmed(response)
+
+    def request_of(self, key: str) -> str | None:
+        """The id of the request that was made with this key."""
+        return self._request_ids.get(key)
+
+    def told(self, request_id: str) -> dict[str, Any]:
+        """The request as the Balancer has it, confirmed if it is granted."""
+        response = self._call("GET", f"/v1/requests/{request_id}")
+        self._confirmed(response)
+        found: dict[str, Any] = response.json()
+        return found
 
     def poll(self, request_id: str, wait_s: float) -> Answer:
         path = f"/v1/requests/{request_id}"

@@ -131,6 +131,11 @@ class Cloud:
         with self._lock:
             return list(self._past)
 
+    def reservations(self) -> list[Reservation]:
+        """Those with a server that is not deleted, oldest first."""
+        with self._lock:
+            return list({id(each.reservation): each.reservation for each in self._servers.values()}.values())
+
     # Create
 
     def create(self, spec: ServerSpec, exclude: Iterable[str] = ()) -> Reservation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -41,11 +41,12 @@ class Flavor(Settings):
 class OndemandConfig(Settings):
     """Settings of one on-demand manager.
 
-    Nodes come either from `pool` (dedicated nodes: a static partition) or from the Balancer at
-    `balancer_url`; `wait_s` is the longest wait asked of the Balancer (None: its own W). `boot_s` is the
-    time from grant to ACTIVE, `delete_s` from a delete to the end of the server and its node's return, `cloud_faults`
-    say when servers do not start. `hosts` are shown as hypervisors beside the nodes of the pool. Durations are
-    cluster time, except `token_lifetime_s` and `release_linger_s`, which are wall time.
+    Nodes come either from `pool` (dedicated nodes: a static partition) or from the Balancer at `balancer_url`;
+    `wait_s` is the longest wait asked of the Balancer (None: its own W). `boot_s` is the time from grant to ACTIVE,
+    `delete_s` from a delete to the end of the server and its node's return, `cloud_faults` say when servers do not
+    start. `on_failure` says what users do about hosts that fail (`docs/failures.md`; None: they do not look), every
+    `reconcile_period_s`. `hosts` are shown as hypervisors beside the nodes of the pool. Durations are cluster time,
+    except `token_lifetime_s` and `release_linger_s`, which are wall time.
     """
 
     listen: str = "127.0.0.1"
@@ -63,6 +64,8 @@ class OndemandConfig(Settings):
     boot_s: float = Field(0.0, ge=0)
     delete_s: float = Field(0.0, ge=0)
     cloud_faults: tuple[CloudFaultPart, ...] = ()
+    on_failure: Literal["keep", "replace", "end"] | None = None
+    reconcile_period_s: float = Field(60.0, gt=0)
     hosts: tuple[str, ...] = ()
     users: tuple[User, ...] = (
         User(name="demo", password="secret", project="demo"),  # noqa: S106 - a test double's default
@@ -81,6 +84,10 @@ class OndemandConfig(Settings):
     def _one_source(self) -> Self:
         if (self.pool is None) == (self.balancer_url is None):
             raise ValueError("give either pool (names of dedicated nodes) or balancer_url")
+        if self.on_failure is not None and self.balancer_url is None:
+            raise ValueError(
+                "on_failure: only the Balancer tells of nodes that fail; leave it out with a pool"
+            )
         CloudFaults.of(self.cloud_faults)
         if self.pool is not None and len(set(self.pool)) != len(self.pool):
             raise ValueError("pool names a node twice")

@@ -12,11 +12,13 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from balancer.clock import Clock, SystemClock, micros
+from emulator.clock.shared_clock import SharedClock
 from emulator.cloud_faults import CloudFaults
 from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.balancer_source import BalancerSource
 from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.compute import compute_app
+from emulator.live.ondemand.failed_hosts import FailedHosts
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.ondemand.image import image_app
 from emulator.live.ondemand.network import network_app
@@ -25,7 +27,6 @@ from emulator.live.ondemand.placement import placement_app
 from emulator.live.ondemand.site import Site
 from emulator.live.ondemand.state_journal import Memory
 from emulator.live.ondemand.volume import volume_app
-from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -86,6 +87,15 @@ class OndemandServer:
             memory=Memory(config.memory),
         )
         self.cloud.resume()
+        self._failed_hosts: FailedHosts | None = None
+        if config.on_failure in {"replace", "end"} and isinstance(self.source, BalancerSource):
+            self._failed_hosts = FailedHosts(
+                self.cloud,
+                self.source,
+                clock,
+                period_us=micros(config.reconcile_period_s),
+                replace=config.on_failure == "replace",
+            )
         app = wsgi_app(self.keyring, self.cloud, config)
         self._server = make_server(config.listen, config.port, app, threaded=True, request_handler=_Handler)
         self.url = f"http://{config.listen}:{self._server.server_port}"
@@ -102,6 +112,8 @@ class OndemandServer:
     def close(self) -> tuple[str, ...]:
         """Forget everything; what could not be returned to the source."""
         self._server.server_close()
+        if self._failed_hosts is not None:
+            self._failed_hosts.close()
         return self.cloud.close()
 
     def __enter__(self) -> Self:
@@ -119,4 +131,9 @@ class OndemandServer:
 def _source(config: OndemandConfig) -> NodeSource:
     if config.pool is not None:
         return FixedPool(config.pool)
-    return BalancerSource(config.balancer_url or "", token=config.balancer_token, wait_s=config.wait_s)
+    return BalancerSource(
+        config.balancer_url or "",
+        token=config.balancer_token,
+        wait_s=config.wait_s,
+        replace=config.on_failure == "replace",
+    )

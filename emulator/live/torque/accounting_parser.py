@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import US
-from emulator.harness.record import JobState, RunOutcome
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.collect import BatchSide
 from emulator.live.torque.jobs import outcome_of
 
@@ -108,4 +108,4 @@ def batch_side(exported: dict[str, Any] | None, home: Path, names: Sequence[str]
         return BatchSide(read_accounting(home / "server_priv" / "accounting", names, epoch_s), None)
     if "record" in exported:
         return BatchSide([], [], exported["record"])
-    return BatchSide(exported["jobs"], exported["offline"])
+    return BatchSide(exported["jobs"], exported["offline"], down=exported.get("down"))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.harness.executor_live import LiveExecutor
     from emulator.live.torque.batch_parts import Link, Server
     from emulator.live.torque.jobs import Job
+    from emulator.simulation.executor_live import LiveExecutor
 
 
 class RunActions:
@@ -96,12 +96,16 @@ class RunActions:
         self._executor.hold(("kill", number, run))
         link.send({"do": "kill", "job": number, "run": run, "why": why, "save": save})
 
-    def kill(self, job: Job, why: str) -> None:
-        """A user ends the job (`delete`) or sends it back (`requeue`): its agent reports the end."""
+    def kill(self, job: Job, why: str, *, dead: str = "") -> None:
+        """A user ends the job (`delete`) or sends it back (`requeue`): its agent reports the end.
+
+        `dead`: one of its nodes, which is gone; nothing happens there any more.
+        """
         link = self._batch.link_of(job)
         if link is not None:
             self._executor.hold(("kill", job.number, job.run))
-            link.send({"do": "kill", "job": job.number, "run": job.run, "why": why})
+            told = {"dead": dead} if dead else {}
+            link.send({"do": "kill", "job": job.number, "run": job.run, "why": why} | told)
 
     def move(self, job: Job, old: Link, done: int | None) -> None:
         """The job goes on with all its work on the nodes of another agent."""

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.record import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.live.torque import accounting, errors
 from emulator.live.torque.actions import RunActions
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
@@ -23,13 +23,13 @@ from emulator.live.torque.scheduler import QueueScheduler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from emulator.harness.executor_live import LiveExecutor
     from emulator.live.torque.accounting import AccountingLog
     from emulator.live.torque.batch_parts import Link
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.jobs import JobRequest
     from emulator.live.torque.marks import MarksFile
     from emulator.live.torque.scheduler import Scheduler
+    from emulator.simulation.executor_live import LiveExecutor
 
 _JOB_ID = re.compile(r"(\d+)(?:\.(.+))?")
 
@@ -64,6 +64,8 @@ class BatchServer:
         self._jobs: dict[int, Job] = {}
         self._by_row: dict[int, Job] = {}
         self._offline_moves: list[tuple[int, int, bool]] = []
+        self._down_moves: list[tuple[int, int, bool]] = []
+        """When nodes failed and were repaired, as a scenario says."""
         self.contradictions: list[str] = []
         """What jobs say of themselves that their account does not, and nodes that went where they must not."""
         self._actions = RunActions(self, executor, checks_work=checks_work)
@@ -188,9 +190,9 @@ class BatchServer:
         self._log.write("R", job, self.view(now_us))
         self._kill(job, "requeue", now_us)
 
-    def _kill(self, job: Job, why: str, now_us: int) -> None:
+    def _kill(self, job: Job, why: str, now_us: int, *, dead: str = "") -> None:
         job.state, job.mtime_us, job.ended_by = PbsState.EXITING, now_us, why
-        self._actions.kill(job, why)
+        self._actions.kill(job, why, dead=dead)
 
     def hold(self, job: Job, now_us: int) -> None:
         """qhold; a running job only remembers it."""
@@ -252,6 +254,25 @@ class BatchServer:
                     f"node {node.name} is gone, and the mechanism's machine still has it"
                 )
         node.pooled = node.usable
+
+    def fail_node(self, index: int, now_us: int, *, lost: bool) -> None:
+        """The node and all that runs on it are gone: its jobs wait again, or are lost; their other nodes are well."""
+        node = self.nodes[index]
+        self._down_moves.append((now_us, index, True))
+        for number in sorted(node.jobs):
+            job = self._jobs[number]
+            if job.state == PbsState.RUNNING:
+                self._kill(job, "delete" if lost else "requeue", now_us, dead=node.name)
+        node.down = True
+        if not node.jobs:
+            self._follow_marks(node, now_us)  # else when they have left, as in virtual time
+        self._executor.ask_for_pass(now_us)  # without this node another job may be backfilled
+
+    def repair_node(self, index: int, now_us: int) -> None:
+        node = self.nodes[index]
+        self._down_moves.append((now_us, index, False))
+        self._report(node, now_us)
+        self._executor.ask_for_pass(now_us)
 
     def start_cycle(self, now_us: int) -> None:
         """`qmgr -c "set server scheduling = True"`."""
@@ -402,6 +423,7 @@ class BatchServer:
             pass  # it had to: all is accounted for
         elif job is not None and job.run == run and self._runs_on(job, set(job.exec_nodes)):
             job.session = session
+            had = job.exec_nodes
             if job.state == PbsState.SUSPENDED:  # its process is gone, and its memory with it
                 self._requeue(job, now_us, exit_status=exit_status, pass_at_us=now_us)
             elif job.ended_by == "requeue":
@@ -413,6 +435,8 @@ class BatchServer:
                 self._requeue(job, now_us, exit_status=exit_status, pass_at_us=later_us)
             else:
                 self._over(job, outcome_of(exit_status), exit_status, now_us)
+            for node in (self.nodes[index] for index in had if self.nodes[index].down):
+                self._follow_marks(node, now_us)
         self._executor.release(("start", number, run))
         self._executor.release(("kill", number, run))
 
@@ -482,7 +506,10 @@ class BatchServer:
         ready = {"all_nodes_up": not any(node.down for node in self.nodes), "nodes": self.config.nodes}
         facts = {node.name: asdict(node.facts) for node in self.nodes if node.facts is not None}
         exit_status = {row: job.exit_status for row, job in self._by_row.items()}
-        return ready | {"facts": facts, "offline": self._offline_moves} | self.scheduler.export(exit_status)
+        moves = {"offline": self._offline_moves}
+        if self.config.failures is not None:
+            moves["down"] = self._down_moves
+        return ready | {"facts": facts} | moves | self.scheduler.export(exit_status)
 
     def id_of(self, job: Job) -> str:
         return f"{job.number}.{self.config.server_name}"

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from balancer.clock import US, micros
 from balancer.plugin_files import Pluggable
+from emulator.config.run_parts import FailuresPart
 from emulator.live.settings import Settings
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.jobs import walltime_us
@@ -30,6 +31,7 @@ class ServerConfig(Pluggable, Settings):
     `epoch_s` is the unix time of cluster time 0 (not used without a clock file: then time is the machine's).
     `mechanism` (as in a scenario) decides about on-demand jobs and running ones; it knows the jobs of `workload`,
     a file of `emulator.workload.store`, and no others are taken then. `seed` is the run's, `plugins` are its files.
+    `failures` (as in a scenario): these nodes fail, as in virtual time.
     """
 
     home: Path
@@ -55,6 +57,7 @@ class ServerConfig(Pluggable, Settings):
     mechanism: str | dict[str, Any] | None = None
     workload: Path | None = None
     seed: int = 0
+    failures: FailuresPart | None = None
 
     plugin_kinds = KINDS
 

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import SystemClock
-from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
-from emulator.harness.failure import PluginError, plugin_error
-from emulator.harness.mechanism import HasMachine, ability, mechanism_of, plugin_name
-from emulator.harness.predicting_cluster import cluster_for
-from emulator.harness.warm import warm_mechanism
+from emulator.clock.shared_clock import SharedClock
+from emulator.cluster.predicting_cluster import cluster_for
+from emulator.events.external_events import ExternalEvents
+from emulator.events.node_outages import NodeOutages
 from emulator.live.failure import Failure, forget_failure, write_failure
 from emulator.live.process import stop_on_signal, write_address
 from emulator.live.settings import SettingsError, load_settings
@@ -30,13 +29,18 @@ from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.enrolment import Enrolment
+from emulator.live.torque.failing_nodes import FailingNodes
 from emulator.live.torque.journal import Journal, is_change
 from emulator.live.torque.machine_scheduler import MachineScheduler
 from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.mechanism_scheduler import MechanismScheduler
 from emulator.live.torque.nodes import NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, notice_loss
-from emulator.shared_clock import SharedClock
+from emulator.plugin_failure import PluginError, plugin_error
+from emulator.runs.scenario_events import failures_of
+from emulator.simulation.executor_live import ExecutorStoppedError, LiveExecutor
+from emulator.simulation.mechanism import HasFailures, HasMachine, ability, mechanism_of, plugin_name
+from emulator.simulation.warm import warm_mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +49,8 @@ if TYPE_CHECKING:
     from emulator.live.torque.batch_parts import Link
     from emulator.live.torque.job_effects import JobEffects
     from emulator.live.torque.scheduler import Scheduler
+    from emulator.simulation.mechanism import Mechanism
+    from emulator.workload.table import JobTable
 
 _RETURN = "agents come back"
 _RETURN_S = 3.0
@@ -60,6 +66,8 @@ def _mechanism_scheduler(config: ServerConfig, executor: LiveExecutor, effects: 
     mechanism, name = mechanism_of(config.mechanism), plugin_name(config.mechanism)
     parts: dict[str, Any] = {"node_names": config.nodes, "executor": executor, "effects": effects}
     maker = ability(mechanism, HasMachine)  # type: ignore[type-abstract]
+    if maker is None and config.failures is not None:
+        return _failing_scheduler(config, mechanism, name, jobs, parts)
     if maker is None:
         cluster = cluster_for(len(config.nodes), config.scheduler, jobs, simulated=False)
         return MechanismScheduler(cluster, mechanism, name, **parts)
@@ -69,6 +77,31 @@ def _mechanism_scheduler(config: ServerConfig, executor: LiveExecutor, effects: 
     except Exception as error:
         raise plugin_error(f"mechanism {name}", "make_machine", 0, error) from error
     return MachineScheduler(machine, mechanism, name, jobs, **parts)
+
+
+def _failing_scheduler(
+    config: ServerConfig, mechanism: Mechanism, name: str, jobs: JobTable, parts: Mapping[str, Any]
+) -> Scheduler:
+    """The loop of virtual time knows when nodes fail: the fleet follows it as it follows a machine that keeps the time.
+
+    Raises ValueError, PluginError.
+    """
+    assert config.failures is not None  # noqa: S101 - asked for
+    knows = ability(mechanism, HasFailures)  # type: ignore[type-abstract]
+    if knows is None:
+        raise ValueError(f"failures: the mechanism {name} does not know what they mean")
+    warm_mechanism(mechanism)
+    knows.expect_failures()
+    happenings = ExternalEvents(outages=_outages(config))
+    cluster = cluster_for(len(config.nodes), config.scheduler, jobs)
+    return MachineScheduler(cluster, mechanism, name, jobs, happenings=happenings, **parts)
+
+
+def _outages(config: ServerConfig) -> NodeOutages:
+    assert config.failures is not None  # noqa: S101 - asked for
+    with config.plugged_in():
+        failures = failures_of(config.failures, config.seed, config.nodes)
+    return NodeOutages(len(config.nodes), failures, lost=config.failures.jobs == "lost")
 
 
 class TorqueServer:
@@ -164,6 +197,8 @@ class TorqueServer:
         )
         if not has_mechanism:
             batch.start_cycle(now_us)
+            if config.failures is not None:
+                FailingNodes(_outages(config), batch, self._executor)
         if past:
             self._log.muted = marks.muted = True
             links = _repeat(batch, self._executor, past)

@@ -11,13 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import emulator.mechanisms.balancer.tables as b
-from emulator.harness.compiled import inner
-from emulator.harness.structures import free_push, free_remove
-from emulator.harness.tables import NEVER
+from emulator.kernel.compiled import inner
+from emulator.kernel.structures import free_push, free_remove
+from emulator.kernel.tables import NEVER
+from emulator.mechanisms.balancer.tables import Answer, Listed
+from emulator.mechanisms.move_log import To, note_move_of_noted, note_node
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
-    from emulator.mechanisms.balancer.tables import More
+    from emulator.kernel.tables import State
+    from emulator.mechanisms.balancer.tables import BalancerState
 
 LEAVES = -2
 """Instead of a node's LINK: it leaves the list of idle nodes."""
@@ -26,70 +28,70 @@ LEAVES = -2
 
 
 @inner
-def leave_queue(more: More, lease: int, before: int, what: int, now: int) -> None:
+def leave_queue(balancer: BalancerState, lease: int, before: int, what: int, now: int) -> None:
     """A lease does not wait any more; `before`: who stands before it, -1 for nobody.
 
     Its answer is given when all events of this call are over.
     """
-    leases, answers, reg = more[2], more[9], more[10]
-    behind = leases[lease, b.BEHIND]
+    leases, answers, registers = balancer.leases, balancer.answers, balancer.registers
+    behind = leases[lease].behind
     if before < 0:
-        reg[b.FIRST_WAITING] = behind
+        registers.first_waiting = behind
     else:
-        leases[before, b.BEHIND] = behind
+        leases[before].behind = behind
     if behind < 0:
-        reg[b.LAST_WAITING] = before
-    one = answers[reg[b.ANSWERS_N]]
-    one[b.LEASE] = lease
-    one[b.ANSWERED_US] = now
-    one[b.ANSWER] = what
-    one[b.FOUND] = leases[lease, b.HELD]
-    reg[b.ANSWERS_N] += 1
+        registers.last_waiting = before
+    one = answers[registers.answers_n]
+    one.lease = lease
+    one.at_us = now
+    one.answer = what
+    one.found = leases[lease].held
+    registers.answers_n += 1
 
 
 @inner
-def reject(more: More, lease: int, before: int, now: int) -> None:
+def reject(balancer: BalancerState, lease: int, before: int, now: int) -> None:
     """A lease gets nothing; the nodes that were held for it are free."""
-    own, leases, reg = more[0], more[2], more[10]
-    which = leases[lease, b.FIRST_HELD]
+    own, leases, registers = balancer.nodes, balancer.leases, balancer.registers
+    which = leases[lease].first_held
     while which >= 0:
-        own[which, b.HOLDER] = -1
-        own[which, b.SINCE_US] = now
-        b.list_node(more, b.FREE, which)
-        which = own[which, b.LINK]
-    leave_queue(more, lease, before, b.NOT_IN_TIME if reg[b.WAIT_US] else b.NOT_AT_ONCE, now)
+        own[which].holder = -1
+        own[which].since_us = now
+        b.list_node(balancer, Listed.RESERVED, which)
+        which = own[which].link
+    leave_queue(balancer, lease, before, Answer.NOT_IN_TIME if registers.wait_us else Answer.NOT_AT_ONCE, now)
 
 
 @inner
-def hold(more: More, lease: int, which: int) -> None:
-    own, leases = more[0], more[2]
-    own[which, b.HOLDER] = lease
-    own[which, b.LINK] = -1
-    if leases[lease, b.HELD]:
-        own[leases[lease, b.LAST_HELD], b.LINK] = which
+def hold(balancer: BalancerState, lease: int, which: int) -> None:
+    own, leases = balancer.nodes, balancer.leases
+    own[which].holder = lease
+    own[which].link = -1
+    if leases[lease].held:
+        own[leases[lease].last_held].link = which
     else:
-        leases[lease, b.FIRST_HELD] = which
-    leases[lease, b.LAST_HELD] = which
-    leases[lease, b.HELD] += 1
+        leases[lease].first_held = which
+    leases[lease].last_held = which
+    leases[lease].held += 1
 
 
 @inner
-def grant_ready(more: More, now: int) -> int:
+def grant_ready(balancer: BalancerState, now: int) -> int:
     """Leases of which all nodes are reserved have them. Nodes that the others are short of."""
-    leases, reg = more[2], more[10]
+    leases, registers = balancer.leases, balancer.registers
     short = 0
     before = -1
-    lease = reg[b.FIRST_WAITING]
+    lease = registers.first_waiting
     while lease >= 0:
-        count = leases[lease, b.COUNT]
-        if leases[lease, b.READY] == count:
-            reg[b.GRANTED_NODES] += count
-            b.use_hints(more, count, now)
-            leave_queue(more, lease, before, b.GRANTED, now)
+        count = leases[lease].nodes
+        if leases[lease].ready == count:
+            registers.granted_nodes += count
+            b.use_hints(balancer, count, now)
+            leave_queue(balancer, lease, before, Answer.GRANTED, now)
         else:
-            short += count - leases[lease, b.HELD]
+            short += count - leases[lease].held
             before = lease
-        lease = leases[lease, b.BEHIND]
+        lease = leases[lease].behind
     return short
 
 
@@ -97,27 +99,27 @@ def grant_ready(more: More, now: int) -> int:
 
 
 @inner
-def settle(state: State, more: More, is_timer: int, now: int) -> None:
+def settle(state: State, balancer: BalancerState, is_timer: int, now: int) -> None:
     """Plan and carry out, again after each rejection, because that frees nodes for others.
 
     A lease is due when it may not wait; at the end of its wait it waits for the other events of that time.
     """
-    leases, reg = more[2], more[10]
+    leases, registers = balancer.leases, balancer.registers
     while True:
-        free = reg[b.FREE_N]
-        idle = reg[b.IDLE_N]
+        free = balancer.lists[Listed.RESERVED].nodes
+        idle = balancer.lists[Listed.IDLE].nodes
         unmet = 0
         promised = 0
-        lent = reg[b.GRANTED_NODES]
+        lent = registers.granted_nodes
         before = -1
-        lease = reg[b.FIRST_WAITING]
+        lease = registers.first_waiting
         while lease >= 0:
-            count = leases[lease, b.COUNT]
-            short = count - leases[lease, b.HELD]
+            count = leases[lease].nodes
+            short = count - leases[lease].held
             missing = max(0, short - free - idle)
             if missing == 0:
                 promised += count
-            elif reg[b.WAIT_US] == 0 or (is_timer and now >= leases[lease, b.END_US]):
+            elif registers.wait_us == 0 or (is_timer and now >= leases[lease].end_us):
                 break
             lent += count - missing
             unmet += missing
@@ -125,139 +127,140 @@ def settle(state: State, more: More, is_timer: int, now: int) -> None:
             free -= taken
             idle -= short - missing - taken
             before = lease
-            lease = leases[lease, b.BEHIND]
+            lease = leases[lease].behind
         if lease < 0:
             break
-        reject(more, lease, before, now)
-    kept = reg[b.RESERVE] if reg[b.REFILLED] else max(0, reg[b.RESERVE] - lent)
-    kept += b.hinted(more, promised, now)
+        reject(balancer, lease, before, now)
+    kept = registers.reserve if registers.refilled else max(0, registers.reserve - lent)
+    kept += b.hinted(balancer, promised, now)
     lacking = max(0, kept - free)
     collected = min(lacking, idle)
-    carry_out(state, more, collected, kept, now)
-    reg[b.UNMET] = max(unmet + lacking - collected, grant_ready(more, now))
-    b.end_hints(more, now)
+    carry_out(state, balancer, collected, kept, now)
+    registers.unmet = max(unmet + lacking - collected, grant_ready(balancer, now))
+    b.end_hints(balancer, now)
 
 
 @inner
-def carry_out(state: State, more: More, collected: int, kept: int, now: int) -> None:
+def carry_out(state: State, balancer: BalancerState, collected: int, kept: int, now: int) -> None:
     """Hold nodes, free ones first; collect so many idle ones; and give back what is over."""
-    leases, reserved, reg = more[2], more[1][b.FREE], more[10]
+    leases, reserved, registers = balancer.leases, balancer.listed[Listed.RESERVED], balancer.registers
     taken = 0
-    lease = reg[b.FIRST_WAITING]
+    lease = registers.first_waiting
     while lease >= 0:
-        short = leases[lease, b.COUNT] - leases[lease, b.HELD]
-        held = min(short, reg[b.FREE_N])
+        short = leases[lease].nodes - leases[lease].held
+        held = min(short, balancer.lists[Listed.RESERVED].nodes)
         for k in range(held):
-            hold(more, lease, reserved[k])
-        b.unlist(more, b.FREE, 0, held)
-        leases[lease, b.READY] += held
-        held = min(short - held, reg[b.IDLE_N])
-        reclaim(state, more, lease, held)
+            hold(balancer, lease, reserved[k])
+        b.unlist(balancer, Listed.RESERVED, 0, held)
+        leases[lease].ready += held
+        held = min(short - held, balancer.lists[Listed.IDLE].nodes)
+        reclaim(state, balancer, lease, held)
         taken += held
-        lease = leases[lease, b.BEHIND]
-    reclaim(state, more, -1, collected)
+        lease = leases[lease].behind
+    reclaim(state, balancer, -1, collected)
     taken += collected
     if taken:
-        b.note_move(more, now, b.TO_RESERVE, taken)
-        reg[b.COMMANDED] = 1
-    restore_over(state, more, kept, now)
+        note_move_of_noted(balancer.moves, now, To.RESERVE, taken)
+        registers.commanded = 1
+    restore_over(state, balancer, kept, now)
 
 
 @inner
-def reclaim(state: State, more: More, lease: int, many: int) -> None:
+def reclaim(state: State, balancer: BalancerState, lease: int, many: int) -> None:
     """The first idle nodes leave the batch pool, for a lease that waits or for the reserve (-1)."""
-    own, listed = more[0], more[1][b.IDLE]
-    node, free, reg = state[1], state[2], state[11]
+    own, listed = balancer.nodes, balancer.listed[Listed.IDLE]
+    node, free, reg = state.node, state.free, state.reg
     for k in range(many):
         which = listed[k]
         node[which].offline = 1
         free_remove(node, free, reg, which)
-        b.note_node(more, which)
+        note_node(balancer.moves, which)
         if lease >= 0:
-            hold(more, lease, which)
+            hold(balancer, lease, which)
         else:
-            own[which, b.HOLDER] = -1
-    b.unlist(more, b.IDLE, 0, many)
+            own[which].holder = -1
+    b.unlist(balancer, Listed.IDLE, 0, many)
 
 
 @inner
-def restore_over(state: State, more: More, kept: int, now: int) -> None:
+def restore_over(state: State, balancer: BalancerState, kept: int, now: int) -> None:
     """Free nodes beyond those reserved longest, which are kept, go back to the batch pool after I."""
-    own, reserved, mine = more[0], more[1][b.FREE], more[10]
-    node, free, reg = state[1], state[2], state[11]
-    mine[b.PLAN_WAKE] = NEVER
+    own, reserved, registers = balancer.nodes, balancer.listed[Listed.RESERVED], balancer.registers
+    node, free, reg = state.node, state.free, state.reg
+    registers.plan_wake_us = NEVER
     place = kept
-    while place < mine[b.FREE_N]:
+    while place < balancer.lists[Listed.RESERVED].nodes:
         which = reserved[place]
-        over = own[which, b.SINCE_US] + mine[b.HOLD_US]
+        over = own[which].since_us + registers.hold_us
         if over > now:
-            mine[b.PLAN_WAKE] = over
+            registers.plan_wake_us = over
             break
         node[which].offline = 0
         node[which].since_us = now
         free_push(node, free, reg, which)
-        b.note_node(more, which)
+        note_node(balancer.moves, which)
         place += 1
     if place > kept:
-        b.unlist(more, b.FREE, kept, place)
-        b.note_move(more, now, b.TO_BATCH, place - kept)
-        mine[b.COMMANDED] = 1
-        mine[b.RETURNS_N] += 1
+        b.unlist(balancer, Listed.RESERVED, kept, place)
+        note_move_of_noted(balancer.moves, now, To.BATCH, place - kept)
+        registers.commanded = 1
+        registers.returns_n += 1
 
 
 # Events: what they change, before it is settled.
 
 
 @inner
-def report(more: More, now: int) -> None:
+def report(balancer: BalancerState, now: int) -> None:
     """The batch pool has done what it was told."""
-    own, leases, moves, moved, reg = more[0], more[2], more[7], more[8], more[10]
-    reg[b.COMMANDED] = 0
-    latest = moves[reg[b.MOVES_N] - 1]
-    for k in range(latest[b.FIRST], latest[b.FIRST] + latest[b.MANY]):
-        which = moved[k]
-        own[which, b.SINCE_US] = now
-        if latest[b.TO] == b.TO_BATCH:
-            b.list_node(more, b.IDLE, which)
-        elif own[which, b.HOLDER] >= 0:
-            leases[own[which, b.HOLDER], b.READY] += 1
+    own, leases, log = balancer.nodes, balancer.leases, balancer.moves
+    balancer.registers.commanded = 0
+    latest = log.moves[log.counts.moves - 1]
+    first = ~latest.first
+    for k in range(first, first + latest.many):
+        which = log.nodes[k]
+        own[which].since_us = now
+        if latest.to == To.BATCH:
+            b.list_node(balancer, Listed.IDLE, which)
+        elif own[which].holder >= 0:
+            leases[own[which].holder].ready += 1
         else:
-            b.list_node(more, b.FREE, which)
+            b.list_node(balancer, Listed.RESERVED, which)
 
 
 @inner
-def request(more: More, who: int, count: int, now: int) -> None:
+def request(balancer: BalancerState, who: int, count: int, now: int) -> None:
     """A lease wants nodes."""
-    leases, reg = more[2], more[10]
-    lease = reg[b.ARRIVED_N]
-    reg[b.ARRIVED_N] += 1
+    leases, registers = balancer.leases, balancer.registers
+    lease = registers.arrived_n
+    registers.arrived_n += 1
     one = leases[lease]
-    one[b.JOB_ROW] = who
-    one[b.COUNT] = count
-    one[b.END_US] = now + reg[b.WAIT_US]
-    one[b.FIRST_HELD] = one[b.LAST_HELD] = one[b.BEHIND] = -1
-    if reg[b.FIRST_WAITING] < 0:
-        reg[b.FIRST_WAITING] = lease
+    one.job = who
+    one.nodes = count
+    one.end_us = now + registers.wait_us
+    one.first_held = one.last_held = one.behind = -1
+    if registers.first_waiting < 0:
+        registers.first_waiting = lease
     else:
-        leases[reg[b.LAST_WAITING], b.BEHIND] = lease
-    reg[b.LAST_WAITING] = lease
+        leases[registers.last_waiting].behind = lease
+    registers.last_waiting = lease
 
 
 @inner
-def release(state: State, more: More, first: int, count: int, now: int) -> None:
+def release(state: State, balancer: BalancerState, first: int, count: int, now: int) -> None:
     """The nodes of a lease that is over, which stand in the node log from `first` on, are free."""
-    own, log, reg = more[0], state[8], more[10]
+    own, log, registers = balancer.nodes, state.log, balancer.registers
     for k in range(first, first + count):
-        own[log[k], b.HOLDER] = -1
-        own[log[k], b.SINCE_US] = now
-        b.list_node(more, b.FREE, log[k])
-    reg[b.GRANTED_NODES] -= count
+        own[log[k]].holder = -1
+        own[log[k]].since_us = now
+        b.list_node(balancer, Listed.RESERVED, log[k])
+    registers.granted_nodes -= count
 
 
 @inner
-def look(state: State, more: More) -> bool:
+def look(state: State, balancer: BalancerState) -> bool:
     """What has changed in the batch pool since the latest look (`BalancerMechanism._look`); whether something has."""
-    own, back, node = more[0], more[1][b.ROOM], state[1]
+    own, back, node = balancer.nodes, balancer.chosen, state.node
     is_news = False
     left = 0
     came = 0
@@ -267,36 +270,36 @@ def look(state: State, more: More) -> bool:
         busy = 1 if node[which].job >= 0 else 0
         since = node[which].since_us
         one = own[which]
-        if busy == one[b.WAS_BUSY] and (busy or since == one[b.SEEN_US]):
+        if busy == one.was_busy and (busy or since == one.seen_us):
             continue
         is_news = True
-        one[b.SEEN_US] = since
-        is_new_there = one[b.WAS_BUSY] == 1 or since > one[b.SINCE_US]
-        if one[b.WAS_BUSY] == 0 and (busy or is_new_there):
-            one[b.LINK] = LEAVES
+        one.seen_us = since
+        is_new_there = one.was_busy == 1 or since > one.since_us
+        if one.was_busy == 0 and (busy or is_new_there):
+            one.link = LEAVES
             left += 1
         if not busy and is_new_there:
             back[came] = which
             came += 1
-        one[b.WAS_BUSY] = busy
+        one.was_busy = busy
     if left:
-        unlist_leaving(more)
+        unlist_leaving(balancer)
     for k in range(came):
-        own[back[k], b.SINCE_US] = node[back[k]].since_us
-        b.list_node(more, b.IDLE, back[k])
+        own[back[k]].since_us = node[back[k]].since_us
+        b.list_node(balancer, Listed.IDLE, back[k])
     return is_news
 
 
 @inner
-def unlist_leaving(more: More) -> None:
+def unlist_leaving(balancer: BalancerState) -> None:
     """Nodes that are idle no longer, or since another time, leave the list, all of them in one go."""
-    own, idle, reg = more[0], more[1][b.IDLE], more[10]
+    own, idle = balancer.nodes, balancer.listed[Listed.IDLE]
     kept = 0
-    for k in range(reg[b.IDLE_N]):
+    for k in range(balancer.lists[Listed.IDLE].nodes):
         which = idle[k]
-        if own[which, b.LINK] == LEAVES:
-            own[which, b.LINK] = -1
+        if own[which].link == LEAVES:
+            own[which].link = -1
         else:
             idle[kept] = which
             kept += 1
-    reg[b.IDLE_N] = kept
+    balancer.lists[Listed.IDLE].nodes = kept

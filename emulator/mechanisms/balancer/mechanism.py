@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, micros
-from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
+from balancer.lifecycle.states import NodeState
 from balancer.plugins import ALGORITHMS, PluginError, name_of
+from balancer.policy_settings import PickOrder, ReserveRule, Settings
 from emulator.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
+from emulator.mechanisms import lease_failures
 from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, LeaseCloud, ServerEvent
+from emulator.mechanisms.balancer.failed_leases import FailedLeases
 from emulator.mechanisms.balancer.forecast import Forecast, PredictorSettings
+from emulator.mechanisms.balancer.node_watch import NodeWatch
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected
 from emulator.mechanisms.balancer.windows import check_machine, standing
-from emulator.mechanisms.pools_shown import TILES, picture
+from emulator.mechanisms.lease_failures import LeaseAccount, OnFailure
+from emulator.mechanisms.pool_tiles import TILES, picture
 from emulator.plugins import check_number, make_plugin
 
 if TYPE_CHECKING:
@@ -24,10 +29,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from balancer.algorithms.interface import Algorithm
-    from emulator.harness.actions import Accounting
-    from emulator.harness.mechanism import Actions, WholeRun
+    from emulator.machine.actions import Accounting
+    from emulator.machine.machine import Machine
     from emulator.mechanisms.balancer.policy import Outcome
     from emulator.mechanisms.balancer.windows import Standing
+    from emulator.record.run_record import RunRecord
+    from emulator.simulation.mechanism import Actions, WholeRun
+
+
+AT_ONCE_US = 3600 * US
+"""How long batch may take to obey in a live run, whose clock waits for it (`emulator.live.roles`)."""
+_BATCHS = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN, NodeState.RESTORING)
 
 
 @dataclass(slots=True)
@@ -47,9 +59,12 @@ class BalancerMechanism:
     `time_zero`: the date and time at time 0, for it (1970-01-01T00:00:00Z). The cloud: `boot_s`, from grant to the
     lease's beginning; `delete_s`, from its end to its nodes' return; `cloud_faults`, when servers do not start
     (`emulator.cloud_faults`).
+    For runs with `failures`, `on_failure`: a lease on a node that fails goes on with it (`keep`), gets another one by
+    the service's `replace: true` (`replace`), or ends when its user hears of it (`end`). `reconcile_period_s` and
+    `failed_after_s` are the service's: how often it reads all nodes, and how long a granted one must read down.
     """
 
-    tiles = TILES
+    tiles = lease_failures.TILES + TILES
     picture = staticmethod(picture)
     algorithm: str | dict[str, Any] = "basic"
     static_reserve: int = 0
@@ -67,11 +82,17 @@ class BalancerMechanism:
     boot_s: float = 0
     delete_s: float = 0
     cloud_faults: Sequence[Any] = ()
+    on_failure: str = "keep"
+    reconcile_period_s: float = 60
+    failed_after_s: float = 60
     notice_us: int = field(init=False)
     _algorithm: Algorithm = field(init=False, repr=False)
     _policy: BalancerPolicy = field(init=False, repr=False)
     _forecast: Forecast | None = field(init=False, repr=False, default=None)
     _cloud: LeaseCloud = field(init=False, repr=False)
+    _failures: FailedLeases | None = field(init=False, repr=False, default=None)
+    _watch: NodeWatch | None = field(init=False, repr=False, default=None)
+    """Both where nodes may fail."""
     _was_busy: NDArray[np.bool_] = field(init=False, repr=False)
     _since_us: NDArray[np.int64] = field(init=False, repr=False)
     _seen: int = field(init=False, repr=False, default=-1)
@@ -82,6 +103,9 @@ class BalancerMechanism:
         check_number("balancer", "static_reserve", self.static_reserve, at_least=0, whole=True)
         for name in ("wait_s", "idle_hold_s", "notice_s", "boot_s", "delete_s"):
             check_number("balancer", name, getattr(self, name), at_least=0)
+        for name in ("reconcile_period_s", "failed_after_s"):
+            check_number("balancer", name, getattr(self, name), above=0)
+        OnFailure.read("balancer", self.on_failure)
         self.notice_us = micros(self.notice_s)
         if self.reserve_rule not in list(ReserveRule):
             raise ValueError(
@@ -99,9 +123,18 @@ class BalancerMechanism:
         if self.forecasts is not None:
             self.forecasts.begin()
 
+    def expect_failures(self) -> None:
+        """Raises ValueError for what does not go with nodes that fail."""
+        if self.boot_s or self.delete_s or self.cloud_faults:
+            raise ValueError("balancer: leave out boot_s, delete_s and cloud_faults, or failures")
+        self._failures = FailedLeases(OnFailure(self.on_failure), LeaseAccount())
+
     def settings(self) -> Settings:
-        """The Balancer's own settings."""
+        """The Balancer's own settings. With failures it reads the nodes when the service does."""
+        reads = self._failures is not None
         return Settings(
+            at_once_us=AT_ONCE_US if reads else 0,
+            fresh_us=0 if reads else None,
             static_reserve=self.static_reserve,
             reserve_rule=ReserveRule(self.reserve_rule),
             wait_us=micros(self.wait_s),
@@ -143,9 +176,9 @@ class BalancerMechanism:
     @classmethod
     def warm_up(cls) -> None:
         """Use every compiled function once: a job and a lease on two nodes, in both forms of a run."""
-        from emulator.harness.cluster import Cluster  # noqa: PLC0415 - the service's way here goes without
-        from emulator.harness.loop import Loop  # noqa: PLC0415
+        from emulator.cluster.cluster import Cluster  # noqa: PLC0415 - the service's way here goes without
         from emulator.schedulers.config import SchedulerConfig  # noqa: PLC0415
+        from emulator.simulation.loop import Loop  # noqa: PLC0415
         from emulator.workload.table import JobTable, Kind  # noqa: PLC0415
 
         jobs = JobTable.build(
@@ -162,18 +195,21 @@ class BalancerMechanism:
             raise ValueError(
                 f"balancer: static_reserve is {self.static_reserve}, the cluster has {nodes} nodes"
             )
+        self._was_busy = np.zeros(nodes, np.bool_)
+        self._since_us = np.zeros(nodes, np.int64)
+        watch = None if self._failures is None else self._make_watch(act)
         self._policy = BalancerPolicy(
             act.node_names,
             self._algorithm,
             self.settings(),
             _BatchPool(act),
             algorithm_name=name_of(ALGORITHMS, self.algorithm),
+            watch=watch,
+            replace=self.on_failure == OnFailure.REPLACE,
         )
         check_machine(self.standing(), nodes)
         self._cloud = LeaseCloud(act.node_names, micros(self.boot_s), micros(self.delete_s), self.faults())
         self.check_nodes(act.node_names)
-        self._was_busy = np.zeros(nodes, np.bool_)
-        self._since_us = np.zeros(nodes, np.int64)
         if self.forecasts is not None:
             self._forecast = self.forecasts.begin(
                 nodes, int(act.cluster.job_table().submit_us.max(initial=0))
@@ -208,7 +244,10 @@ class BalancerMechanism:
         self._own += 1
         self._look(act)
         self._cloud.ended(act.now_us, job, nodes.tolist())
-        self._carry_out([], act)
+        told: list[Outcome] = []
+        if self._failures is not None:
+            told = self._failures.ended(job, nodes.tolist(), self._policy, act)
+        self._carry_out(told, act)
 
     def on_notice(self, job: int, act: Actions) -> None:
         self._look(act)
@@ -221,9 +260,68 @@ class BalancerMechanism:
         # The new slot's reserve first: nodes of the old one then stay where they are.
         self._carry_out(self._reserve_ahead(act), act)
         self._carry_out(self._policy.timer(act.now_us), act)
+        if self._watch is not None and self._watch.period_over(act.now_us):
+            self._carry_out(self._policy.read(act.now_us), act)
+            self._carry_out(self.failures.give_up(self._policy, act), act)
 
     def on_job_end(self, act: Actions) -> None:
         self._look(act)
+
+    def on_nodes_down(self, nodes: list[int], act: Actions) -> None:
+        failures, watch = self.failures, self.watch
+        for node in nodes:
+            watch.failed(node)
+            failures.failed(node, act)
+        # The batch system says nothing of these nodes by itself; of those that their jobs had besides it does.
+        self._was_busy[nodes] = False
+        self._look(act)
+        self._carry_out([], act)
+
+    def on_nodes_up(self, nodes: list[int], act: Actions) -> None:
+        """Batch has its own again, and may use them; the Balancer finds out by a reading."""
+        failures, watch = self.failures, self.watch
+        state = {node: self._state_of(node) for node in nodes}
+        for node in nodes:
+            watch.works_again(node)
+            failures.works_again(node, act)
+        idle = [node for node in nodes if act.cluster.node_job[node] < 0]
+        back = [node for node in idle if state[node] in _BATCHS and node not in watch.marked]
+        act.set_up(node for node in idle if node not in back)  # batch has a mark on them
+        act.repair(back)
+        restored = [node for node in back if state[node] is NodeState.RESTORING]
+        self._carry_out(self._policy.restored(act.now_us, restored) if restored else [], act)
+
+    def figures(self, record: RunRecord, machine: Machine) -> dict[str, Any]:  # noqa: ARG002 - its record has all
+        return {} if self._failures is None else self._failures.account.figures(record.horizon_us)
+
+    @property
+    def failures(self) -> FailedLeases:
+        assert self._failures is not None  # noqa: S101 - `expect_failures` has been called
+        return self._failures
+
+    @property
+    def watch(self) -> NodeWatch:
+        assert self._watch is not None  # noqa: S101 - as above
+        return self._watch
+
+    def _make_watch(self, act: Actions) -> NodeWatch:
+        def unmark(nodes: list[int]) -> None:
+            act.repair(node for node in nodes if node not in self.watch.down)
+
+        self._watch = NodeWatch(
+            act.node_names,
+            micros(self.failed_after_s),
+            micros(self.reconcile_period_s),
+            is_busy=lambda node: bool(act.cluster.node_job[node] >= 0),
+            unmark=unmark,
+        )
+        self.failures.watch = self._watch
+        return self._watch
+
+    def _state_of(self, node: int) -> NodeState:
+        record = self._policy.lifecycle.node(self.watch.names[node])
+        assert record is not None  # noqa: S101 - one of its nodes
+        return record.state
 
     def _reserve_ahead(self, act: Actions) -> list[Outcome]:
         """What the predictor wants for the slot that begins now, if one does."""
@@ -236,12 +334,16 @@ class BalancerMechanism:
         """Tell the policy what changed in the batch pool since it last looked (the service has hooks for it)."""
         cluster = act.cluster
         changes = cluster.node_changes - self._own
-        if changes == self._seen:
+        if changes == self._seen and self._watch is None:
             return
         self._seen = changes
         in_batch = cluster.node_offline == 0
         busy = cluster.node_job >= 0
         changed = in_batch & ((busy != self._was_busy) | (~busy & (cluster.node_since_us != self._since_us)))
+        if self._watch is not None and self._watch.suspects:
+            # A node that has come back starts jobs, but nobody tells that it is idle: a reading does.
+            suspects = list(self._watch.suspects)
+            changed[suspects] &= busy[suspects] | self._was_busy[suspects]
         rows = np.flatnonzero(changed)
         if len(rows):
             self._was_busy[rows] = busy[rows]
@@ -254,6 +356,8 @@ class BalancerMechanism:
     def _carry_out(self, outcomes: list[Outcome], act: Actions) -> None:
         """Answers to leases, and all that is due in the cloud by now."""
         self._answer(outcomes, act)
+        if self._watch is not None:
+            self._settle(act)
         while (due := self._cloud.pop(act.now_us)) is not None:
             match due.deed:
                 case ServerEvent.FREE:
@@ -264,13 +368,23 @@ class BalancerMechanism:
                     act.start(due.job, due.nodes)
                     self._own += 1
         forecast_us = self._forecast.next_us if self._forecast is not None else None
-        wakes_us = (self._policy.next_wake_us, forecast_us, self._cloud.next_us)
+        read_us = None if self._watch is None else self._watch.next_us(act.now_us)
+        wakes_us = (self._policy.next_wake_us, forecast_us, self._cloud.next_us, read_us)
         wake_us = min((each for each in wakes_us if each is not None), default=None)
         if wake_us is not None:
             act.wake(wake_us)
         act.watch_ends(self._policy.wants_idle)
 
+    def _settle(self, act: Actions) -> None:
+        """Of nodes that are as the ledger says again, what is known now is no news later."""
+        known = self.watch.settle(self._policy.lifecycle)
+        if known:
+            self._was_busy[known] = act.cluster.node_job[known] >= 0
+            self._since_us[known] = act.cluster.node_since_us[known]
+
     def _answer(self, outcomes: list[Outcome], act: Actions) -> None:
+        if self._failures is not None:
+            outcomes = self._failures.carry_out(outcomes, self._policy, act)
         for outcome in outcomes:
             if isinstance(outcome, Granted) and self._cloud.is_instant:
                 act.start(outcome.lease_id, outcome.nodes)

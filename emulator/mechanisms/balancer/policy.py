@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from balancer.lifecycle.errors import BadPlan
 from balancer.lifecycle.events import (
     Grant,
+    Look,
+    NodesFailed,
     NodesObserved,
     NodesReclaimed,
     NodesReleased,
@@ -29,11 +31,15 @@ from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from balancer.algorithms.interface import Algorithm
-    from balancer.lifecycle.events import Event
-    from balancer.lifecycle.settings import Settings
+    from balancer.lifecycle.events import Event, Instruction
+    from balancer.policy_settings import Settings
+    from emulator.mechanisms.balancer.node_watch import NodeWatch
+
+    _Happens = Event | Callable[[], Sequence[Event]]
+    """An event, or what is to be asked for events when its turn has come."""
 
 
 class Pool(Protocol):
@@ -48,10 +54,11 @@ class Pool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The lease has these nodes now."""
+    """The lease has these nodes now. `replaces`: in the place of others that failed, by the request of this id."""
 
     lease_id: int
     nodes: tuple[int, ...]
+    replaces: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +75,23 @@ class Rejected:
 
     lease_id: int
     reason: str
+    replaces: str = ""
+    """As above: the lease has the nodes that it has."""
 
 
-Outcome = Granted | Waiting | Rejected
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The service has told that these nodes of the lease have failed.
+
+    `replaced_by`: they are the lease's no longer, and this request was made for others; "": they still are.
+    """
+
+    lease_id: int
+    nodes: tuple[int, ...]
+    replaced_by: str = ""
+
+
+Outcome = Granted | Waiting | Rejected | Failed
 
 
 class BalancerPolicy:
@@ -90,7 +111,11 @@ class BalancerPolicy:
         *,
         start_us: int = 0,
         algorithm_name: str | None = None,
+        watch: NodeWatch | None = None,
+        replace: bool = False,
     ) -> None:
+        """`watch`: where nodes fail. `replace`: leases get other nodes for those that fail."""
+        self._watch, self._replace = watch, replace
         self.lifecycle = Lifecycle(
             node_names, algorithm, settings, initial=NodeState.OA_IDLE, algorithm_name=algorithm_name
         )
@@ -125,7 +150,14 @@ class BalancerPolicy:
         """A lease wants nodes, none of those excluded. Raises Refused for a count below 1 or one that waits already."""
         key = str(lease_id)
         outcomes = self._run(
-            NodesRequested(at_us=now_us, request_id=key, count=count, wait_us=wait_us, exclude=exclude)
+            NodesRequested(
+                at_us=now_us,
+                request_id=key,
+                count=count,
+                wait_us=wait_us,
+                exclude=exclude,
+                replace=self._replace,
+            )
         )
         record = self.lifecycle.request(key)
         if record is not None:
@@ -135,6 +167,18 @@ class BalancerPolicy:
     def withdraw(self, now_us: int, lease_id: int) -> list[Outcome]:
         """The lease waits no longer; it gets no outcome of its own."""
         return self._run(RequestWithdrawn(at_us=now_us, request_id=str(lease_id)))
+
+    def withdraw_replacement(self, now_us: int, request_id: str) -> list[Outcome]:
+        """The lease is over, and wants no other node any more."""
+        return self._run(RequestWithdrawn(at_us=now_us, request_id=request_id))
+
+    def read(self, now_us: int) -> list[Outcome]:
+        """A periodic reading of all nodes (`NodeWatch`)."""
+        return self._run(*self._reading(now_us))
+
+    def restored(self, now_us: int, nodes: Iterable[int]) -> list[Outcome]:
+        """Nodes that were down when they were to go back to batch are there."""
+        return self._run(NodesRestored(at_us=now_us, done=self._names_of(nodes)))
 
     def release(self, now_us: int, nodes: Iterable[int]) -> list[Outcome]:
         """A lease ended. Raises Refused if one of the nodes is not granted."""
@@ -181,31 +225,96 @@ class BalancerPolicy:
     def _nodes_of(self, names: Iterable[str]) -> tuple[int, ...]:
         return tuple(self._node[name] for name in names)
 
-    def _run(self, event: Event) -> list[Outcome]:
-        """Handle the event and everything it leads to."""
+    def _run(self, *happened: _Happens) -> list[Outcome]:
+        """Handle the events and everything they lead to."""
         self._has_begun = True
         outcomes: list[Outcome] = []
-        events = deque((event,))
+        events: deque[_Happens] = deque(happened)
         while events:
-            for instruction in self.lifecycle.handle(events.popleft()):
-                match instruction:
-                    case Reclaim(nodes=names):
-                        done, busy = self._pool.take(self._nodes_of(names))
-                        events.append(
-                            NodesReclaimed(
-                                at_us=event.at_us, done=self._names_of(done), busy=self._names_of(busy)
-                            )
-                        )
-                    case Restore(nodes=names):
-                        self._pool.give(self._nodes_of(names))
-                        events.append(NodesRestored(at_us=event.at_us, done=names))
-                    case Grant(request_id=key, nodes=names):
-                        outcomes.append(Granted(int(key), self._nodes_of(names)))
-                    case Reject(request_id=key, reason=reason):
-                        outcomes.append(Rejected(int(key), reason))
-                    case PlanRefused(algorithm=name, detail=detail):
-                        raise BadPlan(name, detail)
-                    case _:  # WakeAt: next_wake_us says it
-                        pass
+            event = events.popleft()
+            if callable(event):
+                events.extendleft(reversed(event()))
+                continue
+            holders = self._holders(event) if isinstance(event, NodesFailed) else {}
+            for instruction in self.lifecycle.handle(event):
+                self._follow(instruction, event.at_us, events, outcomes)
+            outcomes += self._told(holders)
         self.lifecycle.forget_changes()
         return outcomes
+
+    def _follow(
+        self, instruction: Instruction, at_us: int, events: deque[_Happens], outcomes: list[Outcome]
+    ) -> None:
+        match instruction:
+            case Reclaim(nodes=names):
+                events += self._reclaim(self._nodes_of(names), at_us)
+            case Restore(nodes=names):
+                done = self._that_work(self._nodes_of(names))
+                self._pool.give(done)
+                if done:
+                    events.append(NodesRestored(at_us=at_us, done=self._names_of(done)))
+            case Grant(request_id=key, nodes=names):
+                outcomes.append(Granted(_lease_of(key), self._nodes_of(names), _replacement(key)))
+            case Reject(request_id=key, reason=reason):
+                outcomes.append(Rejected(_lease_of(key), reason, _replacement(key)))
+            case PlanRefused(algorithm=name, detail=detail):
+                raise BadPlan(name, detail)
+            case Look() if self._watch is not None:
+                events += self._reading(at_us)
+            case _:  # WakeAt: next_wake_us says it
+                pass
+
+    # Where nodes fail.
+
+    def _that_work(self, nodes: Iterable[int]) -> tuple[int, ...]:
+        down = () if self._watch is None else self._watch.down
+        return tuple(node for node in nodes if node not in down)
+
+    def _reclaim(self, nodes: Sequence[int], at_us: int) -> list[Event]:
+        """What becomes of the command: a node that is down is found to be so when it does not obey."""
+        there = self._that_work(nodes)
+        told: list[Event] = []
+        if there:
+            done, busy = self._pool.take(there)
+            told.append(NodesReclaimed(at_us=at_us, done=self._names_of(done), busy=self._names_of(busy)))
+        if lost := self._names_of(node for node in nodes if node not in there):
+            told.append(NodesObserved(at_us=at_us, states=dict.fromkeys(lost, ("down", at_us))))
+        return told
+
+    def _reading(self, at_us: int) -> list[_Happens]:
+        watch, lifecycle = self._watch, self.lifecycle
+        assert watch is not None  # noqa: S101 - nobody else reads
+        return [
+            lambda: [watch.observed(at_us, lifecycle)],
+            lambda: watch.failures(at_us, lifecycle),
+        ]
+
+    def _holders(self, event: NodesFailed) -> dict[str, list[str]]:
+        """Request -> its nodes that have failed."""
+        found: dict[str, list[str]] = {}
+        for name in event.nodes:
+            record = self.lifecycle.node(name)
+            if record is not None and record.held_for is not None:
+                found.setdefault(record.held_for, []).append(name)
+        return found
+
+    def _told(self, holders: Mapping[str, list[str]]) -> list[Outcome]:
+        """What the owners of these nodes are told."""
+        if not holders:
+            return []
+        changed = {record.request_id: record for record in self.lifecycle.drain_changes().requests}
+        told: list[Outcome] = []
+        for key, names in holders.items():
+            lost = changed[key].lost if key in changed else ()
+            by = next((each.replaced_by for each in reversed(lost) if each.node in names), "")
+            told.append(Failed(_lease_of(key), self._nodes_of(names), by))
+        return told
+
+
+def _lease_of(request_id: str) -> int:
+    """The lease that a request, or a chain of replacements, was made for."""
+    return int(request_id.partition(".")[0])
+
+
+def _replacement(request_id: str) -> str:
+    return request_id if "." in request_id else ""

@@ -6,66 +6,218 @@ rows. Nothing is checked here: the same run step by step (`Loop.run(by_steps=Tru
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.harness.compiled import inner
-from emulator.harness.tables import NEVER, REGISTERS
+from emulator.kernel.compiled import inner
+from emulator.kernel.tables import NEVER
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Heap, Ints
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Heap, Ints
+    from emulator.mechanisms.agenda import Agenda
+    from emulator.mechanisms.move_log import MoveLog
 
-# Columns of `own`, one row a node. SINCE_US: as in `NodeRecord`; HOLDER: the waiting lease that has it held, -1: none;
-# LINK: the next node held for the same lease, -1: none; RANK: its place by name; WAS_BUSY and SEEN_US: what the latest
-# look at the batch pool saw, if it runs a job and when it last became idle.
-SINCE_US, HOLDER, LINK, RANK, WAS_BUSY, SEEN_US = range(6)
-OWN_COLUMNS = 6
-# Columns of the leases, one row each in order of arrival. END_US: until when it waits; HELD: nodes that it has, READY:
-# those that are reserved already; FIRST_HELD and LAST_HELD: the chain of them; BEHIND: who waits next, -1 for none.
-JOB_ROW, COUNT, END_US, HELD, READY, FIRST_HELD, LAST_HELD, BEHIND = range(8)
-LEASE_COLUMNS = 8
-# Columns of the hints, in order of their time; of what a predictor reserves at slot begins; of what is told of
-# afterwards: moves of nodes (MANY from FIRST on in `moved`), and answers to leases (FOUND: nodes it had got).
-BY_US, ENDS_US, WANTED, USED = range(4)
-SLOT_US, SLOT_NODES, KEEP_US = range(3)
-MOVED_US, TO, FIRST, MANY = range(4)
-TO_RESERVE, TO_ALLOC, TO_BATCH = range(3)
-LEASE, ANSWERED_US, ANSWER, FOUND = range(4)
-GRANTED, NOT_AT_ONCE, NOT_IN_TIME = range(3)
-# Rows of `lists`: idle nodes of the batch pool and free ones of the reserve, in the order in which they are taken
-# (`NodeIndex`); room for the nodes of a lease.
-IDLE, FREE, ROOM = range(3)
-LIST_ROWS = 3
-# Registers, behind those of the table for the agenda's heap, which is like the cluster's. First settings: RESERVE (R),
-# REFILLED, WAIT_US (W), HOLD_US (I), SIGN of the order in which idle nodes are taken. COMMANDED: the latest move is a
-# command to the batch pool that it has not reported; IDLE_N and FREE_N: how many are listed.
-(
-    RESERVE, REFILLED, WAIT_US, HOLD_US, SIGN, WAKE, NEXT_POINT, PHASE, NEXT_DEED, AFTER_LOOK, DEED_JOB, NEXT_SLOT,
-    PLAN_WAKE, UNMET, HINTS_N, HINTS_END, ARRIVED_N, FIRST_WAITING, LAST_WAITING, GRANTED_NODES, COMMANDED, RETURNS_N,
-    OWN_N, SEEN_N, MOVES_N, MOVED_N, ANSWERS_N, ANSWERED_N, GRANTED_N, REJECTED_N, IDLE_N, FREE_N,
-) = range(REGISTERS, REGISTERS + 32)  # fmt: skip
-MORE_REGISTERS = REGISTERS + 32
 
-More: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Heap, Heap, Ints, Ints, Ints, Ints]"
-"""(own, lists, leases, hints, slots, points, agenda, moves, moved, answers, registers)
+class BalancerNode:
+    """What the life cycle knows of a node."""
 
-`points`: what is known from the begin, in order; `agenda`: a heap of (end of a lease, job); `moved`: the nodes of
-the moves.
-"""
+    since_us: int
+    """As in `NodeRecord`."""
+    holder: int
+    """The waiting lease that has it held, -1 for none."""
+    link: int
+    """The next node held for the same lease, -1 for none."""
+    rank: int
+    """Its place by name."""
+    was_busy: int
+    """What the latest look at the batch pool saw: 1 if it ran a job, and when it last became idle."""
+    seen_us: int
+
+
+class Lease:
+    """A lease, in order of arrival."""
+
+    job: int
+    nodes: int
+    """How many it wants."""
+    end_us: int
+    """Until when it waits."""
+    held: int
+    """Nodes that it has."""
+    ready: int
+    """Those of them that are reserved already."""
+    first_held: int
+    """The chain of them, -1 for none."""
+    last_held: int
+    behind: int
+    """Who waits next, -1 for none."""
+
+
+class HintRow:
+    """A hint, in order of its time."""
+
+    by_us: int
+    ends_us: int
+    nodes: int
+    used: int
+    """Nodes that were granted since its time has come."""
+
+
+class Slot:
+    """What a predictor reserves when a slot begins."""
+
+    begins_us: int
+    nodes: int
+    keep_us: int
+
+
+class Answer(IntEnum):
+    """What becomes of a lease."""
+
+    GRANTED = 0
+    NOT_AT_ONCE = 1
+    NOT_IN_TIME = 2
+
+
+class AnswerRow:
+    """An answer to a lease."""
+
+    lease: int
+    at_us: int
+    answer: int
+    """`Answer`."""
+    found: int
+    """Nodes that it had got."""
+
+
+class Listed(IntEnum):
+    """Lists of nodes in the order in which they are taken (`NodeIndex`)."""
+
+    IDLE = 0
+    """Idle nodes of the batch pool."""
+    RESERVED = 1
+    """Free nodes of the reserve."""
+
+
+class ListRegisters:
+    """Registers of a list of nodes."""
+
+    nodes: int
+    """How many it has."""
+    sign: int
+    """-1: those that came last are taken first; 0: by name alone."""
+
+
+class Phase(IntEnum):
+    """What an instant was stopped for."""
+
+    BETWEEN = 0
+    """Nothing yet."""
+    AT_POINTS = 1
+    """Decision points."""
+    AT_JOB_ENDS = 2
+    """Job ends alone."""
+
+
+class Step(IntEnum):
+    """What a handler does next: a look at the batch pool first, and then what it is there for."""
+
+    NONE = 0
+    LOOK = 1
+    REQUEST = 2
+    RELEASE = 3
+    ANNOUNCE = 4
+    CARRY_OUT = 5
+    RESERVE_AHEAD = 6
+    FIRE = 7
+
+
+class Registers:
+    """The registers of a run."""
+
+    reserve: int
+    """A setting: R."""
+    refilled: int
+    """A setting: 1 if the reserve is refilled while nodes are lent."""
+    wait_us: int
+    """A setting: W."""
+    hold_us: int
+    """A setting: I."""
+    wake_us: int
+    """When the Balancer is woken."""
+    next_point: int
+    """The next of the points that are known from the beginning."""
+    phase: int
+    """`Phase` of the instant."""
+    next_step: int
+    """`Step` that is next, and the one that follows a look."""
+    after_look: int
+    step_job: int
+    """The job that it is about, -1 for none."""
+    next_slot: int
+    plan_wake_us: int
+    """When the latest plan has something to do."""
+    unmet: int
+    """Nodes that are wanted and that nobody has."""
+    hints_n: int
+    hints_end_us: int
+    """When the first of the hints is over."""
+    arrived_n: int
+    """Leases so far."""
+    first_waiting: int
+    """The chain of waiting leases, -1 for none."""
+    last_waiting: int
+    granted_nodes: int
+    """Nodes that leases have."""
+    commanded: int
+    """1: the latest move is a command to the batch pool that it has not reported."""
+    returns_n: int
+    """Times at which nodes came back to the batch pool."""
+    own_n: int
+    """Starts and ends of leases, which are no news."""
+    seen_n: int
+    """Changes of the batch pool up to the latest look."""
+    answers_n: int
+    """Leases that were decided, and those that have been told."""
+    answered_n: int
+    granted_n: int
+    rejected_n: int
+
+
+class BalancerState(NamedTuple):
+    """What a compiled run keeps beside the cluster's tables."""
+
+    nodes: Rows[BalancerNode]
+    listed: Ints
+    """`listed[list, place]`: a node in a list."""
+    lists: Rows[ListRegisters]
+    chosen: Ints
+    """Room for the nodes of a lease."""
+    leases: Rows[Lease]
+    hints: Rows[HintRow]
+    slots: Rows[Slot]
+    points: Heap
+    """What is known from the beginning, in order."""
+    agenda: Agenda
+    """The ends of leases."""
+    moves: MoveLog
+    answers: Rows[AnswerRow]
+    registers: Registers
 
 
 @inner
-def list_node(more: More, row: int, which: int) -> None:
+def list_node(balancer: BalancerState, which_list: int, which: int) -> None:
     """A node goes to where it belongs in a list: by (time, name), of idle nodes by what their order makes of it."""
-    own, listed, reg = more[0], more[1][row], more[10]
-    sign = reg[SIGN] if row == IDLE else 1
-    since = sign * own[which, SINCE_US]
-    rank = own[which, RANK]
-    place = reg[IDLE_N + row]
-    reg[IDLE_N + row] = place + 1
+    nodes, listed = balancer.nodes, balancer.listed[which_list]
+    one = balancer.lists[which_list]
+    since = one.sign * nodes[which].since_us
+    place = one.nodes
+    one.nodes = place + 1
     while place > 0:
         other = listed[place - 1]
-        its = sign * own[other, SINCE_US]
-        if its < since or (its == since and own[other, RANK] < rank):
+        its = one.sign * nodes[other].since_us
+        if its < since or (its == since and nodes[other].rank < nodes[which].rank):
             break
         listed[place] = other
         place -= 1
@@ -73,99 +225,76 @@ def list_node(more: More, row: int, which: int) -> None:
 
 
 @inner
-def unlist(more: More, row: int, lo: int, hi: int) -> None:
+def unlist(balancer: BalancerState, which_list: int, lo: int, hi: int) -> None:
     """Those from `lo` to before `hi` leave a list."""
-    listed, reg = more[1][row], more[10]
-    many = reg[IDLE_N + row]
-    for k in range(hi, many):
+    listed, one = balancer.listed[which_list], balancer.lists[which_list]
+    for k in range(hi, one.nodes):
         listed[lo + k - hi] = listed[k]
-    reg[IDLE_N + row] = many - (hi - lo)
-
-
-@inner
-def note_node(more: More, which: int) -> None:
-    """A node that the next noted move is of."""
-    moved, reg = more[8], more[10]
-    moved[reg[MOVED_N]] = which
-    reg[MOVED_N] += 1
-
-
-@inner
-def note_move(more: More, now: int, to: int, many: int) -> None:
-    """The last `many` noted nodes changed their pool."""
-    moves, reg = more[7], more[10]
-    one = moves[reg[MOVES_N]]
-    one[MOVED_US] = now
-    one[TO] = to
-    one[FIRST] = reg[MOVED_N] - many
-    one[MANY] = many
-    reg[MOVES_N] += 1
+    one.nodes -= hi - lo
 
 
 # Hints (`HintBook`).
 
 
 @inner
-def add_hint(more: More, by: int, ends: int, wanted: int) -> None:
+def add_hint(balancer: BalancerState, by: int, ends: int, nodes: int) -> None:
     """Behind all whose time is not later."""
-    hints, reg = more[3], more[10]
-    place = reg[HINTS_N]
-    while place > 0 and hints[place - 1, BY_US] > by:
-        for column in range(4):
-            hints[place, column] = hints[place - 1, column]
+    hints, registers = balancer.hints, balancer.registers
+    place = registers.hints_n
+    while place > 0 and hints[place - 1].by_us > by:
+        hints[place] = hints[place - 1]
         place -= 1
     one = hints[place]
-    one[BY_US] = by
-    one[ENDS_US] = ends
-    one[WANTED] = wanted
-    one[USED] = 0
-    reg[HINTS_N] += 1
-    reg[HINTS_END] = min(reg[HINTS_END], ends)
+    one.by_us = by
+    one.ends_us = ends
+    one.nodes = nodes
+    one.used = 0
+    registers.hints_n += 1
+    registers.hints_end_us = min(registers.hints_end_us, ends)
 
 
 @inner
-def use_hints(more: More, many: int, now: int) -> None:
+def use_hints(balancer: BalancerState, many: int, now: int) -> None:
     """So many nodes were granted: take them off the hints whose time has come, the earliest first."""
-    hints, reg = more[3], more[10]
-    for k in range(reg[HINTS_N]):
+    hints, registers = balancer.hints, balancer.registers
+    for k in range(registers.hints_n):
         one = hints[k]
-        if many == 0 or one[BY_US] > now:
+        if many == 0 or one.by_us > now:
             return
-        taken = min(many, one[WANTED] - one[USED])
-        one[USED] += taken
+        taken = min(many, one.nodes - one.used)
+        one.used += taken
         many -= taken
 
 
 @inner
-def end_hints(more: More, now: int) -> None:
+def end_hints(balancer: BalancerState, now: int) -> None:
     """Forget those whose time is over."""
-    hints, reg = more[3], more[10]
-    if reg[HINTS_END] > now:
+    hints, registers = balancer.hints, balancer.registers
+    if registers.hints_end_us > now:
         return
     kept = 0
     first = NEVER
-    for k in range(reg[HINTS_N]):
-        if hints[k, ENDS_US] > now:
-            for column in range(4):
-                hints[kept, column] = hints[k, column]
-            first = min(first, hints[kept, ENDS_US])
+    for k in range(registers.hints_n):
+        if hints[k].ends_us > now:
+            hints[kept] = hints[k]
+            first = min(first, hints[kept].ends_us)
             kept += 1
-    reg[HINTS_N] = kept
-    reg[HINTS_END] = first
+    registers.hints_n = kept
+    registers.hints_end_us = first
 
 
 @inner
-def hinted(more: More, promised: int, now: int) -> int:
+def hinted(balancer: BalancerState, promised: int, now: int) -> int:
     """Nodes that the hints want reserved, besides those promised to leases (`basic.py`)."""
-    hints, reg = more[3], more[10]
+    hints, registers = balancer.hints, balancer.registers
     ahead = 0
     arrived = 0
-    for k in range(reg[HINTS_N]):
+    for k in range(registers.hints_n):
         one = hints[k]
-        if one[ENDS_US] <= now:
+        if one.ends_us <= now:
             continue
-        if one[BY_US] > now:
-            ahead += one[WANTED]
+        if one.by_us > now:
+            ahead += one.nodes
         else:
-            arrived += one[WANTED] - one[USED]
+            arrived += one.nodes - one.used
     return ahead + max(0, arrived - promised)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness import work as w
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.reshape import occupy
-from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import (
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.reshape import occupy
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import (
     BATCH,
     KEPT_HEAD,
     NEVER,
@@ -20,24 +19,8 @@ from emulator.harness.tables import (
     QUEUE_HI,
     QUEUE_LO,
 )
-from emulator.mechanisms.hybrid.claims import (
-    CHANGED,
-    CLAIMS_N,
-    DEEP,
-    GUEST_LEAST,
-    GUEST_LONG,
-    GUEST_WIDE,
-    GUESTS_N,
-    GUESTS_RESCAN,
-    GUESTS_SEEN,
-    IDLE_N,
-    IN_ORDER,
-    KNOWN_HELD,
-    LATEST_HELD,
-    MALLEABLE,
-    MOST_HELD,
-    pop_idle,
-)
+from emulator.machine import work as w
+from emulator.mechanisms.hybrid.claims import MALLEABLE, pop_idle
 from emulator.mechanisms.hybrid.deep_queue import (
     CLASSES,
     OF_MALLEABLE,
@@ -49,59 +32,70 @@ from emulator.mechanisms.hybrid.deep_queue import (
 from emulator.mechanisms.hybrid.easy import first_new
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Jobs, State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import Ints, Jobs, State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
+
+
+@inlined
+def ends_of(work: Work, who: int, done: int, begin: int, nodes: int, num: int, den: int) -> tuple[int, int]:
+    """When a job that computes from `begin` on ends, and when its user would think so."""
+    width = work[who, w.WIDTH]
+    end = begin + w.length_us(work, who, work[who, w.RUN_US] * width - done, nodes, num, den)
+    guess = begin + w.length_us(work, who, work[who, w.ESTIMATE_US] * width - done, nodes, num, den)
+    return end, guess
+
+
+@inlined
+def ends_of_start(work: Work, who: int, nodes: int, now: int) -> tuple[int, int]:
+    """When a job that starts now on so many nodes ends, and when its user would think so."""
+    end, guess = ends_of(work, who, work[who, w.SAVED], now + work[who, w.SETUP], nodes, 1, 1)
+    return end, max(guess, now + 1)
 
 
 @compiled
 def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, width: int, now: int) -> None:
     """Start a job, which is out of the queue, on idle nodes of the claim."""
-    job, reg = state[0], state[11]
-    attr, scratch, count = claims[3], claims[4], claims[5]
+    job, reg = state.job, state.reg
+    attr, scratch, counters = claims.attr, claims.chosen, claims.counters
     for k in range(width):
         scratch[k] = pop_idle(claims, slot, now)
     end = now + job[who].run_us
     expected = now + job[who].estimate_us
     if width != job[who].nodes:
-        saved = work[who, w.SAVED]
-        begin = now + work[who, w.SETUP]
-        owed = work[who, w.RUN_US] * work[who, w.WIDTH] - saved
-        guess = work[who, w.ESTIMATE_US] * work[who, w.WIDTH] - saved
-        end = begin + w.length_us(work, who, owed, width, 1, 1)
-        expected = max(begin + w.length_us(work, who, guess, width, 1, 1), now + 1)
+        end, expected = ends_of_start(work, who, width, now)
     if reg[KEPT_HEAD] == who:
         reg[KEPT_HEAD] = -1
     occupy(state, who, scratch[:width], now, end, expected)
     attr[who].guest = slot
-    claims[0][slot].hosts += 1
-    count[GUESTS_N] += 1
+    claims.claim[slot].hosts += 1
+    counters.guests_n += 1
 
 
 @inlined
 def best_hosts(claims: Claims) -> tuple[int, int]:
     """Of claims that take guests: the most idle nodes of one, and the latest time at which one with any is due."""
-    claim, order, _, _, _, count, _, _ = claims
-    if count[KNOWN_HELD]:
-        return count[MOST_HELD], count[LATEST_HELD]
+    claim, order, counters = claims.claim, claims.order, claims.counters
+    if counters.known_held:
+        return counters.most_held, counters.latest_held
     most = 0
     latest = -1
-    for k in range(count[CLAIMS_N]):
+    for k in range(counters.claims_n):
         slot = order[k]
         if claim[slot].idle > 0 and claim[slot].deadline_us >= 0:
             most = max(most, claim[slot].idle)
             latest = max(latest, claim[slot].deadline_us)
-    count[MOST_HELD] = most
-    count[LATEST_HELD] = latest
-    count[KNOWN_HELD] = 1
+    counters.most_held = most
+    counters.latest_held = latest
+    counters.known_held = 1
     return most, latest
 
 
 @inlined
 def host_of(claims: Claims, nodes: int, expected: int) -> int:
     """The first claim with so many idle nodes whose on-demand job is not due before `expected`; -1 for none."""
-    claim, order, _, _, _, count, _, _ = claims
-    for k in range(count[CLAIMS_N]):
+    claim, order, counters = claims.claim, claims.order, claims.counters
+    for k in range(counters.claims_n):
         slot = order[k]
         if claim[slot].idle >= nodes and claim[slot].deadline_us >= expected:
             return int(slot)
@@ -111,29 +105,29 @@ def host_of(claims: Claims, nodes: int, expected: int) -> int:
 @inlined
 def host_in_time(job: Jobs, claims: Claims, who: int, most: int, latest: int, now: int) -> int:
     """The claim on whose idle nodes the job runs and should end in time, -1 for none: then what it lacks is kept."""
-    count = claims[5]
+    counters = claims.counters
     slot = -1
     if now + job[who].estimate_us > latest:
-        count[GUEST_LONG] = min(count[GUEST_LONG], job[who].estimate_us)
+        counters.guest_long = min(counters.guest_long, job[who].estimate_us)
     elif job[who].nodes > most:
-        count[GUEST_WIDE] = min(count[GUEST_WIDE], job[who].nodes)
+        counters.guest_wide = min(counters.guest_wide, job[who].nodes)
     else:
         slot = host_of(claims, job[who].nodes, now + job[who].estimate_us)
         if slot < 0:
-            count[GUEST_WIDE] = 0
+            counters.guest_wide = 0
     return slot
 
 
 @inlined
 def host_of_malleable(claims: Claims, who: int, most: int) -> int:
     """The claim on whose idle nodes the job runs if it is malleable, -1 for none: then what it lacks is kept."""
-    attr, count = claims[3], claims[5]
+    attr, counters = claims.attr, claims.counters
     slot = -1
     if attr[who].job_class == MALLEABLE:
         if attr[who].least <= most:
             slot = host_of(claims, attr[who].least, 0)
         else:
-            count[GUEST_LEAST] = min(count[GUEST_LEAST], attr[who].least)
+            counters.guest_least = min(counters.guest_least, attr[who].least)
     return slot
 
 
@@ -149,7 +143,7 @@ def host_for(
             slot = host_in_time(job, claims, who, most, latest, now)
         else:
             slot = host_of_malleable(claims, who, most)
-            width = min(width, claims[0][slot].idle)
+            width = min(width, claims.claim[slot].idle)
     return slot, width
 
 
@@ -158,8 +152,8 @@ def start_guests_from(
     state: State, work: Work, claims: Claims, first: int, most: int, latest: int, now: int
 ) -> None:
     """Look through the queue from place `first`: jobs that end in time, then malleable ones, in queue order."""
-    job, queue, reg = state[0], state[3], state[11]
-    count = claims[5]
+    job, queue, reg = state.job, state.queue, state.reg
+    counters = claims.counters
     for stage in range(2):
         place = first
         while most > 0 and place < reg[QUEUE_HI]:
@@ -174,16 +168,16 @@ def start_guests_from(
             start_guest(state, work, claims, who, slot, width, now)
             most, latest = best_hosts(claims)
         if place < reg[QUEUE_HI]:  # not looked at, for there was no node
-            count[GUEST_WIDE] = 0
+            counters.guest_wide = 0
 
 
 @inlined
 def set_limits_of_hosts(claims: Claims, now: int) -> None:
     """Who may run as a guest and end in time, by classes of width."""
-    claim, order, _, _, _, count, index, _ = claims
+    claim, order, counters, index = claims.claim, claims.order, claims.counters, claims.queue_index
     limits = index.shape[0] - 1
     index[limits, :] = -1
-    for k in range(count[CLAIMS_N]):
+    for k in range(counters.claims_n):
         slot = order[k]
         if claim[slot].idle > 0 and claim[slot].deadline_us >= 0:
             which = class_of(claim[slot].idle)
@@ -197,8 +191,8 @@ def start_guests_by_index(
     state: State, work: Work, claims: Claims, first: int, most: int, latest: int, now: int
 ) -> None:
     """As `start_guests_from`, of the jobs from row `first` on, where many wait."""
-    job, queue, reg = state[0], state[3], state[11]
-    attr, count, index = claims[3], claims[5], claims[6]
+    job, queue, reg = state.job, state.queue, state.reg
+    attr, counters, index = claims.attr, claims.counters, claims.queue_index
     limits = index.shape[0] - 1
     for stage in range(2):
         who = first
@@ -217,49 +211,49 @@ def start_guests_by_index(
                 start_guest(state, work, claims, who, slot, width, now)
                 most, latest = best_hosts(claims)
             who += 1
-    count[GUESTS_RESCAN] = 1  # for whoever looks without the index again
+    counters.guests_rescan = 1  # for whoever looks without the index again
 
 
 @compiled
 def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
     """After a pass: who can run on idle held nodes. Only those who were not seen, where no other one may."""
-    reg, count = state[11], claims[5]
-    if count[IDLE_N] == 0 or reg[QUEUE_LO] == reg[QUEUE_HI]:
+    reg, counters = state.reg, claims.counters
+    if counters.idle_n == 0 or reg[QUEUE_LO] == reg[QUEUE_HI]:
         return
     most, latest = best_hosts(claims)
-    if count[DEEP]:
-        first = first_indexed(state[0], state[3], reg)
-        if count[CHANGED] == 0:
-            first = max(first, count[GUESTS_SEEN])
+    if counters.deep:
+        first = first_indexed(state.job, state.queue, reg)
+        if counters.changed == 0:
+            first = max(first, counters.guests_seen)
         start_guests_by_index(state, work, claims, first, most, latest, now)
-        count[GUESTS_SEEN] = reg[NEXT_SUBMIT]
-        count[CHANGED] = 0
+        counters.guests_seen = reg[NEXT_SUBMIT]
+        counters.changed = 0
         return
     may = (
-        count[GUESTS_RESCAN]
-        or most >= count[GUEST_WIDE]
-        or latest >= now + count[GUEST_LONG]
-        or most >= count[GUEST_LEAST]
+        counters.guests_rescan
+        or most >= counters.guest_wide
+        or latest >= now + counters.guest_long
+        or most >= counters.guest_least
     )
     if most > 0:
         first = reg[QUEUE_LO]
-        if count[IN_ORDER] and (count[CHANGED] == 0 or not may):
-            first = first_new(state, count[GUESTS_SEEN])
+        if counters.in_order and (counters.changed == 0 or not may):
+            first = first_new(state, counters.guests_seen)
         else:
-            count[GUESTS_RESCAN] = 0
-            count[GUEST_WIDE] = NEVER
-            count[GUEST_LONG] = NEVER >> 1
-            count[GUEST_LEAST] = NEVER
+            counters.guests_rescan = 0
+            counters.guest_wide = NEVER
+            counters.guest_long = NEVER >> 1
+            counters.guest_least = NEVER
         start_guests_from(state, work, claims, first, most, latest, now)
-        count[GUESTS_SEEN] = reg[NEXT_SUBMIT]
-    count[CHANGED] = 0
+        counters.guests_seen = reg[NEXT_SUBMIT]
+    counters.changed = 0
 
 
 @compiled
 def guests_of(state: State, claims: Claims, slot: int, found: Ints) -> int:
     """Guests of a claim, each once."""
-    held = claims[2]
-    node = state[1]
+    held = claims.held
+    node = state.node
     count = 0
     for which in range(node.shape[0]):
         if held[which].holder == slot and node[which].job >= 0:

@@ -7,13 +7,13 @@ III-B.1). Idle held nodes of a claim are a list linked by `behind`. Claims are k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from emulator.harness.compiled import inlined
+from emulator.kernel.compiled import inlined
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import Ints
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Ints
 
 
 class Claim:
@@ -70,64 +70,136 @@ class HybridJob:
 
 
 MALLEABLE = 2
-# Counters. CLAIMS_N active claims; IDLE_N idle held nodes in all; CHANGED: the queue has to be looked through, for
-# somebody may have become able to run as a guest; IDLE_NODE_US up to IDLE_AT_US; GUESTS_N: starts of guests;
-# IN_ORDER: the last submitted is the last of the queue; EASY: passes are those of `easy.py`.
-CLAIMS_N, IDLE_N, CHANGED, IDLE_NODE_US, IDLE_AT_US, GUESTS_N, IN_ORDER, EASY = range(8)
-# Of `easy.py`. PASS_SEEN: jobs from this row on, which stand at the end, were not looked at; PASS_RESCAN: somebody
-# stands elsewhere who was not. Of the others one would have to have this: PASS_WIDE, so many free nodes; PASS_LONG, so
-# much time before the head starts; PASS_SPARE, so many nodes that the head leaves over.
-PASS_SEEN, PASS_RESCAN, PASS_WIDE, PASS_LONG, PASS_SPARE = range(8, 13)
-# Of `backfill_on_held.py`. GUESTS_SEEN, GUESTS_RESCAN: likewise, as guests. To run as one, one of the others
-# would have to have this: GUEST_WIDE, so many nodes of one claim; GUEST_LONG, so much time until an on-demand job is
-# due; GUEST_LEAST, so many nodes of one claim (malleable). MOST_HELD and LATEST_HELD: what `best_hosts` says, if it is
-# KNOWN_HELD.
-GUESTS_SEEN, GUESTS_RESCAN, GUEST_WIDE, GUEST_LONG, GUEST_LEAST, MOST_HELD, LATEST_HELD, KNOWN_HELD = range(
-    13, 21
-)
-# Of `deep_queue.py`. DEEP: the index is kept; INDEXED: rows from here on are not in it yet; DEEP_FROM: it is kept from
-# so many waiting jobs on, and given up at a quarter of them.
-DEEP, INDEXED, DEEP_FROM = range(21, 24)
-# Of `lenders.py`: jobs in the table; runs from this row on were not looked at. SATED: so many of the earliest claims
-# collect nothing, or need no node any more.
-GIVERS_N, RUNS_SEEN, SATED = range(24, 27)
-COUNTERS = 27
+"""Of `HybridJob.job_class`."""
 
-ClaimRows: TypeAlias = "Rows[Claim]"
-HeldNodes: TypeAlias = "Rows[HeldNode]"
+
+class ClaimCounters:
+    """Registers of the claims, of passes with them, and of what these remember."""
+
+    claims_n: int
+    """Active claims."""
+    idle_n: int
+    """Idle held nodes in all."""
+    changed: int
+    """1: the queue has to be looked through, for somebody may have become able to run as a guest."""
+    idle_node_us: int
+    """Node-time that nodes were held and idle, up to `idle_at_us`."""
+    idle_at_us: int
+    guests_n: int
+    """Starts of guests."""
+    in_order: int
+    """1 if the last submitted is the last of the queue."""
+    easy: int
+    """1 if passes are those of `easy.py`."""
+
+    # Of `easy.py`: who was not looked at, and what one of the others would have to have to start.
+    pass_seen: int
+    """Jobs from this row on, which stand at the end, were not looked at."""
+    pass_rescan: int
+    """1: somebody stands elsewhere who was not."""
+    pass_wide: int
+    """So many free nodes."""
+    pass_long: int
+    """So much time before the head starts."""
+    pass_spare: int
+    """So many nodes that the head leaves over."""
+
+    # Of `backfill_on_held.py`: likewise, as guests.
+    guests_seen: int
+    guests_rescan: int
+    guest_wide: int
+    """So many nodes of one claim."""
+    guest_long: int
+    """So much time until an on-demand job is due."""
+    guest_least: int
+    """So many nodes of one claim, for a malleable job."""
+    most_held: int
+    """What `best_hosts` says, if it is known."""
+    latest_held: int
+    known_held: int
+
+    # Of `deep_queue.py`.
+    deep: int
+    """1 if the index is kept."""
+    indexed: int
+    """Rows from here on are not in it yet."""
+    deep_from: int
+    """It is kept from so many waiting jobs on, and given up at a quarter of them."""
+
+    # Of `lenders.py` and of collecting.
+    lenders_n: int
+    """Jobs in the table."""
+    runs_seen: int
+    """Runs from this row on were not looked at."""
+    sated: int
+    """So many of the earliest claims collect nothing, or need no node any more."""
+
+
+class Lenders(NamedTuple):
+    """Running batch jobs that may give nodes, a place for each (`lenders.py`)."""
+
+    job: Ints
+    nodes: Ints
+    base: Ints
+    least_cost: Ints
+    most_cost: Ints
+    changes: Ints
+    """When what preempting it costs changes."""
+    ends: Ints
+    """When it should end by its estimate."""
+    promised_to: Ints
+    """The claim that gets its nodes then, -1 for none."""
+    spare: Ints
+    """Nodes that it can give and go on."""
+
+
+class Claims(NamedTuple):
+    """The mechanism's tables beside the cluster's."""
+
+    claim: Rows[Claim]
+    order: Ints
+    """Rows of `claim`: the active ones in order of notice, then the others."""
+    held: Rows[HeldNode]
+    attr: Rows[HybridJob]
+    chosen: Ints
+    """Room for the nodes of a guest."""
+    counters: ClaimCounters
+    queue_index: Ints
+    """Who waits, by width and estimate (`deep_queue.py`)."""
+    lenders: Lenders
+
+
 HybridJobs: TypeAlias = "Rows[HybridJob]"
-Claims: TypeAlias = "tuple[ClaimRows, Ints, HeldNodes, HybridJobs, Ints, Ints, Ints, Ints]"
-"""(claim, order, held, attr, scratch, count, index, givers)"""
 
 
 @inlined
-def account(count: Ints, now: int, change: int) -> None:
+def account(counters: ClaimCounters, now: int, change: int) -> None:
     """The number of idle held nodes changes."""
-    count[IDLE_NODE_US] += count[IDLE_N] * (now - count[IDLE_AT_US])
-    count[IDLE_AT_US] = now
-    count[IDLE_N] += change
+    counters.idle_node_us += counters.idle_n * (now - counters.idle_at_us)
+    counters.idle_at_us = now
+    counters.idle_n += change
 
 
 @inlined
 def push_idle(claims: Claims, slot: int, which: int, now: int) -> None:
     """A node of the claim is idle from now on."""
-    claim, _, held, _, _, count, _, _ = claims
+    claim, held, counters = claims.claim, claims.held, claims.counters
     held[which].holder = slot
     held[which].behind = claim[slot].head
     claim[slot].head = which
     claim[slot].idle += 1
-    account(count, now, 1)
-    count[CHANGED] = 1
-    count[KNOWN_HELD] = 0
+    account(counters, now, 1)
+    counters.changed = 1
+    counters.known_held = 0
 
 
 @inlined
 def pop_idle(claims: Claims, slot: int, now: int) -> int:
     """Take an idle node from the claim's list; it still belongs to the claim."""
-    claim, _, held, _, _, count, _, _ = claims
+    claim, held, counters = claims.claim, claims.held, claims.counters
     which: int = claim[slot].head
     claim[slot].head = held[which].behind
     claim[slot].idle -= 1
-    account(count, now, -1)
-    count[KNOWN_HELD] = 0
+    account(counters, now, -1)
+    counters.known_held = 0
     return which

@@ -1,22 +1,22 @@
-"""What is done to jobs and nodes in a compiled run: the deeds of `actions.py` and `running.py`, with their accounts.
+"""What is done to jobs and nodes in a compiled run: the actions of `actions.py` and `running.py`, with their accounts.
 
-`More` is what a run keeps beside the cluster's tables: what the harness and the mechanism keep in Python otherwise.
+`HybridState` is what a run keeps beside the cluster's tables: what the harness and the mechanism keep in Python
+otherwise.
 Nothing is checked here: the same run step by step (`Loop.run(by_steps=True)`) checks it all, and must be equal.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.harness import occupancy, reshape
-from emulator.harness import work as w
-from emulator.harness.callbacks import call_hook
-from emulator.harness.compiled import inner
-from emulator.harness.occupancy import begin_run
-from emulator.harness.plan import plan_insert, plan_remove
-from emulator.harness.points import Point
-from emulator.harness.record import RunOutcome
-from emulator.harness.structures import (
+from emulator.kernel import occupancy, reshape
+from emulator.kernel.callbacks import call_hook
+from emulator.kernel.compiled import inner
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.occupancy import begin_run
+from emulator.kernel.plan import plan_insert, plan_remove
+from emulator.kernel.structures import (
     free_push,
     free_remove,
     heap_push,
@@ -24,27 +24,23 @@ from emulator.harness.structures import (
     queue_insert,
     queue_remove,
 )
-from emulator.harness.tables import (
-    FRONT,
-    HEAP_N,
-    KEPT_HEAD,
-    LOG_N,
-    NEVER,
-    NOW,
-    QUEUED,
-    REGISTERS,
-    RESIZED,
-)
-from emulator.mechanisms.hybrid.claims import CHANGED, GUESTS_RESCAN, PASS_RESCAN
+from emulator.kernel.tables import FRONT, KEPT_HEAD, LOG_N, NEVER, NOW
+from emulator.machine import work as w
+from emulator.machine.points import Point
+from emulator.mechanisms.agenda import point_key, push
+from emulator.mechanisms.hybrid.backfill_on_held import ends_of, ends_of_start
 from emulator.mechanisms.hybrid.deep_queue import waits_here
-from emulator.mechanisms.hybrid.reserved import hold, left
+from emulator.mechanisms.hybrid.holds import hold, left
+from emulator.mechanisms.move_log import To, note_move
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.running import BrokenOff
-    from emulator.harness.tables import Heap, Ints, Jobs, State
-    from emulator.harness.work import Work
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Heap, Ints, Jobs, State
+    from emulator.machine.running import BrokenOff
+    from emulator.machine.work import Work
+    from emulator.mechanisms.agenda import Agenda
     from emulator.mechanisms.hybrid.claims import Claims
+    from emulator.mechanisms.move_log import MoveLog
 
 
 class OwnJob:
@@ -73,22 +69,18 @@ class Loan:
     next: int
 
 
-class Move:
-    """Nodes that moved to another pool, to be told of afterwards."""
+class Timed(IntEnum):
+    """What took time by the wall clock."""
 
-    at_us: int
-    to: int
-    """ALLOC, RESERVE, IDLE_AGAIN or DOWN."""
-    first: int
-    """Where they begin in the node log; negative: from ~first on in `apart`."""
-    many: int
+    CHOICE = 0
+    HANDLING = 1
 
 
 class WallTime:
     """How long something took by the wall clock."""
 
     which: int
-    """CHOICE or HANDLING."""
+    """`Timed`."""
     took_us: int
 
 
@@ -101,140 +93,178 @@ class Outage:
     """1 if it fails."""
 
 
-ALLOC, RESERVE, IDLE_AGAIN, DOWN = range(4)
-CHOICE, HANDLING = range(2)
-# Registers of a compiled run, behind those of the table for the agenda's heap, which is like the cluster's.
-# WAKE: when the mechanism is woken; NEXT_POINT: of those known from the begin; AT_POINT, AT_TIMER: what goes on now;
-# NEXT_CLAIM: the next to look at after a failure; FAILED_N: failures so far; SERIALS_N: claims so far; ARRIVING: the
-# on-demand job that is to start next, -1 for none, and whether it comes just now (IS_NEW) or was there already.
-(
-    WAKE, NEXT_POINT, AT_POINT, AT_TIMER, MOVES_N, ROWS_N, TIMES_N, LOAN_FREE, LOANS_LEFT, LENT_N, OPEN_N, RESUMED_N,
-    EXPANDED_N, PREEMPTIONS_N, SHRINKS_N, QUEUED_N, LAPSED_N, WARNED_NODE_US, GRANTED_N, RELEASE_US, WARNING_US,
-    NOTICE_BY, ARRIVAL_BY, CLOCK, CLOCK_ID, CLOCK_ADDRESS, NEXT_OUTAGE, NEXT_CLAIM, FAILED_N, APART_N, SERIALS_N,
-    ARRIVING, IS_NEW, NEXT_END, NEXT_GUESS, NOT_RETURNED,
-) = range(REGISTERS, REGISTERS + 36)  # fmt: skip
-REASONS = (
-    "the on-demand job did not start",
-    "an on-demand job waits",
-    "the lender does not run any more",
-    "the lender has all its nodes",
-    "a lent node broke",
-    "the lender does not wait any more",
-    "too few nodes for the lender to resume",
-    "a node of the on-demand job broke",
-)
-"""Why lent nodes did not return, in the order of the registers from NOT_RETURNED on."""
-MORE_REGISTERS = NOT_RETURNED + len(REASONS)
-BY_CHECKPOINT, BY_TIMER, BY_COMPLETION = int(Point.CHECKPOINT), int(Point.TIMER), int(Point.COMPLETION)
-BY_ARRIVAL, BY_NOTICE = int(Point.ARRIVAL), int(Point.NOTICE)
-_PREEMPTED = int(RunOutcome.PREEMPTED)
-KEEP_NOTHING, KEEP_SAVED, KEEP_ALL = range(3)
-"""What a job that is stopped keeps of its work."""
-SLOT_BITS = 24
-POINT_SHIFT = 40
-"""A point's key: what it is, then the job plus 1; in order at one time."""
+class Keeps(IntEnum):
+    """What a job that is stopped keeps of its work."""
 
-More: TypeAlias = (
-    "tuple[Rows[OwnJob], Heap, Heap, Heap, Ints, Rows[Loan], Rows[Move], Rows[BrokenOff], Rows[WallTime], Ints, Ints,"
-    " Ints, Ints, Rows[Outage], Ints]"
-)
-"""(own, points, agenda, timers, timer registers, loans, moves, rows, times, room, mark, registers, digits, outages,
-apart)
+    NOTHING = 0
+    SAVED = 1
+    ALL = 2
 
-`points`: what is known from the begin, in order; `agenda`: a heap of those that follow; `timers`: a heap of the
-mechanism's; `room`: rows of one entry a node (two at least), the last for the clock; `mark`: of each node; `digits`: to
-sort with; `apart`: moved nodes that no run had as they were moved.
-"""
-ROOM_ROWS = 7
+
+class HybridRegisters:
+    """The registers of a compiled run."""
+
+    wake_us: int
+    """When the mechanism is woken."""
+    next_point: int
+    """Of those that are known from the beginning."""
+    at_point: int
+    """1 while decision points of an instant are handled."""
+    at_timer: int
+    """1 while what is due by the clock is done."""
+    rows_n: int
+    times_n: int
+    loan_free: int
+    """The chain of rows for loans that are not used, -1 for none."""
+    loans_left: int
+    """How many there are."""
+    lent_n: int
+    """Nodes lent so far, and what became of them."""
+    open_n: int
+    resumed_n: int
+    expanded_n: int
+    preemptions_n: int
+    shrinks_n: int
+    queued_n: int
+    lapsed_n: int
+    warned_node_us: int
+    """Node-time of warnings."""
+    granted_n: int
+    release_us: int
+    """A setting: how long nodes are held for an on-demand job that is late."""
+    warning_us: int
+    """A setting: how long a malleable job has to write its last checkpoint."""
+    notice_by: int
+    """A setting: `NoticeBy`."""
+    arrival_by: int
+    """A setting: `ArrivalBy`."""
+    clock_hook: int
+    """The address of the wall clock, with what it is called with."""
+    clock_context: int
+    clock_address: int
+    next_outage: int
+    next_claim: int
+    """The next to look at after a failure, -1 for none."""
+    failed_n: int
+    """Failures so far."""
+    serials_n: int
+    """Claims so far."""
+    arriving: int
+    """The on-demand job that is to start next, -1 for none."""
+    is_new: int
+    """1 if it comes just now, 0 if it was there already."""
+
+
+class Room(NamedTuple):
+    """Room for whoever needs it: one entry a node, two at least."""
+
+    found: Ints
+    key: Ints
+    wide: Ints
+    order: Ints
+    picked: Ints
+    """Who was chosen to give nodes."""
+    fewer: Ints
+    """How many nodes each gives, or when it is stopped."""
+    clock: Ints
+    """The wall clock's seconds and nanoseconds."""
+
+
+class HybridState(NamedTuple):
+    """What a compiled run keeps beside the cluster's tables and the claims."""
+
+    own: Rows[OwnJob]
+    points: Heap
+    """What is known from the beginning, in order."""
+    agenda: Agenda
+    """The points that follow."""
+    timers: Agenda
+    """Timers of the mechanism, by `pair_key`."""
+    loans: Rows[Loan]
+    moves: MoveLog
+    rows: Rows[BrokenOff]
+    times: Rows[WallTime]
+    room: Room
+    digits: Ints
+    """To sort with."""
+    mark: Ints
+    """1 for a node that is being given back."""
+    outages: Rows[Outage]
+    not_returned: Ints
+    """Lent nodes that did not return, by `Reason`."""
+    registers: HybridRegisters
+
+
+_SLOT_BITS = 24
 
 
 @inner
-def wall_us(more: More) -> int:
+def wall_us(hybrid: HybridState) -> int:
     """As `balancer.clock.wall_us`, from the same clock."""
-    room, reg = more[9], more[11]
-    call_hook(reg[CLOCK], reg[CLOCK_ID], reg[CLOCK_ADDRESS])
-    clock = room[ROOM_ROWS - 1]
+    clock, registers = hybrid.room.clock, hybrid.registers
+    call_hook(registers.clock_hook, registers.clock_context, registers.clock_address)
     return int(clock[0] * 1_000_000 + clock[1] // 1000)
 
 
 @inner
-def wake(more: More, now: int) -> None:
+def wake(hybrid: HybridState, now: int) -> None:
     """The mechanism is woken at its first timer or the next outage."""
-    agenda, timers, counts, reg, outages = more[2], more[3], more[4], more[11], more[13]
+    timers, registers, outages = hybrid.timers, hybrid.registers, hybrid.outages
     at = NEVER
-    if counts[HEAP_N]:
-        at = timers[0].at_us
-    if reg[NEXT_OUTAGE] < outages.shape[0]:
-        at = min(at, outages[reg[NEXT_OUTAGE]].at_us)
+    if timers.size.entries:
+        at = timers.heap[0].at_us
+    if registers.next_outage < outages.shape[0]:
+        at = min(at, outages[registers.next_outage].at_us)
     at = max(at, now)
-    if at != NEVER and at != reg[WAKE]:
-        reg[WAKE] = at
-        heap_push(agenda, reg, at, BY_TIMER << POINT_SHIFT)
+    if NEVER != at != registers.wake_us:
+        registers.wake_us = at
+        push(hybrid.agenda, at, point_key(Point.TIMER, -1))
 
 
 @inner
-def note_time(more: More, which: int, began: int) -> None:
-    times, reg = more[8], more[11]
-    times[reg[TIMES_N]].which = which
-    times[reg[TIMES_N]].took_us = wall_us(more) - began
-    reg[TIMES_N] += 1
+def note_time(hybrid: HybridState, which: int, began: int) -> None:
+    times, registers = hybrid.times, hybrid.registers
+    times[registers.times_n].which = which
+    times[registers.times_n].took_us = wall_us(hybrid) - began
+    registers.times_n += 1
 
 
 @inner
-def note_move(more: More, now: int, pool: int, first: int, many: int) -> None:
-    moves, reg = more[6], more[11]
-    one = moves[reg[MOVES_N]]
-    one.at_us = now
-    one.to = pool
-    one.first = first
-    one.many = many
-    reg[MOVES_N] += 1
-
-
-@inner
-def move_apart(more: More, which: int) -> None:
-    """A node that the next noted move is of; the first of them stands at ~FIRST."""
-    apart, reg = more[14], more[11]
-    apart[reg[APART_N]] = which
-    reg[APART_N] += 1
-
-
-@inner
-def note_row(more: More, row: int, did: int, lost: int, in_all: int) -> None:
-    rows, reg = more[7], more[11]
-    one = rows[reg[ROWS_N]]
+def note_row(hybrid: HybridState, row: int, did: int, lost: int, in_all: int) -> None:
+    rows, registers = hybrid.rows, hybrid.registers
+    one = rows[registers.rows_n]
     one.row = row
     one.did = did
     one.lost = lost
     one.in_all = in_all
-    reg[ROWS_N] += 1
+    registers.rows_n += 1
 
 
 @inner
-def arrives(more: More, who: int, is_new: int) -> None:
+def arrives(hybrid: HybridState, who: int, is_new: int) -> None:
     """An on-demand job is to start next (`on_arrival`)."""
-    more[11][ARRIVING] = who
-    more[11][IS_NEW] = is_new
+    hybrid.registers.arriving = who
+    hybrid.registers.is_new = is_new
 
 
 @inner
-def leaves_for(claims: Claims, more: More, who: int, slot: int) -> None:
+def leaves_for(claims: Claims, hybrid: HybridState, who: int, slot: int) -> None:
     """The batch job is about to leave its nodes for this claim."""
-    more[0][who].claim = (claims[0][slot].serial << SLOT_BITS) + slot
+    hybrid.own[who].claim = (claims.claim[slot].serial << _SLOT_BITS) + slot
 
 
 @inner
-def claim_of(claims: Claims, more: More, who: int) -> int:
+def claim_of(claims: Claims, hybrid: HybridState, who: int) -> int:
     """The claim for which the batch job leaves; -1: none, or one that is over."""
-    kept = more[0][who].claim
-    slot = kept & ((1 << SLOT_BITS) - 1)
-    if kept < 0 or claims[0][slot].serial != kept >> SLOT_BITS:
+    kept = hybrid.own[who].claim
+    slot = kept & ((1 << _SLOT_BITS) - 1)
+    if kept < 0 or claims.claim[slot].serial != kept >> _SLOT_BITS:
         return -1
     return int(slot)
 
 
 @inner
-def set_phase(job: Jobs, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:  # noqa: PLR0917
+def set_phase(job: Jobs, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:
     """As `RunningJobs._set_phase`."""
     work[who, w.ROW] = job[who].run_row + 1
     work[who, w.DONE] = done
@@ -245,22 +275,25 @@ def set_phase(job: Jobs, work: Work, who: int, done: int, saved: int, since: int
 
 
 @inner
-def stop(state: State, work: Work, claims: Claims, more: More, who: int, keeps: int, now: int) -> None:  # noqa: PLR0917
+def stop(
+    state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, keeps: int, now: int
+) -> None:
     """A running job leaves its nodes and waits again; `keeps`: what of its work."""
-    job, node, free, queue, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
     done, saved = w.done_at(job, work, who, now)
-    kept = done if keeps == KEEP_ALL else saved if keeps == KEEP_SAVED else 0
-    note_row(more, job[who].run_row, done - w.phase_of(job, work, who)[0], done - kept, done)
+    kept = done if keeps == Keeps.ALL else saved if keeps == Keeps.SAVED else 0
+    note_row(hybrid, job[who].run_row, done - w.phase_of(job, work, who)[0], done - kept, done)
     work[who, w.ROW] = 0
     work[who, w.SAVED] = kept
     if job[who].expected_end_us:
         heap_remove(heap, reg, who)
-    occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, _PREEMPTED)
+    occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.PREEMPTED)
     left(state, claims, who, now)
-    claims[5][CHANGED] = 1
-    claims[5][PASS_RESCAN] = 1
-    claims[5][GUESTS_RESCAN] = 1
-    job[who].state = QUEUED
+    claims.counters.changed = 1
+    claims.counters.pass_rescan = 1
+    claims.counters.guests_rescan = 1
+    job[who].state = JobState.QUEUED
     job[who].start_us = -1
     job[who].end_us = -1
     queue_insert(job, queue, reg, who)
@@ -268,69 +301,72 @@ def stop(state: State, work: Work, claims: Claims, more: More, who: int, keeps: 
     job[who].run_us = run
     job[who].estimate_us = estimate
     job[who].nodes = work[who, w.WIDTH]
-    waits_here(job, claims[3], claims[5], claims[6], who)
+    waits_here(job, claims.attr, claims.counters, claims.queue_index, who)
 
 
 @inner
-def begin_save(state: State, work: Work, more: More, who: int, now: int) -> None:
+def begin_save(state: State, work: Work, hybrid: HybridState, who: int, now: int) -> None:
     """A running job computes no more and leaves its nodes when it has written everything down."""
-    job = state[0]
-    own, agenda, reg = more[0], more[2], more[11]
+    job = state.job
+    own, registers = hybrid.own, hybrid.registers
     begun, _, _, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
     work[who, w.BEGUN] = begun
     set_phase(job, work, who, done, saved, w.STILL, num, den)
-    written = now + reg[WARNING_US]
+    written = now + registers.warning_us
     reshape.retime(state, who, w.STILL, max(written, now + 1))
     own[who].when_us = written
-    heap_push(agenda, reg, written, (BY_CHECKPOINT << POINT_SHIFT) + who + 1)
+    push(hybrid.agenda, written, point_key(Point.CHECKPOINT, who))
 
 
 @inner
-def resize(state: State, work: Work, more: More, who: int, nodes: Ints, now: int) -> None:  # noqa: PLR0917
+def resize(state: State, work: Work, hybrid: HybridState, who: int, nodes: Ints, now: int) -> None:
     """A running job has exactly these nodes from now on."""
-    begin_phase(state, work, more, who, nodes.shape[0], now)
-    reshape.change_nodes(state, who, nodes, now, more[11][NEXT_END], more[11][NEXT_GUESS])
+    end, expected = begin_phase(state, work, hybrid, who, nodes.shape[0], now)
+    reshape.change_nodes(state, who, nodes, now, end, expected)
     end_phase(state, work, who)
 
 
 @inner
-def begin_phase(state: State, work: Work, more: More, who: int, many: int, now: int) -> None:  # noqa: PLR0917
-    """The present run of a job is broken off: it will have so many nodes, and NEXT_END and NEXT_GUESS for its ends."""
-    job, reg = state[0], more[11]
+def begin_phase(
+    state: State, work: Work, hybrid: HybridState, who: int, many: int, now: int
+) -> tuple[int, int]:
+    """The present run of a job is broken off: it will have so many nodes. When it ends, and is expected to."""
+    job = state.job
     begun, _, since, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
-    note_row(more, job[who].run_row, done - begun, 0, done)
+    note_row(hybrid, job[who].run_row, done - begun, 0, done)
     since = max(since, now)
-    width = work[who, w.WIDTH]
-    guess = since + w.length_us(work, who, work[who, w.ESTIMATE_US] * width - done, many, num, den)
-    reg[NEXT_END] = since + w.length_us(work, who, work[who, w.RUN_US] * width - done, many, num, den)
-    reg[NEXT_GUESS] = max(guess, since + 1)
     work[who, w.BEGUN] = done
     set_phase(job, work, who, done, saved, since, num, den)
+    end, guess = ends_of(work, who, done, since, many, num, den)
+    return end, max(guess, since + 1)
 
 
 @inner
 def end_phase(state: State, work: Work, who: int) -> None:
     """The job runs on in a new row of the run table."""
-    work[who, w.ROW] = state[0][who].run_row + 1
+    work[who, w.ROW] = state.job[who].run_row + 1
 
 
 @inner
-def change_last(state: State, work: Work, more: More, who: int, keeps: int, fresh: Ints, now: int) -> None:  # noqa: PLR0917
+def change_last(
+    state: State, work: Work, hybrid: HybridState, who: int, keeps: int, fresh: Ints, now: int
+) -> None:
     """As `resize` to its first `keeps` nodes and these idle ones; all its nodes are in the pool.
 
     Only nodes that change are touched, and the free stack is afterwards as if the job had left all its nodes first.
     """
-    job, node, free, _, plan, blocks, heap, runs, log, _, _, reg = state
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
     had = job[who].nodes
     many = keeps + fresh.shape[0]
-    begin_phase(state, work, more, who, many, now)
+    end, expected = begin_phase(state, work, hybrid, who, many, now)
     row = job[who].run_row
     first = runs[row].first
     start = job[who].start_us
     runs[row].end_us = now
-    runs[row].outcome = RESIZED
+    runs[row].outcome = RunOutcome.RESIZED
     plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     heap_remove(heap, reg, who)
     for k in range(had - keeps):
@@ -350,61 +386,53 @@ def change_last(state: State, work: Work, more: More, who: int, keeps: int, fres
     job[who].start_us = start
     job[who].nodes = many
     job[who].returns = many
-    job[who].expected_end_us = more[11][NEXT_GUESS]
+    job[who].expected_end_us = expected
     plan_insert(plan, blocks, reg, job[who].expected_end_us, many)
-    if more[11][NEXT_END] < NEVER:
-        heap_push(heap, reg, more[11][NEXT_END], who)
+    if end < NEVER:
+        heap_push(heap, reg, end, who)
     end_phase(state, work, who)
 
 
 @inner
-def start_lease(state: State, work: Work, more: More, who: int, nodes: Ints, now: int) -> None:  # noqa: PLR0917
+def start_lease(state: State, work: Work, hybrid: HybridState, who: int, nodes: Ints, now: int) -> None:
     """An on-demand job that has just come runs on these nodes, which are out of the pool."""
-    own, agenda, reg = more[0], more[2], more[11]
     many = nodes.shape[0]
-    owed = work[who, w.RUN_US] * work[who, w.WIDTH] - work[who, w.SAVED]
-    length = work[who, w.SETUP] + w.length_us(work, who, owed, many, 1, 1)
+    end, _ = ends_of_start(work, who, many, now)
     occupancy.start_on(state, who, nodes, now)
-    own[who].when_us = now + length
-    heap_push(agenda, reg, now + length, (BY_COMPLETION << POINT_SHIFT) + who + 1)
-    note_move(more, now, ALLOC, state[11][LOG_N] - many, many)
-    reg[GRANTED_N] += 1
+    hybrid.own[who].when_us = end
+    push(hybrid.agenda, end, point_key(Point.COMPLETION, who))
+    note_move(hybrid.moves, now, To.ALLOC, state.reg[LOG_N] - many, many)
+    hybrid.registers.granted_n += 1
 
 
 @inner
 def start_waiting(state: State, work: Work, who: int, nodes: Ints, now: int) -> None:
     """A job of the queue runs on these idle nodes of the pool."""
-    queue, reg = state[3], state[11]
-    many = nodes.shape[0]
-    saved = work[who, w.SAVED]
-    begin = now + work[who, w.SETUP]
-    owed = work[who, w.RUN_US] * work[who, w.WIDTH] - saved
-    guess = work[who, w.ESTIMATE_US] * work[who, w.WIDTH] - saved
-    end = begin + w.length_us(work, who, owed, many, 1, 1)
-    expected = begin + w.length_us(work, who, guess, many, 1, 1)
+    queue, reg = state.queue, state.reg
+    end, expected = ends_of_start(work, who, nodes.shape[0], now)
     queue_remove(queue, reg, who)
     if reg[KEPT_HEAD] == who:
         reg[KEPT_HEAD] = -1
-    reshape.occupy(state, who, nodes, now, end, max(expected, now + 1))
+    reshape.occupy(state, who, nodes, now, end, expected)
 
 
 @inner
 def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
     """An on-demand job that cannot start waits before all others."""
-    claims[5][PASS_RESCAN] = 1
-    claims[5][GUESTS_RESCAN] = 1
-    job, queue, reg = state[0], state[3], state[11]
-    job[who].state = QUEUED
+    claims.counters.pass_rescan = 1
+    claims.counters.guests_rescan = 1
+    job, queue, reg = state.job, state.queue, state.reg
+    job[who].state = JobState.QUEUED
     job[who].key = FRONT
     reg[NOW] = now
     queue_insert(job, queue, reg, who)
 
 
 @inner
-def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now: int) -> int:  # noqa: PLR0917
+def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now: int) -> int:
     """Nodes of the log that are idle in the pool go to the claim, until it needs no more. How many of them it has."""
-    node, log = state[1], state[8]
-    claim, held = claims[0], claims[2]
+    node, log = state.node, state.log
+    claim, held = claims.claim, claims.held
     for k in range(first, first + many):
         which = log[k]
         if claim[slot].need > 0 and node[which].job < 0 and node[which].offline == 0:
@@ -418,7 +446,7 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
 @inner
 def nodes_of(state: State, who: int, into: Ints) -> int:
     """Copy the nodes of a job's present or last run. How many."""
-    job, runs, log = state[0], state[7], state[8]
+    job, runs, log = state.job, state.runs, state.log
     first = runs[job[who].run_row].first
     many: int = job[who].nodes
     for k in range(many):
@@ -427,14 +455,14 @@ def nodes_of(state: State, who: int, into: Ints) -> int:
 
 
 @inner
-def lend(more: More, borrower: int, lender: int, nodes: int, shrunk_us: int) -> None:
+def lend(hybrid: HybridState, borrower: int, lender: int, nodes: int, shrunk_us: int) -> None:
     """As `LoanBook.lend`."""
-    own, loans, reg = more[0], more[5], more[11]
+    own, loans, registers = hybrid.own, hybrid.loans, hybrid.registers
     if nodes == 0:
         return
-    one = reg[LOAN_FREE]
-    reg[LOAN_FREE] = loans[one].next
-    reg[LOANS_LEFT] -= 1
+    one = registers.loan_free
+    registers.loan_free = loans[one].next
+    registers.loans_left -= 1
     loans[one].lender = lender
     loans[one].lent = nodes
     loans[one].shrunk_us = shrunk_us
@@ -443,16 +471,19 @@ def lend(more: More, borrower: int, lender: int, nodes: int, shrunk_us: int) -> 
     if last >= 0:
         loans[last].next = one
     own[borrower].owes = one
-    reg[LENT_N] += nodes
-    reg[OPEN_N] += nodes
+    registers.lent_n += nodes
+    registers.open_n += nodes
 
 
 @inner
-def settle_one(more: More, one: int, back: int, how: int, why: int) -> None:
+def settle_one(hybrid: HybridState, one: int, back: int, why: int) -> None:
     """As `LoanBook.settle`; the loan is over."""
-    loans, reg = more[5], more[11]
+    loans, registers = hybrid.loans, hybrid.registers
     nodes = loans[one].lent
-    reg[OPEN_N] -= nodes
-    reg[how] += back
+    registers.open_n -= nodes
+    if loans[one].shrunk_us >= 0:
+        registers.expanded_n += back
+    else:
+        registers.resumed_n += back
     if back < nodes:
-        reg[NOT_RETURNED + why] += nodes - back
+        hybrid.not_returned[why] += nodes - back

@@ -5,17 +5,15 @@ N, CUA and CUP at the notice, PAA and SPAA at the arrival: they choose as `notic
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.structures import heap_push
-from emulator.harness.tables import NEVER
-from emulator.mechanisms.hybrid.compiled_actions import ARRIVAL_BY, WARNING_US
+from emulator.kernel.compiled import inlined, inner
+from emulator.kernel.tables import NEVER
+from emulator.mechanisms.agenda import push
 from emulator.mechanisms.hybrid.decisions import give_evenly
+from emulator.mechanisms.hybrid.holds import promise
 from emulator.mechanisms.hybrid.lenders import (
-    GIVER,
-    SPARE,
-    WIDTH,
     catch_up,
     costs_before,
     costs_now,
@@ -24,23 +22,52 @@ from emulator.mechanisms.hybrid.lenders import (
     pick_least,
     total_of,
 )
-from emulator.mechanisms.hybrid.reserved import promise
 from emulator.mechanisms.hybrid.view import stop_at
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
-    from emulator.harness.work import Work
-    from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.compiled_actions import More
+    from emulator.kernel.tables import Ints, State
+    from emulator.machine.work import Work
+    from emulator.mechanisms.hybrid.claims import Claims, Lenders
+    from emulator.mechanisms.hybrid.compiled_actions import HybridState
 
-BY_N, BY_CUA, BY_CUP = range(3)
-BY_PAA, BY_SPAA = range(2)
-NOBODY, PREEMPTS, SHRINKS = range(3)
-# Rows of `room`. Three are free for whoever needs them; PICKED: who was chosen, FEWER: how many nodes each gives.
-FOUND, KEY, WIDE, ORDER, PICKED, FEWER = range(6)
-PAIR_SHIFT = 31
+_PAIR_SHIFT = 31
 _DIGITS, _DIGIT_BITS = 2048, 11
 _FEW = 64
+
+
+class NoticeBy(IntEnum):
+    """Who is asked for nodes at a notice, and when they go."""
+
+    N = 0
+    CUA = 1
+    CUP = 2
+
+
+class ArrivalBy(IntEnum):
+    """Who gives nodes at an arrival."""
+
+    PAA = 0
+    SPAA = 1
+
+
+class Gives(IntEnum):
+    """How jobs give nodes to an on-demand job that is there."""
+
+    NOBODY = 0
+    PREEMPTED = 1
+    SHRUNK = 2
+
+
+@inlined
+def pair_key(who: int, lender: int) -> int:
+    """The key of a timer: of an on-demand job, and of a job that is stopped for it; -1: of none."""
+    return (who << _PAIR_SHIFT) + lender + 1
+
+
+@inlined
+def pair_of(key: int) -> tuple[int, int]:
+    """(on-demand job, lender) of a timer's key."""
+    return key >> _PAIR_SHIFT, (key & ((1 << _PAIR_SHIFT) - 1)) - 1
 
 
 @inner
@@ -82,100 +109,104 @@ def sort(values: Ints, count: int, other: Ints, tally: Ints) -> None:
 
 
 @inner
-def shrink_evenly(state: State, claims: Claims, more: More, many: int, needed: int) -> int:
-    """SPAA's first choice: PICKED gives FEWER, in order of rows. How many jobs do; -1 if malleable ones are too few."""
-    job, attr, givers = state[0], claims[3], claims[7]
-    room = more[9]
-    found = room[FOUND]
-    spare = room[KEY]
-    if total_of(givers[SPARE], many) < needed:
+def shrink_evenly(state: State, claims: Claims, hybrid: HybridState, many: int, needed: int) -> int:
+    """SPAA's first choice: `picked` give `fewer` nodes, in order of rows.
+
+    How many jobs do; -1 if malleable ones are too few.
+    """
+    job, attr, lenders = state.job, claims.attr, claims.lenders
+    room = hybrid.room
+    found = room.found
+    spare = room.key
+    if total_of(lenders.spare, many) < needed:
         return -1
     kept = 0
     for place in range(many):
-        if givers[SPARE, place] > 0:
-            found[kept] = givers[GIVER, place]
+        if lenders.spare[place] > 0:
+            found[kept] = lenders.job[place]
             kept += 1
     if kept <= _FEW:
         sort_few(found, kept)
     else:
-        sort(found, kept, room[WIDE], more[12])
+        sort(found, kept, room.wide, hybrid.digits)
     for k in range(kept):
         spare[k] = job[found[k]].nodes - attr[found[k]].least
-    give_evenly(spare[:kept], needed, room[WIDE])
+    give_evenly(spare[:kept], needed, room.wide)
     giving = 0
     for k in range(kept):
-        if room[WIDE, k] > 0:
-            room[PICKED, giving] = found[k]
-            room[FEWER, giving] = room[WIDE, k]
+        if room.wide[k] > 0:
+            room.picked[giving] = found[k]
+            room.fewer[giving] = room.wide[k]
             giving += 1
     return giving
 
 
 @inner
-def make_room(state: State, work: Work, claims: Claims, more: More, needed: int, now: int) -> tuple[int, int]:  # noqa: PLR0917
+def make_room(
+    state: State, work: Work, claims: Claims, hybrid: HybridState, needed: int, now: int
+) -> tuple[int, int]:
     """Who gives so many nodes to an on-demand job that is there: (how, how many jobs), NOBODY if they are too few."""
-    givers = claims[7]
-    room, reg = more[9], more[11]
-    many = catch_up(state, work, claims[3], claims[5], givers, now)
-    if reg[ARRIVAL_BY] == BY_SPAA:
-        giving = shrink_evenly(state, claims, more, many, needed)
+    lenders = claims.lenders
+    room, registers = hybrid.room, hybrid.registers
+    many = catch_up(state, work, claims, now)
+    if registers.arrival_by == ArrivalBy.SPAA:
+        giving = shrink_evenly(state, claims, hybrid, many, needed)
         if giving >= 0:
-            return SHRINKS, giving
-    if total_of(givers[WIDTH], many) < needed:
-        return NOBODY, 0
-    costs_now(givers, many, now, room[KEY])
-    return PREEMPTS, pick_least(givers, many, needed, room[KEY], room[ORDER], room[PICKED])
+            return Gives.SHRUNK, giving
+    if total_of(lenders.nodes, many) < needed:
+        return Gives.NOBODY, 0
+    costs_now(lenders, many, now, room.key)
+    return Gives.PREEMPTED, pick_least(lenders, many, needed, room.key, room.order, room.picked)
 
 
 @inner
-def prepare_by_prediction(  # noqa: PLR0917
-    state: State, work: Work, claims: Claims, more: More, missing: int, predicted: int, now: int
+def prepare_by_prediction(
+    state: State, work: Work, claims: Claims, hybrid: HybridState, missing: int, predicted: int, now: int
 ) -> tuple[int, int]:
-    """CUP: PICKED are promised first, then stopped at a time of their own (FEWER). How many of each."""
-    job, attr, givers = state[0], claims[3], claims[7]
-    room, reg = more[9], more[11]
-    key = room[KEY]
-    picked = room[PICKED]
-    many = catch_up(state, work, attr, claims[5], givers, now)
-    ends_of_unpromised(givers, many, key)
-    in_time = nodes_until(givers, many, key, predicted)
+    """CUP: those picked are promised first, then stopped at a time of their own (`fewer`). How many of each."""
+    job, attr, lenders = state.job, claims.attr, claims.lenders
+    room, registers = hybrid.room, hybrid.registers
+    key = room.key
+    picked = room.picked
+    many = catch_up(state, work, claims, now)
+    ends_of_unpromised(lenders, many, key)
+    in_time = nodes_until(lenders, many, key, predicted)
     if in_time >= missing:
-        return pick_least(givers, many, missing, key, room[ORDER], picked), 0
+        return pick_least(lenders, many, missing, key, room.order, picked), 0
     first = 0
     for k in range(many):
-        picked[first] = givers[GIVER, k]
+        picked[first] = lenders.job[k]
         first += key[k] <= predicted
-    costs_before(givers, many, max(predicted, now), predicted, key)
-    stops = count_stops(givers, more, first, many, missing - in_time)
+    costs_before(lenders, many, max(predicted, now), predicted, key)
+    stops = count_stops(lenders, hybrid, first, many, missing - in_time)
     for k in range(first, first + stops):
-        room[FEWER, k] = stop_at(job, work, attr, picked[k], now, predicted, reg[WARNING_US])
+        room.fewer[k] = stop_at(job, work, attr, picked[k], now, predicted, registers.warning_us)
     return first, stops
 
 
 @inner
-def count_stops(givers: Ints, more: More, first: int, many: int, missing: int) -> int:
-    """The rest of CUP, PICKED from `first` on: those that lose least by a stop (KEY), all if they are too few."""
-    room = more[9]
-    key = room[KEY]
-    picked = room[PICKED][first:]
-    if nodes_until(givers, many, key, NEVER - 1) >= missing:
-        return pick_least(givers, many, missing, key, room[ORDER], picked)
+def count_stops(lenders: Lenders, hybrid: HybridState, first: int, many: int, missing: int) -> int:
+    """The rest of CUP, picked from `first` on: those that lose least by a stop (`key`), all if they are too few."""
+    room = hybrid.room
+    key = room.key
+    picked = room.picked[first:]
+    if nodes_until(lenders, many, key, NEVER - 1) >= missing:
+        return pick_least(lenders, many, missing, key, room.order, picked)
     stops = 0
     for k in range(many):
         if key[k] < NEVER:
-            picked[stops] = givers[GIVER, k]
+            picked[stops] = lenders.job[k]
             stops += 1
     return stops
 
 
 @inner
-def promise_picked(  # noqa: PLR0917
-    claims: Claims, more: More, slot: int, who: int, promised: int, stops: int, now: int
+def promise_picked(
+    claims: Claims, hybrid: HybridState, slot: int, who: int, promised: int, stops: int, now: int
 ) -> None:
-    """The claim gets the nodes of PICKED when they end; the later ones are stopped in time."""
-    room, timers = more[9], more[3]
+    """The claim gets the nodes of those picked when they end; the later ones are stopped in time."""
+    room, timers = hybrid.room, hybrid.timers
     for k in range(promised + stops):
-        promise(claims, room[PICKED, k], slot)
+        promise(claims, room.picked[k], slot)
     for k in range(promised, promised + stops):
-        key = (who << PAIR_SHIFT) + room[PICKED, k] + 1
-        heap_push(timers, more[4], max(room[FEWER, k], now), key)
+        push(timers, max(room.fewer[k], now), pair_key(who, room.picked[k]))

@@ -16,20 +16,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.tables import (
-    FRONT,
-    NEVER,
-    NEXT_SUBMIT,
-    QUEUE_HI,
-    QUEUE_LO,
-    QUEUED,
-)
-from emulator.mechanisms.hybrid.claims import DEEP, DEEP_FROM, INDEXED, MALLEABLE
+from emulator.kernel.compiled import inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.tables import FRONT, NEVER, NEXT_SUBMIT, QUEUE_HI, QUEUE_LO
+from emulator.mechanisms.hybrid.claims import MALLEABLE
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, Jobs, State
-    from emulator.mechanisms.hybrid.claims import HybridJobs
+    from emulator.kernel.tables import Ints, Ints32, Jobs, State
+    from emulator.mechanisms.hybrid.claims import ClaimCounters, Claims, HybridJobs
 
 # Columns of a line: a class of width each, the last one open to the top, then the least width of a malleable job.
 CLASSES = 16
@@ -121,9 +115,9 @@ def tell_of(job: Jobs, attr: HybridJobs, index: Ints, line: int, who: int) -> No
 
 
 @inner
-def waits_here(job: Jobs, attr: HybridJobs, count: Ints, index: Ints, who: int) -> None:
+def waits_here(job: Jobs, attr: HybridJobs, counters: ClaimCounters, index: Ints, who: int) -> None:
     """A job, which has its place in the queue, is in the index from now on, if one is kept."""
-    if count[DEEP] and job[who].key != FRONT:
+    if counters.deep and job[who].key != FRONT:
         tell_of(job, attr, index, who >> SHIFT, who)
         index[who >> SHIFT, WHO_WAITS] |= 1 << (who & IN_BLOCK)
         tell_of(job, attr, index, second_level(job, who >> SHIFT), who)
@@ -131,23 +125,24 @@ def waits_here(job: Jobs, attr: HybridJobs, count: Ints, index: Ints, who: int) 
 
 
 @inner
-def keep_index(state: State, attr: HybridJobs, count: Ints, index: Ints) -> None:
+def keep_index(state: State, claims: Claims) -> None:
     """Before a pass: begin with an index or give it up, and take in whoever came."""
-    job, queue, reg = state[0], state[3], state[11]
+    job, queue, reg = state.job, state.queue, state.reg
+    attr, counters, index = claims.attr, claims.counters, claims.queue_index
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
-    if count[DEEP]:
-        if waiting < count[DEEP_FROM] >> 2:
-            count[DEEP] = 0
+    if counters.deep:
+        if waiting < counters.deep_from >> 2:
+            counters.deep = 0
             return
-        for who in range(count[INDEXED], reg[NEXT_SUBMIT]):
-            if job[who].state == QUEUED:
-                waits_here(job, attr, count, index, who)
-    elif waiting >= count[DEEP_FROM]:
+        for who in range(counters.indexed, reg[NEXT_SUBMIT]):
+            if job[who].state == JobState.QUEUED:
+                waits_here(job, attr, counters, index, who)
+    elif waiting >= counters.deep_from:
         clear(index)
-        count[DEEP] = 1
+        counters.deep = 1
         for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
-            waits_here(job, attr, count, index, queue[place])
-    count[INDEXED] = reg[NEXT_SUBMIT]
+            waits_here(job, attr, counters, index, queue[place])
+    counters.indexed = reg[NEXT_SUBMIT]
 
 
 @inner
@@ -170,7 +165,7 @@ def make_true(job: Jobs, attr: HybridJobs, index: Ints, block: int) -> None:
     while bits:
         who = (block << SHIFT) + lowest_bit(bits)
         bits &= bits - 1
-        if job[who].state == QUEUED and job[who].key != FRONT:
+        if job[who].state == JobState.QUEUED and job[who].key != FRONT:
             tell_of(job, attr, index, block, who)
         else:
             waiting &= ~(1 << (who & IN_BLOCK))
@@ -191,7 +186,7 @@ def is_within(job: Jobs, attr: HybridJobs, index: Ints, who: int) -> bool:
     """Whether a job waits, in the index, and is within the limits as far as these go by classes."""
     limits = index.shape[0] - 1
     return bool(
-        job[who].state == QUEUED
+        job[who].state == JobState.QUEUED
         and job[who].key != FRONT
         and (
             job[who].estimate_us <= index[limits, class_of(job[who].nodes)]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.occupancy import start_chosen
-from emulator.harness.passes import choose, choose_heads
-from emulator.harness.plan import shadow_of
-from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import (
+from emulator.kernel.compiled import inner
+from emulator.kernel.occupancy import start_chosen
+from emulator.kernel.passes import choose, choose_heads
+from emulator.kernel.plan import shadow_of
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import (
     BEFORE_SHADOW,
     FREE,
     FRONT,
@@ -26,7 +26,6 @@ from emulator.harness.tables import (
     SPARE_NODES,
     STARTED_N,
 )
-from emulator.mechanisms.hybrid.claims import DEEP, PASS_LONG, PASS_RESCAN, PASS_SEEN, PASS_SPARE, PASS_WIDE
 from emulator.mechanisms.hybrid.deep_queue import (
     CLASSES,
     OF_MALLEABLE,
@@ -37,14 +36,14 @@ from emulator.mechanisms.hybrid.deep_queue import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
-    from emulator.mechanisms.hybrid.claims import HybridJobs
+    from emulator.kernel.tables import Ints, State
+    from emulator.mechanisms.hybrid.claims import ClaimCounters, Claims
 
 
 @inner
 def first_new(state: State, seen: int) -> int:
     """The place in the queue of the first job at its end that was not seen, which the first one of all never is."""
-    queue, reg = state[3], state[11]
+    queue, reg = state.queue, state.reg
     first = reg[QUEUE_HI]
     while first > reg[QUEUE_LO] and queue[first - 1] >= seen:
         first -= 1
@@ -52,31 +51,32 @@ def first_new(state: State, seen: int) -> int:
 
 
 @inner
-def choose_behind(state: State, count: Ints, now: int) -> None:
+def choose_behind(state: State, counters: ClaimCounters, now: int) -> None:
     """Whoever may start behind a head that does not fit."""
-    job, _, _, queue, plan, blocks, _, _, _, started, _, reg = state
+    job, queue, plan, blocks, started = state.job, state.queue, state.plan, state.blocks, state.started
+    reg = state.reg
     left = reg[FREE]
-    place = max(first_new(state, count[PASS_SEEN]), reg[QUEUE_LO] + 1)
-    count[PASS_SEEN] = reg[NEXT_SUBMIT]
+    place = max(first_new(state, counters.pass_seen), reg[QUEUE_LO] + 1)
+    counters.pass_seen = reg[NEXT_SUBMIT]
     if left == 0 or reg[QUEUE_HI] - reg[QUEUE_LO] <= 1:
         for k in range(place, reg[QUEUE_HI]):
-            count[PASS_WIDE] = min(count[PASS_WIDE], job[queue[k]].nodes)
+            counters.pass_wide = min(counters.pass_wide, job[queue[k]].nodes)
         return
     shadow, spare = shadow_of(plan, blocks, reg, job[queue[reg[QUEUE_LO]]].nodes, now)
     if reg[SPARE_NODES] == 0:
         spare = 0
     latest = shadow - now - reg[BEFORE_SHADOW]
     if (
-        count[PASS_RESCAN]
-        or left >= count[PASS_WIDE]
-        or latest >= count[PASS_LONG]
-        or spare >= count[PASS_SPARE]
+        counters.pass_rescan
+        or left >= counters.pass_wide
+        or latest >= counters.pass_long
+        or spare >= counters.pass_spare
     ):
         place = reg[QUEUE_LO] + 1
-        count[PASS_RESCAN] = 0
-        count[PASS_WIDE] = NEVER
-        count[PASS_LONG] = NEVER
-        count[PASS_SPARE] = NEVER
+        counters.pass_rescan = 0
+        counters.pass_wide = NEVER
+        counters.pass_long = NEVER
+        counters.pass_spare = NEVER
     while left > 0 and place < reg[QUEUE_HI]:
         who = queue[place]
         needed = job[who].nodes
@@ -89,13 +89,13 @@ def choose_behind(state: State, count: Ints, now: int) -> None:
                 choose(started, reg, who)
                 place = queue_remove_at(queue, reg, place)
                 continue
-            count[PASS_WIDE] = min(count[PASS_WIDE], needed)
+            counters.pass_wide = min(counters.pass_wide, needed)
         else:
-            count[PASS_LONG] = min(count[PASS_LONG], job[who].estimate_us)
-            count[PASS_SPARE] = min(count[PASS_SPARE], needed)
+            counters.pass_long = min(counters.pass_long, job[who].estimate_us)
+            counters.pass_spare = min(counters.pass_spare, needed)
         place += 1
     if place < reg[QUEUE_HI]:  # not looked at, for there was no node
-        count[PASS_WIDE] = 1
+        counters.pass_wide = 1
 
 
 @inner
@@ -111,7 +111,7 @@ def set_limits(index: Ints, left: int, latest: int, spare: int) -> None:
 @inner
 def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[int, int]:
     """Choose a job if it fits and does not delay the head. What is left then, of nodes and of the head's."""
-    job, _, _, queue, _, _, _, _, _, started, _, reg = state
+    job, queue, started, reg = state.job, state.queue, state.started, state.reg
     needed = job[who].nodes
     in_time = job[who].estimate_us <= latest
     if needed <= left and (in_time or needed <= spare):
@@ -122,10 +122,11 @@ def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[in
 
 
 @inner
-def choose_by_index(state: State, attr: HybridJobs, count: Ints, index: Ints, now: int) -> None:
+def choose_by_index(state: State, claims: Claims, now: int) -> None:
     """As `choose_behind`, where many wait."""
-    job, _, _, queue, plan, blocks, _, _, _, _, _, reg = state
-    count[PASS_RESCAN] = 1  # for whoever looks without the index again
+    attr, index = claims.attr, claims.queue_index
+    job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
+    claims.counters.pass_rescan = 1  # for whoever looks without the index again
     left = reg[FREE]
     if left == 0:
         return
@@ -153,19 +154,21 @@ def choose_by_index(state: State, attr: HybridJobs, count: Ints, index: Ints, no
 
 
 @inner
-def easy_pass(state: State, attr: HybridJobs, count: Ints, index: Ints, now: int) -> None:
+def easy_pass(state: State, claims: Claims, now: int) -> None:
     """Start what the scheduler starts now; the jobs are `started[:reg[STARTED_N]]`, in order."""
-    job, node, free, queue, plan, blocks, heap, runs, log, started, _, reg = state
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, started = state.blocks, state.heap, state.runs, state.log, state.started
+    reg = state.reg
     reg[STARTED_N] = 0
-    keep_index(state, attr, count, index)
+    keep_index(state, claims)
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
         if stage == 0:
             choose_heads(job, queue, started, reg, now)
         elif reg[QUEUE_LO] < reg[QUEUE_HI]:
-            if count[DEEP]:
-                choose_by_index(state, attr, count, index, now)
+            if claims.counters.deep:
+                choose_by_index(state, claims, now)
             else:
-                choose_behind(state, count, now)
+                choose_behind(state, claims.counters, now)
         start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
         begun = reg[STARTED_N]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import JobState
+from emulator.kernel.job_states import JobState
 from emulator.mechanisms.hybrid.run_sums import RunSums
 from emulator.metrics.runs import node_time
 from emulator.workload.hybrid_kinds import JobClass
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
-    from emulator.mechanisms.hybrid.mechanism import HybridMechanism
+    from emulator.mechanisms.hybrid.tally import Counted
+    from emulator.record.run_record import RunRecord
 
 _HOUR_US = 3600 * US
 
 
-def figures(mechanism: HybridMechanism, record: RunRecord) -> dict[str, Any]:
+def figures(mechanism: Counted, record: RunRecord) -> dict[str, Any]:
     """Figures by name, units in the names; None where there is no such figure.
 
     `turnaround_*_h`: mean of end - submit. `instant_start_ratio`: on-demand jobs for which all nodes were found when
@@ -76,7 +76,7 @@ def _mean_h(times_us: NDArray[np.int64], rows: NDArray[np.bool_]) -> float | Non
     return float(times_us[rows].mean()) / _HOUR_US if rows.any() else None
 
 
-def _instant(mechanism: HybridMechanism, record: RunRecord, on_demand: NDArray[np.bool_]) -> float | None:
+def _instant(mechanism: Counted, record: RunRecord, on_demand: NDArray[np.bool_]) -> float | None:
     arrived = on_demand & (record.state != JobState.FUTURE)
     if not arrived.any():
         return None
@@ -100,7 +100,7 @@ def _less(times: NDArray[np.int32], less: Mapping[int, int]) -> NDArray[np.int32
     return fewer
 
 
-def _losses(mechanism: HybridMechanism, record: RunRecord, sums: RunSums) -> dict[str, int]:
+def _losses(mechanism: Counted, record: RunRecord, sums: RunSums) -> dict[str, int]:
     """Node-us by cause. Checkpoints and idle held nodes are no waste in the paper's utilisation, the rest is."""
     return {
         "recomputed": int(record.runs.lost_node_us.sum()) if record.runs.has_work else 0,
@@ -118,7 +118,7 @@ def _longest_wait(record: RunRecord, ran_us: NDArray[np.int64]) -> int:
     return int((end - record.jobs.submit_us - ran_us)[known].max(initial=0))
 
 
-def _counts(mechanism: HybridMechanism) -> dict[str, Any]:
+def _counts(mechanism: Counted) -> dict[str, Any]:
     tally, loans = mechanism.tally, mechanism.loans
     return {
         "on_demand_queued": tally.queued,

@@ -1,10 +1,10 @@
 """Running batch jobs that may give nodes, in compiled runs: what a choice among them looks at, side by side.
 
 Hundreds of thousands of times a thousand running jobs are gone through. Their rows in the tables of jobs are far apart
-in memory; here each figure of all of them is one row of a table, so that the compiler looks at many jobs at a time.
+in memory; here each figure of all of them is an array, so that the compiler looks at many jobs at a time.
 
-What preempting one costs at some time is min(max(time - BASE, LEAST_COST), MOST_COST), as long as that time is before
-CHANGES: then a checkpoint is written, and the cost falls to LEAST_COST.
+What preempting one costs at some time is min(max(time - base, least_cost), most_cost), as long as that time is before
+`changes`: then a checkpoint is written, and the cost falls to LEAST_COST.
 
 Whoever has come to run since the last choice is taken in before the next one (`catch_up`): many have ended by then.
 Whoever leaves is taken out at once.
@@ -14,43 +14,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness import work as w
-from emulator.harness.compiled import inlined, inner
-from emulator.harness.tables import (
-    BATCH,
-    NEVER,
-    RUNNING,
-    RUNS_N,
-)
+from emulator.kernel.compiled import inlined, inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.tables import BATCH, NEVER, RUNS_N
+from emulator.machine import work as w
 from emulator.mechanisms.hybrid.claims import (
-    GIVERS_N,
     MALLEABLE,
-    RUNS_SEEN,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Jobs, State
-    from emulator.harness.work import Work
-    from emulator.mechanisms.hybrid.claims import HybridJobs
+    from emulator.kernel.tables import Ints, Jobs, State
+    from emulator.machine.work import Work
+    from emulator.mechanisms.hybrid.claims import Claims, Lenders
 
-# Rows of the table, a column for each job. WIDTH: its nodes; ENDS: when it should end by its estimate; PROMISED_TO: the
-# claim that gets its nodes then, -1 for none; SPARE: nodes that it can give and go on.
-GIVER, WIDTH, BASE, LEAST_COST, MOST_COST, CHANGES, ENDS, PROMISED_TO, SPARE = range(9)
-GIVER_ROWS = 9
 _BLOCK_SHIFT = 5
 
 
 @inner
-def set_cost(job: Jobs, work: Work, attr: HybridJobs, givers: Ints, place: int, now: int) -> None:  # noqa: PLR0917
+def set_cost(job: Jobs, work: Work, claims: Claims, place: int, now: int) -> None:
     """What preempting the job costs from now on until that changes (`view.overhead_at`)."""
-    who = givers[GIVER, place]
+    lenders = claims.lenders
+    who = lenders.job[place]
     setup = work[who, w.SETUP]
     interval = work[who, w.INTERVAL]
     base = 0
     least = setup
     most = setup
     changes = NEVER
-    if attr[who].job_class != MALLEABLE:
+    if claims.attr[who].job_class != MALLEABLE:
         if interval == 0:
             base = job[who].start_us
             least = 0
@@ -64,61 +55,71 @@ def set_cost(job: Jobs, work: Work, attr: HybridJobs, givers: Ints, place: int, 
             base = written - setup
             most = setup + max(min(interval, owed), 0)
             changes = written + cycle
-    givers[BASE, place] = base
-    givers[LEAST_COST, place] = least
-    givers[MOST_COST, place] = most
-    givers[CHANGES, place] = changes
+    lenders.base[place] = base
+    lenders.least_cost[place] = least
+    lenders.most_cost[place] = most
+    lenders.changes[place] = changes
 
 
 @inner
-def enter(job: Jobs, work: Work, attr: HybridJobs, count: Ints, givers: Ints, who: int, now: int) -> None:  # noqa: PLR0917
+def enter(job: Jobs, work: Work, claims: Claims, who: int, now: int) -> None:
     """A running job may give nodes from now on, or has others than it had."""
+    attr, counters, lenders = claims.attr, claims.counters, claims.lenders
     place = attr[who].place
     if place < 0:
-        place = count[GIVERS_N]
-        count[GIVERS_N] += 1
+        place = counters.lenders_n
+        counters.lenders_n += 1
         attr[who].place = place
-    givers[GIVER, place] = who
-    givers[WIDTH, place] = job[who].nodes
-    givers[ENDS, place] = job[who].expected_end_us
-    givers[PROMISED_TO, place] = attr[who].promised
+    lenders.job[place] = who
+    lenders.nodes[place] = job[who].nodes
+    lenders.ends[place] = job[who].expected_end_us
+    lenders.promised_to[place] = attr[who].promised
     is_malleable = attr[who].job_class == MALLEABLE
-    givers[SPARE, place] = max(job[who].nodes - attr[who].least, 0) if is_malleable else 0
-    set_cost(job, work, attr, givers, place, now)
+    lenders.spare[place] = max(job[who].nodes - attr[who].least, 0) if is_malleable else 0
+    set_cost(job, work, claims, place, now)
 
 
 @inlined
-def leave(attr: HybridJobs, count: Ints, givers: Ints, who: int) -> None:
+def leave(claims: Claims, who: int) -> None:
     """The job gives no nodes any more, if it did; the last of the table has its place."""
+    attr, counters, lenders = claims.attr, claims.counters, claims.lenders
     place = attr[who].place
     if place >= 0:
         attr[who].place = -1
-        last = count[GIVERS_N] - 1
-        count[GIVERS_N] = last
+        last = counters.lenders_n - 1
+        counters.lenders_n = last
         if place < last:
-            for row in range(GIVER_ROWS):
-                givers[row, place] = givers[row, last]
-            attr[givers[GIVER, place]].place = place
+            lenders.job[place] = lenders.job[last]
+            lenders.nodes[place] = lenders.nodes[last]
+            lenders.base[place] = lenders.base[last]
+            lenders.least_cost[place] = lenders.least_cost[last]
+            lenders.most_cost[place] = lenders.most_cost[last]
+            lenders.changes[place] = lenders.changes[last]
+            lenders.ends[place] = lenders.ends[last]
+            lenders.promised_to[place] = lenders.promised_to[last]
+            lenders.spare[place] = lenders.spare[last]
+            attr[lenders.job[place]].place = place
 
 
 @inner
-def catch_up(state: State, work: Work, attr: HybridJobs, count: Ints, givers: Ints, now: int) -> int:  # noqa: PLR0917
+def catch_up(state: State, work: Work, claims: Claims, now: int) -> int:
     """Before a choice: whoever has come to run since the last one, and what preempting costs. How many there are.
 
     They are batch jobs on nodes of the pool that are not about to leave them.
     """
-    job, runs, reg = state[0], state[7], state[11]
-    for row in range(count[RUNS_SEEN], reg[RUNS_N]):
+    job, runs, reg = state.job, state.runs, state.reg
+    attr, counters = claims.attr, claims.counters
+    for row in range(counters.runs_seen, reg[RUNS_N]):
         who = runs[row].job
-        runs_here = job[who].run_row == row and job[who].state == RUNNING and job[who].kind == BATCH
+        runs_here = job[who].run_row == row and job[who].state == JobState.RUNNING and job[who].kind == BATCH
         if runs_here and attr[who].guest < 0 and attr[who].leaving < 0:
-            enter(job, work, attr, count, givers, who, now)
-    count[RUNS_SEEN] = reg[RUNS_N]
-    many: int = count[GIVERS_N]
-    changes = givers[CHANGES, :many]
+            enter(job, work, claims, who, now)
+    counters.runs_seen = reg[RUNS_N]
+    many: int = counters.lenders_n
+    changes = claims.lenders.changes[:many]
     for place in range(many):
         if changes[place] <= now:
-            set_cost(job, work, attr, givers, place, now)
+            set_cost(job, work, claims, place, now)
     return many
 
 
@@ -135,48 +136,48 @@ def total_of(row: Ints, many: int) -> int:
 
 
 @inner
-def costs_now(givers: Ints, many: int, now: int, key: Ints) -> None:
+def costs_now(lenders: Lenders, many: int, now: int, key: Ints) -> None:
     """What preempting each costs."""
     cost = key[:many]
-    base = givers[BASE, :many]
-    least = givers[LEAST_COST, :many]
-    most = givers[MOST_COST, :many]
+    base = lenders.base[:many]
+    least = lenders.least_cost[:many]
+    most = lenders.most_cost[:many]
     for k in range(many):
         cost[k] = min(max(now - base[k], least[k]), most[k])
 
 
 @inner
-def ends_of_unpromised(givers: Ints, many: int, key: Ints) -> None:
+def ends_of_unpromised(lenders: Lenders, many: int, key: Ints) -> None:
     """When those whose nodes nobody is to get should end; NEVER for the others."""
     end = key[:many]
-    ends = givers[ENDS, :many]
-    promised = givers[PROMISED_TO, :many]
+    ends = lenders.ends[:many]
+    promised = lenders.promised_to[:many]
     for k in range(many):
         end[k] = ends[k] if promised[k] < 0 else NEVER
 
 
 @inner
-def nodes_until(givers: Ints, many: int, end: Ints, by: int) -> int:
+def nodes_until(lenders: Lenders, many: int, end: Ints, by: int) -> int:
     """Nodes of those that end (`end`) until a time."""
     total = 0
     ends = end[:many]
-    width = givers[WIDTH, :many]
+    width = lenders.nodes[:many]
     for k in range(many):
         total += width[k] if ends[k] <= by else 0
     return total
 
 
 @inner
-def costs_before(givers: Ints, many: int, at: int, by: int, key: Ints) -> None:
+def costs_before(lenders: Lenders, many: int, at: int, by: int, key: Ints) -> None:
     """Of those that end (KEY) after `by`, what stopping each costs: at `at`, or after its last checkpoint before it.
 
     NEVER for the others.
     """
     cost = key[:many]
-    base = givers[BASE, :many]
-    least = givers[LEAST_COST, :many]
-    most = givers[MOST_COST, :many]
-    changes = givers[CHANGES, :many]
+    base = lenders.base[:many]
+    least = lenders.least_cost[:many]
+    most = lenders.most_cost[:many]
+    changes = lenders.changes[:many]
     for k in range(many):
         then = least[k] if changes[k] <= at else min(max(at - base[k], least[k]), most[k])
         cost[k] = then if by < cost[k] < NEVER else NEVER
@@ -192,13 +193,13 @@ def least_of_block(key: Ints, block: int, many: int) -> int:
 
 
 @inner
-def pick_least(givers: Ints, many: int, needed: int, key: Ints, blocks: Ints, picked: Ints) -> int:  # noqa: PLR0917
+def pick_least(lenders: Lenders, many: int, needed: int, key: Ints, blocks: Ints, picked: Ints) -> int:
     """Jobs in ascending (key, job) until their nodes are enough, which those whose key is not NEVER have. How many.
 
     Few are picked of many: the least keys of blocks are kept (`blocks`). Keys of the picked are NEVER afterwards.
     """
-    who = givers[GIVER]
-    width = givers[WIDTH]
+    who = lenders.job
+    width = lenders.nodes
     ahead = (many + (1 << _BLOCK_SHIFT) - 1) >> _BLOCK_SHIFT
     for block in range(ahead):
         blocks[block] = least_of_block(key, block, many)

@@ -4,72 +4,75 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.tables import FREE, QUEUED, RUNNING
+from emulator.kernel.compiled import inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.tables import FREE
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.compiled_actions import (
-    EXPANDED_N,
-    LOAN_FREE,
-    LOANS_LEFT,
-    RESUMED_N,
     change_last,
     settle_one,
     start_waiting,
 )
-from emulator.mechanisms.hybrid.compiled_strategies import WIDE
+from emulator.mechanisms.hybrid.loans import Reason
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import Ints, State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.compiled_actions import More
+    from emulator.mechanisms.hybrid.compiled_actions import HybridState
 
-# Reasons, as places in `deeds.REASONS`; ANY: preempted lenders may resume.
-DID_NOT_START, WAITS, RUNS_NO_MORE, HAS_ALL, BROKE, WAITS_NO_MORE, TOO_FEW, LEASE_BROKE = range(8)
 ANY = -1
+"""In the place of a `Reason`: preempted lenders may resume."""
 
 
 @inner
-def expand(  # noqa: PLR0917
-    state: State, work: Work, claims: Claims, more: More, one: int, nodes: Ints, now: int
+def expand(
+    state: State, work: Work, claims: Claims, hybrid: HybridState, one: int, nodes: Ints, now: int
 ) -> None:
     """A lender that was shrunk, and runs on, gets these idle nodes, as many as it lacks."""
-    job, attr = state[0], claims[3]
-    own, loans = more[0], more[5]
+    job, attr = state.job, claims.attr
+    own, loans = hybrid.own, hybrid.loans
     lender = loans[one].lender
     runs_on = (
-        job[lender].state == RUNNING
+        job[lender].state == JobState.RUNNING
         and job[lender].start_us == loans[one].shrunk_us
         and attr[lender].leaving < 0
     )
     if not runs_on:
-        settle_one(more, one, 0, RESUMED_N, RUNS_NO_MORE)
+        settle_one(hybrid, one, 0, Reason.RUNS_NO_MORE)
         return
     lacks = own[lender].known - job[lender].nodes
     given = max(0, min(nodes.shape[0], lacks))
     if given:
-        change_last(state, work, more, lender, job[lender].nodes, nodes[:given], now)
-    settle_one(more, one, given, EXPANDED_N, HAS_ALL if given == lacks else BROKE)
+        change_last(state, work, hybrid, lender, job[lender].nodes, nodes[:given], now)
+    settle_one(hybrid, one, given, Reason.HAS_ALL if given == lacks else Reason.NODE_BROKE)
 
 
 @inner
-def resume(  # noqa: PLR0917
-    state: State, work: Work, claims: Claims, more: More, one: int, nodes: Ints, others: int, now: int
+def resume(
+    state: State,
+    work: Work,
+    claims: Claims,
+    hybrid: HybridState,
+    one: int,
+    nodes: Ints,
+    others: int,
+    now: int,
 ) -> None:
     """A lender that was preempted, and waits, runs on these nodes and idle ones that are not marked."""
-    job, free, attr, reg = state[0], state[2], claims[3], state[11]
-    loans, room, mark = more[5], more[9], more[10]
+    job, free, attr, reg = state.job, state.free, claims.attr, state.reg
+    loans, room, mark = hybrid.loans, hybrid.room, hybrid.mark
     lender = loans[one].lender
-    if job[lender].state != QUEUED:
-        settle_one(more, one, 0, RESUMED_N, WAITS_NO_MORE)
+    if job[lender].state != JobState.QUEUED:
+        settle_one(hybrid, one, 0, Reason.WAITS_NO_MORE)
         return
     wanted = job[lender].nodes
     least = attr[lender].least if attr[lender].job_class == MALLEABLE else wanted
     width = min(wanted, reg[FREE] - others)
     if width < least:
-        settle_one(more, one, 0, RESUMED_N, TOO_FEW)
+        settle_one(hybrid, one, 0, Reason.TOO_FEW)
         return
-    fresh = room[WIDE]
+    fresh = room.wide
     back = min(nodes.shape[0], width)
     for k in range(back):
         fresh[k] = nodes[k]
@@ -81,15 +84,22 @@ def resume(  # noqa: PLR0917
             fresh[many] = free[place]
             many += 1
     start_waiting(state, work, lender, fresh[:width], now)
-    settle_one(more, one, back, RESUMED_N, HAS_ALL)
+    settle_one(hybrid, one, back, Reason.HAS_ALL)
 
 
 @inner
-def settle(  # noqa: PLR0917
-    state: State, work: Work, claims: Claims, more: More, borrower: int, nodes: Ints, why: int, now: int
+def settle(
+    state: State,
+    work: Work,
+    claims: Claims,
+    hybrid: HybridState,
+    borrower: int,
+    nodes: Ints,
+    why: int,
+    now: int,
 ) -> None:
     """Lenders get of these idle nodes what they lent. `why` preempted ones do not; ANY: they do."""
-    own, loans, mark, reg = more[0], more[5], more[10], more[11]
+    own, loans, mark, registers = hybrid.own, hybrid.loans, hybrid.mark, hybrid.registers
     last = own[borrower].owes
     if last < 0:
         return
@@ -102,18 +112,18 @@ def settle(  # noqa: PLR0917
     while True:
         to = min(place + loans[one].lent, count)
         if loans[one].shrunk_us >= 0:
-            expand(state, work, claims, more, one, nodes[place:to], now)
+            expand(state, work, claims, hybrid, one, nodes[place:to], now)
         elif why >= 0:
-            settle_one(more, one, 0, RESUMED_N, why)
+            settle_one(hybrid, one, 0, why)
         else:
-            resume(state, work, claims, more, one, nodes[place:to], count - to, now)
+            resume(state, work, claims, hybrid, one, nodes[place:to], count - to, now)
         for k in range(place, to):
             mark[nodes[k]] = 0
         place = to
         after = loans[one].next
-        loans[one].next = reg[LOAN_FREE]
-        reg[LOAN_FREE] = one
-        reg[LOANS_LEFT] += 1
+        loans[one].next = registers.loan_free
+        registers.loan_free = one
+        registers.loans_left += 1
         if one == last:
             break
         one = after
@@ -122,9 +132,9 @@ def settle(  # noqa: PLR0917
 
 
 @inner
-def lent_nodes(more: More, borrower: int) -> int:
+def lent_nodes(hybrid: HybridState, borrower: int) -> int:
     """Nodes of all its loans."""
-    own, loans = more[0], more[5]
+    own, loans = hybrid.own, hybrid.loans
     last = own[borrower].owes
     total = 0
     if last >= 0:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness import tables as t
-from emulator.harness.cluster import Cluster, Stop
-from emulator.harness.columns import fill, longer
-from emulator.harness.record import RunOutcome
-from emulator.harness.rows import new_rows
-from emulator.harness.views import read_only
+from emulator.cluster.cluster import Cluster, Stop
+from emulator.cluster.views import read_only
+from emulator.kernel import tables as t
+from emulator.kernel.columns import fill, longer
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.rows import new_rows
 from emulator.mechanisms.hybrid import backfill_on_held
 from emulator.mechanisms.hybrid import claims as c
-from emulator.mechanisms.hybrid import reserved as r
+from emulator.mechanisms.hybrid import holds as r
 from emulator.mechanisms.hybrid.deep_queue import LINE_COLUMNS, lines_for
-from emulator.mechanisms.hybrid.lenders import GIVER_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,6 +31,21 @@ LONG_QUEUE = 1024
 """Waiting jobs from which on an index of them pays."""
 _RUNS_ROOM, _LOG_ROOM = 2, 8
 """Rows of the run table and of the node log, over those that there are if each job runs once on all its nodes."""
+
+_CLOSE = entry_point(r.close)
+_COLLECT = entry_point(r.collect)
+_DROP = entry_point(r.drop)
+_EXPECT_NOTHING = entry_point(r.expect_nothing)
+_GO_ON = entry_point(r.go_on)
+_HOLD_GIVEN = entry_point(r.hold_given)
+_LEFT = entry_point(r.left)
+_ON_DEMAND_WAITS = entry_point(r.on_demand_waits)
+_POP_ALL = entry_point(r.pop_all)
+_PROMISE = entry_point(r.promise)
+_SCHEDULE_PASS = entry_point(r.schedule_pass)
+_TAKE_FREE = entry_point(r.take_free)
+_UNPROMISE = entry_point(r.unpromise)
+_GUESTS_OF = entry_point(backfill_on_held.guests_of)
 
 
 class HybridCluster(Cluster):
@@ -74,12 +89,12 @@ class HybridCluster(Cluster):
         columns["least"] = table.column("min_nodes", table.nodes)
         fill(self._attr, columns)
         self._chosen = np.zeros(node_count, np.int64)
-        self._givers = np.zeros((GIVER_ROWS, node_count), np.int64)
-        self._count = np.zeros(c.COUNTERS, np.int64)
-        self._count[c.DEEP_FROM] = t.NEVER
+        self._lenders = c.Lenders(*np.zeros((len(c.Lenders._fields), node_count), np.int64))
+        self._count = new_rows(c.ClaimCounters, 1)[0]
+        self._count.deep_from = t.NEVER
         self._index = np.zeros((1, LINE_COLUMNS), np.int64)
-        self._count[c.IN_ORDER] = scheduler.order_name == "fcfs"
-        self._count[c.EASY] = (
+        self._count.in_order = scheduler.order_name == "fcfs"
+        self._count.easy = (
             scheduler.order_name == "fcfs"
             and (scheduler.backfill, scheduler.choice) == ("easy", "first_fit")
             and scheduler.estimates == "user"
@@ -97,16 +112,16 @@ class HybridCluster(Cluster):
 
     def _look_at_all(self) -> None:
         """Whoever waits was perhaps never seen by a pass."""
-        self._count[[c.PASS_RESCAN, c.GUESTS_RESCAN]] = 1
+        self._count.pass_rescan = self._count.guests_rescan = 1
 
     def use_work(self, work: NDArray[np.int64]) -> None:
         """The work table of the jobs, which the kernel may change; must be called before the first job is submitted."""
         self._work = work
 
     def _make_claims(self) -> None:
-        self._claims: Any = (
+        self._claims = c.Claims(
             self._claim, self._claim_order, self._held, self._attr, self._chosen, self._count,
-            self._index, self._givers,
+            self._index, self._lenders,
         )  # fmt: skip
 
     # The kernel's loops, with claims.
@@ -118,14 +133,14 @@ class HybridCluster(Cluster):
             raise ValueError("hybrid: passes are not watched, guests start in the kernel")
         self._reg[t.STOP_ON_END] = stop_on_end
         self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := r.go_on(self._state, self._work, self._claims, until_us, 0)) == t.NEEDS_ROOM:
+        while (code := _GO_ON(self._state, self._work, self._claims, until_us, 0)) == Stop.NEEDS_ROOM:
             self._grow_runs()
         self._check_order()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         self._make_room()
-        r.go_on(self._state, self._work, self._claims, now_us, 1)
+        _GO_ON(self._state, self._work, self._claims, now_us, 1)
         self._check_order()
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
@@ -134,14 +149,14 @@ class HybridCluster(Cluster):
         self._look_at_all()
         self._reg[t.NOW] = now_us
         first = int(self._reg[t.RUNS_N])
-        r.schedule_pass(self._state, self._work, self._claims, now_us)
+        _SCHEDULE_PASS(self._state, self._work, self._claims, now_us)
         self._check_order()
         return self._runs["job"][first : self._reg[t.RUNS_N]].astype(np.int32)
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         super().end(job, now_us, outcome)
-        r.left(self._state, self._claims, job, now_us)
-        self._count[c.CHANGED] = 1  # it may wait again, and run as a guest
+        _LEFT(self._state, self._claims, job, now_us)
+        self._count.changed = 1  # it may wait again, and run as a guest
         self._look_at_all()
 
     def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
@@ -153,9 +168,9 @@ class HybridCluster(Cluster):
     def index_long_queues(self) -> None:
         """Keep an index of who waits while so many do (`deep_queue.py`). Only the kernel may act on jobs then."""
         keys = self._job["key"][: len(self)]
-        if self._count[c.EASY] and bool((keys[1:] >= keys[:-1]).all()):
+        if self._count.easy and bool((keys[1:] >= keys[:-1]).all()):
             self._index = np.zeros((lines_for(len(self._job)), LINE_COLUMNS), np.int64)
-            self._count[c.DEEP_FROM] = LONG_QUEUE
+            self._count.deep_from = LONG_QUEUE
             self._make_claims()
 
     def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
@@ -181,7 +196,7 @@ class HybridCluster(Cluster):
     @property
     def claims_left(self) -> int:
         """Claims that can be opened before their table has to grow."""
-        return len(self._claim) - int(self._count[c.CLAIMS_N])
+        return len(self._claim) - int(self._count.claims_n)
 
     @property
     def node_log(self) -> NDArray[np.int32]:
@@ -198,11 +213,11 @@ class HybridCluster(Cluster):
 
     def open_claim(self, job: int, nodes: int, *, deadline_us: int, collects: bool) -> int:
         """A new claim, behind all others, without nodes. Returns its slot."""
-        active = int(self._count[c.CLAIMS_N])
+        active = int(self._count.claims_n)
         if active == len(self._claim):
             self.grow_claims()
         slot = int(self._claim_order[active])
-        self._count[c.CLAIMS_N] += 1
+        self._count.claims_n += 1
         self._claim[slot] = 0
         for name, value in (
             ("job", job), ("need", nodes), ("head", -1), ("deadline_us", deadline_us), ("collects", collects),
@@ -220,8 +235,8 @@ class HybridCluster(Cluster):
 
     def close_claim(self, slot: int, now_us: int) -> None:
         """Its nodes go back to the pool, those of guests when the guests end; nothing is promised to it any more."""
-        r.unpromise(self._state, self._claims, slot)
-        r.close(self._state, self._claims, slot, now_us)
+        _UNPROMISE(self._state, self._claims, slot)
+        _CLOSE(self._state, self._claims, slot, now_us)
 
     def needed(self, slot: int) -> int:
         """Nodes that the claim still wants."""
@@ -233,25 +248,25 @@ class HybridCluster(Cluster):
 
     def expect_nothing(self, slot: int) -> None:
         """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
-        r.expect_nothing(self._claims, slot)
-        r.unpromise(self._state, self._claims, slot)
+        _EXPECT_NOTHING(self._claims, slot)
+        _UNPROMISE(self._state, self._claims, slot)
 
     def take_free(self, slot: int, now_us: int, *, at_most: int = t.NEVER) -> None:
         """Idle nodes of the pool go to the claim, at most as many as it needs."""
-        r.take_free(self._state, self._claims, slot, at_most, now_us)
+        _TAKE_FREE(self._state, self._claims, slot, at_most, now_us)
 
     def hold_for(self, slot: int, nodes: Iterable[int], now_us: int) -> None:
         """These nodes, as far as they are idle in the pool, go to the claim, until it needs no more."""
-        r.hold_given(self._state, self._claims, slot, t.node_array(nodes), now_us)
+        _HOLD_GIVEN(self._state, self._claims, slot, t.node_array(nodes), now_us)
 
     def collect(self, now_us: int) -> None:
         """Idle nodes of the pool go to claims that collect."""
-        r.collect(self._state, self._claims, now_us)
+        _COLLECT(self._state, self._claims, now_us)
 
     def take_over(self, slot: int, now_us: int) -> NDArray[np.int64]:
         """The claim's idle nodes, which are nobody's now (and still out of the pool); the claim is closed."""
         nodes = np.empty(self.idle_held(slot), np.int64)
-        r.pop_all(self._claims, slot, nodes, now_us)
+        _POP_ALL(self._claims, slot, nodes, now_us)
         self.close_claim(slot, now_us)
         return nodes
 
@@ -259,19 +274,19 @@ class HybridCluster(Cluster):
         """A node breaks. If a claim holds it, the claim needs another one."""
         slot = int(self._held["holder"][node])
         if slot >= 0:
-            r.drop(self._claims, slot, node, now_us)
+            _DROP(self._claims, slot, node, now_us)
 
     def guests(self, slot: int) -> list[int]:
         """Jobs that run on the claim's nodes, in order of their rows."""
         if not self._claim["hosts"][slot]:
             return []
         found = np.zeros(self.node_count, np.int64)
-        count = backfill_on_held.guests_of(self._state, self._claims, slot, found)
+        count = _GUESTS_OF(self._state, self._claims, slot, found)
         return sorted(int(job) for job in found[:count])
 
     def promise(self, job: int, slot: int) -> None:
         """When the running job leaves its nodes, the claim gets them."""
-        r.promise(self._claims, job, slot)
+        _PROMISE(self._claims, job, slot)
 
     def leaves(self, job: int) -> None:
         """The running job is about to go: nobody may choose it any more."""
@@ -297,7 +312,7 @@ class HybridCluster(Cluster):
 
     def on_demand_waits(self) -> bool:
         """An on-demand job stands at the head of the queue."""
-        return bool(r.on_demand_waits(self._state))
+        return bool(_ON_DEMAND_WAITS(self._state))
 
     @property
     def node_table(self) -> t.Nodes:
@@ -312,8 +327,8 @@ class HybridCluster(Cluster):
     def idle_held_node_us(self, now_us: int) -> int:
         """Node-time up to now that nodes were held and idle."""
         count = self._count
-        return int(count[c.IDLE_NODE_US] + count[c.IDLE_N] * (now_us - count[c.IDLE_AT_US]))
+        return int(count.idle_node_us + count.idle_n * (now_us - count.idle_at_us))
 
     @property
     def guest_starts(self) -> int:
-        return int(self._count[c.GUESTS_N])
+        return int(self._count.guests_n)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import heapq
-from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from balancer.clock import NEVER_US, micros, wall_us
-from emulator.harness.cluster import Cluster
-from emulator.harness.loop import Loop
-from emulator.harness.node_failures import Failures
-from emulator.harness.record import JobState
-from emulator.harness.running import Save
+from emulator.cluster.cluster import Cluster
+from emulator.events.node_failures import Failures
+from emulator.kernel.job_states import JobState
+from emulator.machine.running import Save
 from emulator.mechanisms.hybrid.decisions import Room
 from emulator.mechanisms.hybrid.few_jobs import few_jobs
 from emulator.mechanisms.hybrid.figures import figures
-from emulator.mechanisms.hybrid.loans import Loan, LoanBook
+from emulator.mechanisms.hybrid.loans import Loan, LoanBook, Reason
 from emulator.mechanisms.hybrid.machine import HybridCluster
-from emulator.mechanisms.hybrid.shown import TILES, picture
+from emulator.mechanisms.hybrid.tally import Tally
+from emulator.mechanisms.hybrid.tiles import TILES, picture
 from emulator.mechanisms.hybrid.view import NoticeOutlook, View
 from emulator.mechanisms.hybrid.whole import WholeRun, compiled_strategies
 from emulator.plugins import check_number, make_plugin
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.loop import Loop
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.streams import stream
 from emulator.workload.table import Kind
@@ -32,12 +32,12 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.actions import Accounting
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Actions
-    from emulator.harness.record import RunRecord
+    from emulator.machine.actions import Accounting
+    from emulator.machine.machine import Machine
     from emulator.mechanisms.hybrid.decisions import Arrival
-    from emulator.mechanisms.hybrid.preparing import Notice
+    from emulator.mechanisms.hybrid.notice_plan import Notice
+    from emulator.record.run_record import RunRecord
+    from emulator.simulation.mechanism import Actions
     from emulator.workload.table import JobTable
 
 NOTICES, ARRIVALS = "emulator.hybrid_notices", "emulator.hybrid_arrivals"
@@ -53,10 +53,6 @@ class _Claim:
     arrived: bool = False
     leaving: dict[int, int] = field(default_factory=dict)
     """Jobs that write their last checkpoint for it, and the nodes that it will have of them."""
-
-
-def _no_times() -> array[int]:
-    return array("q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +74,6 @@ class _Known:
             if one.values is not None:
                 np.copyto(found, one.values, where=its & (one.values >= 0))
         return found
-
-
-@dataclass(slots=True)
-class Tally:
-    """What is counted on the way."""
-
-    instant: set[int] = field(default_factory=set)
-    """On-demand jobs that got their nodes when they arrived, and have them still or had them to their end."""
-    queued: int = 0
-    lapsed: int = 0
-    preemptions: int = 0
-    shrinks: int = 0
-    evictions: dict[int, int] = field(default_factory=dict)
-    """How often a guest had to leave the nodes that were held for an on-demand job, by job."""
-    warning_node_us: int = 0
-    decision_us: array[int] = field(default_factory=_no_times)
-    """Wall time of each choice at a notice or an arrival: from the event to the plan."""
-    handling_us: array[int] = field(default_factory=_no_times)
-    """Wall time of each event of an on-demand job, with all that is done to jobs and nodes."""
 
 
 @dataclass(slots=True)
@@ -403,7 +380,7 @@ class HybridMechanism:
         free = self._cluster.some_free(
             min(sum(loan.nodes for loan in loans), self._cluster.free_count), besides=set()
         )
-        self._settle(loans, free, act, no_resume="the on-demand job did not start")
+        self._settle(loans, free, act, no_resume=Reason.DID_NOT_START)
 
     # Completion.
 
@@ -414,17 +391,17 @@ class HybridMechanism:
         "if possible" (section III-B4): not before an on-demand job that waits.
         """
         act.release(nodes)
-        waits = "an on-demand job waits" if self._cluster.on_demand_waits() else ""
+        waits = Reason.ON_DEMAND_WAITS if self._cluster.on_demand_waits() else None
         self._settle(self.loans.close(job), nodes, act, no_resume=waits)
 
-    def _settle(self, loans: list[Loan], nodes: list[int], act: Actions, *, no_resume: str) -> None:
-        """Lenders get of these idle nodes what they lent. `no_resume`: why preempted ones do not; empty: they do."""
+    def _settle(self, loans: list[Loan], nodes: list[int], act: Actions, *, no_resume: Reason | None) -> None:
+        """Lenders get of these idle nodes what they lent. `no_resume`: why preempted ones do not; None: they do."""
         for loan in loans:
             given, nodes = nodes[: loan.nodes], nodes[loan.nodes :]
             if loan.shrunk_run_us >= 0:
                 self._expand(loan, given, act)
-            elif no_resume:
-                self.loans.settle(loan, else_=no_resume)
+            elif no_resume is not None:
+                self.loans.settle(loan, why=no_resume)
             else:
                 self._resume(loan, given, nodes, act)
 
@@ -437,31 +414,31 @@ class HybridMechanism:
             and cluster.attributes["leaving"][lender] < 0
         )
         if not runs_on:
-            self.loans.settle(loan, else_="the lender does not run any more")
+            self.loans.settle(loan, why=Reason.RUNS_NO_MORE)
             return
         room = int(self._most[lender]) - cluster.nodes_wanted(lender)
         more = max(0, min(len(given), room))
         if more:
             act.resize(lender, [*cluster.nodes_of(lender).tolist(), *given[:more]])
-        else_ = "the lender has all its nodes" if more == room else "a lent node broke"
-        self.loans.settle(loan, back=more, how="expanded", else_=else_)
+        why = Reason.HAS_ALL if more == room else Reason.NODE_BROKE
+        self.loans.settle(loan, back=more, how="expanded", why=why)
 
     def _resume(self, loan: Loan, given: list[int], others: list[int], act: Actions) -> None:
         """The lender resumes on its nodes and idle ones of the pool but other lenders', if those are enough."""
         cluster = self._cluster
         lender = loan.job
         if cluster.state[lender] != JobState.QUEUED:
-            self.loans.settle(loan, else_="the lender does not wait any more")
+            self.loans.settle(loan, why=Reason.WAITS_NO_MORE)
             return
         wanted = cluster.nodes_wanted(lender)
         least = int(self._least[lender]) if self._malleable[lender] else wanted
         width = min(wanted, cluster.free_count - len(others))
         if width < least:
-            self.loans.settle(loan, else_="too few nodes for the lender to resume")
+            self.loans.settle(loan, why=Reason.TOO_FEW)
             return
         own = given[:width]
         act.start(lender, [*own, *cluster.some_free(width - len(own), besides={*given, *others})])
-        self.loans.settle(loan, back=len(own), how="resumed", else_="the lender has all its nodes")
+        self.loans.settle(loan, back=len(own), how="resumed", why=Reason.HAS_ALL)
 
     # Failures.
 
@@ -483,8 +460,7 @@ class HybridMechanism:
             nodes = act.preempt(job, Save.NONE, front=not self.is_baseline)
             others = [one for one in nodes if one != node]
             act.release(others)
-            why = "a node of the on-demand job broke"
-            self._settle(self.loans.close(job), others, act, no_resume=why)
+            self._settle(self.loans.close(job), others, act, no_resume=Reason.LEASE_BROKE)
             return
         if self.is_baseline:
             act.preempt(job, Save.LATEST_CHECKPOINT)

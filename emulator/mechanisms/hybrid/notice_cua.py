@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.mechanisms.hybrid.preparing import Preparation
+from emulator.mechanisms.hybrid.notice_plan import Preparation
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.hybrid.preparing import Outlook
+    from emulator.mechanisms.hybrid.notice_plan import Outlook
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.mechanisms.hybrid.decisions import least_first
-from emulator.mechanisms.hybrid.preparing import Preparation
+from emulator.mechanisms.hybrid.notice_plan import Preparation
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.hybrid.preparing import Outlook
+    from emulator.mechanisms.hybrid.notice_plan import Outlook
 
 
 @dataclass(frozen=True, slots=True)

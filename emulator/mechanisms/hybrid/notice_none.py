@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.hybrid.preparing import Outlook, Preparation
+    from emulator.mechanisms.hybrid.notice_plan import Outlook, Preparation
 
 
 @dataclass(frozen=True, slots=True)

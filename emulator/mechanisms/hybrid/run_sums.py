@@ -7,22 +7,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.compiled import compiled
-from emulator.harness.record import RunOutcome
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.rows import new_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.kernel.tables import Ints, Ints32
+    from emulator.record.run_record import RunRecord
 
     Ints8 = NDArray[np.int8]
 
-_PREEMPTED, _RESIZED = int(RunOutcome.PREEMPTED), int(RunOutcome.RESIZED)
 _NO_RUN = -1
-# Registers. SETUPS_AGAIN: node-us that setups of runs took that were not a job's first; WRITES: node-us in which jobs
-# that write checkpoints had nodes and neither set up nor worked.
-SETUPS_AGAIN, WRITES = range(2)
+
+
+class Sums:
+    """What is added up."""
+
+    setups_again_node_us: int
+    """What setups of runs took that were not a job's first."""
+    writes_node_us: int
+    """In which jobs that write checkpoints had nodes and neither set up nor worked."""
 
 
 @compiled
@@ -40,7 +46,7 @@ def add_up(  # noqa: PLR0917 - compiled code has no keywords
     last: Ints8,
     ran: Ints,
     stopped: Ints32,
-    sums: Ints,
+    sums: Sums,
 ) -> None:
     """Adds runs in order of start up. `done` is empty where the work of runs is not known.
 
@@ -55,14 +61,14 @@ def add_up(  # noqa: PLR0917 - compiled code has no keywords
         before = last[who]
         last[who] = outcome[row]
         set_up = min(setup[who], length)
-        if before == _RESIZED:  # the same run
+        if before == RunOutcome.RESIZED:  # the same run
             set_up = 0
         elif before != _NO_RUN:
-            sums[SETUPS_AGAIN] += nodes * set_up
+            sums.setups_again_node_us += nodes * set_up
         if interval[who] > 0 and done.shape[0] > 0:
-            sums[WRITES] += max(nodes * (length - set_up) - done[row], 0)
+            sums.writes_node_us += max(nodes * (length - set_up) - done[row], 0)
         ran[who] += length
-        if outcome[row] == _PREEMPTED:
+        if outcome[row] == RunOutcome.PREEMPTED:
             stopped[who] += 1
 
 
@@ -79,11 +85,8 @@ class RunSums:
     def of(cls, record: RunRecord) -> RunSums:
         """Those of all runs of a record; what goes on counts up to its horizon."""
         runs, jobs = record.runs, record.jobs
-        ran, stopped, sums = (
-            np.zeros(len(jobs), np.int64),
-            np.zeros(len(jobs), np.int32),
-            np.zeros(2, np.int64),
-        )
+        ran, stopped = np.zeros(len(jobs), np.int64), np.zeros(len(jobs), np.int32)
+        sums = new_rows(Sums, 1)[0]
         add_up(
             runs.job,
             runs.start_us,
@@ -100,4 +103,4 @@ class RunSums:
             stopped,
             sums,
         )
-        return cls(int(sums[SETUPS_AGAIN]), int(sums[WRITES]), ran, stopped)
+        return cls(int(sums.setups_again_node_us), int(sums.writes_node_us), ran, stopped)

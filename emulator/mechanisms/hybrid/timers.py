@@ -4,63 +4,61 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import emulator.mechanisms.hybrid.compiled_actions as d
-from emulator.harness.compiled import inner
-from emulator.harness.occupancy import set_offline, set_online
-from emulator.harness.structures import heap_pop
-from emulator.harness.tables import BATCH, FRONT, HEAP_N
-from emulator.mechanisms.hybrid.claims import (
-    CLAIMS_N,
-    MALLEABLE,
-)
-from emulator.mechanisms.hybrid.compiled_actions import claim_of, move_apart, note_move, resize, stop, wake
-from emulator.mechanisms.hybrid.compiled_strategies import FOUND, PAIR_SHIFT, WIDE
+from emulator.kernel.compiled import inner
+from emulator.kernel.occupancy import set_offline, set_online
+from emulator.kernel.tables import BATCH, FRONT
+from emulator.mechanisms.agenda import pop
+from emulator.mechanisms.hybrid.claims import MALLEABLE
+from emulator.mechanisms.hybrid.compiled_actions import Keeps, arrives, claim_of, resize, stop, wake
+from emulator.mechanisms.hybrid.compiled_strategies import pair_of
 from emulator.mechanisms.hybrid.events import close_claim, preempt, receive
-from emulator.mechanisms.hybrid.loan_return import LEASE_BROKE, settle
-from emulator.mechanisms.hybrid.reserved import drop, promise
+from emulator.mechanisms.hybrid.holds import drop, promise
+from emulator.mechanisms.hybrid.loan_return import settle
+from emulator.mechanisms.hybrid.loans import Reason
+from emulator.mechanisms.move_log import To, note_move, note_move_of_noted, note_node
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.compiled_actions import More
+    from emulator.mechanisms.hybrid.compiled_actions import HybridState
 
 
 @inner
-def lease_breaks(  # noqa: PLR0917
-    state: State, work: Work, claims: Claims, more: More, who: int, which: int, now: int
+def lease_breaks(
+    state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, which: int, now: int
 ) -> None:
     """A node of an on-demand job breaks: the job begins anew, before all others, and its lenders have nodes back."""
-    job, runs, log = state[0], state[7], state[8]
-    own, given, mine = more[0], more[9][FOUND], more[11]
+    job, runs, log = state.job, state.runs, state.log
+    own, given = hybrid.own, hybrid.room.found
     first = runs[job[who].run_row].first
     many = job[who].nodes
     own[who].noted = 0
     job[who].key = FRONT
-    stop(state, work, claims, more, who, d.KEEP_NOTHING, now)
+    stop(state, work, claims, hybrid, who, Keeps.NOTHING, now)
     if own[who].when_us >= 0:
         own[who].when_us = -1
-        note_move(more, now, d.RESERVE, first, many)
+        note_move(hybrid.moves, now, To.RESERVE, first, many)
     others = 0
     for k in range(first, first + many):
         if log[k] != which:
             given[others] = log[k]
             others += 1
             set_online(state, log[k], now)
-            move_apart(more, log[k])
+            note_node(hybrid.moves, log[k])
     if others:
-        note_move(more, now, d.IDLE_AGAIN, ~(mine[d.APART_N] - others), others)
-    settle(state, work, claims, more, who, given[:others], LEASE_BROKE, now)
+        note_move_of_noted(hybrid.moves, now, To.BATCH, others)
+    settle(state, work, claims, hybrid, who, given[:others], Reason.LEASE_BROKE, now)
 
 
 @inner
-def job_breaks(  # noqa: PLR0917
-    state: State, work: Work, claims: Claims, more: More, who: int, which: int, now: int
+def job_breaks(
+    state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, which: int, now: int
 ) -> None:
     """A node of a batch job breaks: a malleable job goes on with one node less if it can, others restart."""
-    job, runs, log = state[0], state[7], state[8]
-    claim, attr = claims[0], claims[3]
-    own, keeps = more[0], more[9][WIDE]
+    job, runs, log = state.job, state.runs, state.log
+    claim, attr = claims.claim, claims.attr
+    own, keeps = hybrid.own, hybrid.room.wide
     first = runs[job[who].run_row].first
     many = job[who].nodes
     is_leaving = attr[who].leaving >= 0
@@ -71,91 +69,90 @@ def job_breaks(  # noqa: PLR0917
             if log[k] != which:
                 keeps[others] = log[k]
                 others += 1
-        resize(state, work, more, who, keeps[:others], now)
+        resize(state, work, hybrid, who, keeps[:others], now)
         return
-    stop(state, work, claims, more, who, d.KEEP_ALL if malleable else d.KEEP_SAVED, now)
+    stop(state, work, claims, hybrid, who, Keeps.ALL if malleable else Keeps.SAVED, now)
     own[who].when_us = -1
-    slot = claim_of(claims, more, who)
+    slot = claim_of(claims, hybrid, who)
     own[who].claim = -1
     if slot >= 0:
         claim[slot].leavers -= 1
         claim[slot].leaving_nodes -= own[who].owes
-        receive(state, claims, more, slot, who, first, many, now)
+        receive(state, claims, hybrid, slot, who, first, many, now)
 
 
 @inner
-def on_outage(state: State, work: Work, claims: Claims, more: More, now: int) -> None:
-    """Nodes that are up again, or else the node that fails now: then claims are to be looked at (NEXT_CLAIM)."""
-    job, node = state[0], state[1]
-    mine, outages = more[11], more[13]
-    begin = mine[d.APART_N]
+def on_outage(state: State, work: Work, claims: Claims, hybrid: HybridState, now: int) -> None:
+    """Nodes that are up again, or else the node that fails now: then claims are to be looked at (`next_claim`)."""
+    job, node = state.job, state.node
+    registers, outages = hybrid.registers, hybrid.outages
+    begin = hybrid.moves.counts.nodes
     while (
-        mine[d.NEXT_OUTAGE] < outages.shape[0]
-        and outages[mine[d.NEXT_OUTAGE]].at_us <= now
-        and outages[mine[d.NEXT_OUTAGE]].fails == 0
-        and mine[d.APART_N] - begin < node.shape[0]
+        registers.next_outage < outages.shape[0]
+        and outages[registers.next_outage].at_us <= now
+        and outages[registers.next_outage].fails == 0
+        and hybrid.moves.counts.nodes - begin < node.shape[0]
     ):
-        which = outages[mine[d.NEXT_OUTAGE]].node
+        which = outages[registers.next_outage].node
         set_online(state, which, now)
-        move_apart(more, which)
-        mine[d.NEXT_OUTAGE] += 1
-    if mine[d.APART_N] > begin:
-        note_move(more, now, d.IDLE_AGAIN, ~begin, mine[d.APART_N] - begin)
+        note_node(hybrid.moves, which)
+        registers.next_outage += 1
+    if hybrid.moves.counts.nodes > begin:
+        note_move_of_noted(hybrid.moves, now, To.BATCH, hybrid.moves.counts.nodes - begin)
         return
-    which = outages[mine[d.NEXT_OUTAGE]].node
-    mine[d.NEXT_OUTAGE] += 1
-    mine[d.FAILED_N] += 1
+    which = outages[registers.next_outage].node
+    registers.next_outage += 1
+    registers.failed_n += 1
     who = node[which].job
     if who >= 0:
         if job[who].kind == BATCH:
-            job_breaks(state, work, claims, more, who, which, now)
+            job_breaks(state, work, claims, hybrid, who, which, now)
         else:
-            lease_breaks(state, work, claims, more, who, which, now)
-    if claims[2][which].holder >= 0:
-        drop(claims, claims[2][which].holder, which, now)
+            lease_breaks(state, work, claims, hybrid, who, which, now)
+    if claims.held[which].holder >= 0:
+        drop(claims, claims.held[which].holder, which, now)
     set_offline(state, which)
-    move_apart(more, which)
-    note_move(more, now, d.DOWN, ~(mine[d.APART_N] - 1), 1)
-    mine[d.NEXT_CLAIM] = 0
+    note_node(hybrid.moves, which)
+    note_move_of_noted(hybrid.moves, now, To.DOWN, 1)
+    registers.next_claim = 0
 
 
 @inner
-def start_next(claims: Claims, more: More) -> None:
+def start_next(claims: Claims, hybrid: HybridState) -> None:
     """After a failure: start the on-demand job of the next claim, if it is there and has what it needs now."""
-    claim, order, count = claims[0], claims[1], claims[5]
-    mine = more[11]
-    if mine[d.NEXT_CLAIM] >= count[CLAIMS_N]:
-        mine[d.NEXT_CLAIM] = -1
+    claim, order, counters = claims.claim, claims.order, claims.counters
+    registers = hybrid.registers
+    if registers.next_claim >= counters.claims_n:
+        registers.next_claim = -1
         return
-    d.arrives(more, claim[order[mine[d.NEXT_CLAIM]]].job, 0)
-    mine[d.NEXT_CLAIM] += 1
+    arrives(hybrid, claim[order[registers.next_claim]].job, 0)
+    registers.next_claim += 1
 
 
 @inner
-def on_timer(state: State, work: Work, claims: Claims, more: More, now: int) -> None:
+def on_timer(state: State, work: Work, claims: Claims, hybrid: HybridState, now: int) -> None:
     """One step of what is due: outages, claims after a failure, a timer. After the last, the next is waited for."""
-    claim, attr = claims[0], claims[3]
-    own, timers, counts, mine, outages = more[0], more[3], more[4], more[11], more[13]
-    if mine[d.NEXT_CLAIM] >= 0:
-        start_next(claims, more)
+    claim, attr = claims.claim, claims.attr
+    own, timers, registers, outages = hybrid.own, hybrid.timers, hybrid.registers, hybrid.outages
+    if registers.next_claim >= 0:
+        start_next(claims, hybrid)
         return
-    if mine[d.NEXT_OUTAGE] < outages.shape[0] and outages[mine[d.NEXT_OUTAGE]].at_us <= now:
-        on_outage(state, work, claims, more, now)
+    if registers.next_outage < outages.shape[0] and outages[registers.next_outage].at_us <= now:
+        on_outage(state, work, claims, hybrid, now)
         return
-    if counts[HEAP_N] == 0 or timers[0].at_us > now:
-        mine[d.AT_TIMER] = 0
-        wake(more, now)
+    if timers.size.entries == 0 or timers.heap[0].at_us > now:
+        registers.at_timer = 0
+        wake(hybrid, now)
         return
-    pair = heap_pop(timers, counts)
-    slot = own[pair >> PAIR_SHIFT].claim
-    who = (pair & ((1 << PAIR_SHIFT) - 1)) - 1
+    on_demand, who = pair_of(pop(timers))
+    slot = own[on_demand].claim
     if slot < 0 or claim[slot].arrived:
         return
     if who < 0:
-        close_claim(state, work, claims, more, slot, now)
-        mine[d.LAPSED_N] += 1
+        close_claim(state, work, claims, hybrid, slot, now)
+        registers.lapsed_n += 1
     elif attr[who].promised == slot and attr[who].leaving < 0:
         if claim[slot].need <= claim[slot].leaving_nodes:
             promise(claims, who, -1)
         else:
-            preempt(state, work, claims, more, slot, who, now)
+            preempt(state, work, claims, hybrid, slot, who, now)

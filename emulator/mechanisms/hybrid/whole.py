@@ -13,47 +13,49 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import steady_clock
-from emulator.harness import tables as t
-from emulator.harness.cluster import Stop
-from emulator.harness.columns import copies, fill, longer
-from emulator.harness.lease_table import LeaseTable
-from emulator.harness.moves import CODE, MoveTable
-from emulator.harness.node_failures import all_to_come
-from emulator.harness.record import NodePool
-from emulator.harness.rows import new_rows, rows_of
-from emulator.harness.running import BrokenOff
-from emulator.harness.tables import HEAP_N, NEEDS_ROOM, NEVER, Due
+from emulator.cluster.cluster import Stop
+from emulator.events.node_failures import all_to_come
+from emulator.kernel.columns import fill, longer
+from emulator.kernel.rows import new_rows, rows_of
+from emulator.kernel.tables import NEVER
+from emulator.machine.points import Point
+from emulator.machine.running import BrokenOff
+from emulator.mechanisms.agenda import known_points, new_agenda, point_key, push
 from emulator.mechanisms.hybrid import compiled_actions as d
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
-from emulator.mechanisms.hybrid.compiled_strategies import BY_CUA, BY_CUP, BY_N, BY_PAA, BY_SPAA
+from emulator.mechanisms.hybrid.compiled_strategies import ArrivalBy, NoticeBy
+from emulator.mechanisms.hybrid.loans import Reason
 from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
 from emulator.mechanisms.hybrid.notice_cup import CollectUntilPredictedArrival
 from emulator.mechanisms.hybrid.notice_none import DoNothing
 from emulator.mechanisms.hybrid.whole_loop import MOVES_AN_EVENT, ORDER_RAISED, TIMES_AN_EVENT, run
+from emulator.mechanisms.move_log import To, new_move_log
+from emulator.record.lease_table import LeaseTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.actions import Accounting
-    from emulator.harness.node_failures import Failures
+    from emulator.events.node_failures import Failures
+    from emulator.kernel.rows import Rows
+    from emulator.machine.actions import Accounting
     from emulator.mechanisms.hybrid.machine import HybridCluster
-    from emulator.mechanisms.hybrid.mechanism import HybridMechanism
+    from emulator.mechanisms.hybrid.tally import Counted
 
-_POOLS = np.array(
-    [CODE[pool] for pool in (NodePool.OD_ALLOC, NodePool.OD_RESERVE, NodePool.OA_IDLE, NodePool.DOWN)]
-)
-"""By `deeds.ALLOC` and so on."""
 _FIRST_ROOM = 1024
 _ROOM_A_POINT = 1
 """So much more for each notice and arrival that is known, enough for most runs. What is not used costs nothing."""
 
 
-_NOTICES = {DoNothing: BY_N, CollectUntilActualArrival: BY_CUA, CollectUntilPredictedArrival: BY_CUP}
-_ARRIVALS = {PreemptAtArrival: BY_PAA, ShrinkPreemptAtArrival: BY_SPAA}
+_NOTICES = {
+    DoNothing: NoticeBy.N,
+    CollectUntilActualArrival: NoticeBy.CUA,
+    CollectUntilPredictedArrival: NoticeBy.CUP,
+}
+_ARRIVALS = {PreemptAtArrival: ArrivalBy.PAA, ShrinkPreemptAtArrival: ArrivalBy.SPAA}
 
 
-def compiled_strategies(notice: object, arrival: object) -> tuple[int, int] | None:
+def compiled_strategies(notice: object, arrival: object) -> tuple[NoticeBy, ArrivalBy] | None:
     """What the compiled run calls these two strategies; None, if one of them is somebody's own."""
     how = _NOTICES.get(type(notice)), _ARRIVALS.get(type(arrival))
     return None if how[0] is None or how[1] is None else (how[0], how[1])
@@ -64,12 +66,12 @@ class WholeRun:
 
     def __init__(
         self,
-        mechanism: HybridMechanism,
+        mechanism: Counted,
         cluster: HybridCluster,
         act: Accounting,
         *,
         known: NDArray[np.int64],
-        strategies: tuple[int, int],
+        strategies: tuple[NoticeBy, ArrivalBy],
         times_us: tuple[int, int],
         points: NDArray[np.int64],
         failures: Failures | None,
@@ -78,28 +80,31 @@ class WholeRun:
         self._mechanism, self._cluster, self._act = mechanism, cluster, act
         nodes = cluster.node_count
         cluster.index_long_queues()
-        self._own = new_rows(d.OwnJob, len(known))
-        fill(self._own, {"claim": -1, "when_us": -1, "owes": -1, "known": known})
-        self._points = rows_of(
-            Due, at_us=points[:, 0], key=(points[:, 1] << d.POINT_SHIFT) + points[:, 2] + 1
+        registers = self._registers = new_rows(d.HybridRegisters, 1)[0]
+        more, wide = _ROOM_A_POINT * len(points), max(nodes, 2)
+        state = self._state = d.HybridState(
+            own=new_rows(d.OwnJob, len(known)),
+            points=known_points(points),
+            agenda=new_agenda(nodes + _FIRST_ROOM),
+            timers=new_agenda(nodes + _FIRST_ROOM),
+            loans=new_rows(d.Loan, 0),
+            moves=new_move_log(2 * more + _FIRST_ROOM, 0),
+            rows=new_rows(BrokenOff, more + 2 * nodes + _FIRST_ROOM),
+            times=new_rows(d.WallTime, 4 * more + _FIRST_ROOM),
+            room=d.Room(*np.zeros((len(d.Room._fields), wide), np.int64)),
+            digits=np.zeros(2048, np.int64),
+            mark=np.zeros(nodes, np.int64),
+            outages=new_rows(d.Outage, 0),
+            not_returned=np.zeros(len(Reason), np.int64),
+            registers=registers,
         )
-        self._agenda, self._timers = (new_rows(Due, nodes + _FIRST_ROOM) for _ in range(2))
-        self._counts = np.zeros(t.REGISTERS, np.int64)
-        self._loans = new_rows(d.Loan, 0)
-        more = _ROOM_A_POINT * len(points)
-        self._moves = new_rows(d.Move, 2 * more + _FIRST_ROOM)
-        self._times = new_rows(d.WallTime, 4 * more + _FIRST_ROOM)
-        self._outages, self._apart = new_rows(d.Outage, 0), np.zeros(0, np.int64)
-        self._rows = new_rows(BrokenOff, more + 2 * nodes + _FIRST_ROOM)
-        self._room = np.zeros((d.ROOM_ROWS, max(nodes, 2)), np.int64)
-        self._mark, self._digits = np.zeros(nodes, np.int64), np.zeros(2048, np.int64)
-        reg = self._reg = np.zeros(d.MORE_REGISTERS, np.int64)
-        reg[d.WAKE], reg[d.LOAN_FREE] = NEVER, -1
-        reg[d.RELEASE_US], reg[d.WARNING_US] = times_us
-        reg[d.NOTICE_BY], reg[d.ARRIVAL_BY] = strategies
-        reg[d.CLOCK], reg[d.CLOCK_ID] = steady_clock()
-        reg[d.CLOCK_ADDRESS] = self._room[-1].ctypes.data
-        reg[d.NEXT_CLAIM] = reg[d.ARRIVING] = -1
+        fill(state.own, {"claim": -1, "when_us": -1, "owes": -1, "known": known})
+        registers.wake_us, registers.loan_free = NEVER, -1
+        registers.release_us, registers.warning_us = times_us
+        registers.notice_by, registers.arrival_by = strategies
+        registers.clock_hook, registers.clock_context = steady_clock()
+        registers.clock_address = state.room.clock.ctypes.data
+        registers.next_claim = registers.arriving = -1
         self._told, self._over = 0, False
         self._grow()
         if failures is not None:
@@ -108,60 +113,58 @@ class WholeRun:
     def _expect(self, failures: Failures) -> None:
         """Nodes will fail and be repaired, whatever the jobs do."""
         at_us, node, fails = np.array(all_to_come(failures), np.int64).reshape(-1, 3).T
-        self._outages = rows_of(d.Outage, at_us=at_us, node=node, fails=fails)
-        if len(self._outages):
-            first_us = self._reg[d.WAKE] = self._outages["at_us"][0]
-            self._agenda[0] = first_us, d.BY_TIMER << d.POINT_SHIFT
-            self._reg[HEAP_N] = 1
+        outages = rows_of(d.Outage, at_us=at_us, node=node, fails=fails)
+        self._state = self._state._replace(outages=outages)
+        if len(outages):
+            self._registers.wake_us = outages[0].at_us
+            push(self._state.agenda, outages[0].at_us, point_key(Point.TIMER, -1))
 
     def _grow(self) -> None:
         """Room for one event at least, in whichever table lacks it."""
-        reg, cluster, nodes = self._reg, self._cluster, self._cluster.node_count
+        state, registers, cluster, nodes = (
+            self._state,
+            self._registers,
+            self._cluster,
+            self._cluster.node_count,
+        )
         while not cluster.has_room_for(2):
             cluster.make_more_room()
         if cluster.claims_left == 0:
             cluster.grow_claims()
-        if len(self._agenda) - reg[HEAP_N] <= nodes + 2:
-            self._agenda = longer(self._agenda, len(self._agenda))
-        if len(self._timers) - self._counts[HEAP_N] <= nodes + 2:
-            self._timers = longer(self._timers, len(self._timers))
-        if len(self._moves) - reg[d.MOVES_N] <= MOVES_AN_EVENT:
-            self._moves = longer(self._moves, len(self._moves))
-        if len(self._rows) - reg[d.ROWS_N] <= 2 * nodes:
-            self._rows = longer(self._rows, len(self._rows))
-        if len(self._times) - reg[d.TIMES_N] <= TIMES_AN_EVENT:
-            self._times = longer(self._times, len(self._times))
-        if len(self._apart) - reg[d.APART_N] <= nodes:
-            self._apart = longer(self._apart, len(self._apart) + nodes + 1)
-        if reg[d.LOANS_LEFT] <= nodes:
-            self._grow_loans(nodes + _FIRST_ROOM)
+        state = state._replace(
+            agenda=state.agenda.grown(nodes + 2),
+            timers=state.timers.grown(nodes + 2),
+            moves=state.moves.grown(MOVES_AN_EVENT, nodes),
+        )
+        if len(state.rows) - registers.rows_n <= 2 * nodes:
+            state = state._replace(rows=longer(state.rows, len(state.rows)))
+        if len(state.times) - registers.times_n <= TIMES_AN_EVENT:
+            state = state._replace(times=longer(state.times, len(state.times)))
+        if registers.loans_left <= nodes:
+            state = state._replace(loans=self._more_loans(nodes + _FIRST_ROOM))
+        self._state = state
 
-    def _grow_loans(self, count: int) -> None:
+    def _more_loans(self, count: int) -> Rows[d.Loan]:
         """So many more loans, all free: each names the next free one."""
-        had = len(self._loans)
-        self._loans = longer(self._loans, count)
-        self._loans["next"][had:] = np.arange(had + 1, had + count + 1)
-        self._loans["next"][-1] = self._reg[d.LOAN_FREE]
-        self._reg[d.LOAN_FREE] = had
-        self._reg[d.LOANS_LEFT] += count
+        had, registers = len(self._state.loans), self._registers
+        loans = longer(self._state.loans, count)
+        loans["next"][had:] = np.arange(had + 1, had + count + 1)
+        loans["next"][-1] = registers.loan_free
+        registers.loan_free = had
+        registers.loans_left += count
+        return loans
 
     def go(self, pause_after: int) -> Stop:
         """Go on for so many instants. Raises PluginError if the queue order fails."""
         cluster = self._cluster
-        while (code := cluster.run_whole(run, self._more(), pause_after)) == NEEDS_ROOM:
+        while (code := cluster.run_whole(run, self._state, pause_after)) == Stop.NEEDS_ROOM:
             self._grow()
         self._act.now_us = cluster.now_us
-        self._act.granted = int(self._reg[d.GRANTED_N])
+        self._act.granted = int(self._registers.granted_n)
         if code == ORDER_RAISED:
             cluster.raise_order()
         self._over = code == Stop.AT_UNTIL
         return Stop(code)
-
-    def _more(self) -> d.More:
-        return (
-            self._own, self._points, self._agenda, self._timers, self._counts, self._loans, self._moves, self._rows,
-            self._times, self._room, self._mark, self._reg, self._digits, self._outages, self._apart,
-        )  # fmt: skip
 
     # What the harness and the mechanism know otherwise.
 
@@ -171,48 +174,40 @@ class WholeRun:
             self._cluster.let_go()
             self._act.running.all_over()
         self._tell_moves()
-        rows = int(self._reg[d.ROWS_N])
-        self._act.running.note_rows(self._rows[self._told : rows])
+        rows = int(self._registers.rows_n)
+        self._act.running.note_rows(self._state.rows[self._told : rows])
         tally = self._mechanism.tally
-        times = self._times[: self._reg[d.TIMES_N]]
+        times = self._state.times[: self._registers.times_n]
         which, took_us = times["which"], times["took_us"]
         tally.decision_us, tally.handling_us = (
-            array("q", took_us[which == each].tobytes()) for each in (d.CHOICE, d.HANDLING)
+            array("q", took_us[which == each].tobytes()) for each in (d.Timed.CHOICE, d.Timed.HANDLING)
         )
         self._told = rows
         self._tell_counts()
 
     def _tell_moves(self) -> None:
-        act, cluster = self._act, self._cluster
-        apart, log = self._apart[: self._reg[d.APART_N]], cluster.node_log
-        at_us, to, first, many = copies(
-            self._moves[: self._reg[d.MOVES_N]],
-            dict.fromkeys(("at_us", "to", "first", "many"), np.int64),
+        act, cluster, log = self._act, self._cluster, self._state.moves
+        moves = log.moves[: log.counts.moves]
+        granted = moves["to"] == To.ALLOC
+        act.leases_told = LeaseTable.of_granted(
+            cluster.jobs_of_nodes_at(moves["first"][granted]), moves["at_us"][granted]
         )
-        granted = to == d.ALLOC
-        act.leases_told = LeaseTable.of_granted(cluster.jobs_of_nodes_at(first[granted]), at_us[granted])
-        act.moves_told = MoveTable(
-            at_us=at_us,
-            pool=_POOLS[to],
-            first=np.where(first < 0, len(log) + ~first, first),
-            many=many,
-            node=np.concatenate((log, apart.astype(np.int32))) if len(apart) else log,
-        )
+        act.moves_told = log.table(cluster.node_log)
 
     def _tell_counts(self) -> None:
-        mechanism, reg, own = self._mechanism, self._reg, self._own
+        mechanism, registers, own = self._mechanism, self._registers, self._state.own
         tally, loans = mechanism.tally, mechanism.loans
         noted = np.flatnonzero(own["noted"])
         on_demand = mechanism.is_on_demand(noted)
         tally.instant = set(noted[on_demand].tolist())
         guests = noted[~on_demand]
         tally.evictions = dict(zip(guests.tolist(), own["noted"][guests].tolist(), strict=True))
-        tally.preemptions, tally.shrinks = int(reg[d.PREEMPTIONS_N]), int(reg[d.SHRINKS_N])
-        tally.queued, tally.lapsed = int(reg[d.QUEUED_N]), int(reg[d.LAPSED_N])
-        tally.warning_node_us = int(reg[d.WARNED_NODE_US])
-        loans.lent, loans.outstanding = int(reg[d.LENT_N]), int(reg[d.OPEN_N])
-        loans.returned = {"resumed": int(reg[d.RESUMED_N]), "expanded": int(reg[d.EXPANDED_N])}
-        nodes = reg[d.NOT_RETURNED :].tolist()
+        tally.preemptions, tally.shrinks = int(registers.preemptions_n), int(registers.shrinks_n)
+        tally.queued, tally.lapsed = int(registers.queued_n), int(registers.lapsed_n)
+        tally.warning_node_us = int(registers.warned_node_us)
+        loans.lent, loans.outstanding = int(registers.lent_n), int(registers.open_n)
+        loans.returned = {"resumed": int(registers.resumed_n), "expanded": int(registers.expanded_n)}
         if mechanism.failures is not None:
-            mechanism.failures.count = int(reg[d.FAILED_N])
-        loans.not_returned = {why: many for why, many in zip(d.REASONS, nodes, strict=True) if many}
+            mechanism.failures.count = int(registers.failed_n)
+        nodes = self._state.not_returned.tolist()
+        loans.not_returned = {why.text: many for why, many in zip(Reason, nodes, strict=True) if many}

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import emulator.mechanisms.hybrid.compiled_actions as d
-from emulator.harness.compiled import compiled, inner
-from emulator.harness.structures import heap_pop
-from emulator.harness.tables import (
-    AT_UNTIL,
-    HEAP_N,
-    LOG_N,
-    NEEDS_ROOM,
-    NEVER,
-    NOW,
-    ORDER_FAILED,
-    RUNS_N,
-)
-from emulator.mechanisms.hybrid.claims import CLAIMS_N
+from emulator.kernel.compiled import compiled, inner
+from emulator.kernel.tables import LOG_N, NEVER, NOW, ORDER_FAILED, RUNS_N, Stop
+from emulator.machine.points import Point
+from emulator.mechanisms.agenda import job_of, point_of, pop, sooner_of
+from emulator.mechanisms.hybrid.compiled_actions import arrives
 from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice
-from emulator.mechanisms.hybrid.reserved import go_on
+from emulator.mechanisms.hybrid.holds import go_on
 from emulator.mechanisms.hybrid.timers import on_timer
+from emulator.mechanisms.move_log import has_room_for
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.compiled_actions import More
+    from emulator.mechanisms.hybrid.compiled_actions import HybridState
 
 ORDER_RAISED = 100
 """Why `run` came back, beside what `kernel.advance` says."""
@@ -34,99 +26,94 @@ MOVES_AN_EVENT, TIMES_AN_EVENT = 3, 4
 
 
 @inner
-def has_room(state: State, claims: Claims, more: More) -> bool:
+def has_room(state: State, claims: Claims, hybrid: HybridState) -> bool:
     """Whether all tables have rows for one event, which acts on each running job once and starts one on demand."""
-    node, runs, log, reg = state[1], state[7], state[8], state[11]
-    mine = more[11]
+    node, runs, log, reg = state.node, state.runs, state.log, state.reg
+    registers = hybrid.registers
     nodes = node.shape[0]
     return bool(
         runs.shape[0] - reg[RUNS_N] > 2 * nodes
         and log.shape[0] - reg[LOG_N] > 2 * nodes
-        and claims[0].shape[0] > claims[5][CLAIMS_N]
-        and more[2].shape[0] - mine[HEAP_N] > nodes + 2
-        and more[3].shape[0] - more[4][HEAP_N] > nodes + 2
-        and mine[d.LOANS_LEFT] > nodes
-        and more[6].shape[0] - mine[d.MOVES_N] > MOVES_AN_EVENT
-        and more[7].shape[0] - mine[d.ROWS_N] > 2 * nodes
-        and more[8].shape[0] - mine[d.TIMES_N] > TIMES_AN_EVENT
-        and more[14].shape[0] - mine[d.APART_N] > nodes
+        and claims.claim.shape[0] > claims.counters.claims_n
+        and hybrid.agenda.heap.shape[0] - hybrid.agenda.size.entries > nodes + 2
+        and hybrid.timers.heap.shape[0] - hybrid.timers.size.entries > nodes + 2
+        and registers.loans_left > nodes
+        and hybrid.rows.shape[0] - registers.rows_n > 2 * nodes
+        and hybrid.times.shape[0] - registers.times_n > TIMES_AN_EVENT
+        and has_room_for(hybrid.moves, MOVES_AN_EVENT, nodes)
     )
 
 
 @inner
-def is_stale(more: More, at: int, key: int) -> bool:
+def is_stale(hybrid: HybridState, at: int, key: int) -> bool:
     """Whether a point of the agenda was put off or called off."""
-    own, mine = more[0], more[11]
-    if key >> d.POINT_SHIFT == d.BY_TIMER:
-        return bool(at != mine[d.WAKE])
-    return bool(own[(key & ((1 << d.POINT_SHIFT) - 1)) - 1].when_us != at)
+    own, registers = hybrid.own, hybrid.registers
+    if point_of(key) == Point.TIMER:
+        return bool(at != registers.wake_us)
+    return bool(own[job_of(key)].when_us != at)
 
 
 @inner
-def next_point(more: More) -> tuple[int, int]:
+def next_point(hybrid: HybridState) -> tuple[int, int]:
     """Time and key of the next decision point; NEVER if there is none."""
-    points, agenda, mine = more[1], more[2], more[11]
-    while mine[HEAP_N] and is_stale(more, agenda[0].at_us, agenda[0].key):
-        heap_pop(agenda, mine)
+    agenda = hybrid.agenda
+    while agenda.size.entries and is_stale(hybrid, agenda.heap[0].at_us, agenda.heap[0].key):
+        pop(agenda)
     at = NEVER
     key = NEVER
-    if mine[HEAP_N]:
-        at = agenda[0].at_us
-        key = agenda[0].key
-    if mine[d.NEXT_POINT] < points.shape[0]:
-        one = points[mine[d.NEXT_POINT]]
-        if one.at_us < at or (one.at_us == at and one.key < key):
-            return one.at_us, one.key
-    return at, key
+    if agenda.size.entries:
+        at = agenda.heap[0].at_us
+        key = agenda.heap[0].key
+    return sooner_of(hybrid.points, hybrid.registers.next_point, at, key)
 
 
 @inner
-def handle(state: State, work: Work, claims: Claims, more: More, key: int, now: int) -> None:  # noqa: PLR0917
+def handle(state: State, work: Work, claims: Claims, hybrid: HybridState, key: int, now: int) -> None:
     """The next decision point, which is due."""
-    mine = more[11]
-    point = key >> d.POINT_SHIFT
-    who = (key & ((1 << d.POINT_SHIFT) - 1)) - 1
-    if point in (d.BY_ARRIVAL, d.BY_NOTICE):
-        mine[d.NEXT_POINT] += 1
+    registers = hybrid.registers
+    point = point_of(key)
+    who = job_of(key)
+    if point in (Point.ARRIVAL, Point.NOTICE):
+        registers.next_point += 1
     else:
-        heap_pop(more[2], mine)
-    if point == d.BY_ARRIVAL:
-        d.arrives(more, who, 1)
-    elif point == d.BY_NOTICE:
-        on_notice(state, work, claims, more, who, now)
-    elif point == d.BY_COMPLETION:
-        on_completion(state, work, claims, more, who, now)
-    elif point == d.BY_CHECKPOINT:
-        on_checkpoint(state, work, claims, more, who, now)
+        pop(hybrid.agenda)
+    if point == Point.ARRIVAL:
+        arrives(hybrid, who, 1)
+    elif point == Point.NOTICE:
+        on_notice(state, work, claims, hybrid, who, now)
+    elif point == Point.COMPLETION:
+        on_completion(state, work, claims, hybrid, who, now)
+    elif point == Point.CHECKPOINT:
+        on_checkpoint(state, work, claims, hybrid, who, now)
     else:
-        mine[d.WAKE] = NEVER
-        mine[d.AT_TIMER] = 1
+        registers.wake_us = NEVER
+        registers.at_timer = 1
 
 
 @compiled
-def run(state: State, work: Work, claims: Claims, more: More) -> int:
+def run(state: State, work: Work, claims: Claims, hybrid: HybridState) -> int:
     """Go on to the end (AT_UNTIL), to a pause, or until a table has to grow (NEEDS_ROOM)."""
-    reg, mine = state[11], more[11]
+    reg, registers = state.reg, hybrid.registers
     while True:
-        if not has_room(state, claims, more):
-            return NEEDS_ROOM
-        if mine[d.ARRIVING] < 0 and mine[d.AT_TIMER] == 0:
+        if not has_room(state, claims, hybrid):
+            return Stop.NEEDS_ROOM
+        if registers.arriving < 0 and registers.at_timer == 0:
             # Stands first, so that another processor begins with `go_on` at once.
-            at, key = next_point(more)
-            if mine[d.AT_POINT] == 0:
+            at, key = next_point(hybrid)
+            if registers.at_point == 0:
                 code = go_on(state, work, claims, at, 0)
-                if code != AT_UNTIL or at == NEVER:
+                if code != Stop.AT_UNTIL or at == NEVER:
                     return int(code)
-                mine[d.AT_POINT] = 1
+                registers.at_point = 1
             elif at != reg[NOW]:
-                mine[d.AT_POINT] = 0
+                registers.at_point = 0
                 go_on(state, work, claims, reg[NOW], 1)
             else:
-                handle(state, work, claims, more, key, at)
+                handle(state, work, claims, hybrid, key, at)
                 continue
             if reg[ORDER_FAILED]:
                 return ORDER_RAISED
-        elif mine[d.ARRIVING] >= 0:
-            on_arrival(state, work, claims, more, reg[NOW])
+        elif registers.arriving >= 0:
+            on_arrival(state, work, claims, hybrid, reg[NOW])
         else:
-            on_timer(state, work, claims, more, reg[NOW])
+            on_timer(state, work, claims, hybrid, reg[NOW])

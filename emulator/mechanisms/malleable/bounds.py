@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.compiled import inlined
-from emulator.mechanisms.malleable.tables import CLASSES, FLEXIBLE_BOUND, RIGID_BOUND
+from emulator.kernel.compiled import inlined
+from emulator.mechanisms.malleable.tables import CLASSES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.mechanisms.malleable.tables import Ints
+    from emulator.mechanisms.malleable.tables import Bounds
 
 UNKNOWN = CLASSES
 """Class of a job that says nothing about others."""
@@ -40,31 +40,32 @@ def classes_of(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 @inlined
-def forget_bounds(notes: Ints) -> None:
+def forget_bounds(bounds: Bounds) -> None:
     """Another plan begins: anything may happen at once."""
-    for row in range(FLEXIBLE_BOUND, RIGID_BOUND + CLASSES):
-        for column in range(CLASSES):
-            notes[row, column] = 0
+    for length in range(CLASSES):
+        bounds.flexible[length] = 0
+        for width in range(CLASSES):
+            bounds.rigid[length, width] = 0
 
 
 @inlined
-def keep_flexible(notes: Ints, work: int, end: int) -> None:
+def keep_flexible(bounds: Bounds, work: int, end: int) -> None:
     """No flexible job of this class of work, or of a higher one, completes before this from now on."""
     column = work
-    while column < CLASSES and notes[FLEXIBLE_BOUND, column] < end:
-        notes[FLEXIBLE_BOUND, column] = end
+    while column < CLASSES and bounds.flexible[column] < end:
+        bounds.flexible[column] = end
         column += 1
 
 
 @inlined
-def keep_rigid(notes: Ints, length: int, width: int, start: int) -> None:
+def keep_rigid(bounds: Bounds, length: int, width: int, start: int) -> None:
     """No rigid job of these classes, or of higher ones, starts before this from now on."""
     if width >= CLASSES:
         return
     row = length
-    while row < CLASSES and notes[RIGID_BOUND + row, width] < start:
+    while row < CLASSES and bounds.rigid[row, width] < start:
         column = width
-        while column < CLASSES and notes[RIGID_BOUND + row, column] < start:
-            notes[RIGID_BOUND + row, column] = start
+        while column < CLASSES and bounds.rigid[row, column] < start:
+            bounds.rigid[row, column] = start
             column += 1
         row += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.mechanisms.malleable.tables import MALLEABLE, MOLDABLE, RIGID
+from emulator.mechanisms.malleable.tables import JobClass
 from emulator.plugins import check_number
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class FlexibleJobs:
         drawn = rng.permutation(count)
         malleable = round(self.malleable * count)
         flexible = min(malleable + round(self.moldable * count), count)
-        kind = np.full(count, RIGID, np.int64)
-        kind[drawn[:malleable]] = MALLEABLE
-        kind[drawn[malleable:flexible]] = MOLDABLE
-        rigid = kind == RIGID
+        kind = np.full(count, JobClass.RIGID, np.int64)
+        kind[drawn[:malleable]] = JobClass.MALLEABLE
+        kind[drawn[malleable:flexible]] = JobClass.MOLDABLE
+        rigid = kind == JobClass.RIGID
         asked = jobs.nodes.astype(np.int64)
         least = np.maximum(np.ceil(self.least * asked).astype(np.int64), 1)
         return jobs.with_extra(

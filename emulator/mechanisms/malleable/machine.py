@@ -10,30 +10,40 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from emulator.harness.account import Account
-from emulator.harness.cluster import Stop
-from emulator.harness.columns import longer
-from emulator.harness.record import JobState, RunTable
-from emulator.harness.rows import new_rows
-from emulator.harness.views import TableViews
+from emulator.cluster.cluster import Stop
+from emulator.cluster.views import TableViews
+from emulator.kernel.columns import longer
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows
+from emulator.machine.account import Account
 from emulator.mechanisms.malleable import kernel
 from emulator.mechanisms.malleable import tables as t
 from emulator.mechanisms.malleable.bounds import UNKNOWN, classes_of
-from emulator.mechanisms.malleable.speedup import LINEAR, Linear, Speedup, speed_table
 from emulator.schedulers.orders import static_keys
+from emulator.workload.speedup import LINEAR, Linear, Speedup, speed_table
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from emulator.record.run_record import RunTable
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
 Minimum = Literal["least", "placed", "shared", "pool", "pool_waiting_first"]
-_MINIMUM: dict[str, int] = {
-    "least": t.LEAST, "placed": t.PLACED, "shared": t.SHARED, "pool": t.POOL, "pool_waiting_first": t.WAITING_FIRST,
-}  # fmt: skip
+_MINIMUM: dict[str, t.MinimumRule] = {
+    "least": t.MinimumRule.LEAST,
+    "placed": t.MinimumRule.PLACED,
+    "shared": t.MinimumRule.SHARED,
+    "pool": t.MinimumRule.POOL,
+    "pool_waiting_first": t.MinimumRule.WAITING_FIRST,
+}
 
+_ADVANCE = entry_point(kernel.advance)
+_FINISH_INSTANT = entry_point(kernel.finish_instant)
+_HAS_ROOM = entry_point(kernel.has_room)
+_NEXT_EVENT = entry_point(kernel.next_event)
 _LONG_PLAN = 16
 """Jobs with a known place from which on it is faster to look whether it holds than to find it again."""
 _LONG_PROFILE = 64
@@ -61,6 +71,7 @@ class PlanningMachine(TableViews):
 
     _job: t.Jobs
     _runs: t.Runs
+    _reg: Any
 
     def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, rules: Rules) -> None:
         if node_count < 1:
@@ -76,35 +87,41 @@ class PlanningMachine(TableViews):
         self._speed, row = speed_table(rules.speedup, jobs.nodes, node_count, longest_us)
         self._job = new_rows(t.Job, count)
         self._fill(jobs, row, scheduler, rules)
-        self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
         steps = 2 * count + node_count + 8
         self._runs = new_rows(t.Segment, count + 2 * node_count + 8)
         self._log = np.zeros(int(jobs.nodes.sum()) + 2 * node_count + 8, np.int32)
-        self._reg = np.zeros(t.REGISTERS, np.int64)
-        for register, value in (
-            (t.JOBS_N, count), (t.FREE_N, node_count), (t.TICK, rules.tick_us), (t.PENALTY, rules.penalty_us),
-            (t.MINIMUM, _MINIMUM[rules.minimum]), (t.AT_MINIMUM, rules.place_at_minimum),
-            (t.PENALTY_IS_WORK, rules.penalty_is_work), (t.LONG_PLAN, _LONG_PLAN), (t.LONG_PROFILE, _LONG_PROFILE),
-        ):  # fmt: skip
-            self._reg[register] = value
-        self._fixed: tuple[Any, ...] = (
-            self._job, self._speed,
-            np.zeros(node_count, np.int32), np.zeros(node_count, np.int32),  # running, by_end
-            np.zeros(count, np.int32), np.zeros(node_count, np.int32),  # queue, started
-            np.zeros(steps, np.int64), np.zeros(steps, np.int64),  # the profile
-            self._free, np.zeros(node_count, np.int32),  # below
-        )  # fmt: skip
-        self._notes = np.zeros((t.NOTES, max(node_count + 2, t.CLASSES)), np.int64)
-        self._make_state()
+        registers = self._reg = new_rows(t.Registers, 1)[0]
+        registers.jobs_n, registers.free_n = count, node_count
+        registers.tick_us, registers.penalty = rules.tick_us, rules.penalty_us
+        registers.penalty_is_work = rules.penalty_is_work
+        registers.minimum, registers.at_minimum = _MINIMUM[rules.minimum], rules.place_at_minimum
+        registers.long_plan, registers.long_profile = _LONG_PLAN, _LONG_PROFILE
+        self._state = t.State(
+            job=self._job,
+            speed=self._speed,
+            running=np.zeros(node_count, np.int32),
+            by_end=np.zeros(node_count, np.int32),
+            queue=np.zeros(count, np.int32),
+            started=np.zeros(node_count, np.int32),
+            at=np.zeros(steps, np.int64),
+            level=np.zeros(steps, np.int64),
+            free=np.arange(node_count, dtype=np.int32)[::-1].copy(),
+            below=np.zeros(node_count, np.int32),
+            runs=self._runs,
+            log=self._log,
+            registers=registers,
+            notes=t.Notes(*np.zeros((len(t.Notes._fields), node_count + 2), np.int64)),
+            bounds=t.Bounds(np.zeros(t.CLASSES, np.int64), np.zeros((t.CLASSES, t.CLASSES), np.int64)),
+        )
 
     def _fill(self, jobs: JobTable, row: NDArray[np.int64], scheduler: SchedulerConfig, rules: Rules) -> None:
         job, nodes = self._job, jobs.nodes.astype(np.int64)
-        kind = jobs.column("job_class", t.RIGID)
-        unknown = np.flatnonzero(kind > t.MALLEABLE)
+        kind = jobs.column("job_class", t.JobClass.RIGID)
+        unknown = np.flatnonzero(kind > t.JobClass.MALLEABLE)
         if len(unknown):
             at = int(unknown[0])
             raise ValueError(f"job {jobs.number[at]}: job_class {kind[at]} is none of 0, 1 and 2")
-        rigid = kind == t.RIGID
+        rigid = kind == t.JobClass.RIGID
         least, most = jobs.column("min_nodes", 1), jobs.column("max_nodes", self.node_count)
         least = np.where(rigid, nodes, np.maximum(least, 1))
         most = np.where(rigid, nodes, np.minimum(np.where(most < 1, self.node_count, most), self.node_count))
@@ -134,12 +151,12 @@ class PlanningMachine(TableViews):
     def _classify(self, rules: Rules) -> None:
         """Which jobs speak for which others in a plan (`bounds.py`)."""
         job = self._job
-        rigid = job["job_class"] == t.RIGID
+        rigid = job["job_class"] == t.JobClass.RIGID
         job["length_class"][rigid], job["length_from"][rigid] = classes_of(job["estimate_us"][rigid])
         job["width_class"][rigid], job["width_from"][rigid] = classes_of(job["nodes"][rigid])
         flexible = ~rigid
         job["length_class"][flexible], speaks_from = classes_of(job["guessed"][flexible])
-        narrow = rules.place_at_minimum & (job["job_class"][flexible] == t.MALLEABLE)
+        narrow = rules.place_at_minimum & (job["job_class"][flexible] == t.JobClass.MALLEABLE)
         least = job["min_nodes"][flexible]
         most = np.where(narrow, least, job["max_nodes"][flexible])
         may_all = (least == least.min(initial=t.NEVER)) & (most == most.max(initial=0))
@@ -147,12 +164,9 @@ class PlanningMachine(TableViews):
             may_all[:] = False  # how long a job takes depends on more than its work
         job["length_from"][flexible] = np.where(may_all, speaks_from, UNKNOWN)
 
-    def _make_state(self) -> None:
-        self._state: Any = (*self._fixed, self._runs, self._log, self._reg, self._notes)
-
     @property
     def next_event_us(self) -> int:
-        return int(kernel.next_event(self._state))
+        return int(_NEXT_EVENT(self._state))
 
     def account(self, job: int) -> Account:
         """`HasAccounts`: work in units of the speed table."""
@@ -180,17 +194,17 @@ class PlanningMachine(TableViews):
         pause_after: int = -1,
     ) -> Stop:
         """Let everything before `until_us`, and the job ends at it, happen (NEVER_US: to the end)."""
-        self._reg[t.STOP_ON_END] = stop_on_end
-        self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
+        self._reg.stop_on_end = stop_on_end
+        self._reg.instants_left = pause_after
+        while (code := _ADVANCE(self._state, until_us)) == Stop.NEEDS_ROOM:
             self._grow()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         """Submits of this instant, then one scheduling pass and the new widths."""
-        while not kernel.has_room(self._state):
+        while not _HAS_ROOM(self._state):
             self._grow()
-        kernel.finish_instant(self._state, now_us)
+        _FINISH_INSTANT(self._state, now_us)
 
     def reject(self, job: int, now_us: int) -> None:
         """An on-demand lease gets no nodes."""
@@ -201,11 +215,11 @@ class PlanningMachine(TableViews):
 
     def _grow(self) -> None:
         """Twice the rows where an instant might not find as many as it needs."""
-        if len(self._runs) - self._reg[t.RUNS_N] < self.node_count:
+        if len(self._runs) - self._reg.runs_n < self.node_count:
             self._runs = longer(self._runs, len(self._runs))
-        if len(self._log) - self._reg[t.LOG_N] < self.node_count:
+        if len(self._log) - self._reg.log_n < self.node_count:
             self._log = longer(self._log, len(self._log))
-        self._make_state()
+        self._state = self._state._replace(runs=self._runs, log=self._log)
 
     # Afterwards.
 

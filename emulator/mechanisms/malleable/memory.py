@@ -12,32 +12,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
+from emulator.kernel.compiled import compiled, inlined
 from emulator.mechanisms.malleable.profile import may_do
-from emulator.mechanisms.malleable.tables import (
-    CORNER,
-    LONGEST,
-    NEVER,
-    RIGID,
-    STACK_AT,
-    STACK_LEVEL,
-)
+from emulator.mechanisms.malleable.tables import NEVER, JobClass
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.malleable.tables import Ints, Jobs
+    from emulator.mechanisms.malleable.tables import Ints, Jobs, Notes
 
 
 @compiled
 def measure_rooms(  # noqa: PLR0917 - compiled code has no keywords
-    notes: Ints, at: Ints, level: Ints, steps: int, freed: int, nodes: int
+    notes: Notes, at: Ints, level: Ints, steps: int, freed: int, nodes: int
 ) -> int:
     """How long so many nodes are vacant at a stretch that begins before `freed`, for each number of nodes.
 
-    `notes[LONGEST, :nodes + 1]` falls with the number; `notes[CORNER]` has the numbers behind which it does, the
+    `longest[:nodes + 1]` falls with the number; `corner` has the numbers behind which it does, the
     greatest first. Returns how many these are. What is true of the profile now is the most that can be true when more
     jobs have been placed.
     """
-    longest, heights, begins = notes[LONGEST], notes[STACK_LEVEL], notes[STACK_AT]
+    longest, heights, begins = notes.longest, notes.stack_level, notes.stack_at
     for width in range(nodes + 2):
         longest[width] = 0
     top = 0  # stretches that have not ended: the wider, the later they begin
@@ -59,7 +52,7 @@ def measure_rooms(  # noqa: PLR0917 - compiled code has no keywords
     corners = 0
     for width in range(nodes, 0, -1):
         if longest[width] > longest[width + 1]:
-            notes[CORNER, corners] = width
+            notes.corner[corners] = width
             corners += 1
         else:
             longest[width] = longest[width + 1]
@@ -68,17 +61,17 @@ def measure_rooms(  # noqa: PLR0917 - compiled code has no keywords
 
 @inlined
 def may_fit(  # noqa: PLR0917
-    job: Jobs, speeds: Ints, notes: Ints, corners: int, who: int, most: int
+    job: Jobs, speeds: Ints, notes: Notes, corners: int, who: int, most: int
 ) -> bool:
     """Whether one of the rooms that were measured may be large enough for the job."""
-    if job[who].job_class == RIGID:
-        return bool(notes[LONGEST, job[who].nodes] >= job[who].estimate_us)
+    if job[who].job_class == JobClass.RIGID:
+        return bool(notes.longest[job[who].nodes] >= job[who].estimate_us)
     for k in range(corners):
-        width = notes[CORNER, k]
+        width = notes.corner[k]
         used = min(width, most)
         if used < job[who].min_nodes:
             return False
-        if may_do(job[who].guessed, speeds[used], notes[LONGEST, width]):
+        if may_do(job[who].guessed, speeds[used], notes.longest[width]):
             return True
     return False
 

@@ -7,55 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.job_states import JobState
+from emulator.kernel.profile import earliest_start
 from emulator.mechanisms.malleable.bounds import forget_bounds, keep_flexible, keep_rigid
 from emulator.mechanisms.malleable.memory import has_room, is_remembered, may_fit, measure_rooms, remember
 from emulator.mechanisms.malleable.profile import (
     earliest_completion,
-    earliest_start,
     length_us,
     reserve,
     step_at,
     widest_from,
 )
-from emulator.mechanisms.malleable.tables import (
-    AT_MINIMUM,
-    BOUNDED,
-    CHANGED,
-    CORNERS,
-    FAR_FREED,
-    FAR_MOVED,
-    FLEXIBLE_BOUND,
-    FREED,
-    KEPT,
-    LEAST,
-    LONG_PLAN,
-    LONG_PROFILE,
-    LOOSE,
-    MALLEABLE,
-    MALLEABLE_N,
-    MEASURED,
-    MINIMUM,
-    MOVED,
-    NEVER,
-    PLANNED,
-    POOL,
-    QUEUE_N,
-    QUEUED,
-    REMEMBERED,
-    RIGID,
-    RIGID_BOUND,
-    RUNNING,
-    RUNNING_N,
-    SHARED,
-    STARTED_N,
-    STEPS,
-    TICK,
-    WAITING_FIRST,
-)
+from emulator.mechanisms.malleable.tables import NEVER, JobClass, MinimumRule
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.malleable.tables import Ints, Jobs, State
+    from emulator.mechanisms.malleable.tables import Ints, Jobs, Registers, State
 
 MEASURED_AGAIN_AFTER = 8
 """Jobs placed until it may be worth while to measure the rooms anew."""
@@ -83,17 +50,20 @@ def expected_end(job: Jobs, speed: Ints, who: int, now: int, tick: int) -> int:
 @compiled
 def make_profile(state: State, now: int) -> None:
     """What is vacant, now and at the expected ends of the running jobs, of which only the minima count."""
-    job, speed, _, by_end, _, started, at, level, free, _, _, _, reg, _ = state
-    count = reg[RUNNING_N] + reg[STARTED_N]  # those that joined before the plan (`pool_waiting_first`)
+    job, speed, by_end, started, at = state.job, state.speed, state.by_end, state.started, state.at
+    level, free, registers = state.level, state.free, state.registers
+    count = (
+        registers.running_n + registers.started_n
+    )  # those that joined before the plan (`pool_waiting_first`)
     vacant = free.shape[0]
     for k in range(count):
-        if k >= reg[RUNNING_N]:
-            by_end[k] = started[k - reg[RUNNING_N]]
+        if k >= registers.running_n:
+            by_end[k] = started[k - registers.running_n]
         vacant -= job[by_end[k]].floor
     for k in range(count):
         who = by_end[k]
-        if job[who].job_class == MALLEABLE:
-            job[who].expected_end_us = expected_end(job, speed, who, now, reg[TICK])
+        if job[who].job_class == JobClass.MALLEABLE:
+            job[who].expected_end_us = expected_end(job, speed, who, now, registers.tick_us)
         end = job[who].expected_end_us
         place = k  # the list was in order at the last pass, and few ends have moved since
         while place > 0 and job[by_end[place - 1]].expected_end_us > end:
@@ -110,19 +80,19 @@ def make_profile(state: State, now: int) -> None:
             level[steps] = level[steps - 1]
             steps += 1
         level[steps - 1] += job[by_end[k]].floor
-    reg[STEPS] = steps
-    reg[PLANNED] = 0
-    reg[BOUNDED] = 0
+    registers.steps = steps
+    registers.planned = 0
+    registers.bounded = 0
 
 
 @compiled
 def room_until(state: State, who: int) -> int:
     """Until when the job could run if it started now; -1 if there is no room. It may still do better later."""
-    job, speed, _, _, _, _, at, level, _, _, _, _, reg, _ = state
-    if job[who].job_class == RIGID:
+    job, speed, at, level, registers = state.job, state.speed, state.at, state.level, state.registers
+    if job[who].job_class == JobClass.RIGID:
         until = at[0] + job[who].estimate_us
         step = 0
-        while step < reg[STEPS] and (step == 0 or at[step] < until):
+        while step < registers.steps and (step == 0 or at[step] < until):
             if level[step] < job[who].nodes:
                 return -1
             step += 1
@@ -133,21 +103,21 @@ def room_until(state: State, who: int) -> int:
     width, end = widest_from(
         at,
         level,
-        reg[STEPS],
+        registers.steps,
         0,
         speeds,
         job[who].guessed,
         job[who].min_nodes,
-        most_nodes(job, reg, who),
-        reg[TICK],
+        most_nodes(job, registers, who),
+        registers.tick_us,
     )
     return end if width > 0 else -1
 
 
 @inlined
-def most_nodes(job: Jobs, reg: Ints, who: int) -> int:
+def most_nodes(job: Jobs, registers: Registers, who: int) -> int:
     """The widest that a flexible job is placed."""
-    at_minimum = reg[AT_MINIMUM] and job[who].job_class == MALLEABLE
+    at_minimum = registers.at_minimum and job[who].job_class == JobClass.MALLEABLE
     most: int = job[who].min_nodes if at_minimum else job[who].max_nodes
     return most
 
@@ -158,20 +128,20 @@ def place(state: State, who: int, after: int) -> tuple[int, int, int]:
 
     It is known that a rigid job starts, or a flexible one completes, at `after` or later.
     """
-    job, speed, _, _, _, _, at, level, _, _, _, _, reg, notes = state
-    steps = reg[STEPS]
-    if job[who].job_class == RIGID:
-        if reg[BOUNDED]:
-            after = max(after, notes[RIGID_BOUND + job[who].length_class, job[who].width_class])
+    job, speed, at, level, registers = state.job, state.speed, state.at, state.level, state.registers
+    steps = registers.steps
+    if job[who].job_class == JobClass.RIGID:
+        if registers.bounded:
+            after = max(after, state.bounds.rigid[job[who].length_class, job[who].width_class])
         begin = step_at(at, steps, after)
         first = earliest_start(at, level, steps, begin, job[who].nodes, job[who].estimate_us)
         if first >= steps:
             return -1, 0, NEVER
-        if reg[BOUNDED]:
-            keep_rigid(notes, job[who].length_from, job[who].width_from, at[first])
+        if registers.bounded:
+            keep_rigid(state.bounds, job[who].length_from, job[who].width_from, at[first])
         return first, job[who].nodes, at[first] + job[who].estimate_us
-    if reg[BOUNDED]:
-        after = max(after, notes[FLEXIBLE_BOUND, job[who].length_class])
+    if registers.bounded:
+        after = max(after, state.bounds.flexible[job[who].length_class])
     begin = step_at(at, steps, after)
     while begin > 0 and level[begin - 1] >= job[who].min_nodes:
         begin -= 1
@@ -183,11 +153,11 @@ def place(state: State, who: int, after: int) -> tuple[int, int, int]:
         speed[job[who].speed_row],
         job[who].guessed,
         job[who].min_nodes,
-        most_nodes(job, reg, who),
-        reg[TICK],
+        most_nodes(job, registers, who),
+        registers.tick_us,
     )
-    if reg[BOUNDED] and first >= 0:
-        keep_flexible(notes, job[who].length_from, end)
+    if registers.bounded and first >= 0:
+        keep_flexible(state.bounds, job[who].length_from, end)
     return first, width, end
 
 
@@ -197,14 +167,14 @@ def place_again(state: State, who: int, moved: int) -> tuple[int, int, int]:
 
     `moved`: the earliest time at which someone did.
     """
-    job, _, _, _, _, _, at, level, _, _, _, _, reg, _ = state
+    job, at, level, registers = state.job, state.at, state.level, state.registers
     start, until, width = job[who].placed_at_us, job[who].placed_until_us, job[who].placed_on
     if until <= moved:
-        first = step_at(at, reg[STEPS], start)
-        is_step = first < reg[STEPS] and at[first] == start
-        if is_step and has_room(at, level, reg[STEPS], first, until, width):
+        first = step_at(at, registers.steps, start)
+        is_step = first < registers.steps and at[first] == start
+        if is_step and has_room(at, level, registers.steps, first, until, width):
             return first, width, until
-    if job[who].job_class == RIGID:
+    if job[who].job_class == JobClass.RIGID:
         return place(state, who, min(start, moved - job[who].estimate_us + 1))  # it overlaps what was left
     return place(state, who, min(until, moved))
 
@@ -212,76 +182,77 @@ def place_again(state: State, who: int, moved: int) -> tuple[int, int, int]:
 @compiled
 def begin(state: State, who: int, floor: int, end: int) -> None:
     """The job starts in this pass; what width it gets beyond its minimum is decided when all have been chosen."""
-    job, _, _, _, _, started, _, _, _, _, _, _, reg, _ = state
-    started[reg[STARTED_N]] = who
-    reg[STARTED_N] += 1
-    reg[CHANGED] = 1
-    job[who].state = RUNNING
+    job, started, registers = state.job, state.started, state.registers
+    started[registers.started_n] = who
+    registers.started_n += 1
+    registers.changed = 1
+    job[who].state = JobState.RUNNING
     job[who].floor = floor
     job[who].target = floor
     job[who].expected_end_us = end
-    if job[who].job_class == MALLEABLE:
-        reg[MALLEABLE_N] += 1
+    if job[who].job_class == JobClass.MALLEABLE:
+        registers.malleable_n += 1
 
 
 @inlined
 def recall(state: State, k: int, reached: int) -> int:
     """A plan begins with the k-th job; the last one reached so many. Returns how many places are worth remembering."""
-    reg = state[12]
-    if reg[MALLEABLE_N] or reg[REMEMBERED] - k < reg[LONG_PLAN]:
-        reg[REMEMBERED] = 0
-    reg[MOVED] = NEVER
-    reg[CORNERS] = 0
-    reg[MEASURED] = -MEASURED_AGAIN_AFTER
+    registers = state.registers
+    if registers.malleable_n or registers.remembered - k < registers.long_plan:
+        registers.remembered = 0
+    registers.moved = NEVER
+    registers.corners = 0
+    registers.measured = -MEASURED_AGAIN_AFTER
     if k == reached:
         recall_far(state, k)
-    known: int = reg[REMEMBERED]
+    known: int = registers.remembered
     return known
 
 
 @inlined
 def recall_far(state: State, k: int) -> None:
     """From the k-th job on, what has changed since the last plans is not all that has changed."""
-    reg = state[12]
-    reg[MOVED] = min(reg[MOVED], reg[FAR_MOVED])
-    if reg[FAR_FREED] > reg[FREED]:
-        reg[FREED] = reg[FAR_FREED]
-        reg[CORNERS] = 0
-        reg[MEASURED] = k - MEASURED_AGAIN_AFTER
+    registers = state.registers
+    registers.moved = min(registers.moved, registers.far_moved)
+    if registers.far_freed > registers.freed:
+        registers.freed = registers.far_freed
+        registers.corners = 0
+        registers.measured = k - MEASURED_AGAIN_AFTER
 
 
 @inlined
 def keep_memory(state: State, k: int) -> None:
     """A plan ends before the k-th job: what has changed is still to be looked at for those behind it."""
-    reg = state[12]
-    if k >= reg[REMEMBERED]:
-        reg[REMEMBERED] = k
-        reg[FAR_FREED] = 0
-        reg[FAR_MOVED] = NEVER
+    registers = state.registers
+    if k >= registers.remembered:
+        registers.remembered = k
+        registers.far_freed = 0
+        registers.far_moved = NEVER
     else:
-        reg[FAR_FREED] = max(reg[FAR_FREED], reg[FREED])
-        reg[FAR_MOVED] = min(reg[FAR_MOVED], reg[MOVED])
-    reg[FREED] = 0
-    if reg[MALLEABLE_N]:
-        reg[REMEMBERED] = 0
+        registers.far_freed = max(registers.far_freed, registers.freed)
+        registers.far_moved = min(registers.far_moved, registers.moved)
+    registers.freed = 0
+    if registers.malleable_n:
+        registers.remembered = 0
 
 
 @compiled
 def may_do_better(state: State, k: int, now: int) -> bool:
     """Whether the k-th job of the queue may fit better than before where ended jobs were."""
-    job, speed, _, _, queue, _, at, level, free, _, _, _, reg, notes = state
-    if reg[FREED] <= now:
+    job, speed, queue, at, level = state.job, state.speed, state.queue, state.at, state.level
+    free, registers, notes = state.free, state.registers, state.notes
+    if registers.freed <= now:
         return False
     who = queue[k]
     speeds = speed[job[who].speed_row]
-    most = most_nodes(job, reg, who)
-    if reg[CORNERS] > 0 and not may_fit(job, speeds, notes, reg[CORNERS], who, most):
+    most = most_nodes(job, registers, who)
+    if registers.corners > 0 and not may_fit(job, speeds, notes, registers.corners, who, most):
         return False
-    if k - reg[MEASURED] < MEASURED_AGAIN_AFTER:
+    if k - registers.measured < MEASURED_AGAIN_AFTER:
         return True
-    reg[CORNERS] = measure_rooms(notes, at, level, reg[STEPS], reg[FREED], free.shape[0])
-    reg[MEASURED] = k
-    return may_fit(job, speeds, notes, reg[CORNERS], who, most)
+    registers.corners = measure_rooms(notes, at, level, registers.steps, registers.freed, free.shape[0])
+    registers.measured = k
+    return may_fit(job, speeds, notes, registers.corners, who, most)
 
 
 @compiled
@@ -292,14 +263,15 @@ def plan(state: State, now: int) -> None:
     malleable job runs, whose expected end moves: then it would come out the same, and is gone on with. Places that must
     come out as in the last plan are not looked for.
     """
-    job, speed, _, _, queue, _, at, level, _, _, _, _, reg, notes = state
-    waiting = reg[QUEUE_N]
-    reached = reg[PLANNED]
-    if reg[KEPT] and (reg[STEPS] == 1 or at[1] > now):
+    job, speed, queue, at, level = state.job, state.speed, state.queue, state.at, state.level
+    registers = state.registers
+    waiting = registers.queue_n
+    reached = registers.planned
+    if registers.kept and (registers.steps == 1 or at[1] > now):
         at[0] = now
     else:
         make_profile(state, now)
-    k = reg[PLANNED]
+    k = registers.planned
     known = recall(state, k, reached)
     candidate = k - 1
     until = -1
@@ -314,43 +286,45 @@ def plan(state: State, now: int) -> None:
                 candidate += 1
         if candidate == waiting:
             break  # nobody further back can start now, and what is planned for them does not matter
-        if reg[BOUNDED] == 0 and reg[STEPS] >= reg[LONG_PROFILE]:
-            forget_bounds(notes)
-            reg[BOUNDED] = 1
+        if registers.bounded == 0 and registers.steps >= registers.long_profile:
+            forget_bounds(state.bounds)
+            registers.bounded = 1
         if k == reached:
             recall_far(state, k)
         who = queue[k]
         if k < known and job[who].placed_at_us >= now and not may_do_better(state, k, now):
-            first, width, end = place_again(state, who, reg[MOVED])
+            first, width, end = place_again(state, who, registers.moved)
         else:
             first, width, end = place(state, who, 0)
         if first == 0:
-            if job[who].job_class == MALLEABLE and (reg[MINIMUM] == LEAST or reg[MINIMUM] >= POOL):
+            if job[who].job_class == JobClass.MALLEABLE and (
+                registers.minimum == MinimumRule.LEAST or registers.minimum >= MinimumRule.POOL
+            ):
                 width = job[who].min_nodes
-                end = now + length_us(job[who].guessed, speed[job[who].speed_row, width], reg[TICK])
+                end = now + length_us(job[who].guessed, speed[job[who].speed_row, width], registers.tick_us)
             begin(state, who, width, end)
         start = at[first] if first >= 0 else -1
         if k < known and not is_remembered(job, who, start, end, width):
-            reg[MOVED] = min(reg[MOVED], job[who].placed_at_us)
+            registers.moved = min(registers.moved, job[who].placed_at_us)
         remember(job, who, start, end, width)
         k += 1
         if start < until:
             until = -1  # what is taken may have been the candidate's room
         if first >= 0:
-            reg[STEPS] = reserve(at, level, reg[STEPS], first, end, width)
-    reg[PLANNED] = k
-    reg[KEPT] = reg[MALLEABLE_N] == 0
+            registers.steps = reserve(at, level, registers.steps, first, end, width)
+    registers.planned = k
+    registers.kept = registers.malleable_n == 0
     keep_memory(state, k)
 
 
 @inlined
 def held_by(state: State) -> int:
     """Nodes that the malleable jobs that run, or have been chosen, keep."""
-    job, _, running, _, _, started, _, _, _, _, _, _, reg, _ = state
+    job, running, started, registers = state.job, state.running, state.started, state.registers
     held = 0
-    for k in range(reg[RUNNING_N] + reg[STARTED_N]):
-        who = running[k] if k < reg[RUNNING_N] else started[k - reg[RUNNING_N]]
-        if job[who].job_class == MALLEABLE:
+    for k in range(registers.running_n + registers.started_n):
+        who = running[k] if k < registers.running_n else started[k - registers.running_n]
+        if job[who].job_class == JobClass.MALLEABLE:
             held += job[who].floor
     return held
 
@@ -358,103 +332,105 @@ def held_by(state: State) -> int:
 @compiled
 def divide(state: State, held: int) -> None:
     """Let the malleable jobs keep so many nodes, evenly, in order of start; none more than it may have."""
-    job, _, running, _, _, started, _, _, _, _, _, _, reg, _ = state
-    count = reg[RUNNING_N]
-    among = count + reg[STARTED_N]
-    even = held // reg[MALLEABLE_N]
-    rest = held % reg[MALLEABLE_N]
+    job, running, started, registers = state.job, state.running, state.started, state.registers
+    count = registers.running_n
+    among = count + registers.started_n
+    even = held // registers.malleable_n
+    rest = held % registers.malleable_n
     over = 0
     for k in range(among):
         who = running[k] if k < count else started[k - count]
-        if job[who].job_class == MALLEABLE:
+        if job[who].job_class == JobClass.MALLEABLE:
             share = even + 1 if rest > 0 else even
             rest -= 1
-            job[who].floor = min(share, job[who].max_nodes) if reg[MINIMUM] >= POOL else share
+            job[who].floor = (
+                min(share, job[who].max_nodes) if registers.minimum >= MinimumRule.POOL else share
+            )
             over += share - job[who].floor
     while over > 0:
         before = over
         least = NEVER
         for k in range(among):
             who = running[k] if k < count else started[k - count]
-            if job[who].job_class == MALLEABLE and job[who].floor < job[who].max_nodes:
+            if job[who].job_class == JobClass.MALLEABLE and job[who].floor < job[who].max_nodes:
                 least = min(least, job[who].floor)
         for k in range(among):
             who = running[k] if k < count else started[k - count]
-            has_least = job[who].job_class == MALLEABLE and job[who].floor == least
+            has_least = job[who].job_class == JobClass.MALLEABLE and job[who].floor == least
             if over > 0 and has_least and job[who].floor < job[who].max_nodes:
                 job[who].floor += 1
                 over -= 1
         if over == before:
             break  # all have what they may have
-    for k in range(reg[STARTED_N]):
-        if job[started[k]].job_class == MALLEABLE:
+    for k in range(registers.started_n):
+        if job[started[k]].job_class == JobClass.MALLEABLE:
             job[started[k]].target = job[started[k]].floor
 
 
 @compiled
 def join(state: State, held: int) -> None:
     """Malleable jobs that wait start beside those that run and share what these keep (`shared` and the pools)."""
-    job, _, _, _, queue, _, _, _, _, _, _, _, reg, _ = state
+    job, queue, registers = state.job, state.queue, state.registers
     joined = 0
-    for k in range(reg[QUEUE_N]):
+    for k in range(registers.queue_n):
         who = queue[k]
-        if reg[MALLEABLE_N] >= held:
+        if registers.malleable_n >= held:
             break
-        if job[who].state == QUEUED and job[who].job_class == MALLEABLE:
+        if job[who].state == JobState.QUEUED and job[who].job_class == JobClass.MALLEABLE:
             begin(state, who, 1, NEVER)
             joined += 1
     if joined > 0:
-        reg[KEPT] = 0
+        registers.kept = 0
         divide(state, held)
 
 
 @compiled
 def hand_on(state: State) -> None:
     """What ended malleable jobs kept goes to the others; waiting ones join before the plan (`pool_waiting_first`)."""
-    reg = state[12]
-    held = held_by(state) + reg[LOOSE]
-    loose = reg[LOOSE]
-    reg[LOOSE] = 0
-    if reg[MINIMUM] == WAITING_FIRST:
+    registers = state.registers
+    held = held_by(state) + registers.loose
+    loose = registers.loose
+    registers.loose = 0
+    if registers.minimum == MinimumRule.WAITING_FIRST:
         join(state, held)
-    if loose > 0 and reg[MALLEABLE_N] > 0:
+    if loose > 0 and registers.malleable_n > 0:
         divide(state, held)
 
 
 @compiled
 def leave_queue(state: State) -> None:
     """Those that have been chosen are in the queue no more."""
-    job, _, _, _, queue, _, _, _, _, _, _, _, reg, _ = state
+    job, queue, registers = state.job, state.queue, state.registers
     left = 0
     planned = 0
     remembered = 0
-    for k in range(reg[QUEUE_N]):
+    for k in range(registers.queue_n):
         who = queue[k]
-        if job[who].state == QUEUED:
+        if job[who].state == JobState.QUEUED:
             queue[left] = who
             left += 1
-            if k < reg[PLANNED]:
+            if k < registers.planned:
                 planned += 1
-            if k < reg[REMEMBERED]:
+            if k < registers.remembered:
                 remembered += 1
-    reg[QUEUE_N] = left
-    reg[PLANNED] = planned
-    reg[REMEMBERED] = remembered
+    registers.queue_n = left
+    registers.planned = planned
+    registers.remembered = remembered
 
 
 @compiled
 def choose(state: State, now: int) -> None:
-    """Who starts now: `started[:reg[STARTED_N]]`, in order. They leave the queue."""
-    reg = state[12]
-    reg[STARTED_N] = 0
-    if reg[MINIMUM] >= POOL:
+    """Who starts now: `started[:registers.started_n]`, in order. They leave the queue."""
+    registers = state.registers
+    registers.started_n = 0
+    if registers.minimum >= MinimumRule.POOL:
         hand_on(state)
-        if reg[STARTED_N] > 0:
+        if registers.started_n > 0:
             leave_queue(state)
-    if reg[QUEUE_N] == 0:
+    if registers.queue_n == 0:
         return
     plan(state, now)
-    if (reg[MINIMUM] == SHARED or reg[MINIMUM] == POOL) and reg[MALLEABLE_N] > 0:
+    if MinimumRule.SHARED <= registers.minimum <= MinimumRule.POOL and registers.malleable_n > 0:
         join(state, held_by(state))
-    if reg[STARTED_N] > 0:
+    if registers.started_n > 0:
         leave_queue(state)

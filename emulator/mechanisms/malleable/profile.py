@@ -1,13 +1,13 @@
 """Where a job that may choose its width is placed in the profile of vacant nodes, compiled.
 
-(malleable-hungershoefer-2004, section 5; the profile: `emulator/harness/profile.py`.)
+(malleable-hungershoefer-2004, section 5; the profile: `emulator/kernel/profile.py`.)
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
+from emulator.kernel.compiled import compiled, inlined
 from emulator.mechanisms.malleable.tables import NEVER
 
 if TYPE_CHECKING:
@@ -63,18 +63,6 @@ def widest_from(
         step += 1
         widest = min(widest, level[step])
     return 0, NEVER
-
-
-@inlined
-def earliest_start(at: Ints, level: Ints, steps: int, begin: int, needed: int, length: int) -> int:
-    """The first step, from `begin` on, from which so many nodes are vacant for so long; `steps` if there is none."""
-    first = begin
-    step = begin
-    while step < steps and (step == first or at[step] - at[first] < length):
-        if level[step] < needed:
-            first = step + 1
-        step += 1
-    return first
 
 
 @compiled

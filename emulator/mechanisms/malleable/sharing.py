@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.mechanisms.malleable.tables import (
-    MALLEABLE,
-    MALLEABLE_N,
-    NEVER,
-    RUNNING_N,
-)
+from emulator.kernel.compiled import compiled, inlined
+from emulator.mechanisms.malleable.tables import NEVER, JobClass
 
 if TYPE_CHECKING:
     from emulator.mechanisms.malleable.tables import Ints32, Jobs, State
@@ -32,7 +27,7 @@ def even_share(job: Jobs, running: Ints32, count: int, nodes: int) -> int:
         middle = (even + too_much) >> 1
         wanted = 0
         for k in range(count):
-            if job[running[k]].job_class == MALLEABLE:
+            if job[running[k]].job_class == JobClass.MALLEABLE:
                 wanted += share_of(job, running[k], middle)
         if wanted <= nodes:
             even = middle
@@ -48,33 +43,33 @@ def share(state: State) -> None:
     All get the same, but not less than their minimum nor more than their maximum. Nodes that remain because they do not
     divide go to jobs that have one more already, then to those that started first: no width changes without need.
     """
-    job, _, running, _, _, _, _, _, free, _, _, _, reg, _ = state
+    job, running, free, registers = state.job, state.running, state.free, state.registers
     nodes = free.shape[0]
     floor = 0
     most = NEVER
-    for k in range(reg[RUNNING_N]):
+    for k in range(registers.running_n):
         who = running[k]
-        if job[who].job_class != MALLEABLE:
+        if job[who].job_class != JobClass.MALLEABLE:
             nodes -= job[who].width
         else:
             floor = max(floor, job[who].floor)
             most = min(most, job[who].max_nodes)
-    even = nodes // reg[MALLEABLE_N]
+    even = nodes // registers.malleable_n
     if even < floor or even >= most:  # otherwise all may have that, and one of them one more
-        even = even_share(job, running, reg[RUNNING_N], nodes)
+        even = even_share(job, running, registers.running_n, nodes)
     rest = nodes
-    for k in range(reg[RUNNING_N]):
+    for k in range(registers.running_n):
         who = running[k]
-        if job[who].job_class == MALLEABLE:
+        if job[who].job_class == JobClass.MALLEABLE:
             job[who].target = share_of(job, who, even)
             rest -= job[who].target
     for wish in range(2):
-        for k in range(reg[RUNNING_N]):
+        for k in range(registers.running_n):
             if rest == 0:
                 return
             who = running[k]
             takes_one = (
-                job[who].job_class == MALLEABLE
+                job[who].job_class == JobClass.MALLEABLE
                 and job[who].target == even
                 and share_of(job, who, even + 1) == even + 1
             )

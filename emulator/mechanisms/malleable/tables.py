@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from emulator.harness import tables as t
+from emulator.kernel import tables as t
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.rows import Rows
+    from emulator.kernel.rows import Rows
 
 NEVER = t.NEVER
 
@@ -19,7 +20,7 @@ class Job(t.EveryJob):
     """A row of the job table. Work is in units of the speed table; widths are numbers of nodes."""
 
     job_class: int
-    """RIGID, MOLDABLE or MALLEABLE."""
+    """`JobClass`."""
     min_nodes: int
     max_nodes: int
     speed_row: int
@@ -67,37 +68,112 @@ class Segment(t.Run):
     """Node-us of work."""
 
 
-# Registers. STEPS: of the profile; PLANNED: jobs at the front of the queue that are in it; KEPT: it holds still; LOOSE:
-# nodes that malleable jobs kept which have just ended; BOUNDED: the plan is so long that its bounds are used. What is
-# remembered of the last plan (`memory.py`): REMEMBERED, of how many jobs at the front of the queue; FREED, MOVED, where
-# there is more room since; FAR_...: for jobs behind those that the last plans reached; MEASURED, CORNERS: rooms;
-# LONG_PLAN, LONG_PROFILE: jobs and steps from which on looking for what is known already is worth while.
-NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = t.EVERY_REGISTER
-(
-    RUNNING_N, MALLEABLE_N, QUEUE_N, STARTED_N, FREE_N, STEPS, PLANNED, KEPT, CHANGED, TICK, PENALTY, MINIMUM,
-    AT_MINIMUM, LOOSE, PENALTY_IS_WORK, BOUNDED, REMEMBERED, FREED, MOVED, FAR_FREED, FAR_MOVED, MEASURED, CORNERS,
-    LONG_PLAN, LONG_PROFILE,
-) = range(8, 33)  # fmt: skip
-REGISTERS = 33
-# Rows of the planner's notes, each as long as a number of nodes and two, and not shorter than CLASSES: the rooms at the
-# beginning of a plan (`memory.py`) and its bounds, of flexible jobs and of rigid ones, a row a class (`bounds.py`).
-LONGEST, CORNER, STACK_LEVEL, STACK_AT, FLEXIBLE_BOUND, RIGID_BOUND = range(6)
-CLASSES = 16
-NOTES = RIGID_BOUND + CLASSES
+class Registers(t.EveryRegisters):
+    """The registers. Of what is remembered of the last plan: `memory.py`."""
 
-RIGID, MOLDABLE, MALLEABLE = range(3)
-"""Values of `job_class`, and of the extra column `job_class`."""
-LEAST, PLACED, SHARED, POOL, WAITING_FIRST = range(5)
-"""Values of the register MINIMUM: what a malleable job may not shrink below."""
-FUTURE, QUEUED, RUNNING, ENDED = t.FUTURE, t.QUEUED, t.RUNNING, t.ENDED
-FINISHED, RESIZED = t.FINISHED, t.RESIZED
-AT_UNTIL, AT_ENDS, NEEDS_ROOM, GOES_ON = t.AT_UNTIL, t.AT_ENDS, t.NEEDS_ROOM, t.GOES_ON
+    running_n: int
+    malleable_n: int
+    queue_n: int
+    started_n: int
+    free_n: int
+    steps: int
+    """Of the profile."""
+    planned: int
+    """Jobs at the front of the queue that are in it."""
+    kept: int
+    """1 if it holds still."""
+    changed: int
+    tick_us: int
+    penalty: int
+    minimum: int
+    """`MinimumRule`."""
+    at_minimum: int
+    loose: int
+    """Nodes that malleable jobs kept which have just ended."""
+    penalty_is_work: int
+    bounded: int
+    """1 if the plan is so long that its bounds are used."""
+    remembered: int
+    """Of how many jobs at the front of the queue the places are."""
+    freed: int
+    """Until when there is more room since; from when on."""
+    moved: int
+    far_freed: int
+    """As these two, for jobs behind those that the last plans reached."""
+    far_moved: int
+    measured: int
+    """When rooms were measured, and at how many widths they end."""
+    corners: int
+    long_plan: int
+    """Jobs and steps from which on looking for what is known already is worth while."""
+    long_profile: int
+
+
+CLASSES = 16
+
+
+class Notes(NamedTuple):
+    """Rooms at the beginning of a plan (`memory.py`), by number of nodes up to one more than there are."""
+
+    longest: Ints
+    corner: Ints
+    stack_level: Ints
+    stack_at: Ints
+
+
+class Bounds(NamedTuple):
+    """What no job of a class can be before (`bounds.py`)."""
+
+    flexible: Ints
+    """`flexible[work]`: complete."""
+    rigid: Ints
+    """`rigid[length, width]`: start."""
+
+
+class JobClass(IntEnum):
+    """Values of `job_class`, and of the extra column `job_class`."""
+
+    RIGID = 0
+    MOLDABLE = 1
+    MALLEABLE = 2
+
+
+class MinimumRule(IntEnum):
+    """What a malleable job may not shrink below."""
+
+    LEAST = 0
+    PLACED = 1
+    SHARED = 2
+    POOL = 3
+    WAITING_FIRST = 4
+
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
 Jobs: TypeAlias = "Rows[Job]"
 Runs: TypeAlias = "Rows[Segment]"
-State: TypeAlias = (
-    "tuple[Jobs, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Runs, Ints32, Ints, Ints]"
-)
-"""(job, speed, running, by_end, queue, started, at, level, free, below, runs, log, reg, notes)"""
+
+
+class State(NamedTuple):
+    """The kernel's tables."""
+
+    job: Jobs
+    speed: Ints
+    """`speed[speed_row, nodes]`."""
+    running: Ints32
+    """Rows of the running jobs in order of start, and by expected end."""
+    by_end: Ints32
+    queue: Ints32
+    started: Ints32
+    at: Ints
+    """The profile: from when on how many nodes are vacant."""
+    level: Ints
+    free: Ints32
+    """The idle nodes: a stack."""
+    below: Ints32
+    """`below[node]`: the node that its job got before it."""
+    runs: Runs
+    log: Ints32
+    registers: Registers
+    notes: Notes
+    bounds: Bounds

@@ -7,31 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
-from emulator.harness.kernel import submit_due
-from emulator.harness.stepping import next_submit, step_to
-from emulator.harness.tables import (
-    AT_ENDS,
-    AT_UNTIL,
-    ENDED,
-    ENDED_N,
-    EVERY_EVENT,
-    FINISHED,
-    GOES_ON,
-    HEAP_N,
-    NEVER,
-    NOW,
-    PAUSED,
-    STOP_ON_END,
-)
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.kernel import submit_due
+from emulator.kernel.stepping import next_submit, step_to
+from emulator.kernel.tables import ENDED_N, EVERY_EVENT, HEAP_N, NEVER, NOW, STOP_ON_END, Stop
 from emulator.mechanisms.oversubscribe.passes import schedule_pass
 from emulator.mechanisms.oversubscribe.places import vacate
 from emulator.mechanisms.oversubscribe.speeds import change_active, refresh, settle, touch
-from emulator.mechanisms.oversubscribe.tables import (
-    FULL,
-    PAUSE_AT,
-    PROGRAM,
-)
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
@@ -39,9 +22,9 @@ if TYPE_CHECKING:
 
 @compiled
 def end_job(state: State, who: int, now: int, outcome: int) -> None:
-    job, _, _, _, _, _, _, _, _, _, _, _, runs, _, _, _, _, reg = state
+    job, runs, reg = state.job, state.runs, state.reg
     vacate(state, who, now)
-    job[who].state = ENDED
+    job[who].state = JobState.ENDED
     job[who].end_us = now
     runs[job[who].run_row].end_us = now
     runs[job[who].run_row].outcome = outcome
@@ -51,13 +34,14 @@ def end_job(state: State, who: int, now: int, outcome: int) -> None:
 @compiled
 def next_phase(state: State, who: int, now: int) -> None:
     """An active job becomes idle or the other way round: its neighbours run faster or slower."""
-    job, _, slot_job, slot_next, _, _, _, phases, _, _, touched, _, _, _, _, _, _, reg = state
+    job, slot_job, slot_next, phases = state.job, state.slot_job, state.slot_next, state.phases
+    registers = state.registers
     settle(job, who, now)
     job[who].phase += 1
-    job[who].phase_left = phases[job[who].phase] * reg[FULL]
+    job[who].phase_left = phases[job[who].phase] * registers.full
     job[who].is_idle ^= 1
     job[who].rate = 0
-    touch(job, touched, reg, who)
+    touch(state, who)
     by = -1 if job[who].is_idle else 1
     units = slot_job.shape[1]
     slots = slot_job.shape[2]
@@ -71,7 +55,7 @@ def next_phase(state: State, who: int, now: int) -> None:
 @compiled
 def submit_one_by_one(state: State, now: int) -> None:
     """One pass after each submit (scheduler option `pass: event`)."""
-    job, _, _, _, _, _, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     while submit_due(job, queue, reg, now, 1):
         schedule_pass(state, now)
 
@@ -79,7 +63,7 @@ def submit_one_by_one(state: State, now: int) -> None:
 @compiled
 def finish_instant(state: State, now: int) -> None:
     """What comes after the decision points of an instant: submits, then one pass."""
-    job, _, _, _, _, _, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    job, queue, reg = state.job, state.queue, state.reg
     reg[NOW] = now
     if reg[EVERY_EVENT]:
         submit_one_by_one(state, now)
@@ -91,7 +75,7 @@ def finish_instant(state: State, now: int) -> None:
 @compiled
 def is_passed_over(state: State, who: int, now: int) -> bool:
     """No pass follows, by the authors' program: it ran exactly to its estimate, and others end at the same instant."""
-    job, _, _, _, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
+    job, heap, reg = state.job, state.heap, state.reg
     is_last = reg[HEAP_N] == 0 or job[heap[0]].event_us != now
     return bool(job[who].run_us == job[who].estimate_us and not is_last)
 
@@ -100,17 +84,18 @@ def is_passed_over(state: State, who: int, now: int) -> bool:
 def advance(state: State, until: int) -> int:
     """Let ends, phases, submits and passes happen up to the decision point at `until`.
 
-    Returns as `emulator.harness.kernel.advance` does; the tables never need to grow.
+    Returns as `emulator.kernel.kernel.advance` does; the tables never need to grow.
     """
-    job, _, _, _, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
+    job, heap, reg = state.job, state.heap, state.reg
+    registers = state.registers
     while True:
         next_event = job[heap[0]].event_us if reg[HEAP_N] else NEVER
         submitted = next_submit(job, reg)
         now = min(next_event, submitted)
-        if now > reg[PAUSE_AT] and now <= until:
-            return PAUSED
+        if now > registers.pause_at and now <= until:
+            return Stop.PAUSED
         code = step_to(reg, now, until)
-        if code != GOES_ON:
+        if code != Stop.GOES_ON:
             return code
         ended = reg[ENDED_N]
         while reg[HEAP_N] and job[heap[0]].event_us == now:
@@ -118,20 +103,20 @@ def advance(state: State, until: int) -> int:
             if job[who].phase + 1 < job[who].phase_end:
                 next_phase(state, who, now)
             else:
-                end_job(state, who, now, FINISHED)
+                end_job(state, who, now, RunOutcome.FINISHED)
                 if (
                     reg[EVERY_EVENT]
                     and now != until
-                    and not (reg[PROGRAM] and is_passed_over(state, who, now))
+                    and not (registers.program and is_passed_over(state, who, now))
                 ):
                     schedule_pass(state, now)
         if now == until:
-            return AT_UNTIL
+            return Stop.AT_UNTIL
         if reg[STOP_ON_END] and reg[ENDED_N] > ended:
-            return AT_ENDS
+            return Stop.AT_ENDS
         if ended == reg[ENDED_N] and submitted > now:
             continue  # only phases: passes follow ends and submits, as everywhere
-        if reg[PROGRAM]:
+        if registers.program:
             submit_one_by_one(state, now)
         else:
             finish_instant(state, now)

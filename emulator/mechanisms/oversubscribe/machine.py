@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness import tables as t
-from emulator.harness.cluster import Stop
-from emulator.harness.rows import new_rows
-from emulator.harness.views import TableViews
+from emulator.cluster.cluster import Stop
+from emulator.cluster.views import TableViews
+from emulator.config.node_names import default_node_names
+from emulator.kernel import tables as t
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows
+from emulator.kernel.tables import BackfillRule
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
 from emulator.mechanisms.oversubscribe.contention import EqualShares, speed_table
-from emulator.node_names import default_node_names
 from emulator.schedulers.orders import static_keys
 
 if TYPE_CHECKING:
@@ -22,12 +25,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunTable
     from emulator.mechanisms.oversubscribe.contention import Contention
+    from emulator.record.run_record import RunTable
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
-_BACKFILL = {"none": t.BACKFILL_NONE, "easy": t.BACKFILL_EASY}
+_BACKFILL = {"none": BackfillRule.NONE, "easy": BackfillRule.EASY}
+_ADVANCE = entry_point(kernel.advance)
+_FINISH_INSTANT = entry_point(kernel.finish_instant)
 ANY_NUMBER = 1 << 20
 """Limit of a job that shares with as many as the machine lets it."""
 
@@ -105,23 +110,7 @@ class Demands:
         )
 
 
-@dataclass(slots=True)
-class _Room:
-    """The memory of the kernel; `kernel` is the tuple that it works on."""
-
-    kernel: Any
-    job: s.Jobs
-    node: NDArray[np.int64]
-    slot_job: NDArray[np.int32]
-    unit: NDArray[np.int32]
-    queue: NDArray[np.int32]
-    runs: t.Runs
-    log: NDArray[np.int32]
-    heap: NDArray[np.int32]
-    reg: NDArray[np.int64] = field(repr=False)
-
-
-class SharedCluster(TableViews):
+class OversubscribedMachine(TableViews):
     """`nodes` nodes of one shape, and FCFS or EASY over all jobs (Minami et al. 2023, section 3).
 
     To the harness and in records a *slot* is what a node is elsewhere: a job has slots to itself, one of each core
@@ -169,7 +158,7 @@ class SharedCluster(TableViews):
     @property
     def sharing(self) -> NDArray[np.int32]:
         """Jobs on each core, by node and core."""
-        return self._room.unit[s.TAKEN, :, : self.shape.cores]
+        return self._room.unit.taken[:, : self.shape.cores]
 
     @property
     def slots(self) -> NDArray[np.int32]:
@@ -178,13 +167,12 @@ class SharedCluster(TableViews):
 
     @property
     def free_memory_kib(self) -> NDArray[np.int64]:
-        free: NDArray[np.int64] = self._room.node[s.FREE_MEMORY]
-        return free
+        return self._room.node.free_memory_kib
 
     @property
     def full_speed(self) -> int:
         """Speed of a job alone, in parts."""
-        return int(self._room.reg[s.FULL])
+        return int(self._room.registers.full)
 
     def parts_of_full_speed(self, job: int) -> int:
         """Present speed of a running job."""
@@ -209,14 +197,14 @@ class SharedCluster(TableViews):
             raise ValueError("a machine of shared nodes does not stop after passes")
         self._room.reg[t.STOP_ON_END] = stop_on_end
         self._room.reg[t.INSTANTS_LEFT] = pause_after
-        self._room.reg[s.PAUSE_AT] = t.NEVER
-        return Stop(kernel.advance(self._room.kernel, until_us))
+        self._room.registers.pause_at = t.NEVER
+        return Stop(_ADVANCE(self._room, until_us))
 
     def catch_up(self, to_us: int) -> None:
         """Let everything up to and at this time happen."""
         self._room.reg[t.INSTANTS_LEFT] = -1
-        self._room.reg[s.PAUSE_AT] = to_us
-        kernel.advance(self._room.kernel, t.NEVER)
+        self._room.registers.pause_at = to_us
+        _ADVANCE(self._room, t.NEVER)
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -235,7 +223,7 @@ class SharedCluster(TableViews):
         return self.shape.core_of(slot)
 
     def finish_instant(self, now_us: int) -> None:
-        kernel.finish_instant(self._room.kernel, now_us)
+        _FINISH_INSTANT(self._room, now_us)
 
     # Afterwards.
 
@@ -269,11 +257,11 @@ class SharedCluster(TableViews):
         reg = self._room.reg
         done: NDArray[np.int64] = self._room.job["run_us"][rows]
         later = np.concatenate(([0], np.cumsum(self._demands.phase_us)))
-        for k in np.flatnonzero(self._room.job["state"][rows] == t.RUNNING):
+        for k in np.flatnonzero(self._room.job["state"][rows] == JobState.RUNNING):
             job = self._room.job[rows[k]]
             left = job.phase_left - (reg[t.NOW] - job.settled_us) * job.rate
             rest = later[job.phase_end] - later[job.phase + 1]
-            done[k] -= -(-max(left, 0) // reg[s.FULL]) + rest
+            done[k] -= -(-max(left, 0) // self.full_speed) + rest
         return done
 
 
@@ -330,54 +318,55 @@ def _make_room(
     *,
     full: int,
     speeds: NDArray[np.int64],
-) -> _Room:
+) -> s.State:
     count = len(jobs)
     units = shape.cores + shape.gpus
     slots = max(shape.slots, shape.gpu_slots)
     job = _job_rows(jobs, demands, static_keys(jobs, scheduler, "oversubscribe"))
-    node = np.zeros((s.NODE_ROWS, node_count), np.int64)
-    node[s.OPEN] = node[s.MOST_OPEN] = shape.cores
-    node[s.FREE_MEMORY] = shape.memory_kib
+    node = s.Nodes(*np.zeros((len(s.Nodes._fields), node_count), np.int64))
+    node.open[:] = node.most_open[:] = shape.cores
+    node.free_memory_kib[:] = shape.memory_kib
     open_nodes = np.zeros(shape.cores + 1, np.int32)
     open_nodes[shape.cores] = node_count
-    unit = np.zeros((s.PLANES, node_count, units), np.int32)
-    unit[s.CAP] = np.where(np.arange(units) < shape.cores, shape.slots, shape.gpu_slots)
+    unit = s.Units(*np.zeros((len(s.Units._fields), node_count, units), np.int32))
+    unit.cap[:] = np.where(np.arange(units) < shape.cores, shape.slots, shape.gpu_slots)
     slot_job = np.full((node_count, units, slots), -1, np.int32)
-    slot_next = np.full(node_count * units * slots, -1, np.int32)
     queue = np.zeros(2 * count + 8, np.int32)
-    runs = new_rows(t.Run, max(count, 1))
-    log = np.zeros(max(int(((demands.cores + demands.gpus) * jobs.nodes).sum()), 1), np.int32)
-    heap = np.zeros(max(count, 1), np.int32)
-    failed = np.zeros((2, node_count, shape.cores), np.int64)
-    scratch = np.zeros((3, max(node_count, units * slots + 1)), np.int64)
-    reg = np.zeros(s.REGISTERS, np.int64)
+    reg = np.zeros(t.REGISTERS, np.int64)
     reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(queue) // 2
     reg[t.JOBS_N] = count
     reg[t.BACKFILL] = _BACKFILL[scheduler.backfill]
     reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
-    reg[s.PROGRAM] = shape.rules == "program"
-    reg[s.NODE_CORES] = shape.cores
-    reg[s.CORE_SLOTS] = shape.slots
-    reg[s.GPU_SLOTS] = shape.gpu_slots
-    reg[s.FULL] = full
-    reg[s.HEAD] = reg[s.ENOUGH_AT] = -1
-    reg[s.HAS_MEMORY] = shape.memory_kib > 0
-    state = (
-        job, node, slot_job, slot_next, unit, np.zeros((max(count, 1), 2 * (slots + 1)), np.int32),
-        np.tile(speeds, (2, 1)), demands.phase_us, heap, queue, np.zeros(max(count, 1), np.int32),
-        np.zeros(node_count, np.int32), runs, log, failed, open_nodes, scratch, reg,
-    )  # fmt: skip
-    return _Room(
-        kernel=state,
+    registers = new_rows(s.Registers, 1)[0]
+    registers.program = shape.rules == "program"
+    registers.node_cores, registers.core_slots, registers.gpu_slots = (
+        shape.cores,
+        shape.slots,
+        shape.gpu_slots,
+    )
+    registers.full = full
+    registers.head = registers.enough_at = -1
+    registers.has_memory = shape.memory_kib > 0
+    return s.State(
         job=job,
         node=node,
         slot_job=slot_job,
+        slot_next=np.full(node_count * units * slots, -1, np.int32),
         unit=unit,
+        shared_by=np.zeros((max(count, 1), 2 * (slots + 1)), np.int32),
+        rate=np.tile(speeds, (2, 1)),
+        phases=demands.phase_us,
+        heap=np.zeros(max(count, 1), np.int32),
         queue=queue,
-        runs=runs,
-        log=log,
-        heap=heap,
+        touched=np.zeros(max(count, 1), np.int32),
+        chosen=np.zeros(node_count, np.int32),
+        runs=new_rows(t.Run, max(count, 1)),
+        log=np.zeros(max(int(((demands.cores + demands.gpus) * jobs.nodes).sum()), 1), np.int32),
+        failed=s.Failed(*np.zeros((len(s.Failed._fields), node_count, shape.cores), np.int64)),
+        open_nodes=open_nodes,
+        scratch=s.Scratch(*np.zeros((len(s.Scratch._fields), max(node_count, units * slots + 1)), np.int64)),
         reg=reg,
+        registers=registers,
     )
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from emulator.mechanisms.oversubscribe.contention import make_contention, speed_table
 from emulator.mechanisms.oversubscribe.figures import Outcomes, figures
-from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, SharedCluster
+from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, OversubscribedMachine
 from emulator.mechanisms.oversubscribe.parts import Part, PartedCluster
 from emulator.mechanisms.oversubscribe.phases import draw_phases
-from emulator.mechanisms.oversubscribe.shown import TILES, picture
+from emulator.mechanisms.oversubscribe.tiles import TILES, picture
 from emulator.plugins import check_number
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.streams import stream
@@ -21,8 +21,8 @@ from emulator.workload.table import JobTable, Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.machine import Machine
-    from emulator.harness.record import RunRecord
+    from emulator.machine.machine import Machine
+    from emulator.record.run_record import RunRecord
 
 _KIB_PER_GIB = 1 << 20
 _MOST_CORES = 4096
@@ -121,7 +121,7 @@ class Oversubscribe(_SharedNodes):
 
     def make_machine(
         self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, seed: int
-    ) -> SharedCluster:
+    ) -> OversubscribedMachine:
         """Raises ValueError for leases and for jobs that no empty machine could run."""
         _only_batch("oversubscribe", jobs)
         shape = NodeShape(self.cores, self.multiplicity, self.memory_kib, self.gpus, self.gpu_multiplicity)
@@ -129,7 +129,7 @@ class Oversubscribe(_SharedNodes):
         demands = Demands.of(jobs, shape, phases)
         if self.sharing == "responsive":
             demands = replace(demands, limit=np.where(self.is_responsive(jobs), demands.limit, 1))
-        return SharedCluster(
+        return OversubscribedMachine(
             node_count, shape, scheduler, jobs, demands, contention=make_contention(self.contention)
         )
 
@@ -209,5 +209,7 @@ class DedicatedNodes(_SharedNodes):
         ):
             fitting = rows[jobs.nodes[rows] <= count] if self.refuse_too_wide else rows
             mine = jobs.take(fitting)
-            parts.append(Part(SharedCluster(count, shape, scheduler, mine, Demands.of(mine, shape)), fitting))
+            parts.append(
+                Part(OversubscribedMachine(count, shape, scheduler, mine, Demands.of(mine, shape)), fitting)
+            )
         return PartedCluster(jobs, Demands.of(jobs, shape), parts)

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.cluster import Stop
-from emulator.harness.lists import gather
-from emulator.harness.record import JobState, RunTable
+from emulator.cluster.cluster import Stop
+from emulator.kernel.job_states import JobState
+from emulator.kernel.lists import gather
 from emulator.mechanisms.oversubscribe.machine import in_slots, slot_names
+from emulator.record.run_record import RunTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from emulator.mechanisms.oversubscribe.machine import Demands, SharedCluster
+    from emulator.mechanisms.oversubscribe.machine import Demands, OversubscribedMachine
     from emulator.workload.table import JobTable
 
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class Part:
     """A machine with the jobs that are `rows` of the whole table."""
 
-    cluster: SharedCluster
+    cluster: OversubscribedMachine
     rows: NDArray[np.intp]
 
 

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
-from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import (
-    BACKFILL,
-    BACKFILL_EASY,
-    QUEUE_HI,
-    QUEUE_LO,
-    STARTED_N,
-)
-from emulator.mechanisms.oversubscribe.named import backfill_beside
+from emulator.kernel.compiled import compiled
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import BACKFILL, QUEUE_HI, QUEUE_LO, STARTED_N, BackfillRule
+from emulator.mechanisms.oversubscribe.pinned_head import backfill_beside
 from emulator.mechanisms.oversubscribe.places import choose_nodes, enough_open, occupy, vacate
 from emulator.mechanisms.oversubscribe.plan import leaves_enough, planned_start, ready_by
 from emulator.mechanisms.oversubscribe.starts import book
-from emulator.mechanisms.oversubscribe.tables import (
-    CORE_SLOTS,
-    FAILED_ESTIMATE,
-    FAILED_STAMP,
-    HAS_MEMORY,
-    PROGRAM,
-    STAMP,
-)
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
@@ -38,24 +24,22 @@ def backfill(state: State, now: int) -> None:
     would have, and is taken off again if the head could no longer start as planned. Candidates of the same shape
     that last as long as one that failed, or longer, fail as well as long as nobody has started.
     """
-    job, node, slot_job, _, _, _, _, _, _, queue, _, _, _, _, failed, open_nodes, _, reg = state
+    job, node, slot_job, queue, failed = state.job, state.node, state.slot_job, state.queue, state.failed
+    open_nodes, reg = state.open_nodes, state.reg
+    registers = state.registers
     head = queue[reg[QUEUE_LO]]
-    is_certain = slot_job.shape[2] == 1 and job[head].gpus == 0 and reg[HAS_MEMORY] == 0
+    is_certain = slot_job.shape[2] == 1 and job[head].gpus == 0 and registers.has_memory == 0
     at = -1
     ready = -1  # nodes that the head could use then
-    reg[STAMP] += 1
-    stamp = reg[STAMP]
+    registers.stamp += 1
+    stamp = registers.stamp
     place = reg[QUEUE_LO] + 1
-    while place < reg[QUEUE_HI] and open_nodes[0] < node.shape[1]:
+    while place < reg[QUEUE_HI] and open_nodes[0] < node.open.shape[0]:
         who = queue[place]
-        is_plain = job[who].gpus == 0 and job[who].limit >= reg[CORE_SLOTS] and reg[HAS_MEMORY] == 0
+        is_plain = job[who].gpus == 0 and job[who].limit >= registers.core_slots and registers.has_memory == 0
         n = job[who].nodes - 1
         c = job[who].cores - 1
-        if (
-            is_plain
-            and failed[FAILED_STAMP, n, c] == stamp
-            and failed[FAILED_ESTIMATE, n, c] <= job[who].estimate_us
-        ):
+        if is_plain and failed.stamp[n, c] == stamp and failed.estimate_us[n, c] <= job[who].estimate_us:
             place += 1
             continue
         good = choose_nodes(state, who)
@@ -70,21 +54,22 @@ def backfill(state: State, now: int) -> None:
             if is_certain or ready_by(state, head, at) >= job[head].nodes:
                 book(state, who, now)
                 place = queue_remove_at(queue, reg, place)
-                reg[STAMP] += 1
-                stamp = reg[STAMP]
+                registers.stamp += 1
+                stamp = registers.stamp
                 ready = -1
                 continue
             vacate(state, who, now)
         if is_plain:
-            failed[FAILED_STAMP, n, c] = stamp
-            failed[FAILED_ESTIMATE, n, c] = job[who].estimate_us if enough_open(state, who) else 0
+            failed.stamp[n, c] = stamp
+            failed.estimate_us[n, c] = job[who].estimate_us if enough_open(state, who) else 0
         place += 1
 
 
 @compiled
 def schedule_pass(state: State, now: int) -> None:
     """Start what the scheduler starts now: heads in queue order, then (EASY) who delays no planned start."""
-    _, _, _, _, _, _, _, _, _, queue, _, _, _, _, _, _, _, reg = state
+    queue, reg = state.queue, state.reg
+    registers = state.registers
     reg[STARTED_N] = 0
     while reg[QUEUE_LO] < reg[QUEUE_HI]:
         head = queue[reg[QUEUE_LO]]
@@ -93,8 +78,8 @@ def schedule_pass(state: State, now: int) -> None:
         reg[QUEUE_LO] += 1
         occupy(state, head, now)
         book(state, head, now)
-    if reg[BACKFILL] == BACKFILL_EASY and reg[QUEUE_HI] - reg[QUEUE_LO] > 1:
-        if reg[PROGRAM]:
+    if reg[BACKFILL] == BackfillRule.EASY and reg[QUEUE_HI] - reg[QUEUE_LO] > 1:
+        if registers.program:
             backfill_beside(state, now)
         else:
             backfill(state, now)

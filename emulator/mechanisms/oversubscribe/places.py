@@ -4,25 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import NEVER
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.tables import NEVER
 from emulator.mechanisms.oversubscribe.speeds import change_active, heap_drop, mark_node, refresh, touch
-from emulator.mechanisms.oversubscribe.tables import (
-    ACTIVE,
-    BLOCK,
-    CAP,
-    CHOSEN_N,
-    CORE_SLOTS,
-    FREE_MEMORY,
-    FULL,
-    GPU_SLOTS,
-    HAS_MEMORY,
-    MOST_OPEN,
-    NODE_CORES,
-    OCCUPIED,
-    OPEN,
-    TAKEN,
-)
+from emulator.mechanisms.oversubscribe.tables import BLOCK
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
@@ -34,39 +19,40 @@ if TYPE_CHECKING:
 @compiled
 def count_open(state: State, node_: int) -> None:
     """After a change on a node: how many of its cores can take one more job."""
-    _, node, _, _, unit, _, _, _, _, _, _, _, _, _, _, open_nodes, _, reg = state
+    node, unit, open_nodes, registers = state.node, state.unit, state.open_nodes, state.registers
     open_ = 0
-    for u in range(reg[NODE_CORES]):
-        open_ += unit[TAKEN, node_, u] < unit[CAP, node_, u]
-    before = node[OPEN, node_]
+    for u in range(registers.node_cores):
+        open_ += unit.taken[node_, u] < unit.cap[node_, u]
+    before = node.open[node_]
     open_nodes[before] -= 1
     open_nodes[open_] += 1
-    node[OPEN, node_] = open_
+    node.open[node_] = open_
     block = node_ // BLOCK
-    if open_ > node[MOST_OPEN, block]:
-        node[MOST_OPEN, block] = open_
-    elif before == node[MOST_OPEN, block]:
+    if open_ > node.most_open[block]:
+        node.most_open[block] = open_
+    elif before == node.most_open[block]:
         most = 0
-        for n in range(block * BLOCK, min((block + 1) * BLOCK, node.shape[1])):
-            most = max(most, node[OPEN, n])
-        node[MOST_OPEN, block] = most
-    mark_node(node, reg, node_)
+        for n in range(block * BLOCK, min((block + 1) * BLOCK, node.open.shape[0])):
+            most = max(most, node.open[n])
+        node.most_open[block] = most
+    mark_node(state, node_)
 
 
 @compiled
 def take_units(state: State, who: int, node_: int, first: int, last: int, wanted: int) -> None:
     """Put the job on the `wanted` least taken units of `first..last - 1`, the lower number first."""
-    job, node, slot_job, slot_next, unit, count, rate, _, _, _, _, _, _, _, _, _, scratch, _ = state
+    job, node, slot_job, slot_next, unit = state.job, state.node, state.slot_job, state.slot_next, state.unit
+    count, rate, scratch = state.shared_by, state.rate, state.scratch
     slots = slot_job.shape[2]
     base = rate.shape[1] if first > 0 else 0
     limit = job[who].limit
-    before = scratch[2]  # how many were there; NEVER: it is not open to the job
+    before = scratch.of_units  # how many were there; NEVER: it is not open to the job
     level = NEVER
     for u in range(first, last):
-        is_open = unit[TAKEN, node_, u] < min(unit[CAP, node_, u], limit)
-        before[u] = unit[TAKEN, node_, u] if is_open else NEVER
+        is_open = unit.taken[node_, u] < min(unit.cap[node_, u], limit)
+        before[u] = unit.taken[node_, u] if is_open else NEVER
         level = min(level, before[u])
-    node[OCCUPIED, node_] += wanted
+    node.occupied[node_] += wanted
     while wanted > 0:
         for u in range(first, last):
             if before[u] == level and wanted > 0:
@@ -77,10 +63,10 @@ def take_units(state: State, who: int, node_: int, first: int, last: int, wanted
                 slot_job[node_, u, k] = who
                 slot_next[place] = job[who].first_slot
                 job[who].first_slot = place
-                unit[TAKEN, node_, u] += 1
-                unit[CAP, node_, u] = min(unit[CAP, node_, u], limit)
+                unit.taken[node_, u] += 1
+                unit.cap[node_, u] = min(unit.cap[node_, u], limit)
                 if slots > 1:  # otherwise nobody is there whose speed could change
-                    count[who, base + unit[ACTIVE, node_, u]] += 1
+                    count[who, base + unit.active[node_, u]] += 1
                     change_active(state, node_, u, 1)
                 wanted -= 1
         level += 1
@@ -89,21 +75,22 @@ def take_units(state: State, who: int, node_: int, first: int, last: int, wanted
 @compiled
 def occupy(state: State, who: int, now: int) -> None:
     """Put the job onto the nodes that were chosen for it, at the speed that it has there."""
-    job, node, _, _, _, _, _, phases, _, _, touched, chosen, _, _, _, _, _, reg = state
-    cores = reg[NODE_CORES]
-    touch(job, touched, reg, who)
+    job, node, phases, chosen = state.job, state.node, state.phases, state.chosen
+    registers = state.registers
+    cores = registers.node_cores
+    touch(state, who)
     job[who].first_slot = -1
     job[who].is_idle = 0
     job[who].rate = 0
     job[who].settled_us = now
-    job[who].phase_left = phases[job[who].phase] * reg[FULL]
-    job[who].estimate_left = job[who].estimate_us * reg[FULL]
-    for k in range(reg[CHOSEN_N]):
+    job[who].phase_left = phases[job[who].phase] * registers.full
+    job[who].estimate_left = job[who].estimate_us * registers.full
+    for k in range(registers.chosen_n):
         n = chosen[k]
         take_units(state, who, n, 0, cores, job[who].cores)
         if job[who].gpus > 0:
-            take_units(state, who, n, cores, state[2].shape[1], job[who].gpus)
-        node[FREE_MEMORY, n] -= job[who].memory_kib
+            take_units(state, who, n, cores, state.slot_job.shape[1], job[who].gpus)
+        node.free_memory_kib[n] -= job[who].memory_kib
         count_open(state, n)
     refresh(state, now)
 
@@ -111,7 +98,8 @@ def occupy(state: State, who: int, now: int) -> None:
 @compiled
 def vacate(state: State, who: int, now: int) -> None:
     """Take the job off its nodes and give the neighbours the speed that follows."""
-    job, node, slot_job, slot_next, _, _, _, _, heap, _, _, _, _, _, _, _, _, reg = state
+    job, node, slot_job, slot_next, heap = state.job, state.node, state.slot_job, state.slot_next, state.heap
+    reg = state.reg
     slots = slot_job.shape[2]
     on_node = slot_job.shape[1] * slots
     heap_drop(job, heap, reg, who)
@@ -128,8 +116,8 @@ def vacate(state: State, who: int, now: int) -> None:
                 u += 1
             leave_unit(state, who, n, u, place - (n * slot_job.shape[1] + u) * slots)
             place = slot_next[place]
-        node[OCCUPIED, n] -= job[who].cores + job[who].gpus
-        node[FREE_MEMORY, n] += job[who].memory_kib
+        node.occupied[n] -= job[who].cores + job[who].gpus
+        node.free_memory_kib[n] += job[who].memory_kib
         count_open(state, n)
     refresh(state, now)
 
@@ -137,21 +125,22 @@ def vacate(state: State, who: int, now: int) -> None:
 @inlined
 def leave_unit(state: State, who: int, node_: int, unit_: int, slot: int) -> None:
     """Take the job out of a slot."""
-    job, _, slot_job, _, unit, count, rate, _, _, _, _, _, _, _, _, _, _, reg = state
-    is_gpu = unit_ >= reg[NODE_CORES]
+    job, slot_job, unit, count, rate = state.job, state.slot_job, state.unit, state.shared_by, state.rate
+    registers = state.registers
+    is_gpu = unit_ >= registers.node_cores
     if slot_job.shape[2] > 1:
         if job[who].is_idle == 0:
             change_active(state, node_, unit_, -1)
-        count[who, (rate.shape[1] if is_gpu else 0) + unit[ACTIVE, node_, unit_]] -= 1
+        count[who, (rate.shape[1] if is_gpu else 0) + unit.active[node_, unit_]] -= 1
     slot_job[node_, unit_, slot] = -1
-    unit[TAKEN, node_, unit_] -= 1
-    cap = reg[GPU_SLOTS] if is_gpu else reg[CORE_SLOTS]
+    unit.taken[node_, unit_] -= 1
+    cap = registers.gpu_slots if is_gpu else registers.core_slots
     if job[who].limit < cap:  # otherwise it was not the one that bore the least
         for k in range(slot_job.shape[2]):
             other = slot_job[node_, unit_, k]
             if other >= 0:
                 cap = min(cap, job[other].limit)
-        unit[CAP, node_, unit_] = cap
+        unit.cap[node_, unit_] = cap
 
 
 # Who fits where.
@@ -159,34 +148,34 @@ def leave_unit(state: State, who: int, node_: int, unit_: int, slot: int) -> Non
 
 @compiled
 def has_units(state: State, node_: int, who: int, first: int, last: int, wanted: int) -> bool:
-    unit = state[4]
-    limit = state[0][who].limit
+    unit = state.unit
+    limit = state.job[who].limit
     for u in range(first, last):
-        wanted -= unit[TAKEN, node_, u] < min(unit[CAP, node_, u], limit)
+        wanted -= unit.taken[node_, u] < min(unit.cap[node_, u], limit)
     return bool(wanted <= 0)
 
 
 @inlined
 def suits(state: State, node_: int, who: int) -> bool:
     """Whether the node can take the job now."""
-    job = state[0]
-    node = state[1]
-    reg = state[17]
-    good = node[OPEN, node_] >= job[who].cores
-    if good and reg[HAS_MEMORY]:
-        good = node[FREE_MEMORY, node_] >= job[who].memory_kib
-    if good and job[who].limit < reg[CORE_SLOTS]:
-        good = has_units(state, node_, who, 0, reg[NODE_CORES], job[who].cores)
+    job = state.job
+    node = state.node
+    registers = state.registers
+    good = node.open[node_] >= job[who].cores
+    if good and registers.has_memory:
+        good = node.free_memory_kib[node_] >= job[who].memory_kib
+    if good and job[who].limit < registers.core_slots:
+        good = has_units(state, node_, who, 0, registers.node_cores, job[who].cores)
     if good and job[who].gpus > 0:
-        good = has_units(state, node_, who, reg[NODE_CORES], state[2].shape[1], job[who].gpus)
+        good = has_units(state, node_, who, registers.node_cores, state.slot_job.shape[1], job[who].gpus)
     return bool(good)
 
 
 @compiled
 def enough_open(state: State, who: int) -> bool:
     """Whether so many nodes have so many open cores, whatever else the job wants."""
-    job = state[0]
-    open_nodes = state[15]
+    job = state.job
+    open_nodes = state.open_nodes
     wanted = job[who].nodes
     for k in range(job[who].cores, open_nodes.shape[0]):
         wanted -= open_nodes[k]
@@ -196,19 +185,25 @@ def enough_open(state: State, who: int) -> bool:
 @compiled
 def choose_nodes(state: State, who: int) -> bool:
     """The least occupied nodes that can take the job, the lower number first; False if there are too few."""
-    job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, _, scratch, reg = state
+    job, node, chosen, scratch, registers = (
+        state.job,
+        state.node,
+        state.chosen,
+        state.scratch,
+        state.registers,
+    )
     if not enough_open(state, who):
         return False
     wanted = job[who].nodes
-    by_occupied = scratch[1]
-    good = scratch[0]
+    by_occupied = scratch.by_occupied
+    good = scratch.of_nodes
     suiting = 0
     block = 0
-    while block * BLOCK < node.shape[1] and by_occupied[0] < wanted:
-        if node[MOST_OPEN, block] >= job[who].cores:
-            for n in range(block * BLOCK, min((block + 1) * BLOCK, node.shape[1])):
+    while block * BLOCK < node.open.shape[0] and by_occupied[0] < wanted:
+        if node.most_open[block] >= job[who].cores:
+            for n in range(block * BLOCK, min((block + 1) * BLOCK, node.open.shape[0])):
                 if suits(state, n, who):
-                    by_occupied[node[OCCUPIED, n]] += 1
+                    by_occupied[node.occupied[n]] += 1
                     good[suiting] = n
                     suiting += 1
         block += 1
@@ -221,10 +216,10 @@ def choose_nodes(state: State, who: int) -> bool:
     found = 0
     for k in range(suiting):
         n = good[k]
-        by_occupied[node[OCCUPIED, n]] = 0
-        if node[OCCUPIED, n] < edge or (node[OCCUPIED, n] == edge and at_edge > 0):
-            at_edge -= node[OCCUPIED, n] == edge
+        by_occupied[node.occupied[n]] = 0
+        if node.occupied[n] < edge or (node.occupied[n] == edge and at_edge > 0):
+            at_edge -= node.occupied[n] == edge
             chosen[found] = n
             found += 1
-    reg[CHOSEN_N] = found
+    registers.chosen_n = found
     return bool(suiting >= wanted)

@@ -4,41 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import NEVER
-from emulator.mechanisms.oversubscribe.tables import (
-    CAP,
-    CHANGED,
-    CHANGED_N,
-    CHOSEN_N,
-    CORE_SLOTS,
-    DIRTY,
-    ENOUGH_AT,
-    FREE_MEMORY,
-    GPU_SLOTS,
-    HAS_MEMORY,
-    HEAD,
-    NODE_CORES,
-    READY,
-    STAMP,
-    TAKEN,
-)
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.tables import NEVER
+from emulator.mechanisms.oversubscribe.tables import ONLY_SLOT
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints
+    from emulator.kernel.tables import Ints
     from emulator.mechanisms.oversubscribe.tables import Jobs, State
 
 
 @compiled
 def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
     """When one more job fits onto a unit, as jobs leave it at their expected ends; 0: now."""
-    job, _, slot_job, _, unit, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
+    job, slot_job, unit, registers = state.job, state.slot_job, state.unit, state.registers
     limit = job[who].limit
-    if unit[TAKEN, node_, unit_] < min(unit[CAP, node_, unit_], limit):
+    if unit.taken[node_, unit_] < min(unit.cap[node_, unit_], limit):
         return 0
     if slot_job.shape[2] == 1:
-        return int(job[slot_job[node_, unit_, 0]].expected_end_us)
-    limit = min(limit, reg[GPU_SLOTS] if unit_ >= reg[NODE_CORES] else reg[CORE_SLOTS])
+        return int(job[slot_job[node_, unit_, ONLY_SLOT]].expected_end_us)
+    limit = min(limit, registers.gpu_slots if unit_ >= registers.node_cores else registers.core_slots)
     at = -1
     while True:
         # One more has left: the next one by expected end.
@@ -62,7 +46,7 @@ def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
 @compiled
 def units_ready(state: State, node_: int, who: int, first: int, last: int, wanted: int) -> int:
     """When so many of these units can take the job."""
-    times = state[16][2]
+    times = state.scratch.of_units
     for u in range(first, last):
         at = unit_ready(state, node_, u, who)
         place = u - first
@@ -76,8 +60,8 @@ def units_ready(state: State, node_: int, who: int, first: int, last: int, wante
 @compiled
 def memory_ready(state: State, node_: int, who: int) -> int:
     """When the node has the memory that the job wants."""
-    job, node, slot_job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
-    free = node[FREE_MEMORY, node_]
+    job, node, slot_job, registers = state.job, state.node, state.slot_job, state.registers
+    free = node.free_memory_kib[node_]
     at = 0
     while free < job[who].memory_kib:
         after = NEVER
@@ -87,12 +71,12 @@ def memory_ready(state: State, node_: int, who: int) -> int:
                 if other >= 0 and job[other].expected_end_us > at:
                     after = min(after, job[other].expected_end_us)
         at = after
-        reg[STAMP] += 1
+        registers.stamp += 1
         for u in range(slot_job.shape[1]):
             for k in range(slot_job.shape[2]):
                 other = slot_job[node_, u, k]
-                if other >= 0 and job[other].expected_end_us == at and job[other].seen != reg[STAMP]:
-                    job[other].seen = reg[STAMP]
+                if other >= 0 and job[other].expected_end_us == at and job[other].seen != registers.stamp:
+                    job[other].seen = registers.stamp
                     free += job[other].memory_kib
     return at
 
@@ -100,22 +84,22 @@ def memory_ready(state: State, node_: int, who: int) -> int:
 @compiled
 def update_ready(state: State, head: int) -> None:
     """READY of the nodes on which something has changed."""
-    job, node, slot_job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
-    everything = not is_alike(job, reg[HEAD], head)
-    reg[HEAD] = head
-    for k in range(node.shape[1] if everything else reg[CHANGED_N]):
-        n = k if everything else node[CHANGED, k]
-        node[DIRTY, n] = 0
-        ready = units_ready(state, n, head, 0, reg[NODE_CORES], job[head].cores)
+    job, node, slot_job, registers = state.job, state.node, state.slot_job, state.registers
+    everything = not is_alike(job, registers.head, head)
+    registers.head = head
+    for k in range(node.open.shape[0] if everything else registers.changed_n):
+        n = k if everything else node.changed[k]
+        node.dirty[n] = 0
+        ready = units_ready(state, n, head, 0, registers.node_cores, job[head].cores)
         if job[head].gpus > 0:
-            gpus = units_ready(state, n, head, reg[NODE_CORES], slot_job.shape[1], job[head].gpus)
+            gpus = units_ready(state, n, head, registers.node_cores, slot_job.shape[1], job[head].gpus)
             ready = max(ready, gpus)
-        if reg[HAS_MEMORY]:
+        if registers.has_memory:
             ready = max(ready, memory_ready(state, n, head))
-        if ready != node[READY, n]:
-            node[READY, n] = ready
-            reg[ENOUGH_AT] = -1
-    reg[CHANGED_N] = 0
+        if ready != node.ready_us[n]:
+            node.ready_us[n] = ready
+            registers.enough_at = -1
+    registers.changed_n = 0
 
 
 @inlined
@@ -160,27 +144,27 @@ def smallest(values: Ints, count: int, which: int) -> int:
 @compiled
 def planned_start(state: State, head: int, now: int) -> int:
     """When the head could start if nobody else began: by expected ends at the present speeds."""
-    node, reg = state[1], state[17]
-    values = state[16][0]
-    wanted = state[0][head].nodes
-    if reg[HEAD] < 0 or state[0][reg[HEAD]].nodes != wanted:
-        reg[ENOUGH_AT] = -1
+    node, registers = state.node, state.registers
+    values = state.scratch.of_nodes
+    wanted = state.job[head].nodes
+    if registers.head < 0 or state.job[registers.head].nodes != wanted:
+        registers.enough_at = -1
     update_ready(state, head)
-    if reg[ENOUGH_AT] < 0:
-        for n in range(node.shape[1]):
-            values[n] = node[READY, n]
-        reg[ENOUGH_AT] = smallest(values, node.shape[1], wanted - 1)
-    return max(now, int(reg[ENOUGH_AT]))
+    if registers.enough_at < 0:
+        for n in range(node.open.shape[0]):
+            values[n] = node.ready_us[n]
+        registers.enough_at = smallest(values, node.open.shape[0], wanted - 1)
+    return max(now, int(registers.enough_at))
 
 
 @compiled
 def ready_by(state: State, head: int, at: int) -> int:
     """How many nodes the head could use at this time as things are now."""
-    node = state[1]
+    node = state.node
     update_ready(state, head)
     ready = 0
-    for n in range(node.shape[1]):
-        ready += node[READY, n] <= at
+    for n in range(node.open.shape[0]):
+        ready += node.ready_us[n] <= at
     return ready
 
 
@@ -191,18 +175,18 @@ def loses_node(state: State, node_: int, who: int, head: int, at: int) -> bool:
     At the least: its cores are those that cost the head nothing as far as there are such, and nobody is slowed down.
     Where each core has one job that is all there is to it.
     """
-    job, _, slot_job, _, unit, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
+    job, slot_job, unit, registers = state.job, state.slot_job, state.unit, state.registers
     ready = 0
     harmless = 0
-    for u in range(reg[NODE_CORES]):
+    for u in range(registers.node_cores):
         stay = 0
-        cap = min(reg[CORE_SLOTS], job[head].limit)
+        cap = min(registers.core_slots, job[head].limit)
         for k in range(slot_job.shape[2]):
             other = slot_job[node_, u, k]
             if other >= 0 and job[other].expected_end_us > at:
                 stay += 1
                 cap = min(cap, job[other].limit)
-        is_open = unit[TAKEN, node_, u] < min(unit[CAP, node_, u], job[who].limit)
+        is_open = unit.taken[node_, u] < min(unit.cap[node_, u], job[who].limit)
         ready += stay < cap
         harmless += is_open and (stay >= cap or stay + 1 < min(cap, job[who].limit))
     return bool(ready - max(0, job[who].cores - harmless) < job[head].cores)
@@ -214,12 +198,12 @@ def leaves_enough(state: State, who: int, head: int, at: int, ready: int, now: i
 
     False is certain; True is where each core has one job, and nothing else is wanted of a node.
     """
-    job, node, _, _, _, _, _, _, _, _, _, chosen, _, _, _, _, _, reg = state
+    job, node, chosen, registers = state.job, state.node, state.chosen, state.registers
     if now + job[who].estimate_us <= at:
         return True
-    for k in range(reg[CHOSEN_N]):
+    for k in range(registers.chosen_n):
         if ready < job[head].nodes:
             break
         n = chosen[k]
-        ready -= node[READY, n] <= at and loses_node(state, n, who, head, at)
+        ready -= node.ready_us[n] <= at and loses_node(state, n, who, head, at)
     return bool(ready >= job[head].nodes)

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import HEAP_N
-from emulator.mechanisms.oversubscribe.tables import (
-    ACTIVE,
-    CHANGED,
-    CHANGED_N,
-    DIRTY,
-    FULL,
-    HEAD,
-    NODE_CORES,
-    TAKEN,
-    TOUCHED_N,
-)
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.tables import HEAP_N
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.kernel.tables import Ints, Ints32
     from emulator.mechanisms.oversubscribe.tables import Jobs, State
 
 
@@ -99,10 +88,11 @@ def settle(job: Jobs, who: int, now: int) -> None:
 
 
 @inlined
-def speed_of(job: Jobs, count: Ints32, rate: Ints, reg: Ints, who: int) -> int:
+def speed_of(state: State, who: int) -> int:
     """Speed of a running job: that of its most shared unit; full while it is idle."""
-    speed = reg[FULL]
-    if job[who].is_idle == 0:
+    count, rate = state.shared_by, state.rate
+    speed = state.registers.full
+    if state.job[who].is_idle == 0:
         half = rate.shape[1]
         for gpu in range(2):
             for m in range(half - 1, 1, -1):
@@ -113,22 +103,24 @@ def speed_of(job: Jobs, count: Ints32, rate: Ints, reg: Ints, who: int) -> int:
 
 
 @inlined
-def touch(job: Jobs, touched: Ints32, reg: Ints, who: int) -> None:
+def touch(state: State, who: int) -> None:
     """The speed of the job may be another one."""
+    job, registers = state.job, state.registers
     if job[who].mark == 0:
         job[who].mark = 1
-        touched[reg[TOUCHED_N]] = who
-        reg[TOUCHED_N] += 1
+        state.touched[registers.touched_n] = who
+        registers.touched_n += 1
 
 
 @compiled
 def change_active(state: State, node_: int, unit_: int, by: int) -> None:
     """One job more or fewer computes on a unit: note it with everybody there."""
-    job, _, slot_job, _, unit, count, rate, _, _, _, touched, _, _, _, _, _, _, reg = state
-    before = unit[ACTIVE, node_, unit_]
-    unit[ACTIVE, node_, unit_] = before + by
-    base = rate.shape[1] if unit_ >= reg[NODE_CORES] else 0
-    there = unit[TAKEN, node_, unit_]
+    slot_job, unit, count, rate = state.slot_job, state.unit, state.shared_by, state.rate
+    registers = state.registers
+    before = unit.active[node_, unit_]
+    unit.active[node_, unit_] = before + by
+    base = rate.shape[1] if unit_ >= registers.node_cores else 0
+    there = unit.taken[node_, unit_]
     k = 0
     while there > 0:
         who = slot_job[node_, unit_, k]
@@ -136,17 +128,18 @@ def change_active(state: State, node_: int, unit_: int, by: int) -> None:
             there -= 1
             count[who, base + before] -= 1
             count[who, base + before + by] += 1
-            touch(job, touched, reg, who)
+            touch(state, who)
         k += 1
 
 
 @inlined
-def mark_node(node: Ints, reg: Ints, node_: int) -> None:
+def mark_node(state: State, node_: int) -> None:
     """What the node has to offer, or when, may have changed."""
-    if node[DIRTY, node_] == 0:
-        node[DIRTY, node_] = 1
-        node[CHANGED, reg[CHANGED_N]] = node_
-        reg[CHANGED_N] += 1
+    node, registers = state.node, state.registers
+    if node.dirty[node_] == 0:
+        node.dirty[node_] = 1
+        node.changed[registers.changed_n] = node_
+        registers.changed_n += 1
 
 
 @compiled
@@ -155,32 +148,34 @@ def mark_nodes(state: State, who: int) -> None:
 
     It has as many slots on each of its nodes. Those of a job that is only tried are marked as it takes them.
     """
-    job, node, slot_job, _, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
+    job, slot_job, runs, log = state.job, state.slot_job, state.runs, state.log
     if job[who].run_row < 0:
         return
     on_node = slot_job.shape[1] * slot_job.shape[2]
     first = runs[job[who].run_row].first
     apart = job[who].cores + job[who].gpus
     for k in range(job[who].nodes):
-        mark_node(node, reg, log[first + k * apart] // on_node)
+        mark_node(state, log[first + k * apart] // on_node)
 
 
 @compiled
 def refresh(state: State, now: int) -> None:
     """Give everybody who was touched the speed that follows from who computes where."""
-    job, _, _, _, _, count, rate, _, heap, _, touched, _, _, _, _, _, _, reg = state
-    for k in range(reg[TOUCHED_N]):
+    job, heap, touched = state.job, state.heap, state.touched
+    reg = state.reg
+    registers = state.registers
+    for k in range(registers.touched_n):
         who = touched[k]
         job[who].mark = 0
         if job[who].first_slot < 0:
             continue
-        speed = speed_of(job, count, rate, reg, who)
+        speed = speed_of(state, who)
         if speed != job[who].rate:
             settle(job, who, now)
             job[who].rate = speed
             job[who].event_us = now + whole_us(job[who].phase_left, speed)
             job[who].expected_end_us = now + whole_us(job[who].estimate_left, speed)
             heap_set(job, heap, reg, who)
-            if reg[HEAD] >= 0:
+            if registers.head >= 0:
                 mark_nodes(state, who)
-    reg[TOUCHED_N] = 0
+    registers.touched_n = 0

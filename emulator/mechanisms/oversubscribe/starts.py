@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
-from emulator.harness.tables import (
-    LOG_N,
-    RUNNING,
-    RUNS_N,
-    STARTED_N,
-)
+from emulator.kernel.compiled import compiled
+from emulator.kernel.occupancy import begin_run
+from emulator.kernel.tables import LOG_N, STARTED_N
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
@@ -19,20 +15,11 @@ if TYPE_CHECKING:
 @compiled
 def book(state: State, who: int, now: int) -> None:
     """The job runs: note it and its slots in the tables."""
-    job, _, _, slot_next, _, _, _, _, _, _, _, _, runs, log, _, _, _, reg = state
-    row = reg[RUNS_N]
-    reg[RUNS_N] = row + 1
-    runs[row].job = who
-    runs[row].start_us = now
-    runs[row].end_us = -1
-    runs[row].outcome = 0
-    runs[row].first = reg[LOG_N]
+    job, slot_next, runs, log, reg = state.job, state.slot_next, state.runs, state.log, state.reg
+    begin_run(job, runs, reg, who, now)
     place = job[who].first_slot
     while place >= 0:
         log[reg[LOG_N]] = place
         reg[LOG_N] += 1
         place = slot_next[place]
     reg[STARTED_N] += 1
-    job[who].run_row = row
-    job[who].start_us = now
-    job[who].state = RUNNING

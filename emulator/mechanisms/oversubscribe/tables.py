@@ -1,4 +1,4 @@
-"""The tables of the shared machine: which column means what, beside those of `emulator/harness/tables.py`.
+"""The tables of the shared machine: which column means what, beside those of `emulator/kernel/tables.py`.
 
 A *unit* is a core or a GPU of a node: units `0..cores-1` are its cores, the rest its GPUs. A unit has as many
 *slots* as jobs may share it. Work is counted in `FULL` parts of a microsecond, so that every speed is a whole number.
@@ -6,13 +6,13 @@ A *unit* is a core or a GPU of a node: units `0..cores-1` are its cores, the res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from emulator.harness import tables as t
+from emulator.kernel import tables as t
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import Ints, Ints32, Runs
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Ints, Ints32, Runs
 
 
 class Job(t.Job):
@@ -49,38 +49,115 @@ class Job(t.Job):
     """The stamp of the pass that looked at it last."""
 
 
-# Rows of the node table, a column a node. OCCUPIED: slots; OPEN: cores that can take one more job that bears any
-# number; FREE_MEMORY: KiB; READY: when the head of the queue could use the node; DIRTY: READY is to be computed anew;
-# IS_PINNED: the head is planned on it; THEN: free cores when the head is planned to start, without it. Two are lists:
-# CHANGED, of the nodes that are DIRTY; MOST_OPEN, of each BLOCK of nodes, the most that is OPEN on one of them.
-OCCUPIED, OPEN, FREE_MEMORY, READY, DIRTY, IS_PINNED, THEN, CHANGED, MOST_OPEN = range(9)
-NODE_ROWS = 9
 BLOCK = 32
-# Planes of the unit table. TAKEN: slots; ACTIVE: jobs on it that compute now; CAP: the least LIMIT of those on it.
-TAKEN, ACTIVE, CAP = range(3)
-PLANES = 3
-# Registers behind the harness's own. NODE_CORES: units that are cores; CORE_SLOTS, GPU_SLOTS: of one unit;
-# FULL: speed of a job alone; HEAD: whose READY times are kept; TOUCHED_N; STAMP; HAS_MEMORY;
-# PAUSE_AT: nothing later happens; PROGRAM: the rules of the authors' program; CHANGED_N: DIRTY nodes; ENOUGH_AT: when
-# the head has its nodes by READY, -1 if that is to be computed.
-(
-    NODE_CORES, CORE_SLOTS, GPU_SLOTS, FULL, HEAD, TOUCHED_N, STAMP, HAS_MEMORY, CHOSEN_N, PAUSE_AT, PROGRAM,
-    CHANGED_N, ENOUGH_AT,
-) = range(t.REGISTERS, t.REGISTERS + 13)  # fmt: skip
-REGISTERS = t.REGISTERS + 13
-# Planes of the memory of failed candidates: the pass's stamp and the least estimate that failed.
-FAILED_STAMP, FAILED_ESTIMATE = range(2)
+ONLY_SLOT = 0
+"""Of a unit that jobs do not share."""
+
+
+class Nodes(NamedTuple):
+    """What is known of the nodes, a place for each."""
+
+    occupied: Ints
+    """Slots that jobs have."""
+    open: Ints
+    """Cores that can take one more job that bears any number."""
+    free_memory_kib: Ints
+    ready_us: Ints
+    """When the head of the queue could use the node."""
+    dirty: Ints
+    """1 if that is to be computed anew."""
+    is_pinned: Ints
+    """1 if the head is planned on it."""
+    then: Ints
+    """Free cores when the head is planned to start, without it."""
+    changed: Ints
+    """A list of the nodes that are dirty."""
+    most_open: Ints
+    """Of each BLOCK of nodes, the most that is open on one of them."""
+
+
+class Units(NamedTuple):
+    """What is known of the units: `taken[node, unit]` and so on."""
+
+    taken: Ints32
+    """Slots."""
+    active: Ints32
+    """Jobs that compute now."""
+    cap: Ints32
+    """The least limit of the jobs on it."""
+
+
+class Failed(NamedTuple):
+    """Candidates that failed: `stamp[nodes - 1, cores - 1]` and so on."""
+
+    stamp: Ints
+    """The pass's."""
+    estimate_us: Ints
+    """The least that failed."""
+
+
+class Scratch(NamedTuple):
+    """Room for whoever needs it."""
+
+    of_nodes: Ints
+    by_occupied: Ints
+    of_units: Ints
+
+
+class Registers:
+    """The machine's registers beside those of the harness."""
+
+    node_cores: int
+    """Units that are cores."""
+    core_slots: int
+    """Of one unit, as the next one."""
+    gpu_slots: int
+    full: int
+    """Speed of a job alone."""
+    head: int
+    """Whose `ready_us` are kept, -1 for nobody's."""
+    touched_n: int
+    stamp: int
+    has_memory: int
+    chosen_n: int
+    pause_at: int
+    """Nothing later happens."""
+    program: int
+    """1: the rules of the authors' program."""
+    changed_n: int
+    enough_at: int
+    """When the head has its nodes by `ready_us`, -1 if that is to be computed."""
+
 
 Jobs: TypeAlias = "Rows[Job]"
-State: TypeAlias = (
-    "tuple[Jobs, Ints, Ints32, Ints32, Ints32, Ints32, Ints, Ints, Ints32, Ints32, Ints32, Ints32, Runs, Ints32,"
-    " Ints, Ints32, Ints, Ints]"
-)
-"""(job, node, slot_job, slot_next, unit, count, rate, phases, heap, queue, touched, chosen, runs, log, failed,
-open_nodes, scratch, reg)
 
-slot_job[node, unit, slot]: the job in a slot, -1 for none. slot_next[flat slot]: the next slot of the same job.
-unit[plane, node, unit]. count[job, gpu * (slots + 1) + m]: units of the job on which m jobs compute.
-rate[gpu, m]: speed on a unit that m jobs use. phases: lengths in us, every other one idle.
-open_nodes[k]: nodes with exactly k OPEN cores. failed[plane, nodes - 1, cores - 1].
-"""
+
+class State(NamedTuple):
+    """The kernel's tables."""
+
+    job: Jobs
+    node: Nodes
+    slot_job: Ints32
+    """`slot_job[node, unit, slot]`: the job in a slot, -1 for none."""
+    slot_next: Ints32
+    """`slot_next[flat slot]`: the next slot of the same job."""
+    unit: Units
+    shared_by: Ints32
+    """`shared_by[job, gpu * (slots + 1) + m]`: units of the job on which m jobs compute."""
+    rate: Ints
+    """`rate[gpu, m]`: speed on a unit that m jobs use."""
+    phases: Ints
+    """Lengths in us, every other one idle."""
+    heap: Ints32
+    queue: Ints32
+    touched: Ints32
+    chosen: Ints32
+    runs: Runs
+    log: Ints32
+    failed: Failed
+    open_nodes: Ints32
+    """`open_nodes[k]`: nodes with exactly k open cores."""
+    scratch: Scratch
+    reg: Ints
+    """The registers of the harness."""
+    registers: Registers

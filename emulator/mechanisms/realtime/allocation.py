@@ -7,32 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
+from emulator.kernel.compiled import inner
 from emulator.mechanisms.realtime.segments import (
     at_risk,
     begin_segment,
+    count_job,
     preempt,
     running_insert,
     running_remove,
 )
-from emulator.mechanisms.realtime.tables import (
-    ANYWHERE,
-    CLAIM,
-    CLAIMED,
-    CLASSES,
-    FIRST,
-    FREE_N,
-    HARD,
-    HARD_N,
-    LEAVING,
-    LOG_N,
-    NEVER,
-    NOWHERE,
-    OWNER,
-    RUNNING_N,
-    SIZE,
-    SOFT,
-)
+from emulator.mechanisms.realtime.tables import ANYWHERE, NEVER, NOWHERE, Phase
 
 if TYPE_CHECKING:
     from emulator.mechanisms.realtime.tables import State
@@ -41,11 +25,11 @@ if TYPE_CHECKING:
 @inner
 def blocked_by(state: State, place: int) -> int:
     """How many partitions that are free now would not be any more."""
-    _, _, parts, _, conflicts, conflict_first, _, _, _, _, _, _, _, _, _, _, _ = state
+    parts, conflicts, conflict_first = state.parts, state.conflicts, state.conflict_first
     count = 0
     for k in range(conflict_first[place], conflict_first[place + 1]):
         other = conflicts[k]
-        if parts[other, HARD] + parts[other, SOFT] == 0:
+        if parts[other].hard + parts[other].soft == 0:
             count += 1
     return count
 
@@ -56,15 +40,16 @@ def free_place(state: State, who: int, in_time: bool, reserved: int, spare: int)
 
     `reserved`, `spare`: what is kept for the head of the queue and binds those that are not done `in_time`.
     """
-    job, _, parts, _, _, _, overlap, _, _, _, _, _, class_first, _, _, _, reg = state
-    if reg[CLASSES] == 0:
-        fits = job[who].nodes <= reg[FREE_N] and (in_time or job[who].nodes <= spare)
+    job, parts, overlap, class_first = state.job, state.parts, state.overlap, state.class_first
+    registers = state.registers
+    if registers.classes == 0:
+        fits = job[who].nodes <= registers.free_n and (in_time or job[who].nodes <= spare)
         return ANYWHERE if fits else NOWHERE
     best = NOWHERE
     least = NEVER
     size = job[who].size_class
     for place in range(class_first[size], class_first[size + 1]):
-        if parts[place, HARD] + parts[place, SOFT] > 0:
+        if parts[place].hard + parts[place].soft > 0:
             continue
         if not in_time and reserved >= 0 and overlap[place, reserved]:
             continue
@@ -82,30 +67,31 @@ def urgent_place(state: State, who: int, now: int, in_time: bool, reserved: int,
     That is the one whose victims have the fewest units. Of equals: one that is free already, the one with the
     least work (times units) lost, the one that blocks the fewest others, the first.
     """
-    job, _, parts, _, _, _, overlap, _, _, running, _, _, class_first, _, _, _, reg = state
-    if reg[CLASSES] == 0:
+    job, parts, overlap, running = state.job, state.parts, state.overlap, state.running
+    class_first, registers = state.class_first, state.registers
+    if registers.classes == 0:
         wanted = job[who].nodes
-        room = state[1].shape[0] - reg[HARD_N]
+        room = state.unit.shape[0] - registers.hard_n
         return ANYWHERE if wanted <= room and (in_time or wanted <= spare) else NOWHERE
     best = NOWHERE
     best_units = best_waits = best_lost = best_blocked = NEVER
     size = job[who].size_class
     for place in range(class_first[size], class_first[size + 1]):
-        if parts[place, HARD] > 0 or (not in_time and reserved >= 0 and overlap[place, reserved]):
+        if parts[place].hard > 0 or (not in_time and reserved >= 0 and overlap[place, reserved]):
             continue
         units = 0
         lost = 0
-        waits = 1 if parts[place, SOFT] > 0 else 0
+        waits = 1 if parts[place].soft > 0 else 0
         if waits:
-            for k in range(reg[RUNNING_N]):
-                other = running[k]
+            for k in range(running.size.jobs):
+                other = running.rows[k]
                 if (
                     not job[other].realtime
-                    and job[other].phase != LEAVING
+                    and job[other].phase != Phase.LEAVING
                     and overlap[place, job[other].place]
                 ):
                     units += job[other].nodes
-                    lost += job[other].nodes * at_risk(job, reg, other, now)
+                    lost += job[other].nodes * at_risk(job, registers, other, now)
                     if units > best_units:
                         break
         if units > best_units or (
@@ -125,23 +111,24 @@ def urgent_place(state: State, who: int, now: int, in_time: bool, reserved: int,
 
 @inner
 def choose_victims(state: State, shortage: int, now: int) -> None:
-    """Flat: the batch jobs with the fewest units in all that make up the shortage; take[k] of running[k].
+    """Flat: the batch jobs with the fewest units in all that make up the shortage; take[k] of running.rows[k].
 
     Of equals those with the least work (times units) lost; of equals again, those expected to end soonest. By
     dynamic programming over the sum of units: values[s] is the least loss with exactly s units.
     """
-    job, unit, _, _, _, _, _, _, _, running, _, _, _, values, take, _, reg = state
+    job, unit, running, values, take = state.job, state.unit, state.running, state.values, state.take
+    registers = state.registers
     units = unit.shape[0]
-    count = reg[RUNNING_N]
+    count = running.size.jobs
     for s in range(units + 1):
         values[s] = NEVER
     values[0] = 0
     width = units + 1
     for k in range(count - 1, -1, -1):
-        who = running[k]
-        can = not job[who].realtime and job[who].phase != LEAVING
+        who = running.rows[k]
+        can = not job[who].realtime and job[who].phase != Phase.LEAVING
         wide = job[who].nodes
-        lost = wide * at_risk(job, reg, who, now) if can else 0
+        lost = wide * at_risk(job, registers, who, now) if can else 0
         for s in range(units, -1, -1):
             take[k * width + s] = 0
             if can and s >= wide and values[s - wide] != NEVER and values[s - wide] + lost <= values[s]:
@@ -154,26 +141,26 @@ def choose_victims(state: State, shortage: int, now: int) -> None:
         chosen = take[k * width + total]
         take[k] = chosen  # the row of k is not needed any more, and starts at or behind k
         if chosen:
-            total -= job[running[k]].nodes
+            total -= job[running.rows[k]].nodes
 
 
 @inner
 def take_unit(state: State, who: int, which: int) -> None:
     """Keep a unit for a real-time job."""
-    _, unit, _, _, _, _, _, _, _, _, _, _, _, _, _, _, reg = state
-    unit[which, CLAIM] = who
-    if unit[which, OWNER] < 0:
-        reg[FREE_N] -= 1
+    unit, registers = state.unit, state.registers
+    unit[which].claim = who
+    if unit[which].owner < 0:
+        registers.free_n -= 1
 
 
 @inner
 def take_from(state: State, who: int, other: int, wanted: int) -> int:
     """Keep up to `wanted` units of another job, those that nobody has claimed. Returns how many."""
-    job, unit, _, _, _, _, _, _, _, _, runs, log, _, _, _, _, _ = state
+    job, unit, runs, log = state.job, state.unit, state.runs, state.log
     first = runs[job[other].run_row].first
     got = 0
     for k in range(first, first + job[other].nodes):
-        if got < wanted and unit[log[k], CLAIM] < 0:
+        if got < wanted and unit[log[k]].claim < 0:
             take_unit(state, who, log[k])
             got += 1
     return got
@@ -182,122 +169,101 @@ def take_from(state: State, who: int, other: int, wanted: int) -> int:
 @inner
 def claim(state: State, who: int, place: int, now: int) -> None:
     """Keep units for a real-time job, preempt who is on them, and start it if they are free."""
-    (
-        job,
-        unit,
-        parts,
-        part_units,
-        conflicts,
-        conflict_first,
-        overlap,
-        _,
-        _,
-        running,
-        _,
-        _,
-        _,
-        _,
-        take,
-        _,
-        reg,
-    ) = state
+    job, unit, parts, overlap = state.job, state.unit, state.parts, state.overlap
+    running, take = state.running, state.take
     job[who].place = place
+    count_job(state, who, 1)
     wanted = job[who].nodes
-    reg[HARD_N] += wanted
     victims = 0
     if place >= 0:
-        for k in range(parts[place, FIRST], parts[place, FIRST] + parts[place, SIZE]):
-            take_unit(state, who, part_units[k])
-        for k in range(conflict_first[place], conflict_first[place + 1]):
-            parts[conflicts[k], HARD] += 1
-        for k in range(reg[RUNNING_N]):
-            other = running[k]
+        for k in range(parts[place].first, parts[place].first + parts[place].units):
+            take_unit(state, who, state.part_units[k])
+        for k in range(running.size.jobs):
+            other = running.rows[k]
             take[k] = 0
-            if not job[other].realtime and job[other].phase != LEAVING and overlap[place, job[other].place]:
+            if (
+                not job[other].realtime
+                and job[other].phase != Phase.LEAVING
+                and overlap[place, job[other].place]
+            ):
                 take[k] = 1
                 victims += 1
     else:
         for which in range(unit.shape[0]):
-            if wanted > 0 and unit[which, OWNER] < 0 and unit[which, CLAIM] < 0:
+            if wanted > 0 and unit[which].owner < 0 and unit[which].claim < 0:
                 take_unit(state, who, which)
                 wanted -= 1
-        for k in range(reg[RUNNING_N]):
-            if wanted > 0 and job[running[k]].phase == LEAVING:
-                wanted -= take_from(state, who, running[k], wanted)
+        for k in range(running.size.jobs):
+            if wanted > 0 and job[running.rows[k]].phase == Phase.LEAVING:
+                wanted -= take_from(state, who, running.rows[k], wanted)
         if wanted > 0:
             choose_victims(state, wanted, now)
-            for k in range(reg[RUNNING_N]):
+            for k in range(running.size.jobs):
                 if take[k]:
                     victims += 1
-                    wanted -= take_from(state, who, running[k], wanted)
-    job[who].phase = CLAIMED
+                    wanted -= take_from(state, who, running.rows[k], wanted)
+    job[who].phase = Phase.CLAIMED
     job[who].planned_us = now + max(job[who].estimate_us, 1)
     # Victims leave `running` while it is walked: from the end, so that the places of the others stay.
-    place_of = reg[RUNNING_N] - 1
+    place_of = running.size.jobs - 1
     while victims > 0:
         if take[place_of]:
-            preempt(state, running[place_of], now)
+            preempt(state, running.rows[place_of], now)
             victims -= 1
         place_of -= 1
-    running_insert(job, running, reg, who)
+    running_insert(job, running, who)
     start_claimed(state, who, now)
+
+
+@inner
+def put_on(state: State, who: int, which: int) -> None:
+    """A unit is the job's, and nobody has a claim on it any more."""
+    state.unit[which].claim = -1
+    state.unit[which].owner = who
+    state.log[state.registers.log_n] = which
+    state.registers.log_n += 1
 
 
 @inner
 def start_claimed(state: State, who: int, now: int) -> bool:
     """Start a real-time job on the units kept for it, if nobody is on them any more."""
-    job, unit, parts, part_units, _, _, _, _, _, running, _, log, _, _, _, _, reg = state
-    place = job[who].place
+    unit, parts = state.unit, state.parts
+    place = state.job[who].place
     if place >= 0:
-        if parts[place, SOFT] > 0:
+        if parts[place].soft > 0:
             return False
     else:
         for which in range(unit.shape[0]):
-            if unit[which, CLAIM] == who and unit[which, OWNER] >= 0:
+            if unit[which].claim == who and unit[which].owner >= 0:
                 return False
-    running_remove(running, reg, who)
+    running_remove(state.running, who)
     begin_segment(state, who, now)
     if place >= 0:
-        for k in range(parts[place, FIRST], parts[place, FIRST] + parts[place, SIZE]):
-            which = part_units[k]
-            unit[which, CLAIM] = -1
-            unit[which, OWNER] = who
-            log[reg[LOG_N]] = which
-            reg[LOG_N] += 1
+        for k in range(parts[place].first, parts[place].first + parts[place].units):
+            put_on(state, who, state.part_units[k])
     else:
         for which in range(unit.shape[0]):
-            if unit[which, CLAIM] == who:
-                unit[which, CLAIM] = -1
-                unit[which, OWNER] = who
-                log[reg[LOG_N]] = which
-                reg[LOG_N] += 1
+            if unit[which].claim == who:
+                put_on(state, who, which)
     return True
 
 
 @inner
 def occupy(state: State, who: int, place: int, now: int) -> None:
     """Start a job on free units."""
-    job, unit, parts, part_units, conflicts, conflict_first, _, _, _, _, _, log, _, _, _, _, reg = state
+    job, unit, parts = state.job, state.unit, state.parts
     job[who].place = place
     begin_segment(state, who, now)
     wanted = job[who].nodes
-    reg[FREE_N] -= wanted
-    column = HARD if job[who].realtime else SOFT
-    if job[who].realtime:
-        reg[HARD_N] += wanted
+    state.registers.free_n -= wanted
+    count_job(state, who, 1)
     if place >= 0:
-        for k in range(parts[place, FIRST], parts[place, FIRST] + parts[place, SIZE]):
-            unit[part_units[k], OWNER] = who
-            log[reg[LOG_N]] = part_units[k]
-            reg[LOG_N] += 1
-        for k in range(conflict_first[place], conflict_first[place + 1]):
-            parts[conflicts[k], column] += 1
+        for k in range(parts[place].first, parts[place].first + parts[place].units):
+            put_on(state, who, state.part_units[k])
         return
     which = 0
     while wanted > 0:
-        if unit[which, OWNER] < 0 and unit[which, CLAIM] < 0:
-            unit[which, OWNER] = who
-            log[reg[LOG_N]] = which
-            reg[LOG_N] += 1
+        if unit[which].owner < 0 and unit[which].claim < 0:
+            put_on(state, who, which)
             wanted -= 1
         which += 1

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import JobState
-from emulator.mechanisms.realtime import tables as t
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.mechanisms.realtime.equations import eq22, eq23
 from emulator.metrics.jobs import bounded_slowdown_wang
 
@@ -75,7 +74,7 @@ def _system(machine: RealtimeMachine) -> dict[str, Any]:
     makespan_us = int(ended["end_us"].max(initial=0) - jobs.submit_us.min(initial=0))
     available = float(makespan_us) * machine.node_count
     own, of_system = (writes, 0.0) if machine.scheme == "pre_ckpt_app" else (0.0, writes)
-    preempted = ended["outcome"] != t.FINISHED
+    preempted = ended["outcome"] != RunOutcome.FINISHED
     return {
         "system_utilization": eq22(useful, own, redo, of_system, available) if available else None,
         "productive_utilization": eq23(useful, available) if available else None,

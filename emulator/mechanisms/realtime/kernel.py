@@ -4,84 +4,66 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inner
-from emulator.harness.stepping import next_submit
+from emulator.kernel.compiled import compiled, inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.stepping import next_submit
+from emulator.kernel.tables import Stop
 from emulator.mechanisms.realtime.passes import schedule
 from emulator.mechanisms.realtime.segments import go_on, next_end, pass_io_time, queue_insert
-from emulator.mechanisms.realtime.tables import (
-    AT_UNTIL,
-    BASELINE,
-    CLAIMED,
-    CLASSES,
-    DIRTY,
-    INSTANTS_LEFT,
-    JOBS_N,
-    LOG_N,
-    NEEDS_ROOM,
-    NEVER,
-    NEXT_SUBMIT,
-    NOW,
-    PAUSED,
-    QUEUE_N,
-    QUEUED,
-    RUNNING_N,
-    RUNS_N,
-    SCHEME,
-    URGENT_N,
-    WORKING,
-)
+from emulator.mechanisms.realtime.tables import NEVER, Phase, Scheme
 
 if TYPE_CHECKING:
-    from emulator.mechanisms.realtime.tables import Ints, Jobs, State
+    from emulator.mechanisms.realtime.tables import State
 
 
 @compiled
 def has_room(state: State, now: int) -> bool:
     """At one instant real-time jobs and then batch jobs can start, each on at most all units."""
-    job, unit, _, _, _, _, _, _, _, _, runs, log, _, _, take, _, reg = state
-    units = unit.shape[0]
-    if runs.shape[0] - reg[RUNS_N] <= 2 * units or log.shape[0] - reg[LOG_N] <= 2 * units:
+    runs, log, take, registers = state.runs, state.log, state.take, state.registers
+    units = state.unit.shape[0]
+    if runs.shape[0] - registers.runs_n <= 2 * units or log.shape[0] - registers.log_n <= 2 * units:
         return False
-    return bool(take.shape[0] >= scratch_wanted(job, units, reg, now))
+    return bool(take.shape[0] >= scratch_wanted(state, now))
 
 
 @compiled
-def scratch_wanted(job: Jobs, units: int, reg: Ints, now: int) -> int:
+def scratch_wanted(state: State, now: int) -> int:
     """Victims are chosen among all that run or have a claim, those that get one at this instant included."""
-    coming = reg[RUNNING_N] + reg[URGENT_N]
-    row = reg[NEXT_SUBMIT]
-    while row < reg[JOBS_N] and job[row].submit_us <= now:
+    job, registers, units = state.job, state.registers, state.unit.shape[0]
+    coming = state.running.size.jobs + state.urgent.size.jobs
+    row = registers.next_submit
+    while row < registers.jobs_n and job[row].submit_us <= now:
         coming += 1
         row += 1
-    return min(coming, 2 * units) * (units + 1) if reg[CLASSES] == 0 else 2 * units
+    return min(coming, 2 * units) * (units + 1) if registers.classes == 0 else 2 * units
 
 
 @inner
 def submit_due(state: State, now: int) -> None:
-    job, _, _, _, _, _, _, queue, urgent, _, _, _, _, _, _, _, reg = state
-    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
-        who = reg[NEXT_SUBMIT]
-        reg[NEXT_SUBMIT] += 1
-        job[who].state = QUEUED
+    job, queue, urgent, registers = state.job, state.queue, state.urgent, state.registers
+    while registers.next_submit < registers.jobs_n and job[registers.next_submit].submit_us <= now:
+        who = registers.next_submit
+        registers.next_submit += 1
+        job[who].state = JobState.QUEUED
         job[who].queued_us = now
-        if job[who].realtime and reg[SCHEME] != BASELINE:
-            queue_insert(job, urgent, reg, URGENT_N, who)
+        if job[who].realtime and registers.scheme != Scheme.BASELINE:
+            queue_insert(job, urgent, who)
         else:
-            queue_insert(job, queue, reg, QUEUE_N, who)
-        reg[DIRTY] = 1
+            queue_insert(job, queue, who)
+        registers.dirty = 1
 
 
 @inner
 def end_due(state: State, now: int) -> None:
     """Stretches of work and transfers that are over by now; what a job does next may be over at once."""
-    job, _, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state
-    pass_io_time(job, running, reg, now)
+    job, running, registers = state.job, state.running, state.registers
+    pass_io_time(job, running, registers, now)
     at = 0
-    while at < reg[RUNNING_N]:
-        who = running[at]
+    while at < running.size.jobs:
+        who = running.rows[at]
         phase = job[who].phase
-        over = job[who].ready_us <= now if phase == WORKING else job[who].owed <= 0
-        if phase != CLAIMED and over:
+        over = job[who].ready_us <= now if phase == Phase.WORKING else job[who].owed <= 0
+        if phase != Phase.CLAIMED and over:
             go_on(state, who, now)
             at = 0
         else:
@@ -91,39 +73,39 @@ def end_due(state: State, now: int) -> None:
 @compiled
 def next_instant(state: State) -> int:
     """The next submit or end, NEVER if there is none."""
-    job, _, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state
-    return min(next_submit(job, reg), next_end(job, running, reg))
+    job, running, registers = state.job, state.running, state.registers
+    return min(next_submit(job, registers), next_end(job, running, registers))
 
 
 @compiled
 def advance(state: State, until: int) -> int:
     """Let everything before `until` happen. AT_UNTIL, PAUSED between two instants, or NEEDS_ROOM."""
-    reg = state[16]
+    registers = state.registers
     while True:
         now = next_instant(state)
         if not has_room(state, now):
-            reg[NOW] = min(now, until)
-            return NEEDS_ROOM
+            registers.now = min(now, until)
+            return Stop.NEEDS_ROOM
         if now >= until or now == NEVER:
             if until != NEVER:
-                reg[NOW] = until
-            return AT_UNTIL
-        if reg[INSTANTS_LEFT] == 0:
-            return PAUSED
-        reg[INSTANTS_LEFT] -= 1
-        reg[NOW] = now
+                registers.now = until
+            return Stop.AT_UNTIL
+        if registers.instants_left == 0:
+            return Stop.PAUSED
+        registers.instants_left -= 1
+        registers.now = now
         end_due(state, now)
         submit_due(state, now)
-        if reg[DIRTY]:
+        if registers.dirty:
             schedule(state, now)
 
 
 @compiled
 def finish_instant(state: State, now: int) -> None:
     """Ends, submits and the pass of this instant."""
-    reg = state[16]
-    reg[NOW] = now
+    registers = state.registers
+    registers.now = now
     end_due(state, now)
     submit_due(state, now)
-    if reg[DIRTY]:
+    if registers.dirty:
         schedule(state, now)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.harness.account import Account
-from emulator.harness.cluster import Stop
-from emulator.harness.columns import longer
-from emulator.harness.rows import new_rows
-from emulator.harness.views import TableViews
+from emulator.cluster.cluster import Stop
+from emulator.cluster.views import TableViews
+from emulator.kernel.columns import longer
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.rows import new_rows
+from emulator.kernel.tables import BackfillChoice
+from emulator.machine.account import Account
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.segments import io_end
@@ -22,18 +24,30 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.checkpoint_io import CheckpointIO
-    from emulator.harness.record import RunTable
-    from emulator.harness.topology import Layout
+    from emulator.cluster.topology import Layout
+    from emulator.machine.checkpoint_io import CheckpointIO
+    from emulator.record.run_record import RunTable
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
 SCHEMES = {
-    "baseline": t.BASELINE, "hpq": t.HIGH_PRIORITY, "pre_rest": t.RESTART, "pre_ckpt_sys": t.CKPT_SYS,
-    "pre_ckpt_app": t.CKPT_APP, "pre_ckpt": t.CKPT,
-}  # fmt: skip
+    "baseline": t.Scheme.BASELINE,
+    "hpq": t.Scheme.HIGH_PRIORITY,
+    "pre_rest": t.Scheme.RESTART,
+    "pre_ckpt_sys": t.Scheme.CKPT_SYS,
+    "pre_ckpt_app": t.Scheme.CKPT_APP,
+    "pre_ckpt": t.Scheme.CKPT,
+}
 _FRONT = -(1 << 62)
-_CHOICE = {"first_fit": t.FIRST_FIT, "best_fit": t.BEST_FIT, "shortest_first": t.SHORTEST_FIRST}
+_CHOICE = {
+    "first_fit": BackfillChoice.FIRST_FIT,
+    "best_fit": BackfillChoice.BEST_FIT,
+    "shortest_first": BackfillChoice.SHORTEST_FIRST,
+}
+_ADVANCE = entry_point(kernel.advance)
+_FINISH_INSTANT = entry_point(kernel.finish_instant)
+_HAS_ROOM = entry_point(kernel.has_room)
+_NEXT_INSTANT = entry_point(kernel.next_instant)
 
 
 class RealtimeMachine(TableViews):
@@ -48,6 +62,7 @@ class RealtimeMachine(TableViews):
 
     _job: t.Jobs
     _runs: t.Runs
+    _reg: Any
 
     def __init__(
         self,
@@ -75,22 +90,15 @@ class RealtimeMachine(TableViews):
             kind=np.full(len(jobs), Kind.BATCH, np.int8),  # leases too wait in a queue of this machine
         ).with_extra(real_time=realtime)
         self._job = self._job_rows(units, interval_us)
-        self._reg = np.zeros(t.REGISTERS, np.int64)
+        self._reg = new_rows(t.Registers, 1)[0]
         if scheme == "hpq" and not hpq_blocks:
             self._job["key"][: len(jobs)][realtime] = _FRONT
             scheme = "baseline"
         self._set_registers(scheme, io, to_the_back=to_the_back)
-        self._tables = self._layout_tables()
         count = layout.units
-        self._unit = np.full((count, 2), -1, np.int64)
-        self._lists = (
-            np.zeros(len(jobs) + 1, np.int32), np.zeros(len(jobs) + 1, np.int32), np.zeros(2 * count + 1, np.int32),
-        )  # fmt: skip
         self._runs = new_rows(t.Segment, len(jobs) + 4 * count + 8)
         self._log = np.zeros(int(units.sum()) + 4 * count + 8, np.int32)
-        self._values = np.zeros(count + 1, np.int64)
-        self._take = np.zeros(2 * count, np.int8)
-        self._make_state()
+        self._state = self._new_state()
 
     def _job_rows(self, units: NDArray[np.int64], interval_us: NDArray[np.int64]) -> t.Jobs:
         jobs, sizes = self._jobs, self.layout.sizes
@@ -110,44 +118,49 @@ class RealtimeMachine(TableViews):
 
     def _set_registers(self, scheme: str, io: CheckpointIO, *, to_the_back: bool) -> None:
         reg = self._reg
-        reg[t.JOBS_N] = len(self._jobs)
-        reg[t.FREE_N] = self.layout.units
-        reg[t.UNIT_NODES] = self.layout.unit_nodes
-        reg[t.DATA_OWED] = io.owed
-        reg[t.NODE_RATE] = io.node_rate
-        reg[t.READ_CAP] = io.read_cap
-        reg[t.WRITE_CAP] = io.write_cap
-        reg[t.SCHEME] = SCHEMES[scheme]
-        reg[t.BACKFILL] = self.scheduler.backfill == "easy"
-        reg[t.CHOICE] = _CHOICE[self.scheduler.choice]
-        reg[t.CLASSES] = len(self.layout.sizes)
-        reg[t.TO_THE_BACK] = to_the_back
-        reg[t.SHARED] = io.shared
+        reg.jobs_n = len(self._jobs)
+        reg.free_n = self.layout.units
+        reg.unit_nodes = self.layout.unit_nodes
+        reg.data_owed = io.owed
+        reg.node_rate = io.node_rate
+        reg.read_cap = io.read_cap
+        reg.write_cap = io.write_cap
+        reg.scheme = SCHEMES[scheme]
+        reg.backfill = self.scheduler.backfill == "easy"
+        reg.choice = _CHOICE[self.scheduler.choice]
+        reg.classes = len(self.layout.sizes)
+        reg.to_the_back = to_the_back
+        reg.shared = io.shared
 
-    def _layout_tables(self) -> tuple[Any, ...]:
-        partitions = self.layout.partitions
+    def _new_state(self) -> t.State:
+        """The kernel's tables: of the layout, and empty ones."""
+        partitions, units, jobs = self.layout.partitions, self.layout.units, len(self._jobs)
         sizes = np.array([len(each) for each in partitions], np.int64)
-        parts = np.zeros((max(1, len(partitions)), t.PARTITION_COLUMNS), np.int64)
-        parts[: len(sizes), t.FIRST] = np.cumsum(sizes) - sizes
-        parts[: len(sizes), t.SIZE] = sizes
-        part_units = np.array([unit for each in partitions for unit in each] or [0], np.int32)
+        parts, unit = new_rows(t.Partition, max(1, len(partitions))), new_rows(t.Unit, units)
+        parts["first"][: len(sizes)] = np.cumsum(sizes) - sizes
+        parts["units"][: len(sizes)] = sizes
+        unit["owner"][:] = unit["claim"][:] = -1
         overlap = self.layout.overlap if partitions else np.zeros((1, 1), np.bool_)
         _, conflicts = np.nonzero(overlap)
-        first = np.append(0, np.cumsum(overlap.sum(axis=1)))
-        class_first = np.append(np.searchsorted(sizes, self.layout.sizes), len(sizes))
-        return (
-            parts, part_units, np.append(conflicts, 0).astype(np.int32), first.astype(np.int64),
-            overlap.astype(np.int8), class_first.astype(np.int64),
-        )  # fmt: skip
-
-    def _make_state(self) -> None:
-        parts, part_units, conflicts, conflict_first, overlap, class_first = self._tables
-        queue, urgent, running = self._lists
-        tried = np.zeros(2 * len(self.layout.sizes) + 2, np.int8)
-        self._state: Any = (
-            self._job, self._unit, parts, part_units, conflicts, conflict_first, overlap, queue, urgent, running,
-            self._runs, self._log, class_first, self._values, self._take, tried, self._reg,
-        )  # fmt: skip
+        return t.State(
+            job=self._job,
+            unit=unit,
+            parts=parts,
+            part_units=np.array([unit for each in partitions for unit in each] or [0], np.int32),
+            conflicts=np.append(conflicts, 0).astype(np.int32),
+            conflict_first=np.append(0, np.cumsum(overlap.sum(axis=1))).astype(np.int64),
+            overlap=overlap.astype(np.int8),
+            queue=_new_list(jobs + 1),
+            urgent=_new_list(jobs + 1),
+            running=_new_list(2 * units + 1),
+            runs=self._runs,
+            log=self._log,
+            class_first=np.append(np.searchsorted(sizes, self.layout.sizes), len(sizes)).astype(np.int64),
+            values=np.zeros(units + 1, np.int64),
+            take=np.zeros(2 * units, np.int8),
+            tried=np.zeros(2 * len(self.layout.sizes) + 2, np.int8),
+            registers=self._reg,
+        )
 
     # Time.
 
@@ -160,32 +173,32 @@ class RealtimeMachine(TableViews):
         pause_after: int = -1,
     ) -> Stop:
         """Let everything before `until_us` happen (NEVER_US: to the end)."""
-        self._reg[t.INSTANTS_LEFT] = pause_after
-        while (code := kernel.advance(self._state, until_us)) == t.NEEDS_ROOM:
+        self._reg.instants_left = pause_after
+        while (code := _ADVANCE(self._state, until_us)) == Stop.NEEDS_ROOM:
             self._make_room()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         """Ends, submits and the pass of this instant."""
-        while not kernel.has_room(self._state, now_us):
+        while not _HAS_ROOM(self._state, now_us):
             self._make_room()
-        kernel.finish_instant(self._state, now_us)
+        _FINISH_INSTANT(self._state, now_us)
 
     def _make_room(self) -> None:
         units = self.layout.units
-        now_us = int(self._reg[t.NOW])
-        if len(self._runs) - self._reg[t.RUNS_N] <= 2 * units:
+        now_us = int(self._reg.now)
+        if len(self._runs) - self._reg.runs_n <= 2 * units:
             self._runs = longer(self._runs, len(self._runs) + 2 * units)
-        if len(self._log) - self._reg[t.LOG_N] <= 2 * units:
+        if len(self._log) - self._reg.log_n <= 2 * units:
             self._log = longer(self._log, len(self._log) + 2 * units)
-        wanted = kernel.scratch_wanted(self._job, units, self._reg, now_us)
-        if len(self._take) < wanted:
-            self._take = np.zeros(2 * wanted, np.int8)
-        self._make_state()
+        self._state = self._state._replace(runs=self._runs, log=self._log)
+        wanted = kernel.scratch_wanted(self._state, now_us)
+        if len(self._state.take) < wanted:
+            self._state = self._state._replace(take=np.zeros(2 * wanted, np.int8))
 
     @property
     def next_event_us(self) -> int:
-        return int(kernel.next_instant(self._state))
+        return int(_NEXT_INSTANT(self._state))
 
     # What a reader may look at.
 
@@ -197,11 +210,11 @@ class RealtimeMachine(TableViews):
         """`HasAccounts`: work in node-us. Reading back and writing are times in which the job does nothing."""
         row, nodes = self._job[job], int(self._jobs.nodes[job])
         phase = int(row.phase)
-        writes = phase in (t.WRITING, t.LEAVING)
+        writes = phase in (t.Phase.WRITING, t.Phase.LEAVING)
         return Account(
             total=int(row.run_us) * nodes,
             done=int(row.base_us) * nodes,
-            since_us=int(row.since_us) if phase == t.WORKING else NEVER_US,
+            since_us=int(row.since_us) if phase == t.Phase.WORKING else NEVER_US,
             saved=int(row.saved_us) * nodes,
             save_us=int(io_end(self._job, self._reg, job)) if writes else NEVER_US,
         )
@@ -214,11 +227,11 @@ class RealtimeMachine(TableViews):
     @property
     def segments(self) -> t.Runs:
         """The run table as the kernel keeps it, rows of `tables.Segment`. A view."""
-        return self._runs[: self._reg[t.RUNS_N]]
+        return self._runs[: self._reg.runs_n]
 
     def units_of_segments(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """`(first, unit)`: segment r had the units `unit[first[r]:first[r + 1]]`."""
-        logged = int(self._reg[t.LOG_N])
+        logged = int(self._reg.log_n)
         return np.append(self.segments["first"], logged), self._log[:logged].copy()
 
     def run_table(self) -> RunTable:
@@ -228,6 +241,10 @@ class RealtimeMachine(TableViews):
             table = replace(table, first=np.zeros_like(table.first), node=table.node[:0])
         nodes = self._jobs.nodes[table.job].astype(np.int64)
         return replace(table, done_node_us=rows["work_us"] * nodes, lost_node_us=rows["lost_us"] * nodes)
+
+
+def _new_list(room: int) -> t.JobList:
+    return t.JobList(np.zeros(room, np.int32), new_rows(t.ListSize, 1)[0])
 
 
 def _check_scheduler(scheduler: SchedulerConfig) -> None:

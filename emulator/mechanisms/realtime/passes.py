@@ -9,27 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
+from emulator.kernel.compiled import inner
+from emulator.kernel.tables import BackfillChoice
 from emulator.mechanisms.realtime.allocation import claim, free_place, occupy, start_claimed, urgent_place
 from emulator.mechanisms.realtime.segments import queue_remove_at, segment_us
-from emulator.mechanisms.realtime.tables import (
-    BACKFILL,
-    BEST_FIT,
-    CHOICE,
-    CLAIMED,
-    CLASSES,
-    DIRTY,
-    FIRST_FIT,
-    HIGH_PRIORITY,
-    LEAVING,
-    NEVER,
-    NOWHERE,
-    QUEUE_N,
-    RESTART,
-    RUNNING_N,
-    SCHEME,
-    URGENT_N,
-)
+from emulator.mechanisms.realtime.tables import NEVER, NOWHERE, Phase, Scheme
 
 if TYPE_CHECKING:
     from emulator.mechanisms.realtime.tables import State
@@ -57,17 +41,17 @@ def launch(state: State, who: int, place: int, now: int, urgent: bool) -> None:
 @inner
 def reservation_flat(state: State, head: int, now: int, urgent: bool) -> tuple[int, int]:
     """Shadow time, and the units that are spare then (EASY rule 2). Units of leaving jobs count as free now."""
-    job, unit, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state
+    job, unit, running = state.job, state.unit, state.running
     wanted = job[head].nodes
     free = unit.shape[0]
-    for k in range(reg[RUNNING_N]):
-        who = running[k]
-        if (job[who].realtime or not urgent) and job[who].phase != LEAVING:
+    for k in range(running.size.jobs):
+        who = running.rows[k]
+        if (job[who].realtime or not urgent) and job[who].phase != Phase.LEAVING:
             free -= job[who].nodes
     shadow = now if free >= wanted else NEVER
-    for k in range(reg[RUNNING_N]):
-        who = running[k]
-        if not (job[who].realtime or not urgent) or job[who].phase == LEAVING:
+    for k in range(running.size.jobs):
+        who = running.rows[k]
+        if not (job[who].realtime or not urgent) or job[who].phase == Phase.LEAVING:
             continue
         planned = max(job[who].planned_us, now)
         if shadow != NEVER and planned > shadow:
@@ -81,18 +65,18 @@ def reservation_flat(state: State, head: int, now: int, urgent: bool) -> tuple[i
 @inner
 def reservation_partition(state: State, head: int, now: int, urgent: bool) -> tuple[int, int]:
     """Shadow time and the partition that comes free then: the first to do so, of equals the first."""
-    job, _, _, _, _, _, overlap, _, _, running, _, _, class_first, _, _, _, reg = state
+    job, overlap, running, class_first = state.job, state.overlap, state.running, state.class_first
     best = NOWHERE
     shadow = NEVER
     size = job[head].size_class
     for place in range(class_first[size], class_first[size + 1]):
         free_at = now
-        k = reg[RUNNING_N] - 1
+        k = running.size.jobs - 1
         while k >= 0:
-            who = running[k]
+            who = running.rows[k]
             if (
                 (job[who].realtime or not urgent)
-                and job[who].phase != LEAVING
+                and job[who].phase != Phase.LEAVING
                 and overlap[place, job[who].place]
             ):
                 free_at = max(now, job[who].planned_us)
@@ -107,8 +91,8 @@ def reservation_partition(state: State, head: int, now: int, urgent: bool) -> tu
 @inner
 def tried_before(state: State, who: int, in_time: bool) -> bool:
     """Whether a job of this size has found no place in this pass; places only get fewer."""
-    job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, tried, reg = state
-    if reg[CLASSES] == 0:
+    job, tried, registers = state.job, state.tried, state.registers
+    if registers.classes == 0:
         return False
     place = 2 * job[who].size_class
     return tried[place] != 0 or (not in_time and tried[place + 1] != 0)
@@ -119,12 +103,12 @@ def backfill_place(
     state: State, who: int, now: int, shadow: int, reserved: int, spare: int, urgent: bool
 ) -> int:
     """Where a job behind the head may start (EASY rule 3), or NOWHERE."""
-    job, _, _, _, _, _, _, _, _, _, _, _, _, _, _, tried, reg = state
-    in_time = now + segment_us(job, reg, who) <= shadow
+    job, tried, registers = state.job, state.tried, state.registers
+    in_time = now + segment_us(job, registers, who) <= shadow
     if tried_before(state, who, in_time=in_time):
         return NOWHERE
     place = find_place(state, who, now, urgent=urgent, in_time=in_time, reserved=reserved, spare=spare)
-    if place == NOWHERE and reg[CLASSES] > 0:
+    if place == NOWHERE and registers.classes > 0:
         tried[2 * job[who].size_class + (0 if in_time else 1)] = 1
     return place
 
@@ -132,74 +116,73 @@ def backfill_place(
 @inner
 def pass_over(state: State, now: int, urgent: bool, realtime: bool) -> None:
     """One pass over one queue."""
-    _, _, _, _, _, _, _, batch_queue, urgent_queue, _, _, _, _, _, _, _, reg = state
+    batch_queue, urgent_queue, registers = state.queue, state.urgent, state.registers
     queue = urgent_queue if realtime else batch_queue
-    count = URGENT_N if realtime else QUEUE_N
-    while reg[count] > 0:
-        head = queue[0]
+    while queue.size.jobs > 0:
+        head = queue.rows[0]
         place = find_place(state, head, now, urgent=urgent, in_time=True, reserved=-1, spare=0)
         if place == NOWHERE:
             break
-        queue_remove_at(queue, reg, count, 0)
+        queue_remove_at(queue, 0)
         launch(state, head, place, now, urgent=urgent)
-    if reg[BACKFILL] != 0 and reg[count] > 1:
+    if registers.backfill != 0 and queue.size.jobs > 1:
         backfill(state, now, urgent=urgent, realtime=realtime)
 
 
 @inner
 def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
     """Start what may start behind the head: the first that fits, the widest, or the shortest, again and again."""
-    job, _, _, _, _, _, _, batch_queue, urgent_queue, _, _, _, _, _, _, tried, reg = state
+    job, batch_queue, urgent_queue, tried = state.job, state.queue, state.urgent, state.tried
+    registers = state.registers
     queue = urgent_queue if realtime else batch_queue
-    count = URGENT_N if realtime else QUEUE_N
     spare = 0
     reserved = -1
-    if reg[CLASSES] == 0:
-        shadow, spare = reservation_flat(state, queue[0], now, urgent=urgent)
+    if registers.classes == 0:
+        shadow, spare = reservation_flat(state, queue.rows[0], now, urgent=urgent)
     else:
-        shadow, reserved = reservation_partition(state, queue[0], now, urgent=urgent)
-    for k in range(2 * reg[CLASSES]):
+        shadow, reserved = reservation_partition(state, queue.rows[0], now, urgent=urgent)
+    for k in range(2 * registers.classes):
         tried[k] = 0
     first = 1
     while True:
         best_at = -1
         best_place = NOWHERE
         best_score = -_ANY
-        for at in range(first, reg[count]):
-            who = queue[at]
-            score = job[who].nodes if reg[CHOICE] == BEST_FIT else -job[who].estimate_us
-            if score <= best_score and reg[CHOICE] != FIRST_FIT:
+        for at in range(first, queue.size.jobs):
+            who = queue.rows[at]
+            score = job[who].nodes if registers.choice == BackfillChoice.BEST_FIT else -job[who].estimate_us
+            if score <= best_score and registers.choice != BackfillChoice.FIRST_FIT:
                 continue
             place = backfill_place(state, who, now, shadow, reserved, spare, urgent=urgent)
             if place != NOWHERE:
                 best_at = at
                 best_place = place
                 best_score = score
-                if reg[CHOICE] == FIRST_FIT:
+                if registers.choice == BackfillChoice.FIRST_FIT:
                     first = at  # who did not fit before will not fit now
                     break
         if best_at < 0:
             return
-        who = queue[best_at]
-        if now + segment_us(job, reg, who) > shadow:
+        who = queue.rows[best_at]
+        if now + segment_us(job, registers, who) > shadow:
             spare -= job[who].nodes
-        queue_remove_at(queue, reg, count, best_at)
+        queue_remove_at(queue, best_at)
         launch(state, who, best_place, now, urgent=urgent)
 
 
 @inner
 def schedule(state: State, now: int) -> None:
     """Everything that starts at an instant at which a job was submitted or left its units."""
-    job, _, _, _, _, _, _, _, _, running, _, _, _, _, _, _, reg = state
-    reg[DIRTY] = 0
+    job, running, registers = state.job, state.running, state.registers
+    registers.dirty = 0
     at = 0
-    while at < reg[RUNNING_N]:
-        who = running[at]
-        if job[who].phase == CLAIMED and start_claimed(state, who, now):
+    while at < running.size.jobs:
+        who = running.rows[at]
+        if job[who].phase == Phase.CLAIMED and start_claimed(state, who, now):
             at = 0  # its place in the list has changed
         else:
             at += 1
-    if reg[URGENT_N] > 0:
-        pass_over(state, now, urgent=reg[SCHEME] >= RESTART, realtime=True)
-    if not (reg[SCHEME] == HIGH_PRIORITY and reg[URGENT_N] > 0):
+    if state.urgent.size.jobs > 0:
+        pass_over(state, now, urgent=registers.scheme >= Scheme.RESTART, realtime=True)
+    if not (registers.scheme == Scheme.HIGH_PRIORITY and state.urgent.size.jobs > 0):
         pass_over(state, now, urgent=False, realtime=False)

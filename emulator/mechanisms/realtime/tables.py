@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from emulator.harness import tables as t
+from emulator.kernel import tables as t
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.rows import Rows
+    from emulator.kernel.rows import Rows
 
 NEVER = t.NEVER
 
@@ -27,7 +28,7 @@ class Job(t.EveryJob):
     interval_us: int
     """Work between two checkpoints, 0 for none."""
     phase: int
-    """Of the present segment, as all that follows; OUT where there is none."""
+    """`Phase` of the present segment, as all that follows; OUT where there is none."""
     since_us: int
     """When the phase began."""
     base_us: int
@@ -44,14 +45,35 @@ class Job(t.EveryJob):
     """Millionths of a byte that a transfer still has to move on each node."""
 
 
-# Phases of a segment. CLAIMED: a real-time job waits for its victims to write; LEAVING: a victim that writes.
-OUT, CLAIMED, READING, WORKING, WRITING, LEAVING = range(6)
+class Phase(IntEnum):
+    """What a segment does."""
 
-# Columns of the unit table: who is on a unit, and for whom it is kept. -1: nobody.
-OWNER, CLAIM = range(2)
-# Columns of the partition table. HARD, SOFT: how many real-time jobs (claims included) and batch jobs overlap it.
-FIRST, SIZE, HARD, SOFT = range(4)
-PARTITION_COLUMNS = 4
+    OUT = 0
+    CLAIMED = 1
+    """A real-time job waits for its victims to write."""
+    READING = 2
+    WORKING = 3
+    WRITING = 4
+    LEAVING = 5
+    """A victim that writes."""
+
+
+class Unit:
+    """Who is on a unit, and for whom it is kept; -1: nobody."""
+
+    owner: int
+    claim: int
+
+
+class Partition:
+    """A row of the partition table."""
+
+    first: int
+    """Where its units begin in `part_units`, and how many they are."""
+    units: int
+    hard: int
+    """How many real-time jobs (claims included) and batch jobs overlap it."""
+    soft: int
 
 
 class Segment(t.Run):
@@ -73,38 +95,91 @@ class Segment(t.Run):
     """How many it completed."""
 
 
-# Registers.
-NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, _, INSTANTS_LEFT = t.EVERY_REGISTER
-(
-    RUNNING_N, FREE_N, HARD_N, QUEUE_N, URGENT_N, LAST_IO, READERS, WRITERS, UNIT_NODES, DATA_OWED, NODE_RATE,
-    READ_CAP, WRITE_CAP, SCHEME, BACKFILL, CHOICE, CLASSES, TO_THE_BACK, DIRTY, SHARED,
-) = range(8, 28)  # fmt: skip
-REGISTERS = 28
+class Registers(t.EveryRegisters):
+    """The registers."""
 
-BASELINE, HIGH_PRIORITY, RESTART, CKPT_SYS, CKPT_APP, CKPT = range(6)
-"""Schemes: from RESTART on, real-time jobs preempt."""
+    free_n: int
+    """Units that nobody has, and those that real-time jobs have or claim."""
+    hard_n: int
+    last_io_us: int
+    """Up to when transfers are accounted for."""
+    readers: int
+    """Nodes of jobs that read, and of those that write."""
+    writers: int
+    unit_nodes: int
+    data_owed: int
+    node_rate: int
+    read_cap: int
+    write_cap: int
+    scheme: int
+    """`Scheme`."""
+    backfill: int
+    choice: int
+    classes: int
+    """Sizes of partitions; 0 in a flat machine."""
+    to_the_back: int
+    dirty: int
+    """1 if a pass is due."""
+    shared: int
 
-FUTURE, QUEUED, RUNNING, ENDED = t.FUTURE, t.QUEUED, t.RUNNING, t.ENDED
-FINISHED = t.FINISHED
-FIRST_FIT, BEST_FIT, SHORTEST_FIRST = t.FIRST_FIT, t.BEST_FIT, t.SHORTEST_FIRST
+
+class Scheme(IntEnum):
+    """From RESTART on, real-time jobs preempt."""
+
+    BASELINE = 0
+    HIGH_PRIORITY = 1
+    RESTART = 2
+    CKPT_SYS = 3
+    CKPT_APP = 4
+    CKPT = 5
+
+
 NOWHERE = -1
 ANYWHERE = -2
 """Of a place: no room; room on any units (flat)."""
-AT_UNTIL, PAUSED, NEEDS_ROOM = t.AT_UNTIL, t.PAUSED, t.NEEDS_ROOM
 
 Ints: TypeAlias = "NDArray[np.int64]"
 Ints32: TypeAlias = "NDArray[np.int32]"
 Bytes: TypeAlias = "NDArray[np.int8]"
 Jobs: TypeAlias = "Rows[Job]"
 Runs: TypeAlias = "Rows[Segment]"
-State: TypeAlias = (
-    "tuple[Jobs, Ints, Ints, Ints32, Ints32, Ints, Bytes, Ints32, Ints32, Ints32, Runs, Ints32, Ints, Ints,"
-    " Bytes, Bytes, Ints]"
-)
-"""(job, unit, parts, part_units, conflicts, conflict_first, overlap, queue, urgent, running, runs, log,
-class_first, values, take, tried, reg)
 
-`conflicts[conflict_first[p]:conflict_first[p + 1]]` overlap p (p too); `class_first[c]` is the first partition of
-size class c. `running` holds all that have units or a claim, by (planned_us, row); `queue` the waiting batch jobs and
-`urgent` the waiting real-time jobs, by (key, queued_us, row). `values`, `take` and `tried` are scratch.
-"""
+
+class ListSize:
+    """The register of a list."""
+
+    jobs: int
+
+
+class JobList(NamedTuple):
+    """Rows of jobs in order."""
+
+    rows: Ints32
+    size: ListSize
+
+
+class State(NamedTuple):
+    """The kernel's tables."""
+
+    job: Jobs
+    unit: Rows[Unit]
+    parts: Rows[Partition]
+    part_units: Ints32
+    conflicts: Ints32
+    """`conflicts[conflict_first[p]:conflict_first[p + 1]]` overlap p (p too)."""
+    conflict_first: Ints
+    overlap: Bytes
+    queue: JobList
+    """The waiting batch jobs by (key, queued_us, row), and the waiting real-time jobs."""
+    urgent: JobList
+    running: JobList
+    """All that have units or a claim, by (planned_us, row)."""
+    runs: Runs
+    log: Ints32
+    class_first: Ints
+    """The first partition of each size class."""
+    values: Ints
+    """Scratch, as the next two."""
+    take: Bytes
+    tried: Bytes
+    registers: Registers

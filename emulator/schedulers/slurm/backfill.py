@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import (
+from emulator.kernel.compiled import inner
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import (
     FREE,
     NEVER,
     QUEUE_HI,
@@ -20,142 +20,121 @@ from emulator.schedulers.slurm.limits import count_job, count_running, is_over_l
 from emulator.schedulers.slurm.node_sharing import count_room, free_then, list_running, pick_shared
 from emulator.schedulers.slurm.nodes import pick, start_picked
 from emulator.schedulers.slurm.reserved import close_reserved, is_kept, may_run
-from emulator.schedulers.slurm.tables import (
-    AT_,
-    CHOSEN,
-    ELIGIBLE,
-    END_,
-    FILL_AT,
-    HOLDER,
-    LAST_FILL,
-    MAX_TEST,
-    MAX_USER,
-    MIN_AGE,
-    ORDER,
-    PARTITION,
-    PER_NODE,
-    RESOLUTION,
-    ROW,
-    SECOND,
-    SLOTS_N,
-    START_,
-    WHEN,
-    WHOSE,
-    WIDTH,
-    WINDOW,
-)
+from emulator.schedulers.slurm.tables import SECOND
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Jobs, Nodes, State
-    from emulator.schedulers.slurm.tables import Bytes, Twin
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Jobs, Nodes, State
+    from emulator.schedulers.slurm.tables import Bytes, SeenNode, Slot, Twin, TwinRegisters
 
 
 @inner
-def look_at_nodes(job: Jobs, node: Nodes, nodes: Ints, now: int) -> None:
+def look_at_nodes(job: Jobs, node: Nodes, nodes: Rows[SeenNode], now: int) -> None:
     """When each node is free again by the limits of what runs; one past its limit soon, one out of the pool never."""
     for which in range(node.shape[0]):
         who = node[which].job
-        nodes[which, HOLDER] = who
+        nodes[which].holder = who
         if node[which].offline:
-            nodes[which, WHEN] = NEVER
+            nodes[which].free_at_us = NEVER
         elif who < 0:
-            nodes[which, WHEN] = now
+            nodes[which].free_at_us = now
         else:
-            nodes[which, WHEN] = max(job[who].expected_end_us, now + SECOND)
+            nodes[which].free_at_us = max(job[who].expected_end_us, now + SECOND)
 
 
 @inner
-def sort_nodes(nodes: Ints) -> None:
+def sort_nodes(nodes: Rows[SeenNode]) -> None:
     """Put `ORDER` in order of (when, job, node): little changes between two cycles."""
     for k in range(1, nodes.shape[0]):
-        which = nodes[k, ORDER]
-        when = nodes[which, WHEN]
+        which = nodes[k].order
+        when = nodes[which].free_at_us
         place = k
         while place > 0:
-            other = nodes[place - 1, ORDER]
-            if nodes[other, WHEN] < when or (
-                nodes[other, WHEN] == when and (nodes[other, HOLDER], other) < (nodes[which, HOLDER], which)
+            other = nodes[place - 1].order
+            if nodes[other].free_at_us < when or (
+                nodes[other].free_at_us == when
+                and (nodes[other].holder, other) < (nodes[which].holder, which)
             ):
                 break
-            nodes[place, ORDER] = other
+            nodes[place].order = other
             place -= 1
-        nodes[place, ORDER] = which
+        nodes[place].order = which
 
 
 @inner
-def slot_from(own: Ints, slots: Ints, kept: Bytes, at: int) -> int:
+def slot_from(own: TwinRegisters, slots: Rows[Slot], kept: Bytes, at: int) -> int:
     """The slot that begins at `at`, made if there is none. `at` is not before the first."""
-    place: int = own[SLOTS_N]
-    while slots[place - 1, AT_] > at:
+    place: int = own.slots_n
+    while slots[place - 1].at_us > at:
         place -= 1
-    if slots[place - 1, AT_] == at:
+    if slots[place - 1].at_us == at:
         return place - 1
-    count = own[SLOTS_N]
+    count = own.slots_n
     for k in range(count, place, -1):
-        slots[k, AT_] = slots[k - 1, AT_]
-        slots[k, ROW] = slots[k - 1, ROW]
-    slots[place, AT_] = at
-    slots[place, ROW] = count
-    before = slots[place - 1, ROW]
+        slots[k].at_us = slots[k - 1].at_us
+        slots[k].row = slots[k - 1].row
+    slots[place].at_us = at
+    slots[place].row = count
+    before = slots[place - 1].row
     for which in range(kept.shape[1]):
         kept[count, which] = kept[before, which]
-    own[SLOTS_N] = count + 1
+    own.slots_n = count + 1
     return place
 
 
 @inner
 def begin_plan(twin: Twin, now: int) -> None:
     """Slots in which nothing is reserved for a waiting job: from now on, from each time advance reservations change."""
-    own, _, _, _, _, slots, kept, _, _, _, _, _, _, _, _, bounds = twin
-    times = bounds[2]
-    slots[0, AT_] = now
-    slots[0, ROW] = 0
-    own[SLOTS_N] = 1
+    own, slots, kept, times = twin.own, twin.slots, twin.kept, twin.times
+    slots[0].at_us = now
+    slots[0].row = 0
+    own.slots_n = 1
     for which in range(kept.shape[1]):
         kept[0, which] = 1
     for which in range(times.shape[0]):
-        for column in (START_, END_):
-            if times[which, column] > now:
-                slot_from(own, slots, kept, times[which, column])
+        for edge in (times[which].begin_us, times[which].end_us):
+            if edge > now:
+                slot_from(own, slots, kept, edge)
 
 
 @inner
-def free_by_ends(nodes: Ints, masks: Bytes, needed: int, now: int) -> int:
+def free_by_ends(twin: Twin, needed: int, now: int) -> int:
     """When enough nodes of the first mask are free, NEVER if they never are; those are marked in the second.
 
     What runs is taken away one job after the other, in order of their ends, until enough is free: what ends at the same
     time as the last of them counts as running still.
     """
+    nodes = twin.nodes
     for which in range(nodes.shape[0]):
-        masks[1, which] = 0
+        twin.second_mask[which] = 0
     found = 0
     at: int = now
     holder: int = -1
     for k in range(nodes.shape[0]):
-        which = nodes[k, ORDER]
-        when = nodes[which, WHEN]
-        if when > now and (when > at or nodes[which, HOLDER] != holder):
+        which = nodes[k].order
+        when = nodes[which].free_at_us
+        if when > now and (when > at or nodes[which].holder != holder):
             if found >= needed:
                 return at
             if when == NEVER:
                 return NEVER
         at = max(at, when)
-        holder = nodes[which, HOLDER]
-        found += masks[0, which]
-        masks[1, which] = masks[0, which]
+        holder = nodes[which].holder
+        found += twin.first_mask[which]
+        twin.second_mask[which] = twin.first_mask[which]
     return at if found >= needed else NEVER
 
 
 @inner
 def is_reserved(twin: Twin, needed: int, begin: int, end: int, now: int) -> bool:
     """Whether one of the picked nodes is reserved in the blocks of a time."""
-    own, _, _, _, nodes, slots, kept, _, _, _, _, _, _, _, _, _ = twin
-    first = max(begin // own[RESOLUTION] * own[RESOLUTION], now)
-    last = end // own[RESOLUTION] * own[RESOLUTION]
-    for slot in range(own[SLOTS_N] if last > first else 0):
-        if slots[slot, AT_] < last and (slot + 1 == own[SLOTS_N] or slots[slot + 1, AT_] > first):
+    own, nodes, slots, kept = twin.own, twin.nodes, twin.slots, twin.kept
+    first = max(begin // own.resolution_us * own.resolution_us, now)
+    last = end // own.resolution_us * own.resolution_us
+    for slot in range(own.slots_n if last > first else 0):
+        if slots[slot].at_us < last and (slot + 1 == own.slots_n or slots[slot + 1].at_us > first):
             for k in range(needed):
-                if not kept[slots[slot, ROW], nodes[k, CHOSEN]]:
+                if not kept[slots[slot].row, nodes[k].chosen]:
                     return True
     return False
 
@@ -167,33 +146,33 @@ def earliest(state: State, twin: Twin, who: int, now: int) -> int:
     It is tried now and at each time at which a reservation begins or ends, on nodes that nobody has reserved from then
     until its limit has passed. What it gets may begin later than that: then these nodes must be free for it, too.
     """
-    needed, limit, partition = twin[1][who, WIDTH], state[0][who].estimate_us, twin[1][who, PARTITION]
-    own, _, _, parts, nodes, slots, kept, masks, _, _, _, _, _, _, _, _ = twin
+    needed, limit, partition = twin.mine[who].nodes, state.job[who].estimate_us, twin.mine[who].partition
+    own, parts, nodes, slots, kept = twin.own, twin.parts, twin.nodes, twin.slots, twin.kept
     count = parts.shape[1]
-    for slot in range(own[SLOTS_N]):
-        tried: int = slots[slot, AT_]
-        if tried - now > own[WINDOW]:
+    for slot in range(own.slots_n):
+        tried: int = slots[slot].at_us
+        if tried - now > own.window_us:
             break
         for which in range(count):
-            masks[0, which] = parts[partition, which]
+            twin.first_mask[which] = parts[partition, which]
         later = slot
-        while later < own[SLOTS_N] and slots[later, AT_] - tried <= limit:
-            row = slots[later, ROW]
+        while later < own.slots_n and slots[later].at_us - tried <= limit:
+            row = slots[later].row
             for which in range(count):
-                masks[0, which] &= kept[row, which]
+                twin.first_mask[which] &= kept[row, which]
             later += 1
-        close_reserved(twin, who, tried, tried + limit, 0)
-        shares = own[PER_NODE] > 1
-        free_at = free_then(state, twin, who, now) if shares else free_by_ends(nodes, masks, needed, now)
+        close_reserved(twin, who, tried, tried + limit, twin.first_mask)
+        shares = own.per_node > 1
+        free_at = free_then(state, twin, who, now) if shares else free_by_ends(twin, needed, now)
         if free_at == NEVER:
             continue
         begin = max(free_at, tried)
-        if begin - now > own[WINDOW] or not may_run(twin, who, begin, begin + limit):
+        if begin - now > own.window_us or not may_run(twin, who, begin, begin + limit):
             continue
         if shares:
             pick_shared(twin, who)
         else:
-            pick(masks[1], nodes, needed)
+            pick(twin.second_mask, nodes, needed)
         if begin == now or not (
             is_reserved(twin, needed, begin, begin + limit, now)
             or is_kept(twin, who, needed, begin, begin + limit)
@@ -205,22 +184,22 @@ def earliest(state: State, twin: Twin, who: int, now: int) -> int:
 @inner
 def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
     """Take the picked nodes out of the plan, for whole blocks of time."""
-    own, _, _, _, nodes, slots, kept, _, _, _, _, _, _, _, _, _ = twin
-    block = own[RESOLUTION]
+    own, nodes, slots, kept = twin.own, twin.nodes, twin.slots, twin.kept
+    block = own.resolution_us
     first = slot_from(own, slots, kept, max(begin // block * block, now))
     last = slot_from(own, slots, kept, max(end // block * block, now))
     for slot in range(first, last):
-        row = slots[slot, ROW]
+        row = slots[slot].row
         for k in range(needed):
-            kept[row, nodes[k, CHOSEN]] = 0
+            kept[row, nodes[k].chosen] = 0
 
 
 @inner
 def look_at_running(state: State, twin: Twin, now: int) -> None:
     """What is free now, and what runs, in order of ends."""
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
-    nodes = twin[4]
-    if twin[0][PER_NODE] > 1:
+    job, node = state.job, state.node
+    nodes = twin.nodes
+    if twin.own.per_node > 1:
         count_room(state, twin)
         list_running(state, twin, now)
         return
@@ -231,23 +210,23 @@ def look_at_running(state: State, twin: Twin, now: int) -> None:
 @inner
 def note_start(state: State, twin: Twin, who: int, now: int) -> None:
     """A job has just been started on the picked nodes."""
-    nodes = twin[4]
-    if twin[0][PER_NODE] > 1:
+    nodes = twin.nodes
+    if twin.own.per_node > 1:
         list_running(state, twin, now)
         return
-    for taken in range(twin[1][who, WIDTH]):
-        nodes[nodes[taken, CHOSEN], WHEN] = now + state[0][who].estimate_us
-        nodes[nodes[taken, CHOSEN], HOLDER] = who
+    for taken in range(twin.mine[who].nodes):
+        nodes[nodes[taken].chosen].free_at_us = now + state.job[who].estimate_us
+        nodes[nodes[taken].chosen].holder = who
     sort_nodes(nodes)
 
 
 @inner
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
-    job, node, _, queue, _, _, _, _, _, _, _, reg = state
-    own, mine, _, _, _, _, _, _, tests, _, _, _, _, _, spare, _ = twin
-    own[FILL_AT] = NEVER
-    own[LAST_FILL] = now
+    job, node, queue, reg = state.job, state.node, state.queue, state.reg
+    own, mine, tests, spare = twin.own, twin.mine, twin.tests, twin.spare
+    own.fill_at_us = NEVER
+    own.last_fill_us = now
     if reg[FREE] == 0:
         return
     waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
@@ -258,24 +237,24 @@ def fill(state: State, twin: Twin, now: int) -> None:
         narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k]].nodes)
     look_at_running(state, twin, now)
     begin_plan(twin, now)
-    for whose in range(tests.shape[0] if own[MAX_USER] else 0):
+    for whose in range(tests.shape[0] if own.max_user else 0):
         tests[whose] = 0
     tested = 0
     place = reg[QUEUE_LO]
     for k in range(waiting):
-        if tested == own[MAX_TEST] or reg[FREE] < narrowest[k]:
+        if tested == own.max_test or reg[FREE] < narrowest[k]:
             break  # nobody further back can start now, and plans are not kept
         who = queue[place]
-        if own[MAX_USER]:
-            if tests[mine[who, WHOSE]] == own[MAX_USER]:
+        if own.max_user:
+            if tests[mine[who].user] == own.max_user:
                 place += 1
                 continue
-            tests[mine[who, WHOSE]] += 1
+            tests[mine[who].user] += 1
         tested += 1
         if is_over_limit(job, twin, who):
             place += 1
             continue
-        needed = mine[who, WIDTH]
+        needed = mine[who].nodes
         limit = job[who].estimate_us
         begin = earliest(state, twin, who, now)
         if begin == now:
@@ -284,6 +263,6 @@ def fill(state: State, twin: Twin, now: int) -> None:
             count_job(job, twin, who)
             note_start(state, twin, who, now)
             continue
-        if begin != NEVER and now - mine[who, ELIGIBLE] >= own[MIN_AGE]:
+        if begin != NEVER and now - mine[who].eligible_us >= own.min_age_us:
             reserve(twin, needed, begin, begin + limit, now)
         place += 1

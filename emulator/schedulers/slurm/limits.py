@@ -4,73 +4,66 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.schedulers.slurm.tables import (
-    COUNTED,
-    FIRST_QOS,
-    LIMITS,
-    LIMITS_N,
-    LOOKS,
-    OWN_QOS,
-    USER_JOBS,
-    WHOSE,
-)
+from emulator.kernel.compiled import inner
+from emulator.schedulers.slurm.tables import Limit
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Jobs, State
+    from emulator.kernel.tables import Jobs, State
     from emulator.schedulers.slurm.tables import Twin
 
 
 @inner
 def count_job(job: Jobs, twin: Twin, who: int) -> None:
     """Count a running job in its QOS and its partition's, which may be the same."""
-    mine = twin[1]
-    limits, used, _, _, _, _, _ = twin[15]
+    mine = twin.mine
+    limits, used = twin.limits, twin.used
     rows = used.shape[0] // limits.shape[0]
-    for column in range(FIRST_QOS, OWN_QOS + 1):
-        which = mine[who, column]
-        if which < 0 or (column == OWN_QOS and which == mine[who, FIRST_QOS]):
+    first, own = mine[who].first_qos, mine[who].own_qos
+    for which in (first, own if own != first else -1):
+        if which < 0:
             continue
-        for row in (which * rows, which * rows + 1 + mine[who, WHOSE]):
-            used[row, 0] += 1
-            used[row, 1] += job[who].nodes
+        for row in (which * rows, which * rows + 1 + mine[who].user):
+            used[row].jobs += 1
+            used[row].nodes += job[who].nodes
 
 
 @inner
 def count_running(state: State, twin: Twin) -> None:
     """Count what runs anew: jobs end in more ways than one. Nothing is done where no QOS has a limit."""
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
-    own, mine = twin[0], twin[1]
-    used = twin[15][1]
-    if own[LIMITS_N] == 0:
+    job, node = state.job, state.node
+    own, mine = twin.own, twin.mine
+    used = twin.used
+    if own.limits_n == 0:
         return
-    own[LOOKS] += 1
+    own.looks += 1
     for row in range(used.shape[0]):
-        used[row, 0] = 0
-        used[row, 1] = 0
+        used[row].jobs = 0
+        used[row].nodes = 0
     for which in range(node.shape[0]):
         who = node[which].job
-        if who >= 0 and mine[who, COUNTED] != own[LOOKS]:
-            mine[who, COUNTED] = own[LOOKS]
+        if who >= 0 and mine[who].counted != own.looks:
+            mine[who].counted = own.looks
             count_job(job, twin, who)
 
 
 @inner
 def is_over_limit(job: Jobs, twin: Twin, who: int) -> bool:
     """Whether a limit keeps the job from starting now: of each kind the partition's QOS's, else its own one's."""
-    own, mine = twin[0], twin[1]
-    limits, used, _, _, _, _, _ = twin[15]
-    if own[LIMITS_N] == 0:
+    own, mine = twin.own, twin.mine
+    limits, used = twin.limits, twin.used
+    if own.limits_n == 0:
         return False
     rows = used.shape[0] // limits.shape[0]
-    for kind in range(LIMITS):
-        for column in range(FIRST_QOS, OWN_QOS + 1):
-            which = mine[who, column]
+    for kind in range(limits.shape[1]):
+        for which in (mine[who].first_qos, mine[who].own_qos):
             if which < 0 or limits[which, kind] < 0:
                 continue
-            row = which * rows + (1 + mine[who, WHOSE] if kind >= USER_JOBS else 0)
-            more = job[who].nodes if kind % 2 else 1
-            if used[row, kind % 2] + more > limits[which, kind]:
+            row = which * rows + (1 + mine[who].user if kind >= Limit.USER_JOBS else 0)
+            if kind == Limit.GROUP_NODES or kind == Limit.USER_NODES:  # noqa: PLR1714 - compiled
+                after = used[row].nodes + job[who].nodes
+            else:
+                after = used[row].jobs + 1
+            if after > limits[which, kind]:
                 return True
             break
     return False

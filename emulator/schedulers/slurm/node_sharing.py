@@ -7,29 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.tables import NEVER, RUNNING
+from emulator.kernel.compiled import inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.tables import NEVER
 from emulator.schedulers.slurm.reserved import close_reserved
-from emulator.schedulers.slurm.tables import (
-    CHOSEN,
-    CORES,
-    CORES_NOW,
-    CORES_THEN,
-    IS_LISTED,
-    MEMORY,
-    MEMORY_NOW,
-    MEMORY_THEN,
-    NODE_MEMORY,
-    PARTITION,
-    PER_NODE,
-    RESERVATION,
-    RUNNING_N,
-    SECOND,
-    WIDTH,
-)
+from emulator.schedulers.slurm.tables import SECOND
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Jobs, State
+    from emulator.kernel.tables import Jobs, State
     from emulator.schedulers.slurm.tables import Twin
 
 FIRST_LOOK = 30 * SECOND
@@ -39,22 +24,22 @@ FIRST_LOOK = 30 * SECOND
 @inner
 def count_room(state: State, twin: Twin) -> None:
     """What each node has left now."""
-    job, node, _, _, _, _, _, runs, log, _, _, _ = state
-    own, mine = twin[0], twin[1]
-    room = twin[15][4]
+    job, node, runs, log = state.job, state.node, state.runs, state.log
+    own, mine = twin.own, twin.mine
+    room = twin.room
     for which in range(room.shape[0]):
-        room[which, CORES_NOW] = own[PER_NODE]
-        room[which, MEMORY_NOW] = own[NODE_MEMORY]
+        room[which].cores_now = own.per_node
+        room[which].memory_now_mib = own.node_memory_mib
     for core in range(node.shape[0]):
         who = node[core].job
         if who >= 0:
-            which = core // own[PER_NODE]
-            room[which, CORES_NOW] -= 1
-            if core == which * own[PER_NODE] or node[core - 1].job != who:
+            which = core // own.per_node
+            room[which].cores_now -= 1
+            if core == which * own.per_node or node[core - 1].job != who:
                 first = runs[job[who].run_row].first
-                for k in range(first, first + job[who].nodes, mine[who, CORES]):
+                for k in range(first, first + job[who].nodes, mine[who].cores):
                     if log[k] == core:  # its first core of this node
-                        room[which, MEMORY_NOW] -= mine[who, MEMORY]
+                        room[which].memory_now_mib -= mine[who].memory_mib
 
 
 @inner
@@ -67,21 +52,21 @@ def ends_at(job: Jobs, who: int, now: int) -> int:
 @inner
 def list_running(state: State, twin: Twin, now: int) -> None:
     """What runs, in order of ends by the limits, then of submits: little changes between two cycles."""
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
-    own, mine = twin[0], twin[1]
-    running = twin[15][5]
+    job, node = state.job, state.node
+    own, mine = twin.own, twin.mine
+    running = twin.running
     count = 0
-    for k in range(own[RUNNING_N]):
+    for k in range(own.running_n):
         who = running[k]
-        if job[who].state == RUNNING:
+        if job[who].state == JobState.RUNNING:
             running[count] = who
             count += 1
         else:
-            mine[who, IS_LISTED] = 0
+            mine[who].is_listed = 0
     for core in range(node.shape[0]):
         who = node[core].job
-        if who >= 0 and not mine[who, IS_LISTED]:
-            mine[who, IS_LISTED] = 1
+        if who >= 0 and not mine[who].is_listed:
+            mine[who].is_listed = 1
             running[count] = who
             count += 1
     for k in range(1, count):
@@ -95,7 +80,7 @@ def list_running(state: State, twin: Twin, now: int) -> None:
             running[place] = other
             place -= 1
         running[place] = who
-    own[RUNNING_N] = count
+    own.running_n = count
 
 
 @inner
@@ -104,39 +89,39 @@ def shared_room(state: State, twin: Twin, who: int, now: int) -> bool:
 
     The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
     """
-    job = state[0]
-    mine, parts, masks = twin[1], twin[3], twin[7]
-    room = twin[15][4]
-    partition = mine[who, PARTITION]
+    job = state.job
+    mine, parts = twin.mine, twin.parts
+    room = twin.room
+    partition = mine[who].partition
     for which in range(room.shape[0]):
-        masks[1, which] = (
+        twin.second_mask[which] = (
             parts[partition, which]
-            and (mine[who, RESERVATION] >= 0 or not masks[0, which])
-            and room[which, CORES_NOW] >= mine[who, CORES]
-            and room[which, MEMORY_NOW] >= mine[who, MEMORY]
+            and (mine[who].reservation >= 0 or not twin.first_mask[which])
+            and room[which].cores_now >= mine[who].cores
+            and room[which].memory_now_mib >= mine[who].memory_mib
         )
-        room[which, CORES_THEN] = room[which, CORES_NOW]
-    close_reserved(twin, who, now, now + job[who].estimate_us, 1)
+        room[which].cores_then = room[which].cores_now
+    close_reserved(twin, who, now, now + job[who].estimate_us, twin.second_mask)
     count = 0
     for which in range(room.shape[0]):
-        count += masks[1, which]
-    return bool(count >= mine[who, WIDTH])
+        count += twin.second_mask[which]
+    return bool(count >= mine[who].nodes)
 
 
 @inner
 def has_then(twin: Twin, who: int) -> bool:
     """Mark those of the first mask's nodes that have room for a job then in the second. Whether they are enough."""
-    mine, masks = twin[1], twin[7]
-    room = twin[15][4]
+    mine = twin.mine
+    room = twin.room
     count = 0
     for which in range(room.shape[0]):
-        masks[1, which] = (
-            masks[0, which]
-            and room[which, CORES_THEN] >= mine[who, CORES]
-            and room[which, MEMORY_THEN] >= mine[who, MEMORY]
+        twin.second_mask[which] = (
+            twin.first_mask[which]
+            and room[which].cores_then >= mine[who].cores
+            and room[which].memory_then_mib >= mine[who].memory_mib
         )
-        count += masks[1, which]
-    return bool(count >= mine[who, WIDTH])
+        count += twin.second_mask[which]
+    return bool(count >= mine[who].nodes)
 
 
 @inner
@@ -145,27 +130,27 @@ def free_then(state: State, twin: Twin, who: int, now: int) -> int:
 
     What runs is taken away in order of ends, some at a time: those that end within a while of the next one.
     """
-    job, _, _, _, _, _, _, runs, log, _, _, _ = state
-    own, mine = twin[0], twin[1]
-    room, running = twin[15][4], twin[15][5]
+    job, runs, log = state.job, state.runs, state.log
+    own, mine = twin.own, twin.mine
+    room, running = twin.room, twin.running
     for which in range(room.shape[0]):
-        room[which, CORES_THEN] = room[which, CORES_NOW]
-        room[which, MEMORY_THEN] = room[which, MEMORY_NOW]
+        room[which].cores_then = room[which].cores_now
+        room[which].memory_then_mib = room[which].memory_now_mib
     if has_then(twin, who):
         return now
     at: int = now
     close = FIRST_LOOK
     k = 0
-    while k < own[RUNNING_N]:
+    while k < own.running_n:
         last = ends_at(job, running[k], now) + close
-        while k < own[RUNNING_N] and ends_at(job, running[k], now) <= last:
+        while k < own.running_n and ends_at(job, running[k], now) <= last:
             other = running[k]
             at = ends_at(job, other, now)
             first = runs[job[other].run_row].first
-            for core in range(first, first + job[other].nodes, mine[other, CORES]):
-                which = log[core] // own[PER_NODE]
-                room[which, CORES_THEN] += mine[other, CORES]
-                room[which, MEMORY_THEN] += mine[other, MEMORY]
+            for core in range(first, first + job[other].nodes, mine[other].cores):
+                which = log[core] // own.per_node
+                room[which].cores_then += mine[other].cores
+                room[which].memory_then_mib += mine[other].memory_mib
             k += 1
         close *= 2
         if has_then(twin, who):
@@ -180,10 +165,10 @@ def pick_shared(twin: Twin, who: int) -> bool:
     Of the sets of neighbours that hold the job the one with the fewest free cores, its first nodes; if none does, all
     of the one with the most, and again for the rest. The one node that is left to choose has the fewest free cores.
     """
-    nodes, allowed = twin[4], twin[7][1]
-    room = twin[15][4]
+    nodes, allowed = twin.nodes, twin.second_mask
+    room = twin.room
     last = allowed.shape[0]
-    needed = twin[1][who, WIDTH]
+    needed = twin.mine[who].nodes
     chosen = 0
     while chosen < needed:
         rest = needed - chosen
@@ -195,7 +180,7 @@ def pick_shared(twin: Twin, who: int) -> bool:
                 continue
             begin, cores = at, 0
             while at < last and allowed[at]:
-                cores += room[at, CORES_THEN]
+                cores += room[at].cores_then
                 at += 1
             length = at - begin
             is_better = cores > best_cores if best < rest else cores < best_cores
@@ -203,11 +188,11 @@ def pick_shared(twin: Twin, who: int) -> bool:
                 best_at, best, best_cores = begin, length, cores
         if rest == 1:
             for which in range(best_at + 1, best_at + best):
-                if room[which, CORES_THEN] < room[best_at, CORES_THEN]:
+                if room[which].cores_then < room[best_at].cores_then:
                     best_at = which
         for which in range(best_at, best_at + min(best, rest)):
             allowed[which] = 0
-            nodes[chosen, CHOSEN] = which
+            nodes[chosen].chosen = which
             chosen += 1
     return True
 
@@ -215,15 +200,15 @@ def pick_shared(twin: Twin, who: int) -> bool:
 @inner
 def choose_cores(state: State, twin: Twin, who: int) -> None:
     """Pick the first free cores of the chosen nodes, which have less room from now on."""
-    node = state[1]
-    per_node, mine, nodes = twin[0][PER_NODE], twin[1], twin[4]
-    room, cores = twin[15][4], twin[15][6]
+    node = state.node
+    per_node, mine, nodes = twin.own.per_node, twin.mine, twin.nodes
+    room, cores = twin.room, twin.cores
     count = 0
-    for k in range(mine[who, WIDTH]):
-        which = nodes[k, CHOSEN]
-        room[which, CORES_NOW] -= mine[who, CORES]
-        room[which, MEMORY_NOW] -= mine[who, MEMORY]
-        left = mine[who, CORES]
+    for k in range(mine[who].nodes):
+        which = nodes[k].chosen
+        room[which].cores_now -= mine[who].cores
+        room[which].memory_now_mib -= mine[who].memory_mib
+        left = mine[who].cores
         for core in range(which * per_node, (which + 1) * per_node):
             if left and node[core].job < 0:
                 cores[count] = core

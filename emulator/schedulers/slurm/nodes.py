@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.occupancy import start_chosen
-from emulator.harness.structures import heap_push, heap_remove
-from emulator.harness.tables import (
+from emulator.kernel.compiled import inner
+from emulator.kernel.occupancy import start_chosen
+from emulator.kernel.structures import heap_push, heap_remove
+from emulator.kernel.tables import (
     FREE,
     NEVER,
     SIMULATED,
@@ -15,28 +15,16 @@ from emulator.harness.tables import (
 )
 from emulator.schedulers.slurm.node_sharing import choose_cores, pick_shared, shared_room
 from emulator.schedulers.slurm.reserved import close_reserved
-from emulator.schedulers.slurm.tables import (
-    CHECK_EVERY,
-    CHOSEN,
-    FILL_AT,
-    FILL_EVERY,
-    FULL_CHANGED,
-    LAST_FILL,
-    OVER,
-    PARTITION,
-    PER_NODE,
-    QUIET_WAIT,
-    RESERVATION,
-    SECOND,
-)
+from emulator.schedulers.slurm.tables import CHECK_EVERY, SECOND
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
-    from emulator.schedulers.slurm.tables import Bytes, Twin
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import State
+    from emulator.schedulers.slurm.tables import Bytes, SeenNode, Twin, TwinRegisters
 
 
 @inner
-def pick(allowed: Bytes, nodes: Ints, needed: int) -> None:
+def pick(allowed: Bytes, nodes: Rows[SeenNode], needed: int) -> None:
     """Choose among `allowed`, which are enough: the smallest set of neighbours that holds the job, at its begin.
 
     If none does, all of the largest, and again for the rest (slurm.conf, `TopologyPlugin=topology/none`:
@@ -63,7 +51,7 @@ def pick(allowed: Bytes, nodes: Ints, needed: int) -> None:
                 best_at = begin
         for which in range(best_at, best_at + min(best, rest)):
             allowed[which] = 0
-            nodes[chosen, CHOSEN] = which
+            nodes[chosen].chosen = which
             chosen += 1
 
 
@@ -73,62 +61,63 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
 
     The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
     """
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
-    _, _, _, parts, _, _, _, masks, _, _, _, _, _, _, _, _ = twin
-    partition = twin[1][who, PARTITION]
-    asks = twin[1][who, RESERVATION] >= 0
+    job, node = state.job, state.node
+    parts = twin.parts
+    partition = twin.mine[who].partition
+    asks = twin.mine[who].reservation >= 0
     count = 0
     for which in range(node.shape[0]):
-        is_open = parts[partition, which] and (asks or not masks[0, which])
+        is_open = parts[partition, which] and (asks or not twin.first_mask[which])
         is_idle = is_open and node[which].job < 0 and node[which].offline == 0
-        masks[1, which] = is_idle
+        twin.second_mask[which] = is_idle
         count += is_idle
-    if twin[15][2].shape[0]:
-        close_reserved(twin, who, now, now + job[who].estimate_us, 1)
+    if twin.times.shape[0]:
+        close_reserved(twin, who, now, now + job[who].estimate_us, twin.second_mask)
         count = 0
         for which in range(node.shape[0]):
-            count += masks[1, which]
+            count += twin.second_mask[which]
     return count
 
 
 @inner
 def place_now(state: State, twin: Twin, who: int, now: int) -> bool:
     """Pick a job's nodes among those that it may have now. Returns whether there are enough."""
-    job, _, _, _, _, _, _, _, _, _, _, reg = state
+    job, reg = state.job, state.reg
     needed = job[who].nodes
     if needed > reg[FREE]:
         return False
-    if twin[0][PER_NODE] > 1:
+    if twin.own.per_node > 1:
         return bool(shared_room(state, twin, who, now) and pick_shared(twin, who))
     if idle_for(state, twin, who, now) < needed:
         return False
-    pick(twin[7][1], twin[4], needed)
+    pick(twin.second_mask, twin.nodes, needed)
     return True
 
 
 @inner
-def note_change(own: Ints, now: int) -> None:
+def note_change(own: TwinRegisters, now: int) -> None:
     """Something happened that a pass over all jobs and a backfill cycle have to look at."""
-    own[FULL_CHANGED] = 1
-    if own[FILL_EVERY] and own[FILL_AT] == NEVER:
+    own.full_changed = 1
+    if own.fill_every_us and own.fill_at_us == NEVER:
         soon = (now + SECOND - 1) // SECOND * SECOND
-        own[FILL_AT] = max(own[LAST_FILL] + own[FILL_EVERY], soon)
-        if own[FILL_AT] == soon:
-            own[FILL_AT] = min(soon + own[QUIET_WAIT], soon + own[FILL_EVERY])
+        own.fill_at_us = max(own.last_fill_us + own.fill_every_us, soon)
+        if own.fill_at_us == soon:
+            own.fill_at_us = min(soon + own.quiet_wait_us, soon + own.fill_every_us)
 
 
 @inner
 def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
-    job, node, free, _, plan, blocks, heap, runs, log, started, _, reg = state
-    own, _, _, _, nodes, _, _, _, _, _, _, _, _, _, _, _ = twin
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
+    own, nodes = twin.own, twin.nodes
     needed = job[who].nodes
     base = reg[FREE] - needed
-    shares = own[PER_NODE] > 1
+    shares = own.per_node > 1
     if shares:
         choose_cores(state, twin, who)
     for k in range(needed):
-        which = twin[15][6][k] if shares else nodes[k, CHOSEN]
+        which = twin.cores[k] if shares else nodes[k].chosen
         place = node[which].place
         other = free[base + k]
         free[place] = other
@@ -139,7 +128,7 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     started[first] = who
     reg[STARTED_N] = first + 1
     start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, first, first + 1, now)
-    latest = now + job[who].estimate_us + own[OVER]
+    latest = now + job[who].estimate_us + own.over_us
     killed_at = (latest + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
     if reg[SIMULATED] and killed_at < now + job[who].run_us:
         heap_remove(heap, reg, who)

@@ -4,48 +4,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.tables import NEVER
-from emulator.schedulers.slurm.tables import CHOSEN, END_, PARTITION, PER_NODE, RESERVATION, START_, WIDTH
+from emulator.kernel.compiled import inner
+from emulator.kernel.tables import NEVER
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
-    from emulator.schedulers.slurm.tables import Twin
+    from emulator.kernel.tables import State
+    from emulator.schedulers.slurm.tables import Bytes, Twin
 
 
 @inner
 def may_run(twin: Twin, who: int, begin: int, end: int) -> bool:
     """Whether the job's own reservation has begun and is not over, if it has one."""
-    times = twin[15][2]
-    own = twin[1][who, RESERVATION]
-    return bool(own < 0 or (times[own, START_] <= begin and end <= times[own, END_]))
+    times = twin.times
+    own = twin.mine[who].reservation
+    return bool(own < 0 or (times[own].begin_us <= begin and end <= times[own].end_us))
 
 
 @inner
-def close_reserved(twin: Twin, who: int, begin: int, end: int, row: int) -> None:
-    """Take from a row of masks the nodes that are kept for others in a time, and those that its own does not have."""
-    times, held = twin[15][2], twin[15][3]
-    masks = twin[7]
-    own = twin[1][who, RESERVATION]
+def close_reserved(twin: Twin, who: int, begin: int, end: int, mask: Bytes) -> None:
+    """Take from a mask the nodes that are kept for others in a time, and those that its own does not have."""
+    times, held = twin.times, twin.held
+    own = twin.mine[who].reservation
     for which in range(times.shape[0]):
         if which == own:
             for node in range(held.shape[1]):
-                masks[row, node] &= held[which, node]
-        elif times[which, START_] < end and begin < times[which, END_]:
+                mask[node] &= held[which, node]
+        elif times[which].begin_us < end and begin < times[which].end_us:
             for node in range(held.shape[1]):
                 if held[which, node]:
-                    masks[row, node] = 0
+                    mask[node] = 0
 
 
 @inner
 def is_kept(twin: Twin, who: int, needed: int, begin: int, end: int) -> bool:
     """Whether one of the picked nodes is kept for others in a time."""
-    times, held = twin[15][2], twin[15][3]
-    nodes = twin[4]
+    times, held = twin.times, twin.held
+    nodes = twin.nodes
     for which in range(times.shape[0]):
-        if which != twin[1][who, RESERVATION] and times[which, START_] < end and begin < times[which, END_]:
+        if (
+            which != twin.mine[who].reservation
+            and times[which].begin_us < end
+            and begin < times[which].end_us
+        ):
             for k in range(needed):
-                if held[which, nodes[k, CHOSEN]]:
+                if held[which, nodes[k].chosen]:
                     return True
     return False
 
@@ -56,37 +58,37 @@ def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
 
     Nor because too few are up at all. The first mask has the nodes that the main loop keeps for others.
     """
-    if twin[15][2].shape[0] == 0:
+    if twin.times.shape[0] == 0:
         return False
-    job, node, _, _, _, _, _, _, _, _, _, _ = state
-    own, parts, masks = twin[0], twin[3], twin[7]
-    partition = twin[1][who, PARTITION]
+    job, node = state.job, state.node
+    own, parts = twin.own, twin.parts
+    partition = twin.mine[who].partition
     for which in range(parts.shape[1]):
-        masks[1, which] = parts[partition, which]
-    close_reserved(twin, who, now, now + job[who].estimate_us, 1)
+        twin.second_mask[which] = parts[partition, which]
+    close_reserved(twin, who, now, now + job[who].estimate_us, twin.second_mask)
     fewer = 0
     up = 0
     for which in range(parts.shape[1]):
-        fewer += parts[partition, which] - masks[1, which]
-        up += parts[partition, which] and node[which * own[PER_NODE]].offline == 0
-        if masks[1, which]:
-            is_taken = masks[0, which] != 0
-            for place in range(which * own[PER_NODE], (which + 1) * own[PER_NODE]):
+        fewer += parts[partition, which] - twin.second_mask[which]
+        up += parts[partition, which] and node[which * own.per_node].offline == 0
+        if twin.second_mask[which]:
+            is_taken = twin.first_mask[which] != 0
+            for place in range(which * own.per_node, (which + 1) * own.per_node):
                 is_taken = is_taken or node[place].job >= 0
             if is_taken:
                 return False
-    return bool(fewer > 0 and up >= twin[1][who, WIDTH])
+    return bool(fewer > 0 and up >= twin.mine[who].nodes)
 
 
 @inner
 def next_boundary(twin: Twin, now: int) -> int:
     """When a reservation next begins or ends, NEVER if none does."""
-    times = twin[15][2]
+    times = twin.times
     at: int = NEVER
     for which in range(times.shape[0]):
-        for column in (START_, END_):
-            if now < times[which, column] < at:
-                at = times[which, column]
+        for edge in (times[which].begin_us, times[which].end_us):
+            if now < edge < at:
+                at = edge
     return at
 
 

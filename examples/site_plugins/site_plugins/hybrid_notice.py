@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from emulator.mechanisms.hybrid.preparing import Preparation
+from emulator.mechanisms.hybrid.notice_plan import Preparation
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import pytest
 
 from balancer.api.service import Access
-from balancer.app import create_app
 from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.rates import Rates
 from balancer.auth.tokens import TokenFile
 from balancer.clock import US
+from balancer.http.app import create_app
 
 NOW_US = 1_800_000_000 * US
 
@@ -37,6 +37,7 @@ GET    /v1/requests/<request_id>       yes      yes     -       yes     -
 DELETE /v1/reserves/<reserve_id>       yes      yes     -       -       -
 GET    /v1/reserves                    yes      yes     -       yes     -
 GET    /v1/history                     yes      yes     -       yes     -
+GET    /v1/usage                       yes      yes     -       yes     -
 GET    /v1/events                      yes      yes     -       yes     -
 GET    /v1/status                      yes      yes     -       yes     -
 GET    /dashboard/now                  yes      yes     -       yes     -
@@ -50,6 +51,7 @@ DELETE /session                        yes      yes     yes     yes     yes
 GET    /assets/<name>                  yes      yes     yes     yes     yes
 GET    /v1/                            yes      yes     yes     yes     yes
 GET    /openapi.json                   yes      yes     yes     yes     yes
+GET    /docs                           yes      yes     yes     yes     yes
 GET    /livez                          yes      yes     yes     yes     yes
 GET    /readyz                         yes      yes     yes     yes     yes
 GET    /healthz                        yes      yes     yes     yes     yes

@@ -9,7 +9,10 @@ import sys
 import pytest
 
 from balancer.client import Balancer
+from balancer.clock import seconds
+from balancer.timestamps import parse_iso
 from chromium_kit import browser
+from parts import AXE
 
 
 def token(running, role: str) -> str:
@@ -43,7 +46,7 @@ def test_an_operator_logs_in_and_sees_what_happens_as_it_happens(watched):
     page.wait_for("document.querySelectorAll('#nodes tbody tr').length === 6")
     granted = client.request_nodes(1).nodes[0]
     row = f"[...document.querySelectorAll('#nodes tbody tr')].find((row) => row.cells[0].textContent === '{granted}')"
-    page.wait_for(f"{row}.cells[1].textContent === 'on-demand, granted'")
+    page.wait_for(f"{row}.cells[1].textContent === 'on demand'")
     page.wait_for("document.getElementById('events').innerText.includes('1 node requested')")
     page.wait_for(f"{row}.cells[3].textContent.startsWith('r')")
     client.release_nodes([granted])
@@ -121,4 +124,60 @@ def test_another_sites_page_can_neither_read_nor_write(service, tmp_path):
             call = f"fetch('{running.url}/v1/request_nodes', {json.dumps(options)})"
             assert page.evaluate(f"{call}.then((answer) => answer.text()).catch(() => '')") == ""
         assert client.status()["newest_event"] == before
+    assert running.stop() == 0
+
+
+def text(page, name):
+    return page.evaluate(f"document.getElementById('{name}').textContent")
+
+
+@pytest.mark.slow
+@pytest.mark.live
+@pytest.mark.needs("chromium", "axe")
+def test_a_new_service_shows_its_day_and_the_figures_of_the_api_at_each_size(service, tmp_path):
+    running = service(6)
+    running.start("--reserve", "2")
+    with browser(tmp_path) as page, running.client() as client:
+        lent = client.request_nodes(2).nodes
+        client.update_nodes({"n06": "busy"}, job="7.server", remaining_s=250)
+        page.open(running.url + "/login")
+        page.wait_for("!!document.getElementById('token')")
+        assert page.barriers(AXE) == []
+        for width in (1280, 400):
+            for is_dark in (False, True):
+                page.resize(width, 900)
+                page.dark(is_dark=is_dark)
+                page.open(running.url + "/")
+                page.wait_for("document.querySelectorAll('#chart polygon.OD_ALLOC').length === 1")
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert page.evaluate("document.querySelectorAll('#chart text').length") > 4
+                assert page.barriers(AXE) == []
+                page.open(running.url + "/docs")
+                page.wait_for("document.querySelectorAll('details.call').length > 20")
+                page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert page.barriers(AXE) == []
+        page.open(running.url + "/")
+        page.wait_for("document.getElementById('live')?.className === 'on'")
+        status, used = client.status(), client.usage()
+        assert status["headroom"]["nodes"] == 4
+        assert text(page, "tile-headroom") == f"{status['headroom']['nodes']} nodes"
+        assert text(page, "tile-granted") == f"{used.granted} request" == "1 request"
+        assert text(page, "tile-refused") == f"{used.rejected} of {used.requests}" == "0 of 1"
+        assert text(page, "tile-lent") == f"{used.lent_node_h:.1f} node-h".replace(".0 ", " ")
+        assert text(page, "tile-quarantined") == f"{status['nodes']['HELD']} nodes"
+        assert text(page, "tile-asleep") == f"{status['asleep']} nodes"
+        assert text(page, "tile-hook").endswith(("just now", "ago"))
+        assert text(page, "h-pools") == "Pools since the service began"
+        assert page.evaluate("document.getElementById('logout')") is None
+        assert "of 0 nodes" not in text(page, "events")
+        # Each time is relative, and says which it is when it is pointed at.
+        row = "[...document.querySelectorAll('#nodes tbody tr')].find((row) => row.cells[0].textContent === 'n06')"
+        assert page.evaluate(f"{row}.cells[5].textContent").startswith("in ")
+        shown_ms = page.evaluate(f"Date.parse({row}.cells[5].firstChild.dateTime)")
+        left_s = shown_ms / 1000 - seconds(parse_iso(client.status()["now"]))
+        assert 200 < left_s <= 251  # the page shows whole seconds
+        assert page.evaluate(f"{row}.cells[5].firstChild.title") != ""
+        client.release_nodes(list(lent))
+        assert page.console == []
     assert running.stop() == 0

@@ -14,16 +14,16 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.commands.run import Interrupted
-from emulator.harness.laws import check
-from emulator.harness.record import JobState
+from emulator.kernel.job_states import JobState
 from emulator.live.fleet import Fleet, FleetError, run_live
 from emulator.live.roles import RunSettings
 from emulator.metrics.summary import summarize
-from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import check
 from emulator.workload.table import Kind
 from gates import GATE
 
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
 BASIC = {"balancer": {"static_reserve": 2, "idle_hold_s": 600}}
 WAITING = {"balancer": {"static_reserve": 1, "wait_s": 600, "idle_hold_s": 900}}
+WAITING_ON_FAILING = {"static_reserve": 2, "wait_s": 600, "idle_hold_s": 600}
 PREDICTED = {
     "algorithm": "hint",
     "idle_hold_s": 300,
@@ -164,7 +165,7 @@ def die_when_asked_for_nodes(after):
 
 
 def assert_same(scenario, record):
-    """The live record is that of virtual time."""
+    """The live record is that of virtual time, which is returned."""
     virtual = run_virtual(scenario, prepare(scenario))
     found = compare(virtual, record)
     bound_s = 2 * record.pace["longest_hold_us"] / 1e6 * scenario.live.speed
@@ -178,6 +179,7 @@ def assert_same(scenario, record):
     assert figures[0]["node_time_us"] == figures[1]["node_time_us"]
     assert figures[0]["reserve_idle_node_h"] == figures[1]["reserve_idle_node_h"]
     assert figures[1]["problems"] == []
+    return virtual
 
 
 OTHER_SPEEDS = [
@@ -205,6 +207,29 @@ def test_a_live_run_is_the_run_of_virtual_time(live, mechanism, speed):
     record = live(wanted)
     assert_same(wanted, record)
     assert {lease.granted for lease in record.leases} == {True, False}, "the scenario tries both"
+
+
+FAILING = {"model": {"exponential": {"mtbf_s": 1000, "repair_s": 2000}}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanism", "seed"),
+    [
+        pytest.param({"static_partition": {"ondemand_nodes": 6, "on_failure": "replace"}}, 6, id="partition"),
+        pytest.param({"balancer": WAITING_ON_FAILING | {"on_failure": "replace"}}, 4, id="balancer-replaces"),
+        pytest.param({"balancer": WAITING_ON_FAILING | {"on_failure": "end"}}, 4, id="balancer-ends"),
+        pytest.param({"balancer": WAITING_ON_FAILING}, 1, id="balancer-keeps"),
+    ],
+)
+def test_nodes_that_fail_are_the_same_in_both_clocks(live, mechanism, seed):
+    document = scenario(mechanism=mechanism, seed=seed).as_json()
+    wanted = from_mapping(document | {"failures": FAILING})
+    record = live(wanted)
+    virtual = assert_same(wanted, record)
+    assert virtual.figures["leases_hit"] > 0, "the scenario tries it"
+    figures = {name: pytest.approx(value) for name, value in virtual.figures.items()}
+    assert record.figures == figures
 
 
 @pytest.mark.slow

@@ -12,12 +12,13 @@ import pytest
 import emulator
 from balancer.clock import US
 from chromium_kit import browser
-from emulator.harness.run import simulate
 from emulator.metrics import summarize
 from emulator.report import gantt, html
 from emulator.report.gantt import chart_data
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
 from emulator.workload.table import JobTable
+from parts import AXE
 from testdata import TRACES
 
 KTH = {
@@ -136,7 +137,8 @@ INKED = """(() => {
 """The share of pixels that are drawn on, and how many colours there are."""
 MIDDLE_OF_9 = """(() => {
   const b = document.querySelector('.gantt canvas').getBoundingClientRect();
-  return JSON.stringify([b.left + 52 + (b.width - 52) * 0.8, b.top + b.height / 2]);
+  const left = b.width * 0.68 / 4.6, right = b.width * 0.18 / 4.6;  // of a narrow window, as drawing.py has it
+  return JSON.stringify([b.left + left + (b.width - left - right) * 0.8, b.top + b.height / 2]);
 })()"""
 TIMED = """(() => {
   const c = document.querySelector('.gantt canvas'), g = c.gantt, pen = c.getContext('2d');
@@ -189,6 +191,8 @@ def test_in_a_browser_keys_zoom_search_finds_and_hovering_tells(record, page, tm
     page.type("9")
     assert page.evaluate("document.querySelector('.gantt output').textContent") == "no run of job 99 is drawn"
     page.evaluate("document.querySelector('[data-do=all]').click()")
+    page.resize(500, 900)
+    page.wait_for(f"{CANVAS}.width === Math.round({CANVAS}.getBoundingClientRect().width * devicePixelRatio)")
     x, y = json.loads(page.evaluate(MIDDLE_OF_9))
     page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     tip = "document.querySelector('.gantt-tip')"
@@ -196,6 +200,92 @@ def test_in_a_browser_keys_zoom_search_finds_and_hovering_tells(record, page, tm
     page.ask("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=-100)
     assert view(page)["t1"] == 150  # not clicked: the page scrolls
     assert page.console == []
+
+
+def test_users_and_queues_are_told_where_the_log_has_them(record):
+    assert chart_data(record)["user"] == chart_data(record)["queue"] == []
+    jobs = replace(record.jobs, user=np.array([4, 5, -1], np.int32))
+    data = chart_data(replace(record, jobs=jobs))
+    assert (data["user"], data["queue"]) == ([4, -1, 5], [])
+
+
+def test_what_has_no_box_is_counted(record):
+    runs = record.runs
+    gone = replace(runs, job=np.array([0, 0, 1], runs.job.dtype))
+    data = chart_data(replace(record, runs=gone))
+    assert data["never"] == 1
+    assert "1 job or request never had a node." in gantt.section(replace(record, runs=gone))
+    assert "All 3 runs." in gantt.section(record)
+
+
+LEGEND = """JSON.stringify([...document.querySelectorAll('.gantt .legend li')].map(
+  (item) => [item.childNodes[1].textContent, Number(item.querySelector('b').textContent.replace(/\\D/g, ''))]))"""
+
+
+def coloured_by(page, choice):
+    change = f"s.value = '{choice}'; s.dispatchEvent(new Event('change'));"
+    page.evaluate(f"(() => {{ const s = document.querySelector('.gantt select'); {change} }})()")
+    return dict(json.loads(page.evaluate(LEGEND)))
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "axe")
+def test_its_colours_are_chosen_and_its_axis_is_that_of_the_plots(page, tmp_path):
+    scenario = TRACES.parent / "scenarios" / "default.yaml"
+    found = emulator.run(scenario, out=tmp_path / "day")
+    record, runs = found.record, found.record.runs
+    sizes = np.diff(runs.first)
+    wait_s = (runs.start_us - record.jobs.submit_us[runs.job]) // US
+    leases = int((record.jobs.kind[runs.job] == 1).sum())
+    for width, is_dark in ((1280, False), (1280, True), (400, False), (400, True)):
+        page.resize(width, 900)
+        page.dark(is_dark=is_dark)
+        ready(page, tmp_path / "day" / "report.html")
+        assert coloured_by(page, "class") == {"batch job": len(sizes) - leases, "on-demand lease": leases}
+        by_size = coloured_by(page, "size")
+        assert by_size["1 node"] == int((sizes == 1).sum())
+        assert sum(by_size.values()) == len(sizes)
+        by_wait = coloured_by(page, "wait")
+        assert by_wait["≤ 1 min"] == int((wait_s <= 60).sum())
+        assert sum(by_wait.values()) == len(sizes)
+        by_user = coloured_by(page, "user")
+        assert sum(by_user.values()) == len(sizes)
+        assert len(by_user) <= 9
+        assert page.barriers(AXE) == []
+        # A place of the plots above is the same place here.
+        both = "#queue-length svg, #queue-length + .narrow svg"
+        plot = f"[...document.querySelectorAll('{both}')].find((svg) => svg.clientWidth)"
+        begin, end = json.loads(
+            page.evaluate(f"""(() => {{
+          const svg = {plot}, box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
+          return JSON.stringify([box.left + 0.68 * 72 * scale, box.right - 0.18 * 72 * scale]);
+        }})()""")
+        )
+        shown = json.loads(
+            page.evaluate(f"(b => JSON.stringify([b.left, b.right]))({CANVAS}.getBoundingClientRect())")
+        )
+        of = 10.4 if width > 704 else 4.6
+        wide = shown[1] - shown[0]
+        assert shown[0] + wide * 0.68 / of == pytest.approx(begin, abs=1)
+        assert shown[1] - wide * 0.18 / of == pytest.approx(end, abs=1)
+        ends = f"JSON.stringify({CANVAS}.gantt.ends())"
+        assert json.loads(page.evaluate(ends)) == pytest.approx([begin - shown[0], end - shown[0]], abs=1)
+    assert page.console == []
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "axe")
+def test_hovering_tells_job_user_queue_and_wait(record, page, tmp_path):
+    queue = np.array([2, 2, 3], np.int32)
+    jobs = replace(record.jobs, user=np.array([4, 5, 4], np.int32), queue=queue)
+    page.resize(500, 900)
+    ready(page, gantt.Gantt(replace(record, jobs=jobs), "three").save(tmp_path / "three.html"))
+    assert dict(json.loads(page.evaluate(LEGEND))) == {"user 4": 2, "user 5": 1}
+    assert page.barriers(AXE) == []
+    x, y = json.loads(page.evaluate(MIDDLE_OF_9))
+    page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    told = page.evaluate("document.querySelector('.gantt-tip').textContent")
+    assert told == "job 9, user 5, queue 2, 4 nodes\nstart 0 d 00:01:40, ran 50 s, waited 1 min 30 s"
 
 
 @pytest.mark.slow
@@ -211,7 +301,7 @@ def test_the_report_of_kth_shows_it_quickly_on_a_desk_and_on_a_phone(page, tmp_p
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         share, colours = json.loads(page.evaluate(INKED))
         assert share > 0.3
-        assert colours > 12
+        assert colours > 5
         inks.append(
             page.evaluate("getComputedStyle(document.querySelector('.gantt')).getPropertyValue('--ink')")
         )

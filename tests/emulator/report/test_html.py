@@ -6,11 +6,12 @@ import subprocess
 from dataclasses import replace
 from html import unescape
 
+import numpy as np
 import pytest
 
-from emulator.harness.record import Mark, NodePool, PoolMove
 from emulator.metrics import summarize
-from emulator.report import html
+from emulator.record.run_record import Mark, NodePool, PoolMove
+from emulator.report import html, plots
 from emulator.report.wording import duration, number
 
 US = 1_000_000
@@ -178,3 +179,23 @@ def test_a_browser_shows_every_plot_and_fetches_nothing(live_week, tmp_path, wid
     assert all(box[0] > min(0.9 * width, 900) and box[1] > 60 for box in found["plots"].values())
     assert found["fetched"] == 0
     assert found["needs"] <= found["width"]
+
+
+def test_each_request_is_a_dot_of_its_own_or_counted():
+    at = np.array([0.0, 0.1, 5.0, 5.05, 5.12, 9.0, 5.0])
+    width = np.array([1, 1, 1, 1, 1, 1, 2], np.int32)
+    found = plots.crowds(at, width, gap=0.1)
+    assert [(round(x, 3), nodes, count) for x, nodes, count in found] == [
+        (0.05, 1, 2), (5.057, 1, 3), (9.0, 1, 1), (5.0, 2, 1),
+    ]  # fmt: skip
+    assert plots.crowds(at[:0], width[:0], gap=1.0) == []
+
+
+def test_the_page_counts_requests_that_stand_beside_each_other(week):
+    at = week.jobs.submit_us[week.jobs.kind == 1]
+    drawn = plots.requests(week, plots.TimeAxis(week.begin_us, week.horizon_us)).wide
+    counted = [int(count) for count in re.findall(r">(\d+)\u00d7<", drawn)]
+    width = week.jobs.nodes[week.jobs.kind == 1]
+    gap = (week.horizon_us - week.begin_us) / 40
+    alone = sum(count == 1 for *_, count in plots.crowds(at.astype(float), width, gap))
+    assert sum(counted) + alone == len(at)

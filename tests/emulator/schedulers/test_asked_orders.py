@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
-from emulator.harness import reorder
-from emulator.harness.cluster import Cluster
-from emulator.harness.failure import PluginError
-from emulator.harness.laws import assert_lawful
-from emulator.harness.order_callback import AskedOrder
-from emulator.harness.run import simulate
+from emulator.cluster.cluster import Cluster
+from emulator.cluster.order_callback import AskedOrder
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.mechanisms.realtime import Realtime
+from emulator.plugin_failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.dynamic import WAITING
+from emulator.schedulers.dynamic import VIEW, WAITING
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from oracle.workloads import job_table, random_workload
 
@@ -189,10 +188,8 @@ def test_the_compiled_loops_and_the_view_mean_the_same_columns():
         "usage",
     )
     assert WAITING.names == (*columns, "share", "fixed")
-    assert WAITING.itemsize == 8 * reorder.VIEW_COLUMNS
-    assert [WAITING.names[place] for place in (reorder.V_WAIT, reorder.V_ACCOUNT, reorder.V_FIXED)] == [
-        "wait_us", "account", "fixed",
-    ]  # fmt: skip
+    assert VIEW.names == WAITING.names
+    assert VIEW.itemsize == WAITING.itemsize
 
 
 def test_the_order_of_the_docs_makes_one_schedule_in_both_forms():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from emulator.harness.occupancy import set_offline, set_online
+from emulator.kernel.occupancy import set_offline, set_online
 from emulator.mechanisms.hybrid import backfill_on_held
-from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.schedulers.config import SchedulerConfig
 
@@ -23,8 +22,7 @@ class Claims:
         self.broken = []
 
     def open(self):
-        count = self.cluster._count
-        return self.cluster._claim_order[: count[c.CLAIMS_N]].tolist()
+        return self.cluster._claim_order[: self.cluster._count.claims_n].tolist()
 
     def column(self, column):
         return [int(self.cluster._claim[column][slot]) for slot in self.open()]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.harness import tables as t
-from emulator.harness.columns import fill
-from emulator.harness.compiled import compiled
-from emulator.harness.rows import new_rows
+from emulator.kernel import tables as t
+from emulator.kernel.columns import fill
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import deep_queue as q
 
@@ -45,14 +46,14 @@ class Waiting:
         fill(self.attr, dict.fromkeys(("guest", "promised", "leaving", "place"), -1))
         self.attr["job_class"][:] = rng.choice([0, c.MALLEABLE], ROWS)
         self.attr["least"][:] = np.maximum(self.job["nodes"][:] // 3, 1)
-        self.count = np.zeros(c.COUNTERS, np.int64)
-        self.count[q.DEEP] = 1
+        self.count = new_rows(c.ClaimCounters, 1)[0]
+        self.count.deep = 1
         self.index = np.zeros((q.lines_for(ROWS), q.LINE_COLUMNS), np.int64)
         clear(self.index)
         self.come(np.flatnonzero(rng.random(ROWS) < share))
 
     def come(self, rows):
-        self.job["state"][rows] = t.QUEUED
+        self.job["state"][rows] = JobState.QUEUED
         add_all(self.job, self.attr, self.count, self.index, rows)
 
     def change(self):
@@ -62,7 +63,7 @@ class Waiting:
             self.come(self.rng.integers(0, ROWS, 20))
         stretch = np.arange(begin, min(begin + int(self.rng.choice([50, 5000, 50_000])), ROWS))
         left = stretch[self.rng.random(len(stretch)) < 0.7]
-        self.job["state"][left] = t.RUNNING
+        self.job["state"][left] = JobState.RUNNING
         back = left[: int(self.rng.integers(0, 5))]
         self.job["estimate_us"][back] = self.rng.integers(1, 10_000, len(back))
         self.come(back)
@@ -79,7 +80,7 @@ class Waiting:
         which = np.minimum(np.floor(np.log2(job["nodes"][:])).astype(np.int64), q.CLASSES - 1)
         fits = job["estimate_us"][:] <= limits[which]
         fits |= (attr["job_class"] == c.MALLEABLE) & (attr["least"] <= limits[q.OF_MALLEABLE])
-        return np.flatnonzero(fits & (job["state"][:] == t.QUEUED) & (job["key"][:] != t.FRONT))
+        return np.flatnonzero(fits & (job["state"][:] == JobState.QUEUED) & (job["key"][:] != t.FRONT))
 
 
 @pytest.mark.parametrize(("share", "rounds"), [(0.5, 150), (0.05, 150), (0.0005, 1000)])
@@ -112,7 +113,7 @@ def test_lines_that_are_made_true_leave_out_nobody_at_the_edge_of_a_block(level,
     waiting.job["nodes"][[who, gone]] = 1, 64
     waiting.attr["job_class"][[who, gone]] = 0
     waiting.come(np.array([who, gone]))
-    waiting.job["state"][gone] = t.RUNNING
+    waiting.job["state"][gone] = JobState.RUNNING
     waiting.index[-1] = -1
     waiting.index[-1, 6] = t.NEVER - 1  # of the width of the one that has left
     assert search(waiting.job, waiting.attr, waiting.index, 0, UP_TO) == -1
@@ -131,7 +132,7 @@ def test_a_search_ends_before_the_row_that_it_ends_at():
 
 def test_a_search_for_nobody_makes_the_lines_true():
     waiting = Waiting(np.random.default_rng(11), 0.3)
-    waiting.job["state"][:] = t.RUNNING  # all have left, and no line knows
+    waiting.job["state"][:] = JobState.RUNNING  # all have left, and no line knows
     waiting.index[-1] = t.NEVER - 1
     assert search(waiting.job, waiting.attr, waiting.index, 0, ROWS) == -1
     lines = waiting.index[: ROWS >> q.SHIFT]

@@ -7,12 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from emulator.harness import tables as t
-from emulator.harness import work as w
-from emulator.harness.columns import fill
-from emulator.harness.compiled import compiled
-from emulator.harness.rows import new_rows
-from emulator.harness.running import BrokenOff
+from emulator.kernel import tables as t
+from emulator.kernel.columns import fill
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows
+from emulator.machine import work as w
+from emulator.machine.running import BrokenOff
+from emulator.mechanisms.agenda import new_agenda
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import compiled_actions as d
 from emulator.mechanisms.hybrid import compiled_strategies
@@ -21,34 +23,35 @@ from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
 from emulator.mechanisms.hybrid.decisions import Room, Running
 from emulator.mechanisms.hybrid.notice_cup import CollectUntilPredictedArrival
-from emulator.mechanisms.hybrid.preparing import Candidates
+from emulator.mechanisms.hybrid.notice_plan import Candidates
 from emulator.mechanisms.hybrid.view import describe_candidates, describe_running
+from emulator.mechanisms.move_log import new_move_log
 
 NODES, ROWS, WARNING_US = 400, 500, 20
 STRATEGIES = {
-    compiled_strategies.BY_PAA: PreemptAtArrival(),
-    compiled_strategies.BY_SPAA: ShrinkPreemptAtArrival(),
+    compiled_strategies.ArrivalBy.PAA: PreemptAtArrival(),
+    compiled_strategies.ArrivalBy.SPAA: ShrinkPreemptAtArrival(),
 }
 
 
 @compiled
-def leave(attr, count, givers, who):
-    g.leave(attr, count, givers, who)
+def leave(claims, who):
+    g.leave(claims, who)
 
 
 @compiled
-def enter(job, work, attr, count, givers, who, now):  # noqa: PLR0917
-    g.enter(job, work, attr, count, givers, who, now)
+def enter(job, work, claims, who, now):
+    g.enter(job, work, claims, who, now)
 
 
 @compiled
-def make_room(state, work, claims, more, needed, now):  # noqa: PLR0917
-    return compiled_strategies.make_room(state, work, claims, more, needed, now)
+def make_room(state, work, claims, hybrid, needed, now):  # noqa: PLR0917
+    return compiled_strategies.make_room(state, work, claims, hybrid, needed, now)
 
 
 @compiled
-def prepare(state, work, claims, more, missing, predicted, now):  # noqa: PLR0917
-    return compiled_strategies.prepare_by_prediction(state, work, claims, more, missing, predicted, now)
+def prepare(state, work, claims, hybrid, missing, predicted, now):  # noqa: PLR0917
+    return compiled_strategies.prepare_by_prediction(state, work, claims, hybrid, missing, predicted, now)
 
 
 class Machine:
@@ -73,39 +76,46 @@ class Machine:
         self.attr["least"][:] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
         self.runs = new_rows(t.Run, 20_000)
         self.reg = np.zeros(t.REGISTERS, np.int64)
-        self.count = np.zeros(c.COUNTERS, np.int64)
-        self.givers = np.zeros((g.GIVER_ROWS, NODES), np.int64)
-        self.room = np.zeros((d.ROOM_ROWS, NODES), np.int64)
-        self.mine = np.zeros(d.MORE_REGISTERS, np.int64)
-        self.mine[d.WARNING_US] = WARNING_US
+        self.counters = new_rows(c.ClaimCounters, 1)[0]
+        self.lenders = c.Lenders(*np.zeros((len(c.Lenders._fields), NODES), np.int64))
+        self.room = d.Room(*np.zeros((len(d.Room._fields), NODES), np.int64))
+        self.registers = new_rows(d.HybridRegisters, 1)[0]
+        self.registers.warning_us = WARNING_US
         self.busy = 0
 
     @property
     def state(self):
         table, plan, words = np.zeros((1, 2), np.int64), np.zeros((1, 1, 2), np.int64), np.zeros(1, np.int32)
-        return self.job, table, words, words, plan, table, table, self.runs, words, words, table, self.reg
+        return t.State(
+            self.job, table, words, words, plan, table, table, self.runs, words, words, table, self.reg
+        )
 
     @property
     def claims(self):
         claim, held = new_rows(c.Claim, 1), new_rows(c.HeldNode, 1)
         index, line = np.zeros((1, 2), np.int64), np.zeros(1, np.int64)
-        return claim, line, held, self.attr, line, self.count, index, self.givers
+        return c.Claims(claim, line, held, self.attr, line, self.counters, index, self.lenders)
 
     @property
-    def more(self):
-        own, loans, moves, rows, times, outages = (
-            new_rows(row, 1) for row in (d.OwnJob, d.Loan, d.Move, BrokenOff, d.WallTime, d.Outage)
+    def hybrid(self):
+        own, loans, rows, times, outages, points = (
+            new_rows(row, 1) for row in (d.OwnJob, d.Loan, BrokenOff, d.WallTime, d.Outage, t.Due)
         )
-        heap, line, digits = new_rows(t.Due, 1), np.zeros(1, np.int64), np.zeros(2048, np.int64)
-        return (
-            own, heap, heap, heap, line, loans, moves, rows, times, self.room, line, self.mine, digits, outages, line,
+        agenda, line, digits = new_agenda(1), np.zeros(1, np.int64), np.zeros(2048, np.int64)
+        return d.HybridState(
+            own, points, agenda, agenda, loans, new_move_log(1, 1), rows, times, self.room, digits, line, outages,
+            line, self.registers,
         )  # fmt: skip
 
     def begin_run(self, who, nodes):
         row = self.reg[t.RUNS_N]
         self.runs["job"][row] = who
         self.reg[t.RUNS_N] += 1
-        self.job["run_row"][who], self.job["state"][who], self.job["nodes"][who] = row, t.RUNNING, nodes
+        self.job["run_row"][who], self.job["state"][who], self.job["nodes"][who] = (
+            row,
+            JobState.RUNNING,
+            nodes,
+        )
         self.job["expected_end_us"][who] = self.now + self.rng.choice([40, 90, 300, 2000])
 
     def starts(self, who):
@@ -121,9 +131,9 @@ class Machine:
         self.begin_run(who, nodes)
 
     def ends(self, who):
-        leave(self.attr, self.count, self.givers, who)
+        leave(self.claims, who)
         self.attr["guest"][who] = self.attr["promised"][who] = self.attr["leaving"][who] = -1
-        self.job["state"][who] = t.QUEUED
+        self.job["state"][who] = JobState.QUEUED
         self.busy -= self.work[who, w.WIDTH]
 
     def changes(self, who):
@@ -132,23 +142,23 @@ class Machine:
         what = self.rng.integers(0, 8)
         if what == 0 and is_given:
             self.attr["leaving"][who] = 1
-            leave(self.attr, self.count, self.givers, who)
+            leave(self.claims, who)
         elif what == 1 and self.attr["job_class"][who] == c.MALLEABLE and self.attr["leaving"][who] < 0:
             self.begin_run(who, self.rng.integers(self.attr["least"][who], self.work[who, w.WIDTH] + 1))
         elif what == 2 and is_given:
             slot = -1 if self.attr["promised"][who] >= 0 else 2
-            self.attr["promised"][who] = self.givers[g.PROMISED_TO, self.attr["place"][who]] = slot
+            self.attr["promised"][who] = self.lenders.promised_to[self.attr["place"][who]] = slot
         elif what == 3 and self.attr["guest"][who] >= 0:  # its claim is over
             self.attr["guest"][who] = -1
             if self.job["kind"][who] == t.BATCH:
-                enter(self.job, self.work, self.attr, self.count, self.givers, who, self.now)
+                enter(self.job, self.work, self.claims, who, self.now)
         elif what > 3:
             self.ends(who)
 
     def goes_on(self):
         self.now += int(self.rng.choice([0, 1, 5, 30, 400]))
         for who in self.rng.integers(0, ROWS, 60).tolist():
-            if self.job["state"][who] == t.RUNNING:
+            if self.job["state"][who] == JobState.RUNNING:
                 self.changes(who)
             else:
                 self.starts(who)
@@ -156,7 +166,7 @@ class Machine:
     def may_give(self):
         job, attr = self.job, self.attr
         return np.flatnonzero(
-            (job["state"][:] == t.RUNNING)
+            (job["state"][:] == JobState.RUNNING)
             & (job["kind"][:] == t.BATCH)
             & (attr["guest"] < 0)
             & (attr["leaving"] < 0)
@@ -178,22 +188,19 @@ class Machine:
         return Candidates(who, nodes, end, stop, overhead)
 
     def makes_room(self, needed):
-        how, many = make_room(self.state, self.work, self.claims, self.more, needed, self.now)
-        picked = self.room[compiled_strategies.PICKED, :many].tolist()
-        if how == compiled_strategies.NOBODY:
+        how, many = make_room(self.state, self.work, self.claims, self.hybrid, needed, self.now)
+        picked = self.room.picked[:many].tolist()
+        if how == compiled_strategies.Gives.NOBODY:
             return None
-        if how == compiled_strategies.SHRINKS:
-            return Room(
-                shrink=tuple(zip(picked, self.room[compiled_strategies.FEWER, :many].tolist(), strict=True))
-            )
+        if how == compiled_strategies.Gives.SHRUNK:
+            return Room(shrink=tuple(zip(picked, self.room.fewer[:many].tolist(), strict=True)))
         return Room(preempt=tuple(picked))
 
     def prepares(self, missing, predicted):
-        promised, stops = prepare(self.state, self.work, self.claims, self.more, missing, predicted, self.now)
-        picked, when = (
-            self.room[compiled_strategies.PICKED].tolist(),
-            self.room[compiled_strategies.FEWER].tolist(),
+        promised, stops = prepare(
+            self.state, self.work, self.claims, self.hybrid, missing, predicted, self.now
         )
+        picked, when = self.room.picked.tolist(), self.room.fewer.tolist()
         after = promised + stops
         return set(picked[:after]), set(zip(when[promised:after], picked[promised:after], strict=True))
 
@@ -203,7 +210,7 @@ def test_an_arrival_has_nodes_of_whom_the_strategy_chooses(arrival):
     met = set()
     for seed in range(6):
         machine = Machine(seed)
-        machine.mine[d.ARRIVAL_BY] = arrival
+        machine.registers.arrival_by = arrival
         for _ in range(100):
             machine.goes_on()
             shown = machine.shown()
@@ -211,9 +218,11 @@ def test_an_arrival_has_nodes_of_whom_the_strategy_chooses(arrival):
             needed = int(machine.rng.choice([1, 3, 20, 150, 300, all_nodes]))
             expected = STRATEGIES[arrival].make_room(shown, needed)
             assert machine.makes_room(needed) == expected, (seed, machine.now)
-            assert machine.count[g.GIVERS_N] == len(shown.job)
+            assert machine.counters.lenders_n == len(shown.job)
             met.add("nobody" if expected is None else "shrinks" if expected.shrink else "preempts")
-    assert met == {"nobody", "preempts"} | ({"shrinks"} if arrival == compiled_strategies.BY_SPAA else set())
+    assert met == {"nobody", "preempts"} | (
+        {"shrinks"} if arrival == compiled_strategies.ArrivalBy.SPAA else set()
+    )
 
 
 def test_a_prediction_promises_and_stops_whom_the_strategy_does():
@@ -239,8 +248,8 @@ def test_the_table_has_nobody_that_it_had_twice_or_left():
     for _ in range(300):
         machine.goes_on()
         machine.makes_room(1)
-        many = machine.count[g.GIVERS_N]
-        assert sorted(machine.givers[g.GIVER, :many].tolist()) == machine.may_give().tolist()
-        places = machine.attr["place"][machine.givers[g.GIVER, :many]]
+        many = machine.counters.lenders_n
+        assert sorted(machine.lenders.job[:many].tolist()) == machine.may_give().tolist()
+        places = machine.attr["place"][machine.lenders.job[:many]]
         assert places.tolist() == list(range(many))
         assert (machine.attr["place"] >= 0).sum() == many

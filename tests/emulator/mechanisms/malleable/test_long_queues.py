@@ -14,8 +14,8 @@ from balancer.clock import NEVER_US, US
 from emulator.mechanisms.malleable import tables as t
 from emulator.mechanisms.malleable.bounds import UNKNOWN, classes_of
 from emulator.mechanisms.malleable.machine import PlanningMachine, Rules
-from emulator.mechanisms.malleable.speedup import Amdahl, Downey
 from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.speedup import Amdahl, Downey
 from emulator.workload.table import JobTable
 from oracle.planner import MALLEABLE, MOLDABLE, RIGID, Flexible, Reading, Segment, reference_plan
 
@@ -66,7 +66,7 @@ def planned(jobs, nodes, *, long: int, order: str = "fcfs", rules: Rules | None 
     """`long`: from how many jobs, and steps, on the planner uses what it knows."""
     scheduler = SchedulerConfig.parse(f"{order}+conservative")
     machine = PlanningMachine(nodes, scheduler, table(jobs), rules or Rules())
-    machine._reg[t.LONG_PLAN] = machine._reg[t.LONG_PROFILE] = long
+    machine._reg.long_plan = machine._reg.long_profile = long
     machine.advance(NEVER_US)
     return machine
 
@@ -147,4 +147,4 @@ def test_a_job_is_of_the_last_class_that_begins_below_it_and_speaks_for_those_th
 
 
 def test_the_classes_of_jobs_are_those_that_the_reference_knows():
-    assert (t.RIGID, t.MOLDABLE, t.MALLEABLE) == (RIGID, MOLDABLE, MALLEABLE)
+    assert tuple(t.JobClass) == (RIGID, MOLDABLE, MALLEABLE)

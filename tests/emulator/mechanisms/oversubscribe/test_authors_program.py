@@ -11,11 +11,11 @@ import pytest
 from balancer.clock import NEVER_US, US
 from emulator.experiments.oversubscribe.runs import UNILU, conventional, unilu_workload
 from emulator.mechanisms.oversubscribe import DedicatedNodes
-from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, SharedCluster
+from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, OversubscribedMachine
 from emulator.mechanisms.oversubscribe.workload import CoreJobs
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 from oracle.pinned_head import Job, PinnedHead
@@ -56,7 +56,7 @@ def kernel_starts(jobs):
         extra={"cores": [each.cores for each in jobs]},
     )
     shape = NodeShape(CORES, 1, rules="program")
-    cluster = SharedCluster(NODES, shape, EACH_EVENT, table, Demands.of(table, shape, {}))
+    cluster = OversubscribedMachine(NODES, shape, EACH_EVENT, table, Demands.of(table, shape, {}))
     cluster.advance(NEVER_US)
     return {
         number: start // US

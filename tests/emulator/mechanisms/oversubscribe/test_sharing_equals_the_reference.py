@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.harness.cluster import Stop
+from emulator.cluster.cluster import Stop
 from emulator.mechanisms.oversubscribe.contention import EqualShares, Overhead, PartialUse
 from gates import GATE
 from oracle.sharing import cluster_of, dense_case, random_case, reference_of, schedule_of
@@ -17,7 +17,7 @@ from oracle.workloads import smallest_part
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.contention import Contention
-    from emulator.mechanisms.oversubscribe.machine import SharedCluster
+    from emulator.mechanisms.oversubscribe.machine import OversubscribedMachine
     from oracle.oversubscribe import Machine, SharedJob
 
 MODELS = (EqualShares(), Overhead(percent=10), PartialUse(percent=40))
@@ -97,7 +97,7 @@ def test_hundreds_of_workloads_run_as_in_the_reference(scheduler, contention):
     compare_many(scheduler, contention, workloads=GATE.reference_workloads, seed=2)
 
 
-def instants(cluster: SharedCluster):
+def instants(cluster: OversubscribedMachine):
     """The machine after every instant of a run."""
     while cluster.advance((1 << 63) - 1, pause_after=1) == Stop.PAUSED:
         yield cluster

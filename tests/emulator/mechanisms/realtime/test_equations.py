@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from emulator.kernel.job_states import RunOutcome
 from emulator.mechanisms.realtime import equations as eq
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.equations import History, Pfs, Preemption
@@ -98,7 +99,7 @@ def test_where_nobody_shares_the_cap_the_machine_pays_what_the_equations_say(sch
     compared = preempted = 0
     for job in np.flatnonzero(~machine.realtime):
         mine = rows[rows["job"] == job]
-        gone = mine[mine["outcome"] != t.FINISHED]
+        gone = mine[mine["outcome"] != RunOutcome.FINISHED]
         read_us, write_us = io.read_us(int(nodes[job])), io.write_us(int(nodes[job]))
         saved = np.cumsum(gone["checkpoints"]) > 0
         if any(0 < read < read_us for read in mine["reads_us"]):

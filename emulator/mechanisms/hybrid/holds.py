@@ -1,0 +1,249 @@
+"""Nodes that are held for announced on-demand jobs, compiled: who collects freed nodes, and the loop with claims."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.kernel import passes
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.kernel import has_room_inline, submit_due
+from emulator.kernel.occupancy import end_job, set_offline, set_online
+from emulator.kernel.stepping import next_submit, step_to
+from emulator.kernel.structures import heap_pop
+from emulator.kernel.tables import BATCH, FREE, HEAP_N, NEVER, NOW, QUEUE_HI, QUEUE_LO, STOP_ON_END, Stop
+from emulator.mechanisms.hybrid.backfill_on_held import start_guests
+from emulator.mechanisms.hybrid.claims import account, pop_idle, push_idle
+from emulator.mechanisms.hybrid.easy import easy_pass
+from emulator.mechanisms.hybrid.lenders import leave
+
+if TYPE_CHECKING:
+    from emulator.kernel.tables import Ints, State
+    from emulator.machine.work import Work
+    from emulator.mechanisms.hybrid.claims import Claims
+
+
+@compiled
+def hold(state: State, claims: Claims, slot: int, which: int, now: int) -> None:
+    """An idle node of the pool goes to the claim."""
+    set_offline(state, which)
+    claims.claim[slot].need -= 1
+    push_idle(claims, slot, which, now)
+
+
+@compiled
+def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -> None:
+    """Idle nodes of the pool go to the claim: as many as it needs, there are, and are allowed."""
+    claim = claims.claim
+    free, reg = state.free, state.reg
+    while claim[slot].need > 0 and reg[FREE] > 0 and at_most > 0:
+        hold(state, claims, slot, free[reg[FREE] - 1], now)
+        at_most -= 1
+
+
+@compiled
+def hold_given(state: State, claims: Claims, slot: int, nodes: Ints, now: int) -> None:
+    """Of these nodes those that are idle in the pool go to the claim, until it needs no more."""
+    claim = claims.claim
+    node = state.node
+    for k in range(nodes.shape[0]):
+        if claim[slot].need > 0 and node[nodes[k]].job < 0 and node[nodes[k]].offline == 0:
+            hold(state, claims, slot, nodes[k], now)
+
+
+@compiled
+def pop_all(claims: Claims, slot: int, nodes: Ints, now: int) -> None:
+    """Take the claim's idle nodes from it; they stay out of the pool."""
+    held = claims.held
+    for k in range(nodes.shape[0]):
+        nodes[k] = pop_idle(claims, slot, now)
+        held[nodes[k]].holder = -1
+
+
+@compiled
+def drop(claims: Claims, slot: int, which: int, now: int) -> None:
+    """An idle held node breaks: the claim needs another one."""
+    claim, held, counters = claims.claim, claims.held, claims.counters
+    if claim[slot].head == which:
+        claim[slot].head = held[which].behind
+    else:
+        before = claim[slot].head
+        while held[before].behind != which:
+            before = held[before].behind
+        held[before].behind = held[which].behind
+    held[which].holder = -1
+    claim[slot].idle -= 1
+    claim[slot].need += 1
+    account(counters, now, -1)
+    counters.known_held = 0
+    counters.sated = 0
+
+
+@compiled
+def on_demand_waits(state: State) -> bool:
+    """An on-demand job stands at the head of the queue: free nodes are for it."""
+    job, queue, reg = state.job, state.queue, state.reg
+    return bool(reg[QUEUE_LO] < reg[QUEUE_HI] and job[queue[reg[QUEUE_LO]]].kind != BATCH)
+
+
+@compiled
+def collect(state: State, claims: Claims, now: int) -> None:
+    """Free nodes go to the claims that collect, the earliest notice first."""
+    claim, order, counters = claims.claim, claims.order, claims.counters
+    reg = state.reg
+    if reg[FREE] == 0 or counters.sated == counters.claims_n or on_demand_waits(state):
+        return
+    while counters.sated < counters.claims_n:
+        slot = order[counters.sated]
+        if claim[slot].collects:
+            take_free(state, claims, slot, NEVER, now)
+            if reg[FREE] == 0:
+                return
+        counters.sated += 1
+
+
+@compiled
+def left(state: State, claims: Claims, who: int, now: int) -> None:
+    """A job has just left the nodes of its last run: a guest's go back to its claim, promised ones to theirs."""
+    claim, held, attr = claims.claim, claims.held, claims.attr
+    job, node, runs, log = state.job, state.node, state.runs, state.log
+    leave(claims, who)
+    guest = attr[who].guest
+    promised = attr[who].promised
+    attr[who].guest = -1
+    attr[who].promised = -1
+    attr[who].leaving = -1
+    if guest < 0 and promised < 0:
+        return
+    if guest >= 0:
+        claim[guest].hosts -= 1
+    if promised >= 0:
+        claim[promised].promises -= 1
+    first = runs[job[who].run_row].first
+    for k in range(first, first + job[who].nodes):
+        which = log[k]
+        if guest >= 0 and held[which].holder == guest:
+            push_idle(claims, guest, which, now)
+        elif promised >= 0 and claim[promised].need > 0 and node[which].offline == 0:
+            hold(state, claims, promised, which, now)
+
+
+@compiled
+def one_pass(state: State, claims: Claims, now: int) -> None:
+    """What the scheduler starts from the queue on nodes of the pool."""
+    if claims.counters.easy:
+        easy_pass(state, claims, now)
+    else:
+        passes.schedule_pass(state, now)
+
+
+@compiled
+def schedule_pass(state: State, work: Work, claims: Claims, now: int) -> None:
+    """Collecting, one pass, guests."""
+    collect(state, claims, now)
+    one_pass(state, claims, now)
+    start_guests(state, work, claims, now)
+
+
+@compiled
+def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
+    """What comes after the decision points of an instant: submits, collecting, one pass, guests."""
+    job, queue, reg = state.job, state.queue, state.reg
+    reg[NOW] = now
+    submit_due(job, queue, reg, now, NEVER)
+    schedule_pass(state, work, claims, now)
+
+
+@compiled
+def advance(state: State, work: Work, claims: Claims, until: int) -> int:
+    """As `kernel.advance`, with claims: freed nodes are collected before the pass, guests start after it."""
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
+    while True:
+        if not has_room_inline(state):
+            return Stop.NEEDS_ROOM
+        next_end = heap[0].at_us if reg[HEAP_N] else NEVER
+        now = min(next_end, next_submit(job, reg))
+        code = step_to(reg, now, until)
+        if code != Stop.GOES_ON:
+            return code
+        while reg[HEAP_N] and heap[0].at_us == now:
+            who = heap_pop(heap, reg)
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
+            left(state, claims, who, now)
+        collect(state, claims, now)
+        if now == until:
+            return Stop.AT_UNTIL
+        if reg[STOP_ON_END] and next_end == now:
+            return Stop.AT_ENDS
+        submit_due(job, queue, reg, now, NEVER)
+        one_pass(state, claims, now)
+        start_guests(state, work, claims, now)
+
+
+@compiled
+def go_on(state: State, work: Work, claims: Claims, at: int, closes: int) -> int:
+    """Until `at` (`advance`), or what comes last then (`finish_instant`): half of the program of a whole run."""
+    if closes:
+        finish_instant(state, work, claims, at)
+        return Stop.AT_UNTIL
+    return advance(state, work, claims, at)
+
+
+@compiled
+def close(state: State, claims: Claims, slot: int, now: int) -> None:
+    """The claim is over: its idle nodes go back to the pool at once, those of guests when these end."""
+    claim, order, held, attr, counters = claims.claim, claims.order, claims.held, claims.attr, claims.counters
+    node = state.node
+    while claim[slot].idle > 0:
+        which = pop_idle(claims, slot, now)
+        held[which].holder = -1
+        set_online(state, which, now)
+    for which in range(node.shape[0] if claim[slot].hosts else 0):
+        if held[which].holder == slot:
+            held[which].holder = -1
+            attr[node[which].job].guest = -1
+            set_online(state, which, now)
+    claim[slot].hosts = 0
+    place = 0
+    while order[place] != slot:
+        place += 1
+    counters.sated -= place < counters.sated
+    counters.claims_n -= 1
+    for k in range(place, counters.claims_n):
+        order[k] = order[k + 1]
+    order[counters.claims_n] = slot
+
+
+@compiled
+def expect_nothing(claims: Claims, slot: int) -> None:
+    """The on-demand job is there: the claim takes only what it is given, and has no new guests."""
+    claim, counters = claims.claim, claims.counters
+    claim[slot].collects = 0
+    claim[slot].deadline_us = -1
+    counters.known_held = 0
+
+
+@compiled
+def promise(claims: Claims, who: int, slot: int) -> None:
+    """The claim gets the running job's nodes when it ends; -1: nobody."""
+    claim, attr = claims.claim, claims.attr
+    if attr[who].place >= 0:
+        claims.lenders.promised_to[attr[who].place] = slot
+    before = attr[who].promised
+    if before >= 0:
+        claim[before].promises -= 1
+    if slot >= 0:
+        claim[slot].promises += 1
+    attr[who].promised = slot
+
+
+@compiled
+def unpromise(state: State, claims: Claims, slot: int) -> None:
+    """No running job's nodes are promised to the claim any more."""
+    node = state.node
+    claim, attr = claims.claim, claims.attr
+    for which in range(node.shape[0] if claim[slot].promises else 0):
+        who = node[which].job
+        if who >= 0 and attr[who].promised == slot:
+            promise(claims, who, -1)

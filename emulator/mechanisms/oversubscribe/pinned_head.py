@@ -1,0 +1,91 @@
+"""Backfilling beside a head that is pinned to named nodes, as in the authors' program; one job a core. Compiled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.kernel.compiled import compiled
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import QUEUE_HI, QUEUE_LO
+from emulator.mechanisms.oversubscribe.places import enough_open, occupy
+from emulator.mechanisms.oversubscribe.plan import planned_start
+from emulator.mechanisms.oversubscribe.starts import book
+from emulator.mechanisms.oversubscribe.tables import ONLY_SLOT
+
+if TYPE_CHECKING:
+    from emulator.mechanisms.oversubscribe.tables import State
+
+
+@compiled
+def pin_head(state: State, head: int, at: int) -> None:
+    """Choose the head's nodes for its start: those with the most free cores then, the lower number first."""
+    job, node, slot_job, registers = state.job, state.node, state.slot_job, state.registers
+    for n in range(node.open.shape[0]):
+        then = 0
+        for u in range(registers.node_cores):
+            other = slot_job[n, u, ONLY_SLOT]
+            then += other < 0 or job[other].expected_end_us <= at
+        node.then[n] = then
+        node.is_pinned[n] = 0
+    wanted = job[head].nodes
+    for level in range(registers.node_cores, job[head].cores - 1, -1):
+        for n in range(node.open.shape[0]):
+            if wanted > 0 and node.then[n] == level:
+                node.is_pinned[n] = 1
+                wanted -= 1
+
+
+@compiled
+def choose_beside(state: State, who: int, head_cores: int, crosses: bool) -> bool:
+    """Nodes with the most free cores over the job's whole span, the lower number first; False if there are too few."""
+    job, node, chosen, scratch, registers = (
+        state.job,
+        state.node,
+        state.chosen,
+        state.scratch,
+        state.registers,
+    )
+    if not enough_open(state, who):
+        return False
+    wanted = job[who].nodes
+    free = scratch.of_nodes
+    good = 0
+    for n in range(node.open.shape[0]):
+        free[n] = node.open[n]
+        if crosses and node.is_pinned[n]:
+            free[n] = min(free[n], node.then[n] - head_cores)
+        good += free[n] >= job[who].cores
+    if good < wanted:
+        return False
+    found = 0
+    for level in range(registers.node_cores, job[who].cores - 1, -1):
+        for n in range(node.open.shape[0]):
+            if found < wanted and free[n] == level:
+                chosen[found] = n
+                found += 1
+    registers.chosen_n = found
+    return True
+
+
+@compiled
+def backfill_beside(state: State, now: int) -> None:
+    """Start, in queue order, whoever fits beside the head on its nodes, or is over before it starts there."""
+    job, node, queue, chosen, open_nodes = state.job, state.node, state.queue, state.chosen, state.open_nodes
+    reg = state.reg
+    registers = state.registers
+    head = queue[reg[QUEUE_LO]]
+    at = planned_start(state, head, now)
+    pin_head(state, head, at)
+    place = reg[QUEUE_LO] + 1
+    while place < reg[QUEUE_HI] and open_nodes[0] < node.open.shape[0]:
+        who = queue[place]
+        crosses = now + job[who].estimate_us > at
+        if choose_beside(state, who, job[head].cores, crosses):
+            occupy(state, who, now)
+            book(state, who, now)
+            if crosses:
+                for k in range(registers.chosen_n):
+                    node.then[chosen[k]] -= job[who].cores
+            place = queue_remove_at(queue, reg, place)
+        else:
+            place += 1
