@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
-from zoneinfo import ZoneInfo
 
 from dateutil.rrule import rrulestr
 
+from balancer.time_zones import zone_of
+
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from dateutil.rrule import rrule
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -111,9 +114,9 @@ class Recurrence:
 @lru_cache(maxsize=64)
 def _zone(name: str) -> ZoneInfo:
     try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        raise ValueError(f"zone: there is no time zone {name!r}: write one like Europe/Berlin") from error
+        return zone_of(name)
+    except ValueError as error:
+        raise ValueError(f"zone: {error}") from error
 
 
 @lru_cache(maxsize=64)

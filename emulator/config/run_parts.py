@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from balancer.plugins import PluginError, name_of
+from balancer.time_zones import zone_of
 from emulator.config.scenario_parts import Part
-from emulator.workload.local_times import zone_of
 from emulator.workload.overruns import Overrun, Size
 
 NO_NAME = "unnamed"

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from balancer.clock import NEVER_US, micros
+from balancer.time_zones import zone_of
 from emulator.plugins import check_number
 from emulator.workload.files import TraceError
-from emulator.workload.local_times import in_zone, zone_of
+from emulator.workload.local_times import in_zone
 from emulator.workload.outages import read_outages
 
 if TYPE_CHECKING:

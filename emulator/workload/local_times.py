@@ -11,10 +11,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from balancer.time_zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from zoneinfo import ZoneInfo
 
     from emulator.workload.swf import SwfLog
 
@@ -40,16 +42,6 @@ class GivenZone:
 
 
 _GIVEN: ContextVar[GivenZone | None] = ContextVar("_GIVEN", default=None)
-
-
-def zone_of(name: str) -> ZoneInfo:
-    """The zone of this name. Raises ValueError."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(
-            f"no time zone is named {name!r}; names are such as Europe/Berlin, America/Chicago or UTC"
-        ) from None
 
 
 @contextmanager

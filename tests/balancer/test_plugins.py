@@ -70,6 +70,7 @@ def test_an_inherited_parameter_has_the_type_that_is_declared_where_its_class_st
 
 def test_one_parameter_may_be_given_without_its_name():
     assert made(ALGORITHMS, "one", One, 3) == One(3)
+    assert tuned(3).values == (3, 0.5, ()), "the others have defaults"
 
 
 def test_a_driver_takes_its_settings_as_parameters():
@@ -84,7 +85,6 @@ def test_a_driver_takes_its_settings_as_parameters():
         ({"margin": 1, "shaer": 1}, "algorithm tuned has no parameter 'shaer'; did you mean 'share'?"),
         ({"zzz": 1}, "algorithm tuned has no parameter 'zzz'; there are: margin, moods, share"),
         ({}, "algorithm tuned needs the parameter 'margin'"),
-        (3, "algorithm tuned takes parameters by name (margin, share, moods), not 3"),
         ({"margin": "3"}, "algorithm tuned: margin: Input should be a valid integer, not '3'"),
         ({"margin": True}, "algorithm tuned: margin: Input should be a valid integer, not True"),
         ({"margin": 1, "moods": ["wild"]}, "algorithm tuned: moods: Input should be 'calm', not ['wild']"),

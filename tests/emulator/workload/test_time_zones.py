@@ -131,7 +131,7 @@ def test_a_converted_log_says_whose_clock_it_was(sacct_file, tmp_path):
 
 def test_commands_tell_of_a_zone_that_is_none_or_was_not_used(sacct_file):
     wrong = emulate("trace", "check", "--time-zone", "Mars", sacct_file(NOON), "--nodes", 1)
-    said = "no time zone is named 'Mars'; names are such as Europe/Berlin, America/Chicago or UTC"
+    said = "there is no time zone 'Mars'; names are such as Europe/Berlin, America/Chicago or UTC"
     assert (wrong.exit_code, wrong.stderr) == (2, f"emulator: --time-zone: {said}\n")
     unused = emulate("trace", "check", "--time-zone", BERLIN, sacct_file((100, 200)), "--nodes", 1)
     assert "--time-zone Europe/Berlin: all times say when they were, so it was not used" in unused.stderr
@@ -149,7 +149,7 @@ def test_a_scenario_says_the_zone_and_one_that_means_nothing_is_refused(sacct_fi
     assert (unused.exit_code, "workload.time_zone: all times of" in unused.stderr) == (2, True)
     for part, why in (
         ({"generate": ["daily_batch"], "time_zone": BERLIN}, "there is no `trace`"),
-        ({"trace": "x.swf", "time_zone": "Mars"}, "no time zone is named 'Mars'"),
+        ({"trace": "x.swf", "time_zone": "Mars"}, "there is no time zone 'Mars'"),
     ):
         with pytest.raises(ScenarioError, match=why):
             from_mapping({"nodes": 2, "workload": part})
