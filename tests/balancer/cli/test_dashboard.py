@@ -153,7 +153,7 @@ def test_a_new_service_shows_its_day_and_the_figures_of_the_api_at_each_size(ser
                 assert page.evaluate("document.querySelectorAll('#chart text').length") > 4
                 assert page.barriers(AXE) == []
                 page.open(running.url + "/docs")
-                page.wait_for("document.querySelectorAll('details.call').length > 20")
+                page.wait_for("document.readyState === 'complete' && location.pathname === '/docs'")
                 page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
                 assert page.barriers(AXE) == []
