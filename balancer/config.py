@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import yaml
 from pydantic import ConfigDict, Field, ValidationError
 
-from balancer.callers import CallerSettings
-from balancer.calls import EngineSettings
 from balancer.clock import micros
-from balancer.commands import CommandSettings
-from balancer.freeze import Freeze
-from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.limits import Limits
 from balancer.nodelist import NodeListError, expand, read_nodes
 from balancer.plugin_files import Pluggable, reason, resolved
@@ -27,6 +22,11 @@ from balancer.plugins import (
     make_plugin,
     name_of,
 )
+from balancer.policy_settings import PickOrder, ReserveRule, Settings
+from balancer.service.callers import CallerSettings
+from balancer.service.calls import EngineSettings
+from balancer.service.commands import CommandSettings
+from balancer.service.freeze import Freeze
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,8 @@ from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
-    from balancer.engine import Engine
     from balancer.lifecycle.records import NodeRecord
+    from balancer.service.engine import Engine
 
 SOON_US = micros(300)
 

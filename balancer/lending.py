@@ -7,7 +7,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from balancer.lifecycle.states import NodeState
-from balancer.pools import moved
+from balancer.service.pools import moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from balancer.claims import LIVES_S
 from balancer.drivers.base import ChecksSite, DriverError, SiteCheck
 from balancer.drivers.claims import KeepsClaims
+from balancer.service.claims import LIVES_S
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

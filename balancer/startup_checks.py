@@ -12,13 +12,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from balancer.auth.files import AuthFileError
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.tokens import TokenFile
 from balancer.config import ConfigError
 from balancer.drivers.base import SiteCheck
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.reader import open_to_read
+from balancer.secret_files import AuthFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from balancer.algorithms.basic import Basic
 from balancer.clock import US, seconds, wall_us
-from balancer.lifecycle.settings import Settings
+from balancer.policy_settings import Settings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted
 
 if TYPE_CHECKING:

@@ -19,15 +19,15 @@ import numpy as np
 
 from emulator.experiments.balancer import PAPER
 from emulator.experiments.paper import Options
-from emulator.harness.loop import Loop
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.preparation import prepare
-from emulator.runner import make_machine, make_mechanism
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import make_machine, make_mechanism
+from emulator.simulation.loop import Loop
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
-    from emulator.preparation import Prepared
-    from emulator.scenario import Scenario
+    from emulator.record.run_record import RunRecord
+    from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
 
 
 def cpu_s() -> float:

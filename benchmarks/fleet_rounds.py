@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from balancer.clock import seconds, wall_us
-from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import run_virtual
-from emulator.scenario import load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

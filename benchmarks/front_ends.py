@@ -25,10 +25,10 @@ from typing import Any
 
 from balancer_load import _PBSNODES, Connection, Load, cpu_s, drive
 
-from balancer.app import create_app
 from balancer.clock import US, SystemClock, wall_us
 from balancer.config import Config
-from balancer.serve import configure_logs, make_access, make_engine, serve
+from balancer.console.serve import configure_logs, make_access, make_engine, serve
+from balancer.http.app import create_app
 
 NAMES = ("gunicorn", "waitress", "granian-wsgi", "balancer")
 _THREADS = 32

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from emulator.harness.loop import Loop
 from emulator.mechanisms.hybrid import HybridMechanism
-from emulator.preparation import prepare
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.loop import Loop
 from emulator.workload.hybrid_machines import CoriMonths, ThetaYear
 
 MACHINES = {each.NAME: each for each in (ThetaYear(), CoriMonths())}

@@ -19,8 +19,8 @@ from balancer.ledger.replay import differences, replay
 from balancer.ledger.store import Entry, Ledger, StoredEvent
 from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus
-from balancer.lifecycle.settings import Settings
 from balancer.lifecycle.states import NodeState
+from balancer.policy_settings import Settings
 
 
 def fill(path: Path, nodes: int, events: int) -> None:

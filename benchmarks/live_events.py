@@ -23,20 +23,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.clock_file import NOW_AT
+from emulator.clock.clock_file import NOW_AT
 from emulator.live.fleet import Fleet
 from emulator.metrics.summary import summarize
-from emulator.preparation import prepare
 from emulator.report.compare import compare
 from emulator.report.summary_text import speeds
-from emulator.runner import run_virtual
-from emulator.scenario import load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.harness.record import RunRecord
-    from emulator.scenario import Scenario
+    from emulator.record.run_record import RunRecord
+    from emulator.runs.scenario import Scenario
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _VIRTUAL_RUNS = 5

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.live.fleet import run_live
 from emulator.live.job.proof import prove
 from emulator.mechanisms.realtime import equations as eq
 from emulator.mechanisms.realtime.mechanism import Realtime
-from emulator.preparation import Prepared
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.scenario import from_mapping
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 NODES, JOBS = 8, 14
 HOUR_US = 3600 * US

@@ -27,8 +27,8 @@ from rich.table import Table
 from workloads import LOGS, TRACES, log_jobs, offered_load, synthetic_jobs
 
 from balancer.clock import US, wall_us
-from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 from workloads import LOGS, TRACES, synthetic_jobs
 
 from balancer.clock import US, wall_us
-from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from emulator.api import SweepResult, compare, load, run, sweep
-    from emulator.harness.failure import PluginError
-    from emulator.harness.job_states import JobState
-    from emulator.harness.running import Save
+    from emulator.kernel.job_states import JobState
+    from emulator.machine.running import Save
+    from emulator.plugin_failure import PluginError
     from emulator.report.compare import Comparison
     from emulator.report.files import ResultsError
-    from emulator.result import Result
-    from emulator.scenario import Scenario, ScenarioError
+    from emulator.report.result import Result
+    from emulator.runs.scenario import Scenario, ScenarioError
     from emulator.schedulers.plain import Job, Reservation, View, compiled
     from emulator.workload.files import TraceError
     from emulator.workload.table import JobTable, Kind
@@ -48,16 +48,16 @@ __all__ = [
 _PLACES = {
     "Comparison": "emulator.report.compare",
     "Job": "emulator.schedulers.plain",
-    "JobState": "emulator.harness.job_states",
+    "JobState": "emulator.kernel.job_states",
     "JobTable": "emulator.workload.table",
     "Kind": "emulator.workload.table",
-    "PluginError": "emulator.harness.failure",
+    "PluginError": "emulator.plugin_failure",
     "Reservation": "emulator.schedulers.plain",
-    "Result": "emulator.result",
+    "Result": "emulator.report.result",
     "ResultsError": "emulator.report.files",
-    "Save": "emulator.harness.running",
-    "Scenario": "emulator.scenario",
-    "ScenarioError": "emulator.scenario",
+    "Save": "emulator.machine.running",
+    "Scenario": "emulator.runs.scenario",
+    "ScenarioError": "emulator.runs.scenario",
     "SweepResult": "emulator.api",
     "TraceError": "emulator.workload.files",
     "View": "emulator.schedulers.plain",

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.plugin_files import IN_PYTHON, in_use, load_given, with_given
 from balancer.plugins import IN_USE, PluginError
-from emulator.harness.laws import assert_lawful
 from emulator.plugins import KINDS
-from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.progress import RunProgress, counted
-from emulator.result import Result, as_pandas, as_polars
-from emulator.runner import make_mechanism, run_or_fail
-from emulator.scenario import Scenario, ScenarioError, is_scenario_file, scenario_of
+from emulator.report.result import Result, as_pandas, as_polars
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import make_mechanism, run_or_fail
+from emulator.runs.scenario import Scenario, ScenarioError, is_scenario_file, scenario_of
+from emulator.validation.laws import assert_lawful
 from emulator.workload.frames import GivenJobs, is_jobs, jobs_of
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def sweep(
 
     Raises ScenarioError for bad input, before anything has run.
     """
-    from emulator.sweeps.cli import SweepProgress, choose_pool  # noqa: PLC0415 - only then
+    from emulator.commands.sweep import SweepProgress, choose_pool  # noqa: PLC0415 - only then
     from emulator.sweeps.grid import expand, load_sweep, sweep_of  # noqa: PLC0415
     from emulator.sweeps.store import PARQUET, Store  # noqa: PLC0415
     from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from emulator.harness.run import simulate
 from emulator.metrics.jobs import bounded_slowdown
 from emulator.rl import PickEnv, PickVectorEnv
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
 
 LOG = Path(__file__).parents[1] / "traces" / "SDSC-SP2-1998-4.2-cln.swf.xz"
 USED, HIDDEN = 6, 4

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from emulator.harness.job_states import JobState
+from emulator.kernel.job_states import JobState
 from emulator.workload.table import Kind
 
 

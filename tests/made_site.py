@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from emulator.preparation import Prepared
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from emulator.workload.table import JobTable
 
 BATCH_NODES, ONDEMAND_NODES, CORES, DAYS, RESERVE = 12, 4, 16, 28, 3

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.mechanism import mechanism_of
-from emulator.harness.run import simulate
 from emulator.metrics.window import window_figures
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.mechanism import mechanism_of
+from emulator.simulation.run import simulate
 from emulator.study.merge import WEEK
 from emulator.study.settings import SPLIT, Setting
 from emulator.sweeps.grid import LABEL

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
-from balancer.callers import CallerSettings
-from balancer.calls import EngineSettings
 from balancer.clock import ManualClock, micros, wall_us
-from balancer.commands import CommandSettings
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
 from balancer.drivers.marks import Stamp, noted, parse
-from balancer.engine import Engine
-from balancer.freeze import Freeze
 from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
-from balancer.lifecycle.settings import ReserveRule, Settings
-from balancer.metrics import Metrics
+from balancer.policy_settings import ReserveRule, Settings
+from balancer.service.callers import CallerSettings
+from balancer.service.calls import EngineSettings
+from balancer.service.commands import CommandSettings
+from balancer.service.engine import Engine
+from balancer.service.freeze import Freeze
+from balancer.service.metrics import Metrics
 from balancer.timestamps import iso
 
 if TYPE_CHECKING:

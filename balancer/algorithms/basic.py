@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from balancer.algorithms.interface import Plan
-from balancer.lifecycle.settings import ReserveRule
+from balancer.policy_settings import ReserveRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

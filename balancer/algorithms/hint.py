@@ -8,7 +8,7 @@ from balancer.algorithms.basic import serve_then_keep
 
 if TYPE_CHECKING:
     from balancer.algorithms.interface import Plan, View
-    from balancer.lifecycle.settings import Settings
+    from balancer.policy_settings import Settings
 
 
 class Hint:

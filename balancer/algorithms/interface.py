@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, overload, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from balancer.lifecycle.settings import Settings
+    from balancer.policy_settings import Settings
 
 
 class Candidates(Protocol):

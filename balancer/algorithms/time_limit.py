@@ -19,7 +19,7 @@ from balancer.algorithms.interface import ChecksSettings
 
 if TYPE_CHECKING:
     from balancer.algorithms.interface import Algorithm, Plan, View
-    from balancer.lifecycle.settings import Settings
+    from balancer.policy_settings import Settings
 
 _log = structlog.get_logger()
 

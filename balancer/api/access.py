@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 from balancer.api.call import current
 from balancer.api.problems import FORBIDDEN, INVALID, TOO_LARGE, Problem
 from balancer.auth import gate as gates
-from balancer.auth.files import AuthFileError
 from balancer.auth.gate import TOO_MANY_CALLS, UNAUTHENTICATED
 from balancer.auth.identity import NOBODY, Denied, Identity, Role
 from balancer.auth.policy import is_public, roles_for
 from balancer.auth.sessions import COOKIE
-from balancer.calls import Caller
 from balancer.clock import micros, wall_us
+from balancer.secret_files import AuthFileError
+from balancer.service.calls import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable

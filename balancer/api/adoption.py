@@ -13,7 +13,7 @@ from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
 from balancer.api.operations import Operations
 
 if TYPE_CHECKING:
-    from balancer.decision import Key
+    from balancer.service.decision import Key
 
 _log = structlog.get_logger()
 

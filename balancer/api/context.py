@@ -18,13 +18,13 @@ from balancer.api.call import Call, address_of, current
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
 from balancer.auth.identity import NOBODY
 from balancer.clock import seconds, wall_us
-from balancer.decision import Key
+from balancer.service.decision import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from balancer.api.service import Service
-    from balancer.engine import Engine
+    from balancer.service.engine import Engine
 
 MIN_VERSION = (1, 0)
 MAX_VERSION = (1, 0)

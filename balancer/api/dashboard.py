@@ -15,7 +15,7 @@ from balancer.clock import seconds
 from balancer.headroom import job_end_us
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
-from balancer.pools import SLOT_US, SLOTS
+from balancer.service.pools import SLOT_US, SLOTS
 from balancer.timestamps import iso
 from balancer.version import VERSION
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from apiflask import APIFlask
 
     from balancer.drivers.base import NodeStatus
-    from balancer.engine import Engine
     from balancer.ledger.reader import StoredEvent
     from balancer.lifecycle.records import NodeRecord, RequestRecord
+    from balancer.service.engine import Engine
 
 blueprint = APIBlueprint("dashboard", __name__, enable_openapi=False, template_folder="templates")
 

@@ -18,8 +18,8 @@ from balancer.timestamps import iso
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from balancer.engine import Engine
     from balancer.ledger.store import StoredEvent
+    from balancer.service.engine import Engine
 
 blueprint = Operations("events", tag="events")
 

@@ -15,7 +15,7 @@ from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
-    from balancer.engine import Engine
+    from balancer.service.engine import Engine
 
 blueprint = Operations("health", tag="health")
 

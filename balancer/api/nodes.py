@@ -28,9 +28,9 @@ from balancer.lifecycle.states import NodeState
 from balancer.timestamps import iso, iso_or_none
 
 if TYPE_CHECKING:
-    from balancer.decision import Key
     from balancer.drivers.base import NodeStatus
     from balancer.lifecycle.records import NodeRecord
+    from balancer.service.decision import Key
 
 blueprint = Operations("nodes", tag="nodes")
 

@@ -14,12 +14,12 @@ from flask import Response
 from werkzeug.exceptions import HTTPException
 
 from balancer.api.call import current
-from balancer.callers import CallerGoneError
-from balancer.calls import CONCURRENT_UPDATE, TooManyError
-from balancer.idempotency import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.writer import StoppingError
+from balancer.service.callers import CallerGoneError
+from balancer.service.calls import CONCURRENT_UPDATE, TooManyError
+from balancer.service.idempotency import KeyInUseError, KeyReusedError
+from balancer.service.writer import StoppingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
     from balancer.auth.gate import Gate
     from balancer.auth.rates import Rates
-    from balancer.engine import Engine
     from balancer.lending import Lending
-    from balancer.pools import PoolHistory
+    from balancer.service.engine import Engine
+    from balancer.service.pools import PoolHistory
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 

@@ -13,8 +13,8 @@ from balancer.timestamps import iso
 from balancer.version import VERSION
 
 if TYPE_CHECKING:
-    from balancer.engine import Engine
-    from balancer.last_contact import Contact
+    from balancer.service.engine import Engine
+    from balancer.service.last_contact import Contact
 
 blueprint = Operations("status", tag="health")
 

@@ -6,8 +6,8 @@ import secrets
 import threading
 from typing import TYPE_CHECKING
 
-from balancer.auth.files import AuthFileError, Stamp, locked, read, replace, stamp
 from balancer.auth.signature import node_key
+from balancer.secret_files import AuthFileError, Stamp, locked, read, replace, stamp
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,8 @@ import threading
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from balancer.auth.files import AuthFileError, Stamp, locked, read, replace, stamp
 from balancer.auth.identity import Role
+from balancer.secret_files import AuthFileError, Stamp, locked, read, replace, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

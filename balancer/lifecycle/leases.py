@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from balancer.lifecycle.nodes import Node, NodeTable
     from balancer.lifecycle.records import RequestRecord
     from balancer.lifecycle.requests import RequestQueue
-    from balancer.lifecycle.settings import Settings
+    from balancer.policy_settings import Settings
 
 
 class Lease:

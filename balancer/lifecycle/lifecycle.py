@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from balancer.algorithms.interface import Algorithm
-    from balancer.lifecycle.settings import Settings
     from balancer.lifecycle.story import StoryEntry
+    from balancer.policy_settings import Settings
 
 
 class Lifecycle:

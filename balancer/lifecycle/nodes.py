@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, overload
 
 from balancer.lifecycle.errors import IllegalTransition, Refused
 from balancer.lifecycle.records import NodeRecord
-from balancer.lifecycle.settings import PickOrder
 from balancer.lifecycle.states import ALLOWED, Cause, NodeState
 from balancer.lifecycle.story import Story, StoryEntry
+from balancer.policy_settings import PickOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, KeysView

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from balancer.lifecycle.leases import LeaseBook
     from balancer.lifecycle.nodes import NodeTable
     from balancer.lifecycle.requests import HintBook, RequestQueue
-    from balancer.lifecycle.settings import Settings
+    from balancer.policy_settings import Settings
 
 
 def check(

@@ -11,7 +11,7 @@ from balancer.lifecycle.recurrence import Recurrence
 
 if TYPE_CHECKING:
     from balancer.lifecycle.events import NodesRequested, ReserveAdded
-    from balancer.lifecycle.settings import Settings
+    from balancer.policy_settings import Settings
 
 
 def request_of(event: NodesRequested, settings: Settings, *, now_us: int, order: int) -> RequestRecord:

@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from sphinx.cmd.build import main as sphinx
 
 import emulator
-from emulator.harness import mechanism
+from emulator.simulation import mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,7 +158,7 @@ def _contents() -> str:
 
 def _commands() -> str:
     said = "# Commands\n\nAs `--help` prints them.\n"
-    for program, place in (("emulator", "emulator.cli:main"), ("balancer", "balancer.console:cli")):
+    for program, place in (("emulator", "emulator.cli:main"), ("balancer", "balancer.console.commands:cli")):
         said += f"\n```{{eval-rst}}\n.. click:: {place}\n   :prog: {program}\n   :nested: full\n```\n"
     return said
 

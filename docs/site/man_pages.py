@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from balancer.console import cli as balancer
+from balancer.console.commands import cli as balancer
 from emulator.cli import main as emulator
 
 if TYPE_CHECKING:

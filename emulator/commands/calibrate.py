@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from emulator.commands.run import _run, scenario_of
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.terminal import InputError
 
 if TYPE_CHECKING:
-    from emulator.schedulers.slurm.calibration import Calibration
+    from emulator.live.slurm.calibration import Calibration
 
 _MOST = 20
 
@@ -42,8 +42,8 @@ def slurm(
     With folders of results of `emulator run --clock live` under `live.batch: slurm`, those are taken. Repeats of one
     scenario differ on Slurm: several runs say how much of a difference is Slurm's own.
     """
+    from emulator.live.slurm.calibration import calibrate as compare  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415 - slow imports only when they are needed
-    from emulator.schedulers.slurm.calibration import calibrate as compare  # noqa: PLC0415
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
     found: dict[str, Calibration] = {}

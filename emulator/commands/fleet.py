@@ -77,7 +77,7 @@ def up(  # noqa: PLR0917
     from emulator.live.containers.fleet import Order, start  # noqa: PLC0415
     from emulator.live.containers.preconditions import check_containers  # noqa: PLC0415
     from emulator.live.containers.supervise import STOPPED  # noqa: PLC0415
-    from emulator.scenario import ScenarioError, load  # noqa: PLC0415
+    from emulator.runs.scenario import ScenarioError, load  # noqa: PLC0415
 
     path = scenario_file or Path("scenarios/fleet.yaml")
     try:

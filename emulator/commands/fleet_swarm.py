@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from emulator.live.containers.removal import Removed
     from emulator.live.containers.swarm import SwarmOrder
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
 
 _NAME = click.option("--fleet", "name", default="fleet", show_default=True, help="Name of the stack.")
 
@@ -67,7 +67,7 @@ def up(  # noqa: PLR0917
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
     from emulator.live.containers.preconditions import check_containers  # noqa: PLC0415
     from emulator.live.containers.swarm import SwarmOrder, check  # noqa: PLC0415
-    from emulator.scenario import ScenarioError, load  # noqa: PLC0415
+    from emulator.runs.scenario import ScenarioError, load  # noqa: PLC0415
 
     path = scenario_file or Path("scenarios/fleet.yaml")
     try:

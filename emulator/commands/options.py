@@ -142,7 +142,7 @@ def kinds_of_plugins(_: click.Context, __: click.Parameter, begun: str) -> list[
 def changes(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """For the shell's completion of `--set`: keys of a scenario, and the names that some of them take."""
     from emulator.plugins import plugin_names  # noqa: PLC0415 - only there
-    from emulator.scenario import Scenario  # noqa: PLC0415
+    from emulator.runs.scenario import Scenario  # noqa: PLC0415
 
     key, equals, value = begun.partition("=")
     if not equals:

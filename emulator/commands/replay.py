@@ -60,8 +60,8 @@ def replay(  # noqa: PLR0917
     import yaml  # noqa: PLC0415 - slow imports only when they are needed
 
     from emulator.live.own_cluster import ALIASES, Replay  # noqa: PLC0415
-    from emulator.preparation import prepare  # noqa: PLC0415
-    from emulator.runner import check_live  # noqa: PLC0415
+    from emulator.runs.preparation import prepare  # noqa: PLC0415
+    from emulator.runs.runner import check_live  # noqa: PLC0415
 
     try:
         scenario = scenario_of(scenario_file, changes, trace=trace, nodes=nodes)

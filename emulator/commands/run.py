@@ -16,7 +16,7 @@ import click
 
 from emulator.commands.options import changes as complete_changes
 from emulator.commands.options import grouped, plugin_option, schedulers, usage_option
-from emulator.scenario import (
+from emulator.runs.scenario import (
     Scenario,
     ScenarioError,
     apply_change,
@@ -31,11 +31,11 @@ from emulator.workload.overruns import Overrun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from emulator.baseline import Baseline
-    from emulator.harness.record import RunRecord
     from emulator.live.resume import ResumableRun
-    from emulator.preparation import Prepared
+    from emulator.record.run_record import RunRecord
+    from emulator.report.baseline import Baseline
     from emulator.report.watch_page import WatchPage
+    from emulator.runs.preparation import Prepared
 
 
 _STDERR = 2
@@ -182,8 +182,8 @@ def run(  # noqa: PLR0917
     result (exit status 130); a second one stops at once. Exit status 2: bad input, nothing was written; 1: a
     plug-in or a live run failed half-way, what was done until then is written.
     """
-    from emulator.harness.failure import PluginError, traceback_of  # noqa: PLC0415
     from emulator.malloc_tuning import return_large_arrays  # noqa: PLC0415
+    from emulator.plugin_failure import PluginError, traceback_of  # noqa: PLC0415
     from emulator.report.files import ResultsError  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
@@ -285,10 +285,10 @@ def _run(
     """Run and write. Returns the record, its summary and the exit status."""
     if keep is not None and clock != "live":
         raise ScenarioError("--keep: only a live run can be stopped and gone on with (--clock live)")
-    from emulator.preparation import prepare  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415
-    from emulator.runner import make_mechanism  # noqa: PLC0415
-    from emulator.trace_doubts import with_doubts  # noqa: PLC0415
+    from emulator.runs.preparation import prepare  # noqa: PLC0415
+    from emulator.runs.runner import make_mechanism  # noqa: PLC0415
+    from emulator.runs.trace_doubts import with_doubts  # noqa: PLC0415
 
     files.check_target(folder)
     prepared = prepare(scenario)
@@ -306,7 +306,7 @@ def _run(
             if page is not None:
                 page.end(record)
         if check:
-            from emulator.harness.laws import assert_lawful  # noqa: PLC0415
+            from emulator.validation.laws import assert_lawful  # noqa: PLC0415
 
             assert_lawful(record)
         record = replace(record, recorded=with_doubts(record.recorded, scenario))
@@ -344,7 +344,7 @@ def _baseline(
     quiet: bool,
 ) -> Baseline | None:
     """The run beside it. Why there is none is said on stderr, where it is not what was asked for."""
-    from emulator.baseline import plain_scenario, run_baseline, why_not  # noqa: PLC0415
+    from emulator.runs.baseline import plain_scenario, run_baseline, why_not  # noqa: PLC0415
 
     if not wanted or plain_scenario(scenario) is None:
         return None
@@ -417,7 +417,7 @@ def _from_accounting(
     except (OwnClusterError, AccountingError) as error:
         raise ScenarioError(str(error)) from error
     if check:
-        from emulator.harness.laws import assert_lawful  # noqa: PLC0415
+        from emulator.validation.laws import assert_lawful  # noqa: PLC0415
 
         assert_lawful(record)
     threshold_s = scenario.results.bounded_slowdown_threshold_s
@@ -452,7 +452,7 @@ def _virtual(
     page: WatchPage | None,
 ) -> RunRecord:
     from emulator.report.progress import RunProgress, counted  # noqa: PLC0415
-    from emulator.runner import run_virtual  # noqa: PLC0415
+    from emulator.runs.runner import run_virtual  # noqa: PLC0415
 
     with RunProgress(jobs=len(prepared.jobs), quiet=quiet, what=counted(prepared.jobs)) as progress:
         progress.announce_compiling()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 _ROOT = Path(__file__).parents[2]
 _COMPRESSED = ("", ".xz", ".gz")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from emulator.plugins import make_plugin
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from emulator.experiments.atlas.prior import Prior, Value
     from emulator.experiments.claims import Claim, World
     from emulator.report.drawing import Plot
-    from emulator.sweeps.grid import Run, Sweep
+    from emulator.sweeps.grid import Sweep
 
 GROUP = "emulator.papers"
 
@@ -34,7 +33,7 @@ class Options:
     """How points that the paper leaves open are read, by name; the others as by default (`readings.py`)."""
     first_seed: int = 1001
     """Those from 1001 on are for the claims, smaller ones for trying things out and for choosing readings."""
-    world: Mapping[str, Value] = field(default_factory=dict)
+    world: Mapping[str, float | int | str] = field(default_factory=dict)
     """A world of the atlas: values of the inputs that the paper does not publish. It goes before `readings`."""
 
     def seed_list(self, usual: int) -> list[int]:
@@ -68,20 +67,6 @@ class DrawsFigures(Protocol):
 
     def figures(self, found: Sequence[World]) -> Sequence[tuple[str, str, Plot]]:
         """Title, caption and plot of each."""
-
-
-@runtime_checkable
-class HasAtlas(Protocol):
-    """The ability of a paper to be run in other worlds (`Options.world`, with the first seed)."""
-
-    def prior(self) -> Prior:
-        """What the paper leaves open, and what it prints about its inputs. Raises ScenarioError."""
-
-    def inputs(self, options: Options) -> dict[str, float]:
-        """The figures of this world's workload that constraints are on. Raises ScenarioError if none can be made."""
-
-    def baseline(self, options: Options) -> Run:
-        """The run without a mechanism: its row has the figures that constraints on the baseline name."""
 
 
 def find_paper(name: str) -> Paper:

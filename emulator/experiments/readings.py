@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from itertools import product
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from balancer.clock import NEVER_US, SystemClock, micros
-from emulator.event_priority import EventPriority
-from emulator.harness.executor_live import LiveExecutor
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.remote_clock import open_clock
+from emulator.clock.shared_clock import SharedClock
 from emulator.live.folder_copy import FolderCopy, FolderCopyConfig
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
 from emulator.live.process import read_address, stop_on_signal
@@ -25,8 +26,7 @@ from emulator.live.runs import Key, Run, phase_of
 from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
-from emulator.remote_clock import open_clock
-from emulator.shared_clock import SharedClock
+from emulator.simulation.executor_live import LiveExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

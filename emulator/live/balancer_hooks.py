@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from balancer.hook_client import START, HookSettings, read_keys
-from balancer.hooks import epilogue, nodes_of_job, prologue, walltime_s
+from balancer.hooks.client import START, HookSettings, read_keys
+from balancer.hooks.torque import epilogue, nodes_of_job, prologue, walltime_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

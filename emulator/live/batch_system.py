@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from emulator.plugins import PluginError, make_plugin
-from emulator.scenario import Scenario, ScenarioError
+from emulator.runs.scenario import Scenario, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Mechanism
-    from emulator.harness.record import Mark
     from emulator.live.collect import BatchSide
     from emulator.live.failure import Failure
     from emulator.live.fleet_process import FleetProcess
     from emulator.live.progress import Counts
     from emulator.live.roles import Part, Places, RoleConfig, RunSettings
-    from emulator.preparation import Prepared
+    from emulator.machine.machine import Machine
+    from emulator.record.run_record import Mark
+    from emulator.runs.preparation import Prepared
+    from emulator.simulation.mechanism import Mechanism
 
 BATCH_SYSTEMS = "emulator.batch_systems"
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.record import Mark
+from emulator.kernel.job_states import RunOutcome
+from emulator.record.run_record import Mark
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
 

@@ -12,10 +12,10 @@ from balancer.clock import NEVER_US
 from balancer.ledger.connect import url_of
 from balancer.ledger.reader import Reader
 from balancer.lifecycle.records import RequestStatus
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.record import LeaseOutcome, Mark, NodePool, PoolMove, RunRecord, RunTable
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.lease_history import LeaseHistories
 from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, read_replay
+from emulator.record.run_record import LeaseOutcome, Mark, NodePool, PoolMove, RunRecord, RunTable
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.lifecycle.records import RequestRecord
-    from emulator.preparation import Prepared
+    from emulator.runs.preparation import Prepared
 
 _LEDGER_PAGE = 1_000_000
 _RUN_COLUMNS: dict[str, Any] = {

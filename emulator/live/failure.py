@@ -10,12 +10,12 @@ import requests
 
 from balancer.clock import wall_us
 from balancer.whole_file import write_text
-from emulator.harness.failure import traceback_of
+from emulator.plugin_failure import traceback_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from emulator.harness.failure import PluginError
+    from emulator.plugin_failure import PluginError
 
 _PERIOD_US = 500_000
 

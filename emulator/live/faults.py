@@ -11,7 +11,7 @@ from balancer.clock import NEVER_US, micros, seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from emulator.run_parts import FaultPart
+    from emulator.config.run_parts import FaultPart
 
 
 class FaultAction(StrEnum):

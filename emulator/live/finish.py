@@ -10,12 +10,12 @@ from emulator.live.resume_report import with_differences
 from emulator.live.watch import lag
 
 if TYPE_CHECKING:
-    from emulator.clock_master import SharedClockMaster
-    from emulator.harness.record import RunRecord
+    from emulator.clock.clock_master import SharedClockMaster
+    from emulator.config.run_parts import LivePart
     from emulator.live.collect import BatchSide
     from emulator.live.disk_guard import DiskGuard
     from emulator.live.failure import FailedPlans, Failure
-    from emulator.run_parts import LivePart
+    from emulator.record.run_record import RunRecord
 
 _BROKEN_OFF_S = 0.2
 """A plug-in has failed: its process holds the clock for good, nobody has to be waited for."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.clock import seconds, wall_us
-from emulator.clock_file import SLOTS
-from emulator.harness.record import UNDER_WAY, Mark
+from emulator.clock.clock_file import SLOTS
+from emulator.config.node_names import default_node_names
 from emulator.live import roles, shares
 from emulator.live.batch_system import ComesBack, make_batch_system
 from emulator.live.clock_cost import with_cost
@@ -34,24 +34,24 @@ from emulator.live.resume_report import WENT_ON
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
 from emulator.live.watch import watch
-from emulator.node_names import default_node_names
-from emulator.runner import describe
+from emulator.record.run_record import UNDER_WAY, Mark
+from emulator.runs.runner import describe
 from emulator.workload import store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from emulator.clock_master import SharedClockMaster
-    from emulator.harness.record import RunRecord
+    from emulator.clock.clock_master import SharedClockMaster
     from emulator.live.collect import BatchSide
     from emulator.live.failure import Failure
     from emulator.live.progress import Counts
     from emulator.live.resume import ResumableRun
     from emulator.live.roles import RoleConfig
-    from emulator.preparation import Prepared
+    from emulator.record.run_record import RunRecord
     from emulator.report.watch_page import WatchPage
-    from emulator.scenario import Scenario
+    from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
 
 
 class FleetError(RuntimeError):

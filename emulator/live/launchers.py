@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from emulator.live.batch_system import make_batch_system
 from emulator.live.ondemand_system import make_ondemand_system
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US
 from balancer.lifecycle.records import RequestStatus
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.record import NodePool, PoolMove
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.record.run_record import NodePool, PoolMove
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

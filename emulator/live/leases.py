@@ -10,9 +10,9 @@ from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
 from balancer.clock import utc_us
+from emulator.clock.shared_clock import SharedClock
 from emulator.live.ondemand.times import from_iso
 from emulator.live.settings import Settings
-from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

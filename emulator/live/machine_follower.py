@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.event_priority import EventPriority
-from emulator.harness.account import Account, HasAccounts
-from emulator.harness.cluster import Cluster
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.loop import Loop
-from emulator.harness.machine import HasSlots
-from emulator.harness.mechanism import ability
+from emulator.clock.event_priority import EventPriority
+from emulator.cluster.cluster import Cluster
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.workload import Workload
+from emulator.machine.account import Account, HasAccounts
+from emulator.machine.machine import HasSlots
+from emulator.simulation.loop import Loop
+from emulator.simulation.mechanism import ability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.harness.executor_live import LiveExecutor
-    from emulator.harness.external_events import ExternalEvents
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Mechanism
-    from emulator.harness.record import RunRecord, RunTable
+    from emulator.events.external_events import ExternalEvents
+    from emulator.machine.machine import Machine
+    from emulator.record.run_record import RunRecord, RunTable
+    from emulator.simulation.executor_live import LiveExecutor
+    from emulator.simulation.mechanism import Mechanism
     from emulator.workload.table import JobTable
 
 _OVER = (RunOutcome.FINISHED, RunOutcome.KILLED, RunOutcome.CANCELLED)

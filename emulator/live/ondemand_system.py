@@ -11,18 +11,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from emulator.config.node_names import default_node_names
 from emulator.live.batch_system import Site
 from emulator.live.fleet_process import read_ready
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.node_names import default_node_names
 from emulator.plugins import PluginError, make_plugin
-from emulator.scenario import Scenario, ScenarioError
+from emulator.runs.scenario import Scenario, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from emulator.harness.mechanism import Mechanism
-    from emulator.preparation import Prepared
+    from emulator.runs.preparation import Prepared
+    from emulator.simulation.mechanism import Mechanism
 
 ONDEMAND_SYSTEMS = "emulator.ondemand_systems"
 _MANAGER = "ondemand"

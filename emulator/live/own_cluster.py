@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, SystemClock, seconds
-from emulator.harness.record import Mark
 from emulator.live.clock_cost import with_cost
 from emulator.live.collect import BatchSide, collect, replayed
 from emulator.live.replay_log import ReplayLog
@@ -23,17 +22,18 @@ from emulator.live.replayer import Replayer
 from emulator.live.replayer_config import ReplayerConfig
 from emulator.live.slurm.accounting import SACCT_FIELDS, nodes_named, read_jobs, read_sacct
 from emulator.live.torque import accounting_parser as pbs
-from emulator.preparation import Prepared
-from emulator.runner import describe
-from emulator.scenario import Scenario, from_mapping
+from emulator.record.run_record import Mark
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import describe
+from emulator.runs.scenario import Scenario, from_mapping
 from emulator.workload import store
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emulator.harness.record import RunRecord
     from emulator.live.replay_log import ReplayResult
+    from emulator.record.run_record import RunRecord
 
 ALIASES = {"slurm": "sbatch", "pbs": "qsub"}
 _ABOUT = "replay.json"

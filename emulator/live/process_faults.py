@@ -6,22 +6,22 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from balancer.clock import micros, wall_us
-from emulator.event_priority import EventPriority
-from emulator.harness.record import Mark
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.shared_clock import SharedClock
 from emulator.live.batch_system import ComesBack
 from emulator.live.faults import FaultAction, Steps, steps_of
 from emulator.live.fleet_process import FleetProcessError, read_ready
-from emulator.scenario import ScenarioError
-from emulator.shared_clock import SharedClock
+from emulator.record.run_record import Mark
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from emulator.clock_master import SharedClockMaster
+    from emulator.clock.clock_master import SharedClockMaster
+    from emulator.config.run_parts import FaultPart
     from emulator.live.faults import Step
     from emulator.live.fleet_process import FleetProcess
-    from emulator.run_parts import FaultPart
 
 BATCH = "batch"
 _POSSIBLE = {FaultAction.KILL, FaultAction.PAUSE}

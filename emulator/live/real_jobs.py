@@ -20,10 +20,10 @@ from emulator.live.processes import JobProcess, Processes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.harness.executor_live import LiveExecutor
     from emulator.live.folder_copy import FolderCopy
     from emulator.live.runs import Run
     from emulator.live.torque.protocol import Connection, Message
+    from emulator.simulation.executor_live import LiveExecutor
 
 _SPEAKS = re.compile(r"^[^#\n]*\bemulator-job\b|^[^#\n]*\bemulator\.live\.job\.program\b", re.MULTILINE)
 

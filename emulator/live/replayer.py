@@ -23,7 +23,8 @@ import click
 import structlog
 
 from balancer.clock import Clock, SystemClock, micros, seconds
-from emulator.event_priority import EventPriority
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.shared_clock import SharedClock, alarm_of
 from emulator.live.announce import add_reserve
 from emulator.live.leases import Cloud, CloudError, CloudUnreachableError
 from emulator.live.qsub import (
@@ -35,7 +36,6 @@ from emulator.live.replay_log import ReplayLog
 from emulator.live.replayer_config import ReplayerConfig
 from emulator.live.settings import SettingsError, load_settings
 from emulator.live.submissions import Job, Submissions
-from emulator.shared_clock import SharedClock, alarm_of
 from emulator.workload.store import load
 from emulator.workload.table import JobTable, Kind
 

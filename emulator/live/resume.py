@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.live.launchers import Launcher
 from emulator.live.run_files import RunFiles
 from emulator.live.state import State
-from emulator.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from emulator.harness.record import Mark
-    from emulator.scenario import Scenario
+    from emulator.record.run_record import Mark
+    from emulator.runs.scenario import Scenario
 
 _LOCK = "lock"
 _LAUNCHER = Launcher(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.record import Mark
+from emulator.kernel.job_states import RunOutcome
+from emulator.record.run_record import Mark
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
 WENT_ON = "the controller was started again"

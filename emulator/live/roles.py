@@ -16,7 +16,7 @@ from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us
 from balancer.plugin_files import files_of
 from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS
-from emulator.clock_master import SharedClockMaster
+from emulator.clock.clock_master import SharedClockMaster
 from emulator.live.qsub import SUBMITTERS
 from emulator.mechanisms.balancer.windows import zero_us
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.plugin_files import PluginFile
-    from emulator.harness.mechanism import HasNotice
+    from emulator.config.run_parts import LivePart
     from emulator.live.run_files import RunFiles
     from emulator.live.run_requirements import RunRequirements
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.mechanisms.balancer.forecast import PredictorSettings
-    from emulator.run_parts import LivePart
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
+    from emulator.simulation.mechanism import HasNotice
     from emulator.workload.table import JobTable
 
 EPOCH_S = 1_767_225_600

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.harness.machine import HasSlots, tells_work
-from emulator.harness.mechanism import HasMachine, HasNotice, ability
+from emulator.machine.machine import HasSlots, tells_work
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runner import check_live, make_machine, make_mechanism
-from emulator.scenario import ScenarioError
+from emulator.runs.runner import check_live, make_machine, make_mechanism
+from emulator.runs.scenario import ScenarioError
+from emulator.simulation.mechanism import HasMachine, HasNotice, ability
 
 if TYPE_CHECKING:
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Mechanism
-    from emulator.preparation import Prepared
-    from emulator.scenario import Scenario
+    from emulator.machine.machine import Machine
+    from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
+    from emulator.simulation.mechanism import Mechanism
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US
-from emulator.event_priority import EventPriority
+from emulator.clock.event_priority import EventPriority
 from emulator.live.torque.jobs import sleep_us
 
 if TYPE_CHECKING:

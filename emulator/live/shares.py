@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState
+from emulator.kernel.job_states import JobState
 from emulator.live.job.spin import PROCESSORS_VARIABLE
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.machine import HasSlots
-    from emulator.harness.record import RunRecord
-    from emulator.run_parts import LivePart
+    from emulator.config.run_parts import LivePart
+    from emulator.machine.machine import HasSlots
+    from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
 _CALIBRATION_S = 0.1

@@ -11,10 +11,10 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     import threading
 
-    from emulator.clock_master import SharedClockMaster
+    from emulator.clock.clock_master import SharedClockMaster
+    from emulator.config.run_parts import LivePart
     from emulator.live.progress import Counts
-    from emulator.preparation import Prepared
-    from emulator.run_parts import LivePart
+    from emulator.runs.preparation import Prepared
 
 _LOOK_S = 0.1
 

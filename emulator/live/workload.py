@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.event_priority import EventPriority
-    from emulator.harness.account import Account
-    from emulator.harness.decisions import Decisions
+    from emulator.clock.event_priority import EventPriority
+    from emulator.machine.account import Account
+    from emulator.simulation.decisions import Decisions
     from emulator.workload.table import JobTable
 
 

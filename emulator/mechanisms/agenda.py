@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.harness.columns import longer
-from emulator.harness.compiled import inlined
-from emulator.harness.rows import new_rows, rows_of
-from emulator.harness.structures import climb, sink
-from emulator.harness.tables import Due
+from emulator.kernel.columns import longer
+from emulator.kernel.compiled import inlined
+from emulator.kernel.rows import new_rows, rows_of
+from emulator.kernel.structures import climb, sink
+from emulator.kernel.tables import Due
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import Heap
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Heap
 
 _POINT_SHIFT = 40
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.tiles import Tile
+from emulator.simulation.tiles import Tile
 
 if TYPE_CHECKING:
-    from emulator.harness.mechanism import Actions
+    from emulator.simulation.mechanism import Actions
 
 _US_PER_H = 3_600_000_000
 

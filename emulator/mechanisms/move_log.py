@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from emulator.harness.columns import copies, longer
-from emulator.harness.compiled import inner
-from emulator.harness.moves import CODE, MoveTable
-from emulator.harness.record import NodePool
-from emulator.harness.rows import new_rows
+from emulator.kernel.columns import copies, longer
+from emulator.kernel.compiled import inner
+from emulator.kernel.rows import new_rows
+from emulator.record.moves import CODE, MoveTable
+from emulator.record.run_record import NodePool
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Ints, Ints32
 
 
 class To(IntEnum):

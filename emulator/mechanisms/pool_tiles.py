@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.record import NodePool
-from emulator.harness.tiles import DAY_US, Picture, Series, Tile, intervals
+from emulator.record.run_record import NodePool
+from emulator.simulation.tiles import DAY_US, Picture, Series, Tile, intervals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 TILES = (
     Tile("requests refused", "ondemand_rejected", of="ondemand_requests"),

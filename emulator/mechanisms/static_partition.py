@@ -16,9 +16,9 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Actions
-    from emulator.harness.record import RunRecord
+    from emulator.machine.machine import Machine
+    from emulator.record.run_record import RunRecord
+    from emulator.simulation.mechanism import Actions
 
 
 @dataclass(slots=True)

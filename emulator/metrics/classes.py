@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.metrics import jobs as job_figures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 COLUMN = "job_class"
 CLASSES = ("rigid", "moldable", "malleable")

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.power import SleepTimes
-from emulator.harness.record import NodePool
+from emulator.events.power import SleepTimes
 from emulator.metrics.runs import ends_us
+from emulator.record.run_record import NodePool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 _J_PER_KWH = 3.6e6
 

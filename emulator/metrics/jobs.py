@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState, RunOutcome
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
     Times = NDArray[np.int64]
     Ratios = NDArray[np.float64]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.moldable import ASKED, is_moldable
+from emulator.cluster.moldable import ASKED, is_moldable
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 
 def moldable_figures(record: RunRecord) -> dict[str, Any] | None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.job_states import JobState
-from emulator.harness.lease_table import LeaseTable
+from emulator.kernel.job_states import JobState
+from emulator.record.lease_table import LeaseTable
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 UNDECIDED, GRANTED, REJECTED = np.int8(-1), np.int8(1), np.int8(0)
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from emulator.harness.columns import blocks
-from emulator.harness.moves import CODE, POOLS, MoveTable
-from emulator.harness.record import NodePool
+from emulator.kernel.columns import blocks
 from emulator.metrics import runs as run_figures
 from emulator.metrics.runs import AT_ONCE
 from emulator.metrics.timeline import timeline
+from emulator.record.moves import CODE, POOLS, MoveTable
+from emulator.record.run_record import NodePool
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 _MOST = 1 << 62
 _TAKEN = (NodePool.OD_RESERVE, NodePool.OD_ALLOC, NodePool.DOWN)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.harness.columns import blocks
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.columns import blocks
+from emulator.kernel.job_states import RunOutcome
 from emulator.plugins import named
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 
 EVERY = slice(None)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.shared_nodes import NodeParts, SharedRecord
+from emulator.cluster.shared_nodes import NodeParts, SharedRecord
 from emulator.metrics.runs import ends_us, node_time
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 
 def shared_figures(record: RunRecord) -> dict[str, Any] | None:

@@ -1,19 +1,19 @@
-"""Tiles and picture that a run's mechanism declares (`emulator/harness/tiles.py`), found by its name."""
+"""Tiles and picture that a run's mechanism declares (`emulator/simulation/tiles.py`), found by its name."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.mechanism import GROUP, ability, plugin_name
-from emulator.harness.tiles import MOST_TILES, HasPicture, HasTiles, Tile
 from emulator.plugins import PluginError, find_plugin
+from emulator.simulation.mechanism import GROUP, ability, plugin_name
+from emulator.simulation.tiles import MOST_TILES, HasPicture, HasTiles, Tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emulator.harness.record import RunRecord
-    from emulator.harness.tiles import Picture
+    from emulator.record.run_record import RunRecord
+    from emulator.simulation.tiles import Picture
 
 
 def tiles_of(record: RunRecord, summary: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.interconnect import interconnect_in
+from emulator.cluster.interconnect import interconnect_in
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord, RunTable
+    from emulator.record.run_record import RunRecord, RunTable
 
 _PART = {"tree": "switches", "dragonfly": "groups", "line": "pieces", "torus": "pieces"}
 

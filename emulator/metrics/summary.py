@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.moves import MoveTable
-from emulator.harness.record import NodePool
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.metrics import classes as class_figures
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
@@ -23,10 +21,12 @@ from emulator.metrics.shown import tiles_of
 from emulator.metrics.spread import spread_of
 from emulator.metrics.timeline import InconsistentRecordError
 from emulator.provenance import file_digest, traces, versions
+from emulator.record.moves import MoveTable
+from emulator.record.run_record import NodePool
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 FORMAT = "emulator-results/1"
 """Value of `format` in `summary.json`: how a results folder is told from any other."""

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.moves import CODE, MoveTable
-from emulator.harness.record import NodePool, rows_after
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.metrics import runs as run_figures
+from emulator.record.moves import CODE, MoveTable
+from emulator.record.run_record import NodePool, rows_after
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
     Steps = NDArray[np.int64]
 

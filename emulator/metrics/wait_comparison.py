@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
     from emulator.workload.recorded_waits import RecordedWaits
 
 JOBS, RECORDED, SIMULATED, LIKELY = "jobs", "mean_recorded_s", "mean_simulated_s", "likely"

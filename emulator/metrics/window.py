@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import micros
-from emulator.harness.record import NodePool
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics.timeline import timeline
+from emulator.record.run_record import NodePool
 from emulator.workload.preload import is_preloaded
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
     from emulator.metrics.timeline import Steps, Timeline
+    from emulator.record.run_record import RunRecord
 
 _HOUR_US = 3_600_000_000
 

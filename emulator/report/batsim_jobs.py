@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState, RunOutcome
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.metrics.energy import energy_of
 from emulator.metrics.runs import last_run_of_job
 from emulator.report import columns
@@ -19,7 +19,7 @@ from emulator.report.tables import KINDS, node_places
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 _FINAL_STATE = {
     JobState.FUTURE: "NOT_SUBMITTED",

@@ -13,7 +13,7 @@ from emulator.report.tiles import figure_text, own_tiles
 from emulator.report.wording import NO_FIGURE, duration, number
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 LINE = 79
 """Characters of a line, for a terminal of 80 columns."""

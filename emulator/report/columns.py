@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from emulator.harness.lists import WIDEST, gather, interval_text
+from emulator.kernel.lists import WIDEST, gather, interval_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

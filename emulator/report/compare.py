@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.lease_table import LeaseTable
 from emulator.metrics import jobs as job_figures
 from emulator.metrics.energy import energy_of
 from emulator.metrics.intervals import MeanChange, mean_change
 from emulator.metrics.runs import last_run_of_job
+from emulator.record.lease_table import LeaseTable
 from emulator.report import changes
 from emulator.report.changes import RunFigures
 from emulator.report.pairs import Pairs
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 _MOST_LISTED = 10
 _J_PER_KWH = 3.6e6

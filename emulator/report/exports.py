@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState
-from emulator.harness.record import NodePool
-from emulator.harness.shared_nodes import SharedRecord
+from emulator.cluster.shared_nodes import SharedRecord
+from emulator.kernel.job_states import JobState
 from emulator.metrics.energy import energy_of
 from emulator.metrics.jobs import batch_jobs_run
 from emulator.metrics.runs import last_run_of_job
 from emulator.metrics.timeline import timeline
+from emulator.record.run_record import NodePool
 from emulator.report.files import ResultsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 _BUSY = (NodePool.OA_BUSY, NodePool.OD_ALLOC)
 _IDLE = (NodePool.OA_IDLE, NodePool.OD_RESERVE)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from emulator.baseline import Baseline
-from emulator.harness.record import RunRecord
 from emulator.metrics.summary import FORMAT, plain, summarize
+from emulator.record.run_record import RunRecord
 from emulator.report import tables
+from emulator.report.baseline import Baseline
 from emulator.report.batsim_jobs import batsim_table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SUMMARY, JOBS_CSV, JOBS, EVENTS, REPORT = (
     "report.html",
 )
 BASELINE = "baseline.json"
-"""The run that the report holds this one against (`emulator/baseline.py`)."""
+"""The run that the report holds this one against (`emulator/runs/baseline.py`)."""
 USERS = "users.csv"
 """Who the users of a log are: not to be given away with the results."""
 RESULT_FILES = (JOBS_CSV, JOBS, EVENTS, REPORT, SUMMARY)

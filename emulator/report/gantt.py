@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.lists import intervals
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.lists import intervals
 from emulator.report.wording import number
 from emulator.workload.table import Kind
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import jinja2
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 MOST_RUNS = 40_000
 MOST_BOXES = 250_000

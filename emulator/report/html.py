@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from balancer.clock import US
-from emulator.harness.mechanism import plugin_name
-from emulator.harness.record import NodePool
+from emulator.config.run_parts import NO_NAME
 from emulator.metrics.shown import picture_of
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.plugins import named
+from emulator.record.run_record import NodePool
 from emulator.report import gantt, plots
 from emulator.report.compare import table_rows, title_lines
 from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
@@ -27,16 +27,16 @@ from emulator.report.wording import (
     number,
     value_text,
 )
-from emulator.scenario import NO_NAME
+from emulator.simulation.mechanism import plugin_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emulator.baseline import Baseline
-    from emulator.harness.record import RunRecord
-    from emulator.harness.tiles import Picture
+    from emulator.record.run_record import RunRecord
+    from emulator.report.baseline import Baseline
     from emulator.report.compare import Comparison
     from emulator.report.pairs import HeatMap
+    from emulator.simulation.tiles import Picture
 
 _POOL_NAMES = {
     NodePool.OA_IDLE: "batch, idle",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.table import Table
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
     Values = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-from emulator.harness.record import NodePool
 from emulator.metrics.timeline import timeline
+from emulator.record.run_record import NodePool
 from emulator.report import files, plots
 
 _WORDS = {

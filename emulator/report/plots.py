@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.record import NodePool
-from emulator.harness.tiles import DAY_US
 from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics.timeline import sampled
+from emulator.record.run_record import NodePool
 from emulator.report.drawing import ACCENT, BAD, Plot, draw
 from emulator.report.pairs import LENGTH_NAMES, SIZE_NAMES
+from emulator.simulation.tiles import DAY_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
-    from emulator.harness.tiles import Picture
     from emulator.metrics.timeline import Timeline
+    from emulator.record.run_record import RunRecord
     from emulator.report.drawing import Axes
     from emulator.report.pairs import HeatMap
+    from emulator.simulation.tiles import Picture
 
 # In the order in which they are stacked, from the ground.
 POOL_COLOURS = {

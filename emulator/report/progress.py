@@ -89,7 +89,7 @@ class RunProgress:
 
     def announce_compiling(self) -> None:
         """Say why nothing moves at first, where that is so."""
-        from emulator.harness.compiled import is_first_time  # noqa: PLC0415 - for a run only
+        from emulator.kernel.compiled import is_first_time  # noqa: PLC0415 - for a run only
 
         if not self._quiet and is_first_time():
             self._compiled = True

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.run import simulate
 from emulator.report.files import ResultsError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import PEERS
+from emulator.simulation.run import simulate
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.table import Table
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
     from emulator.report.theirs import TheirJob
     from emulator.workload.table import JobTable
 

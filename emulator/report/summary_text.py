@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from emulator.baseline import Baseline
+    from emulator.report.baseline import Baseline
 
 _GAP = "  "
 

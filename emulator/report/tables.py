@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.lease_table import LeaseTable
-from emulator.harness.lists import gather
-from emulator.harness.moves import POOLS, MoveTable
-from emulator.harness.record import Mark, NodePool, RunTable
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.lists import gather
 from emulator.metrics.runs import last_run_of_job
+from emulator.record.lease_table import LeaseTable
+from emulator.record.moves import POOLS, MoveTable
+from emulator.record.run_record import Mark, NodePool, RunTable
 from emulator.report import columns
 from emulator.report.columns import numbers, or_null
 from emulator.report.sheets import MOST_ROWS, Sheet
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 
 KINDS = tuple(kind.name.lower() for kind in Kind)

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from balancer.clock import US, seconds, wall_us
 from emulator.background_server import Serving
-from emulator.harness.record import UNDER_WAY
 from emulator.metrics import summarize
+from emulator.record.run_record import UNDER_WAY
 from emulator.report import gantt
 from emulator.report.progress import clock_text
 from emulator.report.summary_text import summary_rows
@@ -26,7 +26,7 @@ from emulator.report.wording import number
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 _LEAST_US = US // 2
 _SHARE = 20

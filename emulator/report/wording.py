@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emulator.baseline import Baseline
+    from emulator.report.baseline import Baseline
 
 NO_FIGURE = "\u2013"
 """Stands for a figure that does not exist."""

@@ -9,17 +9,17 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from emulator.harness.entry_points import entry_point
-from emulator.harness.picked_cluster import PickedCluster
+from emulator.kernel.entry_points import entry_point
 from emulator.metrics.jobs import bounded_slowdown
 from emulator.rl import kernel
 from emulator.rl.settings import Log, Settings, window_stream
+from emulator.simulation.picked_cluster import PickedCluster
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.api import Source
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
 Seen: TypeAlias = "dict[str, NDArray[np.float32]]"

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.picking import (
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.picking import (
     Decision,
     first_fitting,
     go_on,
@@ -21,7 +21,7 @@ from emulator.harness.picking import (
     start_fitting,
     start_next,
 )
-from emulator.harness.tables import (
+from emulator.kernel.tables import (
     FREE,
     HEAP_N,
     JOBS_N,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.tables import Blocks, Ints, Ints32, Jobs, Plan
+    from emulator.kernel.tables import Blocks, Ints, Ints32, Jobs, Plan
 
     Features: TypeAlias = "NDArray[np.float32]"
     Costs: TypeAlias = "NDArray[np.float64]"

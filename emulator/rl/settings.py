@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from emulator.preparation import prepare
 from emulator.rl import kernel
-from emulator.runner import check_live
-from emulator.scenario import scenario_of
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import check_live
+from emulator.runs.scenario import scenario_of
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 

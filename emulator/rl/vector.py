@@ -9,11 +9,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from emulator.harness.entry_points import entry_point
-from emulator.harness.picked_cluster import PickedCluster, stacked
+from emulator.kernel.entry_points import entry_point
 from emulator.rl import kernel
 from emulator.rl.environment import Seen, figures_of, record_of, spaces_of
 from emulator.rl.settings import Log, Settings, window_stream
+from emulator.simulation.picked_cluster import PickedCluster, stacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.api import Source
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.run_parts import WorkloadPart
+    from emulator.config.run_parts import WorkloadPart
     from emulator.workload.workload import Workload
 
 _HINT = "run it without --stream"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import seconds
-from emulator.harness.record import NodePool
 from emulator.metrics import jobs as job_figures
 from emulator.metrics.summary import HOUR_US, summarize
 from emulator.metrics.wait_comparison import means
+from emulator.record.run_record import NodePool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
     Ints = NDArray[np.int64]
 

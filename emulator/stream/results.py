@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.layout import PIECE
-from emulator.harness.lists import gather, gather_intervals
-from emulator.harness.record import RunRecord, RunTable
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.lists import gather, gather_intervals
+from emulator.record.layout import PIECE
+from emulator.record.run_record import RunRecord, RunTable
 from emulator.report import files, sheets, tables
 from emulator.report.batsim_jobs import batsim_table
 from emulator.stream.blocks import joined

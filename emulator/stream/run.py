@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US, seconds, wall_us
-from emulator.harness.record import RunRecord, RunTable
-from emulator.node_names import default_node_names
+from emulator.config.node_names import default_node_names
+from emulator.record.run_record import RunRecord, RunTable
 from emulator.report import files
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.stream.blocks import LogBlocks
 from emulator.stream.figures import Figures
 from emulator.stream.results import Streamed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
 
 
 def check(scenario: Scenario) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness import tables as t
-from emulator.harness.cluster import Cluster
-from emulator.harness.columns import longer
-from emulator.harness.job_states import JobState
-from emulator.harness.layout import Layout
-from emulator.harness.rows import new_rows, plain
+from emulator.cluster.cluster import Cluster
+from emulator.kernel import tables as t
+from emulator.kernel.columns import longer
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows, plain
+from emulator.record.layout import Layout
 from emulator.stream.blocks import joined
 from emulator.workload.table import JobTable
 

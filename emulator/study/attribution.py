@@ -13,8 +13,8 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.metrics import jobs as job_figures
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
 from emulator.study.logs import WEEK_S
 from emulator.sweeps.pools import on_cores
 from emulator.workload.preload import is_preloaded
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
     from emulator.sweeps.grid import Run
 
 _NODES = (

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.run import simulate
-from emulator.live.slurm.conf_lines import read_lines, site_nodes
+from emulator.cluster.slurm_scheduler import Slurm
 from emulator.metrics.intervals import blocks, mean_interval
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
 from emulator.schedulers.slurm.refusals import refusals
-from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.simulation.run import simulate
 from emulator.workload.rules import not_read, to_jobs, told
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from emulator.malloc_tuning import return_large_arrays
 from emulator.metrics import summary
 from emulator.metrics.window import window_figures
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from emulator.workload.table import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.harness.record import RunRecord
-    from emulator.preparation import Prepared
-    from emulator.scenario import Scenario
+    from emulator.record.run_record import RunRecord
+    from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
 
 _LEFT_OUT = ("format", "interrupted", "problems")
 

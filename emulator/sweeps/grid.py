@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from balancer.plugin_files import reason, resolved
 from balancer.plugins import IN_USE
 from emulator.provenance import file_digest, traces, versions
-from emulator.scenario import ScenarioError, from_mapping, set_key
+from emulator.runs.scenario import ScenarioError, from_mapping, set_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from balancer.plugins import Plugins
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
 
 LABEL, SEED, REPEAT, CLOCK = "label", "seed", "repeat", "clock"
 """Columns that every row has besides the varied keys."""
@@ -203,7 +203,7 @@ def make_run(
 @cache
 def _mechanism_problem(mechanism_json: str, _: Plugins) -> str:
     """What is wrong with a mechanism and its parameters; empty if nothing is."""
-    from emulator.harness.mechanism import mechanism_of  # noqa: PLC0415 - slow, and `--help` needs this module
+    from emulator.simulation.mechanism import mechanism_of  # noqa: PLC0415 - slow, and `--help` needs this module
 
     mechanism = json.loads(mechanism_json)
     try:

@@ -9,7 +9,7 @@ from emulator.report.drawing import ACCENT, FAINT, Plot, draw
 from emulator.report.plots import HeatCell, heat_map
 from emulator.report.templates import environment
 from emulator.report.wording import number
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.ranking import rank
 
 if TYPE_CHECKING:

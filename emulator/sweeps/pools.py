@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 from balancer.clock import wall_us
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.workload.shared_memory import FOLDER
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from emulator.metrics.intervals import MeanChange, mean_over_seeds
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import REPEAT, SEED
 
 if TYPE_CHECKING:

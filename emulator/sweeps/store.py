@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from balancer.whole_file import replacing
 from emulator.provenance import sources
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.journal import Journal
 
 if TYPE_CHECKING:

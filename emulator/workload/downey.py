@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.mechanisms.malleable.speedup import Downey as Speedup
 from emulator.plugins import check_number
+from emulator.workload.speedup import Downey as Speedup
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """What jobs have to do with each other and with the clock: dependencies, arrays, cancellations, deadlines.
 
 They are further columns of the job table (`JobTable.extra`), put there by the input rules of a log, by the transform
-`relations` (`relations_file.py`), or by any other transform; `harness/job_rules.py` keeps to them. Kinds of
+`relations` (`relations_file.py`), or by any other transform; `events/job_rules.py` keeps to them. Kinds of
 dependencies are those of sbatch(1), and `think`: fields 17 and 18 of the Standard Workload Format, as feedback.
 """
 

@@ -9,7 +9,7 @@ import structlog
 from werkzeug.serving import make_server
 
 import service_kit
-from balancer.app import create_app
+from balancer.http.app import create_app
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -7,9 +7,9 @@ import pytest
 from balancer.clock import SystemClock
 from balancer.config import ConfigError, read_config
 from balancer.plugins import CLOCKS, make_plugin
-from emulator.clock_master import SharedClockMaster
-from emulator.event_priority import EventPriority
-from emulator.shared_clock import SharedClock
+from emulator.clock.clock_master import SharedClockMaster
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.shared_clock import SharedClock
 
 
 @pytest.mark.parametrize("item", ["wall", {"wall": {}}])

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from balancer.confirmation import (
+from balancer.drivers.base import UNKNOWN, NodeStatus
+from balancer.service.confirmation import (
     TABLE,
     Aim,
     Found,
@@ -15,7 +16,6 @@ from balancer.confirmation import (
     found,
     is_to_be_repeated,
 )
-from balancer.drivers.base import UNKNOWN, NodeStatus
 
 LIMIT_US, POLL_US, MORE_US = 1000, 10, 500
 _STATUS = {

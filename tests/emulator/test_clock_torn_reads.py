@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import multiprocessing
 
-from emulator.clock_master import SharedClockMaster
-from emulator.shared_clock import SharedClock
+from emulator.clock.clock_master import SharedClockMaster
+from emulator.clock.shared_clock import SharedClock
 
 _EARLY, _LATE = 0x0101_0101_0101_0101, 0x0202_0202_0202_0202
 _READS = 400_000

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.harness.laws import assert_lawful
-from emulator.harness.run import simulate
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable, Kind
 
 _PAGE = Path(__file__).parents[2] / "docs" / "mechanisms.md"

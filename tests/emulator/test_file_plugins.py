@@ -14,11 +14,11 @@ from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
 from emulator.live.torque.config import ServerConfig
-from emulator.preparation import prepare
 from emulator.report.compare import compare
 from emulator.report.files import load as load_results
-from emulator.runner import make_mechanism
-from emulator.scenario import ScenarioError, from_mapping, load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import make_mechanism
+from emulator.runs.scenario import ScenarioError, from_mapping, load
 from emulator.sweeps.grid import load_sweep
 from emulator.sweeps.pools import Cores
 from emulator.sweeps.store import Store

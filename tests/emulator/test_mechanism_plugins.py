@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
 
 _PLUGINS = """
 from dataclasses import dataclass
 
-from emulator.harness.cluster import Cluster
+from emulator.cluster.cluster import Cluster
 
 
 @dataclass(slots=True)

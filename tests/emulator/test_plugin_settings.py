@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from emulator.live.slurm.calibration import settings_of
 from emulator.plugins import KINDS, named, plugin_names
-from emulator.schedulers.slurm.calibration import settings_of
 from emulator.study.longer_waits import chains
 
 ROOT = Path(__file__).parents[2]

@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from balancer.clock import NEVER_US, wall_us
-from emulator.clock_master import SharedClockMaster
-from emulator.clock_server import ClockServer
-from emulator.event_priority import EventPriority
-from emulator.remote_clock import RemoteClock, open_clock
-from emulator.shared_clock import SharedClock
+from emulator.clock.clock_master import SharedClockMaster
+from emulator.clock.clock_server import ClockServer
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.remote_clock import RemoteClock, open_clock
+from emulator.clock.shared_clock import SharedClock
 
 _LIMIT_US = 120_000_000
 

@@ -16,8 +16,8 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.harness.laws import check
 from emulator.report import files
+from emulator.validation.laws import check
 from oracle.reference import ORDERS
 from testdata import TRACES
 
@@ -303,7 +303,7 @@ class TestStartUp:
         code = f"""
 import sys
 from emulator.cli import main
-slow = {{"numba", "matplotlib", "openstack", "emulator.harness.kernel", "pyarrow"}}
+slow = {{"numba", "matplotlib", "openstack", "emulator.kernel.kernel", "pyarrow"}}
 for words in ["--help"], ["run", "--help"], ["schedulers"], ["sweep", "--help"]:
     main(words, standalone_mode=False)
     assert not slow & set(sys.modules), (words, slow & set(sys.modules))

@@ -12,10 +12,10 @@ import emulator
 from emulator.cli import main
 from emulator.metrics.summary import summarize
 from emulator.metrics.wait_comparison import beside_recorded, means
-from emulator.preparation import prepare
 from emulator.report.files import load
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from emulator.workload.recorded_waits import apart
 
 COLUMNS = "JobID|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|State|User"

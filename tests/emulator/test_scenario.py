@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from emulator.preparation import prepare
-from emulator.runner import make_mechanism
-from emulator.scenario import ScenarioError, apply_change, from_mapping, load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import make_mechanism
+from emulator.runs.scenario import ScenarioError, apply_change, from_mapping, load
 
 ROOT = Path(__file__).parents[2]
 LIVE_KEYS = "batch, faults, hooks, jobs, max_lag_s, ondemand, pace, patience_s, speed"

@@ -12,9 +12,9 @@ from itertools import cycle
 import pytest
 
 from balancer.clock import NEVER_US, US, ManualClock, SystemClock, micros, seconds, wall_us
-from emulator.clock_master import Pace, SharedClockMaster
-from emulator.event_priority import EventPriority
-from emulator.shared_clock import SharedClock, alarm_of
+from emulator.clock.clock_master import Pace, SharedClockMaster
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.shared_clock import SharedClock, alarm_of
 
 FAST = 100_000
 HOLDS = 'hold = clock.held(); hold.__enter__(); print("held", flush=True); sys.stdin.readline()'
@@ -36,8 +36,8 @@ def set_ahead(clock, alarm):
 @contextmanager
 def in_another_process(code, *arguments):
     """A process that runs `code` on the clock file argv[1]; it talks by lines on its standard streams."""
-    head = "import sys\nfrom pathlib import Path\nfrom balancer.clock import *\nfrom emulator.shared_clock import *\n"
-    head += "clock = SharedClock(Path(sys.argv[1]))\n"
+    head = "import sys\nfrom pathlib import Path\nfrom balancer.clock import *\n"
+    head += "from emulator.clock.shared_clock import *\nclock = SharedClock(Path(sys.argv[1]))\n"
     process = subprocess.Popen(
         [sys.executable, "-c", head + code, *map(str, arguments)],
         stdin=subprocess.PIPE,

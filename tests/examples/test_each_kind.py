@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from balancer.clock import US, SystemClock
 from balancer.config import read_config
-from balancer.console import cli as balancer
+from balancer.console.commands import cli as balancer
 from balancer.drivers.base import NodeStatus
 from balancer.drivers.cloud import CloudStatus
 from emulator.cli import main as emulator

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.harness.compiled import cache_folder
+from emulator.kernel.compiled import cache_folder
 from emulator.plugins import KINDS
 
 ROOT = Path(__file__).parents[2]

@@ -4,12 +4,12 @@ from dataclasses import fields
 
 import numpy as np
 
-from emulator.harness.job_states import JobState
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState
 from emulator.live.fleet import Fleet
 from emulator.live.job.proof import prove
-from emulator.preparation import Prepared
-from emulator.runner import run_virtual
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.validation.laws import check
 
 
 class NeverMind:

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from uuid import uuid4
 
 from emulator.live.reaper import OrphanReaper
-from emulator.live.slurm.conf import Fragment, slurm_conf
 from emulator.live.slurm.ports import KeptPorts
+from emulator.schedulers.slurm.conf_fragment import Fragment, slurm_conf
 
 
 @contextmanager

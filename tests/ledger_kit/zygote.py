@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from balancer.config import Config
+from balancer.console.serve import serve
 from balancer.drivers.base import NodeStatus
-from balancer.serve import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

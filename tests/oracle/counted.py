@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.record import NodePool
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.record.run_record import NodePool
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 S, HOUR = 1_000_000, 3_600_000_000
 MALLEABLE = 2

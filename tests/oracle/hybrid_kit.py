@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.loop import Loop
+from emulator.kernel.job_states import RunOutcome
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.loop import Loop
 from emulator.workload.table import JobTable, Kind
 from oracle.hybrid_reference import HybridJob, HybridReference, Segment
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 CLASSES = {"rigid": 0, "malleable": 2, "on_demand": 0}
 STRATEGIES = ("n+paa", "n+spaa", "cua+paa", "cua+spaa", "cup+paa", "cup+spaa")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from balancer.clock import US
-from emulator.harness.node_failures import Outage
-from emulator.harness.node_outages import NodeOutages, Window
+from emulator.events.node_failures import Outage
+from emulator.events.node_outages import NodeOutages, Window
 from oracle.reference import NEVER_US, Job, Options, Profile, _Machine
 
 if TYPE_CHECKING:

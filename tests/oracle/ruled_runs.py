@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.external_events import ExternalEvents
-from emulator.harness.job_rules import JobRules
-from emulator.harness.job_states import JobState
-from emulator.harness.loop import Loop
-from emulator.harness.run import make_cluster
+from emulator.events.external_events import ExternalEvents
+from emulator.events.job_rules import JobRules
+from emulator.kernel.job_states import JobState
+from emulator.simulation.loop import Loop
+from emulator.simulation.run import make_cluster
 from emulator.workload.relations import KIND_NAMES, ready_to_run
 from oracle.job_rules import After, Rule
 from oracle.workloads import job_table
@@ -20,8 +20,8 @@ from oracle.workloads import job_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.harness.job_limits import Limit
-    from emulator.harness.record import RunRecord
+    from emulator.events.job_limits import Limit
+    from emulator.record.run_record import RunRecord
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
     from oracle.reference import Job

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.external_events import ExternalEvents
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.laws import assert_lawful
-from emulator.harness.loop import Loop
+from emulator.cluster.slurm_cluster import SlurmCluster
+from emulator.cluster.slurm_scheduler import Slurm
+from emulator.events.external_events import ExternalEvents
+from emulator.kernel.job_states import RunOutcome
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.cluster import SlurmCluster
 from emulator.schedulers.slurm.qos import Qos
 from emulator.schedulers.slurm.reservations import Reserved
 from emulator.schedulers.slurm.rules import Partition, Rules
-from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.schedulers.slurm.select import Select
+from emulator.simulation.loop import Loop
+from emulator.validation.laws import assert_lawful
 from oracle.node_outages import RandomOutages, random_outages
 from oracle.slurm import SlurmReference
 from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
     from oracle.reference import Job
 
 _CHOICES: dict[str, tuple[Any, ...]] = {

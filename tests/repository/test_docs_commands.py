@@ -13,7 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from balancer.console import cli as balancer
+from balancer.console.commands import cli as balancer
 from emulator.cli import main as emulator
 from emulator.live.job.program import _parser as job_parser
 

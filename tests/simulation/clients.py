@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from balancer import hook_client
-from balancer import hooks as shipped
-from balancer.calls import Caller
 from balancer.clock import US, micros
-from balancer.decision import Key
 from balancer.drivers.base import DriverError
-from balancer.idempotency import KeyReusedError
+from balancer.hooks import client as hook_client
+from balancer.hooks import torque as shipped
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.writer import StoppingError
+from balancer.service.calls import Caller
+from balancer.service.decision import Key
+from balancer.service.idempotency import KeyReusedError
+from balancer.service.writer import StoppingError
 from simulation.parts import Lost, Violation, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from balancer.engine import Engine
     from balancer.lifecycle.records import RequestRecord
+    from balancer.service.engine import Engine
     from simulation.torque import Job
     from simulation.world import World
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from balancer.callers import CallerSettings
-from balancer.calls import EngineSettings
 from balancer.clock import NEVER_US, US, SystemClock
-from balancer.commands import CommandSettings
-from balancer.engine import Engine
 from balancer.ledger.errors import LeaseHeldError, LedgerError
-from balancer.metrics import Metrics
+from balancer.service.callers import CallerSettings
+from balancer.service.calls import EngineSettings
+from balancer.service.commands import CommandSettings
+from balancer.service.engine import Engine
+from balancer.service.metrics import Metrics
 from simulation.parts import BreakingLedger, Crash, Lost
 from simulation.torque import SimulatedTorqueDriver
 

@@ -33,7 +33,7 @@ class Bug:
 BUGS = (
     Bug(
         "reply before commit",
-        "balancer/writer.py",
+        "balancer/service/writer.py",
         "        self._commit(decided)\n        return decided",
         '        if type(event).__name__ == "NodesRequested" and len(self._queue) < 2:\n'
         "            return decided\n"
@@ -47,7 +47,7 @@ BUGS = (
     ),
     Bug(
         "what cannot be read means offline and empty",
-        "balancer/commands.py",
+        "balancer/service/commands.py",
         "work, status = self._open.get(node), states.get(node, UNKNOWN)",
         'work, status = self._open.get(node), states.get(node, NodeStatus("offline", marked=True))',
     ),
@@ -59,47 +59,47 @@ BUGS = (
     ),
     Bug(
         "missing intent",
-        "balancer/writer.py",
+        "balancer/service/writer.py",
         "            self._ledger.commit([each.entry for each in batch])",
         "            self._ledger.commit(\n"
         "                [replace(e.entry, changes=replace(e.entry.changes, nodes=tuple(\n"
         '                    n for n in e.entry.changes.nodes if n.state != "RECLAIMING"))) for e in batch])',
     ),
-    Bug("exit 1 in the prologue", "balancer/hooks.py", "REQUEUE = 2", "REQUEUE = 1"),
+    Bug("exit 1 in the prologue", "balancer/hooks/torque.py", "REQUEUE = 2", "REQUEUE = 1"),
     Bug(
         "dropped event",
-        "balancer/engine.py",
+        "balancer/service/engine.py",
         "                self._write(lambda at_us, _: replace(event, at_us=at_us))",
         "                if self.clock.now_us() % 10:\n"
         "                    self._write(lambda at_us, _: replace(event, at_us=at_us))",
     ),
     Bug(
         "one look is enough",
-        "balancer/confirmation.py",
+        "balancer/service/confirmation.py",
         "if looked_us - since_us >= poll_us else None",
         "if poll_us else None",
     ),
     Bug(
         "handed over although it runs a job",
-        "balancer/confirmation.py",
+        "balancer/service/confirmation.py",
         "return Found.DRAINING if runs else Found.DRAINED",
         "return Found.DRAINED",
     ),
     Bug(
         "a lost mark is not set again",
-        "balancer/reconciler.py",
+        "balancer/service/reconciler.py",
         "            orders.append(Mark(nodes=difference.unmarked))",
         "            pass",
     ),
     Bug(
         "an operator's mark counts as ours",
-        "balancer/reconcile.py",
+        "balancer/service/reconcile.py",
         '"left_marked" if (status or UNKNOWN).is_ours else "by_hand"',
         '"left_marked"',
     ),
     Bug(
         "the key is not stored",
-        "balancer/writer.py",
+        "balancer/service/writer.py",
         "        kept = kept_answer(key, changes, answer) if key is not None else None",
         "        kept = None",
     ),
@@ -135,13 +135,13 @@ BUGS = (
     ),
     Bug(
         "who hangs up is waited for",
-        "balancer/callers.py",
+        "balancer/service/callers.py",
         '        self._leave(request_id, self._settings.hangup_s, "its caller hung up and did not come back")',
         "        pass",
     ),
     Bug(
         "a job reported on a lent node is forgotten",
-        "balancer/node_calls.py",
+        "balancer/service/node_calls.py",
         "                    self._contest(busy, job, event_id)",
         "                    pass",
     ),
@@ -153,19 +153,19 @@ BUGS = (
     ),
     Bug(
         "a node that somebody else has marked is handed over",
-        "balancer/confirmation.py",
+        "balancer/service/confirmation.py",
         '    if status.is_foreign and status.state not in ("idle", "busy"):',
         '    if status.is_foreign and not status.note and status.state not in ("idle", "busy"):',
     ),
     Bug(
         "somebody else's mark on a reserved node does not count",
-        "balancer/reconcile.py",
+        "balancer/service/reconcile.py",
         '    if batch.is_foreign and batch.state in ("offline", "down"):',
         '    if batch.is_foreign and batch.state == "down":',
     ),
     Bug(
         "a granted node that was down once has failed",
-        "balancer/failure_detector.py",
+        "balancer/service/failure_detector.py",
         "at_us - since_us >= self._after_us",
         "at_us >= self._after_us",
     ),
@@ -174,63 +174,63 @@ BUGS = (
 MUSEUM = (
     Bug(
         "a clock set back before a restart stops all deadlines",
-        "balancer/writer.py",
+        "balancer/service/writer.py",
         "        clock.not_before(self._lifecycle.now_us)\n",
         "",
     ),
     Bug(
         "a reserved node on which a job was started is granted",
-        "balancer/reconcile_table.py",
+        "balancer/service/reconcile_table.py",
         "Seen.BATCH_BUSY, Seen.DRAINED_BUSY, Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)",
         "Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)\n"
         "    | dict.fromkeys((Seen.BATCH_BUSY, Seen.DRAINED_BUSY), Action.NOTHING)",
     ),
     Bug(
         "the command of a commit that failed and was stored is lost",
-        "balancer/reconcile.py",
+        "balancer/service/reconcile.py",
         "            if name not in in_hand:",
         "            if not name:",
     ),
     Bug(
         "a mark of ours that was left behind keeps its node down for ever",
-        "balancer/reconcile.py",
+        "balancer/service/reconcile.py",
         '"left_marked" if (status or UNKNOWN).is_ours else "by_hand"',
         '"by_hand"',
     ),
     Bug(
         "a look in between that contradicts does not count",
-        "balancer/commands.py",
+        "balancer/service/commands.py",
         "                if not states.get(node, UNKNOWN).is_handed_over:",
         "                if not node:",
     ),
     Bug(
         "an operator's own mark is taken off when a loan ends",
-        "balancer/commands.py",
+        "balancer/service/commands.py",
         'if status.state != "unknown" and not status.is_foreign]',
         "]",
     ),
     Bug(
         "an operator's own mark is taken off unread",
-        "balancer/commands.py",
+        "balancer/service/commands.py",
         'if status.state != "unknown" and not status.is_foreign]',
         "if not status.is_foreign]",
     ),
     Bug(
         "after a long outage a node is given up only when its job ends",
-        "balancer/confirmation.py",
+        "balancer/service/confirmation.py",
         "        if conclusion is Step.GIVE_BACK:",
         "        if conclusion is Step.GIVE_BACK and not self.is_late:",
     ),
     Bug(
         "a granted node that is not listed counts as looked at when it is given back",
-        "balancer/reconcile.py",
+        "balancer/service/reconcile.py",
         "is_unseen = _is_unseen(record, status, action)",
         "is_unseen = False",
         first=600_052,
     ),
     Bug(
         "a mark is renewed on a node that the same look gave back to batch",
-        "balancer/commands.py",
+        "balancer/service/commands.py",
         "isinstance(each, Mark) and self._is_kept_off(node)}",
         "isinstance(each, Mark)}",
         first=601_186,
@@ -259,7 +259,7 @@ _WHO = "tests/balancer/api/test_who_may_do_what.py"
 SURVIVORS = (
     Survivor(
         "decisions made while a commit fails are forgotten",
-        "balancer/writer.py",
+        "balancer/service/writer.py",
         "                self._queue = batch + self._queue",
         "                self._queue = batch",
         (_FAILURES, "-k", "acknowledged"),
@@ -273,21 +273,21 @@ SURVIVORS = (
     ),
     Survivor(
         "a reading is compared with the state after it",
-        "balancer/reconciler.py",
+        "balancer/service/reconciler.py",
         "is_news=lambda node: changed_at.get(node, 0) <= before",
         "is_news=lambda node: before >= 0",
         (_FAILURES, "-k", "reading"),
     ),
     Survivor(
         "a failed timer is not tried again",
-        "balancer/timers.py",
+        "balancer/service/timers.py",
         "            self.wake_at(min(self._wake_us, now_us + _AGAIN_US))",
         "            pass",
         (_FAILURES, "-k", "timer"),
     ),
     Survivor(
         "an outcome that cannot be stored is dropped",
-        "balancer/commands.py",
+        "balancer/service/commands.py",
         "                self._open |= {",
         "                _ = {",
         (_FAILURES, "-k", "outcome"),
@@ -315,14 +315,14 @@ SURVIVORS = (
     ),
     Survivor(
         "a ledger that is older than the marks decides",
-        "balancer/ledger_conflict.py",
+        "balancer/service/ledger_conflict.py",
         "        elif stamp.seq > last_seq or not",
         "        elif not",
         ("tests/balancer/engine/test_doubt.py", "-k", "without"),
     ),
     Survivor(
         "the mark of a node that is held comes off",
-        "balancer/engine.py",
+        "balancer/service/engine.py",
         "        return record is None or record.state not in _MARKED",
         "        return True",
         ("tests/balancer/engine/test_doubt.py", "-k", "order_to_take"),

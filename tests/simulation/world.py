@@ -23,14 +23,15 @@ from unittest import mock
 import structlog
 
 import balancer.clock
-from balancer import hook_client, hooks
 from balancer.algorithms.basic import Basic
 from balancer.algorithms.interface import Plan
 from balancer.clock import NEVER_US, US
+from balancer.hooks import client as hook_client
+from balancer.hooks import torque as hooks
 from balancer.ledger import reader
 from balancer.ledger.connect import create_engine
 from balancer.ledger.store import Ledger
-from balancer.lifecycle.settings import ReserveRule, Settings
+from balancer.policy_settings import ReserveRule, Settings
 from simulation.checks import Checks
 from simulation.clients import Client, Hooks
 from simulation.cloud import Cloud
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from balancer.engine import Engine
+    from balancer.service.engine import Engine
 
 _MINUTE_US = 60 * US
 _MOVE_US = round((LIMIT_S + 3 * TIMEOUT_S + 2 * PERIOD_S) * US)

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from balancer.whole_file import replacing
+from emulator.experiments.atlas.answer import Atlas, parameters_of
+from emulator.experiments.atlas.page import render
+from emulator.experiments.atlas.prior import HasAtlas
 from emulator.experiments.atlas.rule import Column
-from emulator.experiments.atlas.verdict import Told, counts, judge
-from emulator.experiments.atlas.worlds import SEED, Draw, Means, Subject, experiment, sample
-from emulator.experiments.paper import HasAtlas
-from emulator.provenance import versions
-from emulator.scenario import ScenarioError
+from emulator.experiments.atlas.verdict import Told, judge
+from emulator.experiments.atlas.worlds import Draw, Means, Subject, experiment, sample
+from emulator.runs.scenario import ScenarioError
 from emulator.terminal import stdout_console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from emulator.experiments.atlas.prior import Parameter, Prior
-    from emulator.experiments.atlas.verdict import AtlasVerdict
-    from emulator.experiments.atlas.worlds import Sample
     from emulator.experiments.paper import Options, Paper
     from emulator.sweeps.pools import Pool
 
@@ -34,72 +32,6 @@ _STYLES = {
     Told.HOLDS: "green", Told.FAILS: "red", Told.CONTRADICTED: "red", Told.DEPENDS: "yellow",
     Told.OPEN: "", Told.UNTESTED: "dim",
 }  # fmt: skip
-_PLURALS = {
-    Told.HOLDS: "hold", Told.FAILS: "do not hold", Told.CONTRADICTED: "are contradicted by the paper's own figures",
-    Told.DEPENDS: "depend on a parameter",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Atlas:
-    """What an atlas found. `usual`: the verdicts of `emulator reproduce` without it, by claim, if they are there."""
-
-    paper: Paper
-    name: str
-    options: Options
-    prior: Prior
-    sample: Sample
-    verdicts: tuple[AtlasVerdict, ...]
-    usual: Mapping[str, str]
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """What rules may name: the parameters, and the figures that chance decides."""
-        return parameters_of(self.prior, self.sample)
-
-    @property
-    def in_short(self) -> str:
-        """How the claims came out."""
-        found = counts(self.verdicts)
-        told = ", ".join(f"{found[each]} {_PLURALS.get(each, each)}" for each in Told if found[each])
-        drawn, worlds = len(self.sample.search.places), len(self.sample.worlds)
-        agree = f"{worlds} worlds agree with what the paper prints, of {drawn:,} drawn."
-        return f"{agree} {len(self.verdicts)} claims: {told}."
-
-    @property
-    def now_told(self) -> str:
-        """What became of the claims that cannot be told without the atlas; empty if their verdicts are not known."""
-        open_ = [each for each in self.verdicts if self.usual.get(each.claim.id) == Told.OPEN]
-        if not self.usual:
-            return ""
-        told = sum(each.told is not Told.OPEN for each in open_)
-        return f"Of {len(open_)} claims that cannot be told from seeds alone, the worlds tell {told}."
-
-    def as_json(self) -> dict[str, Any]:
-        found = self.sample
-        return {
-            "title": self.paper.title,
-            "paper": self.name,
-            "options": {
-                "quick": self.options.quick, "readings": dict(self.options.readings), "seed": SEED,
-                "logs": self.options.traces is not None,
-            },
-            "versions": versions(),
-            **self.prior.model_dump(mode="json"),
-            "rounds": [
-                {"drawn": each.drawn, "agree": each.met, "tolerance": each.tolerance,
-                 "low": each.box.low.tolist(), "high": each.box.high.tolist()}
-                for each in found.search.rounds
-            ],
-            "impossible": found.impossible,
-            "worlds": [
-                {"id": each.draw.id, "seed": each.draw.seed, "values": dict(each.draw.values),
-                 "figures": each.figures}
-                for each in found.worlds
-            ],
-            "counts": counts(self.verdicts),
-            "claims": [{**each.as_json(), "without_atlas": self.usual.get(each.claim.id)} for each in self.verdicts],
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +68,8 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
     ]
     atlas = Atlas(paper, name, options, prior, found, tuple(judge(claims, values, columns)), usual)
     _write(request.folder / ATLAS, json.dumps(atlas.as_json(), indent=2, ensure_ascii=False) + "\n")
-    from emulator.experiments.atlas.page import render  # noqa: PLC0415 - next to its use
-
     _write(request.folder / PAGE, render(atlas))
     return atlas
-
-
-def parameters_of(prior: Prior, found: Sample) -> tuple[Parameter, ...]:
-    """The parameters, and the figures that chance decides as if they were some."""
-    drawn = [each.parameter([world.figures[each.name] for world in found.worlds]) for each in prior.drawn]
-    return (*prior.parameters, *drawn)
 
 
 def subject_of(name: str, paper: Paper) -> Subject:

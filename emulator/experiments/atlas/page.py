@@ -13,7 +13,7 @@ from emulator.report.templates import environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from emulator.experiments.atlas.command import Atlas
+    from emulator.experiments.atlas.answer import Atlas
     from emulator.experiments.atlas.prior import Parameter, Value
     from emulator.experiments.atlas.verdict import AtlasVerdict
     from emulator.experiments.atlas.worlds import Kept, Sample

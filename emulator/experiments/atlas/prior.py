@@ -6,16 +6,19 @@ Both are data: one YAML file a paper. A *world* is a value for each parameter an
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
     from pathlib import Path
+
+    from emulator.experiments.paper import Options
+    from emulator.sweeps.grid import Run
 
 Value: TypeAlias = float | int | str
 
@@ -159,7 +162,7 @@ class Prior(_Entry):
     @model_validator(mode="after")
     def _check(self) -> Self:
         for names in (
-            [each.name for each in (*self.parameters, *self.drawn)],
+            [*(each.name for each in self.parameters), *(each.name for each in self.drawn)],
             [each.figure for each in self.constraints],
         ):
             twice = next((name for name in names if names.count(name) > 1), None)
@@ -206,3 +209,17 @@ def load_prior(path: Path) -> Prior:
 def _digits(value: float) -> float:
     """Six digits, so that a world can be told in writing."""
     return float(f"{value:.6g}")
+
+
+@runtime_checkable
+class HasAtlas(Protocol):
+    """The ability of a paper to be run in other worlds (`Options.world`, with the first seed)."""
+
+    def prior(self) -> Prior:
+        """What the paper leaves open, and what it prints about its inputs. Raises ScenarioError."""
+
+    def inputs(self, options: Options) -> dict[str, float]:
+        """The figures of this world's workload that constraints are on. Raises ScenarioError if none can be made."""
+
+    def baseline(self, options: Options) -> Run:
+        """The run without a mechanism: its row has the figures that constraints on the baseline name."""

@@ -12,7 +12,7 @@ import numpy as np
 from emulator.experiments.atlas.draws import MET, search
 from emulator.experiments.atlas.verdict import values_in
 from emulator.experiments.claims import World
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, Run, Sweep
 from emulator.sweeps.pools import on_cores
 from emulator.sweeps.store import Store
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.experiments.atlas.draws import Search
-    from emulator.experiments.atlas.prior import Prior, Value
+    from emulator.experiments.atlas.prior import HasAtlas, Prior, Value
     from emulator.experiments.atlas.verdict import ClaimValue
     from emulator.experiments.claims import Claim
-    from emulator.experiments.paper import HasAtlas, Options, Paper
+    from emulator.experiments.paper import Options, Paper
     from emulator.sweeps.pools import Pool
 
     Floats = NDArray[np.float64]

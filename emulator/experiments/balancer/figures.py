@@ -10,7 +10,7 @@ from emulator.experiments.balancer.measures import RATE, USED, WAIT
 from emulator.experiments.balancer.runs import MAINSTREAM, RHO, STATIC_RESERVES
 from emulator.experiments.balancer.workloads import BATCH_LOAD, FACTORS
 from emulator.experiments.claims import MissingRunError
-from emulator.harness.record import NodePool
+from emulator.record.run_record import NodePool
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.report.plots import POOL_COLOURS
 

@@ -17,7 +17,7 @@ from emulator.experiments.balancer.workloads import (
     WEEK_S,
     Workloads,
 )
-from emulator.preparation import prepare
+from emulator.runs.preparation import prepare
 from emulator.sweeps.grid import LABEL, Sweep, make_run
 from emulator.workload.table import Kind
 

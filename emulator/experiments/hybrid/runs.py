@@ -10,7 +10,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.experiments.hybrid.read import TRACE, kinds_for
 from emulator.experiments.readings import value_of
-from emulator.preparation import prepare
+from emulator.runs.preparation import prepare
 from emulator.sweeps.grid import LABEL, Sweep, make_run
 from emulator.workload.hybrid_kinds import MIXES, JobClass
 from emulator.workload.hybrid_machines import CoriMonths, Machine, ThetaYear

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.logs import find_log
 from emulator.experiments.malleable.read import keeps_zero_runs, mechanism_for
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, SEED, Run, Sweep, make_run
 
 if TYPE_CHECKING:

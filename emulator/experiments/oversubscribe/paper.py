@@ -13,7 +13,7 @@ from emulator.experiments.oversubscribe.claims import claims
 from emulator.experiments.oversubscribe.runs import FOLLOWED, KIT, UNILU, experiments
 from emulator.mechanisms.oversubscribe.figures import LEVELS
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import NEVER_US, US
 from emulator.experiments.realtime.read import Chosen
 from emulator.mechanisms.realtime import Realtime
-from emulator.preparation import prepare
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import from_mapping
 from emulator.sweeps.grid import LABEL, Sweep, make_run
 
 if TYPE_CHECKING:

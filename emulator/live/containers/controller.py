@@ -18,9 +18,9 @@ from uuid import uuid4
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us, wall_us
-from emulator.clock_server import ClockServer
-from emulator.event_priority import EventPriority
-from emulator.harness.record import Mark
+from emulator.clock.clock_server import ClockServer
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.shared_clock import SharedClock
 from emulator.live import roles
 from emulator.live.containers.control import ControlServer, NotYet
 from emulator.live.containers.endpoints import endpoint_lines
@@ -58,18 +58,18 @@ from emulator.live.run_requirements import requirements_of
 from emulator.live.state import State
 from emulator.live.torque.accounting_parser import batch_side
 from emulator.live.watch import watch
-from emulator.preparation import Prepared, prepare
+from emulator.record.run_record import Mark
 from emulator.report import files
-from emulator.runner import describe
-from emulator.scenario import Scenario, ScenarioError
-from emulator.shared_clock import SharedClock
+from emulator.runs.preparation import Prepared, prepare
+from emulator.runs.runner import describe
+from emulator.runs.scenario import Scenario, ScenarioError
 from emulator.workload import store
 from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
-    from emulator.clock_master import SharedClockMaster
-    from emulator.harness.record import RunRecord
+    from emulator.clock.clock_master import SharedClockMaster
     from emulator.live.collect import BatchSide
+    from emulator.record.run_record import RunRecord
 
 _LOOK_S = 0.1
 _ASK_S = 5.0

@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from emulator.config.run_parts import OUR_BATCH_SYSTEM
 from emulator.live.containers.names import BALANCER, BATCH, PREDICTOR, REPLAYER
 from emulator.live.containers.remote_fleet import first_process
 from emulator.live.launchers import Launcher
-from emulator.run_parts import OUR_BATCH_SYSTEM
 
 if TYPE_CHECKING:
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
 
 _SERVICES, _FRONT, _POSTGRES, _AGENT = "services", "front", "postgres", "agent"
 _PLACES = {

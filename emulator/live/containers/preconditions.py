@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.live.containers.names import NODE
 from emulator.live.launchers import Launcher
-from emulator.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
-from emulator.scenario import ScenarioError, load
+from emulator.runs.scenario import ScenarioError, load
 
 if TYPE_CHECKING:
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
 
 
 _LAUNCHER = Launcher(

@@ -14,22 +14,22 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from emulator.harness.laws import check
 from emulator.live.containers.entry import bring_kernels, control
 from emulator.live.containers.names import MADE, SHARED
 from emulator.live.containers.preconditions import read_scenario
 from emulator.live.containers.remote_exec import SOCKETS, PlacedProcess, shutdown_executors
 from emulator.live.fleet import Fleet, FleetError
 from emulator.live.fleet_process import FleetProcessError
-from emulator.preparation import prepare
 from emulator.report import files
-from emulator.scenario import ScenarioError
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import ScenarioError
+from emulator.validation.laws import check
 from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
     from emulator.live.fleet_process import FleetProcess
-    from emulator.preparation import Prepared
-    from emulator.scenario import Scenario
+    from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
 
 _TMP = SHARED / "tmp"
 """$TMPDIR of the container that runs: programs of others are told of paths in it."""

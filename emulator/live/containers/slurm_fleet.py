@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emulator.config.run_parts import OUR_MANAGER
 from emulator.live.containers.names import BALANCER, ONDEMAND, PREDICTOR, REPLAYER
 from emulator.live.containers.remote_fleet import first_process
 from emulator.live.launchers import Launcher
-from emulator.run_parts import OUR_MANAGER
 
 if TYPE_CHECKING:
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
 
 _SHM = Path("/dev/shm")  # noqa: S108 - a volume of the containers
 _NODES, _CONTROLLER = "slurmd", "slurmctld"

@@ -12,9 +12,9 @@ from math import ceil
 from typing import TYPE_CHECKING, Protocol
 
 from balancer.clock import NEVER_US
-from emulator.event_priority import EventPriority
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.shared_clock import alarm_of
 from emulator.live.torque.protocol import connect
-from emulator.shared_clock import alarm_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from emulator.live.job.control import Message, MessageKind
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from emulator.shared_clock import ClockReader
+    from emulator.clock.shared_clock import ClockReader
 
 NEWS = signal.SIGUSR2
 HEARD = "heard"

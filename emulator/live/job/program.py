@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, US, SystemClock
+from emulator.clock.shared_clock import ClockReader, SharedClock
 from emulator.live.job.checkpoints import Checkpoints
 from emulator.live.job.control import OVER, MessageKind, SignalControl, agent_control
 from emulator.live.job.orders import OrderControl
 from emulator.live.job.proof import ProofError, prove
 from emulator.live.job.work import Phase
-from emulator.shared_clock import ClockReader, SharedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a running job has done and still owes, exactly, as `emulator/harness/work.py` counts it. No clock, no I/O.
+"""What a running job has done and still owes, exactly, as `emulator/machine/work.py` counts it. No clock, no I/O.
 
 Work is counted in whole node-microseconds. This is the job's own account, in plain Python because a job must start
 quickly; a test holds the two against each other.

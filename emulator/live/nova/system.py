@@ -23,16 +23,16 @@ from emulator.live.nova.conf import DATABASES, DISK_GB, RAM_MB, VCPUS, NovaConf
 from emulator.live.nova.cost import lease_cost
 from emulator.live.nova.postgres import Postgres
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from emulator.harness.mechanism import Mechanism
     from emulator.live.fleet_process import FleetProcess
     from emulator.live.ondemand_system import Ondemand, OndemandSite
-    from emulator.preparation import Prepared
-    from emulator.scenario import Scenario
+    from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
+    from emulator.simulation.mechanism import Mechanism
 
 SERVICES = Path(__file__).with_name("services.py")
 FLAVOR = "node"

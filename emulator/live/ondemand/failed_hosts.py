@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
-from emulator.event_priority import EventPriority
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.shared_clock import alarm_of
 from emulator.live.ondemand.nodes import SourceUnreachableError
-from emulator.shared_clock import alarm_of
 
 if TYPE_CHECKING:
     from balancer.clock import Clock

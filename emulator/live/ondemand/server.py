@@ -12,6 +12,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from balancer.clock import Clock, SystemClock, micros
+from emulator.clock.shared_clock import SharedClock
 from emulator.cloud_faults import CloudFaults
 from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.balancer_source import BalancerSource
@@ -26,7 +27,6 @@ from emulator.live.ondemand.placement import placement_app
 from emulator.live.ondemand.site import Site
 from emulator.live.ondemand.state_journal import Memory
 from emulator.live.ondemand.volume import volume_app
-from emulator.shared_clock import SharedClock
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import US
 from balancer.nodelist import expand
-from emulator.harness.job_states import JobState, RunOutcome
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.progress import Counts, Tail
 
 if TYPE_CHECKING:

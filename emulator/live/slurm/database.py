@@ -12,7 +12,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import micros, wall_us
-from emulator.harness.job_states import JobState
+from emulator.kernel.job_states import JobState
 from emulator.live.fleet_process import FleetProcessError
 from emulator.live.slurm.accounting import SACCT_FIELDS, read_sacct, with_the_job_log
 from emulator.live.slurm.wrappers import OF_THIS_MACHINE, write_script

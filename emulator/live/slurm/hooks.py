@@ -12,7 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
-from balancer.hooks_slurm import slurm_hook
+from balancer.hooks.slurm import slurm_hook
 from emulator.live.fleet_process import read_ready
 from emulator.live.process import stop_on_signal
 from emulator.live.progress import Tail

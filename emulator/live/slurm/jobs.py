@@ -23,8 +23,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
-from emulator.harness.job_states import RunOutcome
 from emulator.json_lines import JsonLines, read_json_lines
+from emulator.kernel.job_states import RunOutcome
 from emulator.live.job.orders import NEWS, Order
 from emulator.live.slurm.accounting import HELPER_NAME
 from emulator.live.slurm.sbatch import UNREACHABLE
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from emulator.harness.account import Account
     from emulator.live.machine_follower import MachineFollower
+    from emulator.machine.account import Account
 
 _TIMEOUT_S = 120.0
 _PATIENCE_S = 60.0

@@ -16,10 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from emulator.harness.executor_live import LiveExecutor
-from emulator.harness.failure import PluginError
-from emulator.harness.mechanism import plugin_name
-from emulator.harness.warm import warm_mechanism
+from emulator.clock.shared_clock import SharedClock
 from emulator.live.failure import forget_failure, write_failure
 from emulator.live.job.orders import HEARD
 from emulator.live.machine_follower import MachineFollower
@@ -30,10 +27,13 @@ from emulator.live.replay_log import partial_path
 from emulator.live.settings import Settings, load_settings
 from emulator.live.slurm.accounting import read_line
 from emulator.live.slurm.jobs import SlurmCommands, SlurmJobs
-from emulator.preparation import Prepared
-from emulator.runner import make_machine, make_mechanism
-from emulator.scenario import from_mapping
-from emulator.shared_clock import SharedClock
+from emulator.plugin_failure import PluginError
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import make_machine, make_mechanism
+from emulator.runs.scenario import from_mapping
+from emulator.simulation.executor_live import LiveExecutor
+from emulator.simulation.mechanism import plugin_name
+from emulator.simulation.warm import warm_mechanism
 from emulator.workload.store import load
 
 _LOOK_S = 0.01

@@ -1,6 +1,6 @@
 """What a scenario's `failures` and `maintenance` do to the nodes of the real Slurm: `scontrol update ... state=`.
 
-When a node goes and comes back is decided by what decides it in virtual time (`harness/node_outages.py`).
+When a node goes and comes back is decided by what decides it in virtual time (`events/node_outages.py`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from emulator.live.slurm.conf import hostlist
-from emulator.scenario_events import outages_of
+from emulator.runs.scenario_events import outages_of
+from emulator.schedulers.slurm.conf_fragment import hostlist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from emulator.harness.node_outages import NodeOutages
-    from emulator.live.slurm.conf import Fragment
-    from emulator.scenario import Scenario
+    from emulator.events.node_outages import NodeOutages
+    from emulator.runs.scenario import Scenario
+    from emulator.schedulers.slurm.conf_fragment import Fragment
 
 _LOOK_S = 0.005
 _CLOSE_S = 1.0

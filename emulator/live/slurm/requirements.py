@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from emulator.cluster.slurm_scheduler import Slurm
 from emulator.live.fleet_process import FleetProcessError
-from emulator.live.slurm.conf import hostlist
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
+from emulator.schedulers.slurm.conf_fragment import hostlist
 from emulator.schedulers.slurm.reservations import reserved_on, which_of
-from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from emulator.scenario import Scenario
+    from emulator.runs.scenario import Scenario
     from emulator.schedulers.slurm.reservations import Reserved
     from emulator.schedulers.slurm.select import Select
     from emulator.workload.table import JobTable

@@ -16,16 +16,11 @@ from uuid import uuid4
 import numpy as np
 
 from balancer.clock import US, micros
-from emulator.harness.machine import HasSlots
-from emulator.harness.mechanism import ability, plugin_name
-from emulator.harness.record import Mark, NodePool
 from emulator.live.collect import BatchSide
 from emulator.live.failure import read_failure
 from emulator.live.fleet_process import FleetProcessError, read_ready
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
-from emulator.live.slurm.conf import Fragment, problem_without_database, read_fragment, slurm_conf
-from emulator.live.slurm.conf_lines import ConfError
 from emulator.live.slurm.database import Database, DatabaseError, associations
 from emulator.live.slurm.fake_time import FakeTime, FakeTimeError, find_library
 from emulator.live.slurm.hooks import SCRIPT
@@ -37,20 +32,30 @@ from emulator.live.slurm.ports import KeptPorts, own_address, problem_with_addre
 from emulator.live.slurm.requirements import SlurmRequirements, unheard_setting
 from emulator.live.slurm.sbatch import is_user
 from emulator.live.slurm.wrappers import Programs, write_script
+from emulator.machine.machine import HasSlots
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.scenario import ScenarioError
+from emulator.record.run_record import Mark, NodePool
+from emulator.runs.scenario import ScenarioError
+from emulator.schedulers.slurm.conf_fragment import (
+    Fragment,
+    problem_without_database,
+    read_fragment,
+    slurm_conf,
+)
+from emulator.schedulers.slurm.conf_lines import ConfError
+from emulator.simulation.mechanism import ability, plugin_name
 from emulator.workload import store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Mechanism
     from emulator.live.batch_system import Site
     from emulator.live.failure import Failure
     from emulator.live.fleet_process import FleetProcess
-    from emulator.preparation import Prepared
-    from emulator.scenario import Scenario
+    from emulator.machine.machine import Machine
+    from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
+    from emulator.simulation.mechanism import Mechanism
 
 _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "salloc", "squeue", "scontrol", "sinfo", "scancel")
 _EPOCH_S = 1_767_225_600

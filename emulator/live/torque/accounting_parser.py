@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState, RunOutcome
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.collect import BatchSide
 from emulator.live.torque.jobs import outcome_of
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.harness.executor_live import LiveExecutor
     from emulator.live.torque.batch_parts import Link, Server
     from emulator.live.torque.jobs import Job
+    from emulator.simulation.executor_live import LiveExecutor
 
 
 class RunActions:

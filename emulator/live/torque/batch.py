@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.live.torque import accounting, errors
 from emulator.live.torque.actions import RunActions
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
@@ -23,13 +23,13 @@ from emulator.live.torque.scheduler import QueueScheduler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from emulator.harness.executor_live import LiveExecutor
     from emulator.live.torque.accounting import AccountingLog
     from emulator.live.torque.batch_parts import Link
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.jobs import JobRequest
     from emulator.live.torque.marks import MarksFile
     from emulator.live.torque.scheduler import Scheduler
+    from emulator.simulation.executor_live import LiveExecutor
 
 _JOB_ID = re.compile(r"(\d+)(?:\.(.+))?")
 

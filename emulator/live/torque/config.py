@@ -9,11 +9,11 @@ from pydantic import Field, field_validator, model_validator
 
 from balancer.clock import US, micros
 from balancer.plugin_files import Pluggable
+from emulator.config.run_parts import FailuresPart
 from emulator.live.settings import Settings
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.jobs import walltime_us
 from emulator.plugins import KINDS
-from emulator.run_parts import FailuresPart
 from emulator.schedulers.config import SchedulerConfig
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.harness.job_states import JobState, RunOutcome
+from emulator.kernel.job_states import JobState, RunOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emulator.harness.cluster import Cluster
+    from emulator.cluster.cluster import Cluster
 
 
 def export_jobs(cluster: Cluster, exit_status: Mapping[int, int | None]) -> list[dict[str, Any]]:

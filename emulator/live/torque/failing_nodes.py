@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.event_priority import EventPriority
+from emulator.clock.event_priority import EventPriority
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from emulator.harness.executor_live import LiveExecutor
-    from emulator.harness.node_outages import NodeOutages
+    from emulator.events.node_outages import NodeOutages
     from emulator.live.torque.batch import BatchServer
+    from emulator.simulation.executor_live import LiveExecutor
 
 
 class FailingNodes:

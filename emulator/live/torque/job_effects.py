@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.live.torque import accounting
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PbsState
 

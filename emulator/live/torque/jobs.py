@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from balancer.clock import US
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.live.qsub import TRACE_NUMBERS
 from emulator.live.torque.errors import bad_value, infeasible
 

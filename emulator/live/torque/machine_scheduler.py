@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US
-from emulator.event_priority import EventPriority
+from emulator.clock.event_priority import EventPriority
 from emulator.live.machine_follower import MachineFollower
 from emulator.live.torque.workload import announced, row_of
 from emulator.live.workload import as_json, phase_in
@@ -13,7 +13,7 @@ from emulator.live.workload import as_json, phase_in
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from emulator.harness.job_states import RunOutcome
+    from emulator.kernel.job_states import RunOutcome
     from emulator.live.torque.jobs import JobRequest
 
 

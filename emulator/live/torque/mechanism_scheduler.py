@@ -1,7 +1,7 @@
 """A mechanism in the batch server: decisions as in virtual time, with events from outside and effects on agents.
 
 Submissions, notices and the ends of jobs are learned (from users and node agents) instead of known; the accounting is
-that of `emulator/harness/actions.py`, and `emulator/harness/decisions.py` calls the handlers.
+that of `emulator/machine/actions.py`, and `emulator/simulation/decisions.py` calls the handlers.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.event_priority import EventPriority
-from emulator.harness.decisions import Decisions
-from emulator.harness.failure import PluginError
-from emulator.harness.job_states import JobState
-from emulator.harness.loop import points_of
-from emulator.harness.mechanism import HasNotice, HasPredicted, ability
-from emulator.harness.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
+from emulator.clock.event_priority import EventPriority
+from emulator.kernel.job_states import JobState
 from emulator.live.torque.workload import announced, row_of
 from emulator.live.workload import Workload, as_json, phase_in
+from emulator.machine.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
+from emulator.plugin_failure import PluginError
+from emulator.simulation.decisions import Decisions
+from emulator.simulation.loop import points_of
+from emulator.simulation.mechanism import HasNotice, HasPredicted, ability
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from emulator.harness.cluster import Cluster
-    from emulator.harness.executor_live import LiveExecutor
-    from emulator.harness.job_states import RunOutcome
-    from emulator.harness.mechanism import Mechanism
-    from emulator.harness.points import Point
+    from emulator.cluster.cluster import Cluster
+    from emulator.kernel.job_states import RunOutcome
     from emulator.live.torque.job_effects import JobEffects
     from emulator.live.torque.jobs import JobRequest
+    from emulator.machine.points import Point
+    from emulator.simulation.executor_live import LiveExecutor
+    from emulator.simulation.mechanism import Mechanism
 
 
 class MechanismScheduler:

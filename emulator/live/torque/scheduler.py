@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.harness.failure import plugin_error
-from emulator.harness.job_states import JobState
-from emulator.harness.predicting_cluster import cluster_for
+from emulator.cluster.predicting_cluster import cluster_for
+from emulator.kernel.job_states import JobState
 from emulator.live.torque import errors
 from emulator.live.torque.export import export_jobs
 from emulator.live.torque.jobs import trace_numbers
+from emulator.plugin_failure import plugin_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from emulator.harness.executor_live import LiveExecutor
-    from emulator.harness.job_states import RunOutcome
+    from emulator.kernel.job_states import RunOutcome
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.jobs import JobRequest
+    from emulator.simulation.executor_live import LiveExecutor
 
 
 class Scheduler(Protocol):

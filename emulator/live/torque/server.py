@@ -17,13 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import SystemClock
-from emulator.harness.executor_live import ExecutorStoppedError, LiveExecutor
-from emulator.harness.external_events import ExternalEvents
-from emulator.harness.failure import PluginError, plugin_error
-from emulator.harness.mechanism import HasFailures, HasMachine, ability, mechanism_of, plugin_name
-from emulator.harness.node_outages import NodeOutages
-from emulator.harness.predicting_cluster import cluster_for
-from emulator.harness.warm import warm_mechanism
+from emulator.clock.shared_clock import SharedClock
+from emulator.cluster.predicting_cluster import cluster_for
+from emulator.events.external_events import ExternalEvents
+from emulator.events.node_outages import NodeOutages
 from emulator.live.failure import Failure, forget_failure, write_failure
 from emulator.live.process import stop_on_signal, write_address
 from emulator.live.settings import SettingsError, load_settings
@@ -39,17 +36,20 @@ from emulator.live.torque.marks import MarksFile
 from emulator.live.torque.mechanism_scheduler import MechanismScheduler
 from emulator.live.torque.nodes import NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, notice_loss
-from emulator.scenario_events import failures_of
-from emulator.shared_clock import SharedClock
+from emulator.plugin_failure import PluginError, plugin_error
+from emulator.runs.scenario_events import failures_of
+from emulator.simulation.executor_live import ExecutorStoppedError, LiveExecutor
+from emulator.simulation.mechanism import HasFailures, HasMachine, ability, mechanism_of, plugin_name
+from emulator.simulation.warm import warm_mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from balancer.clock import Clock
-    from emulator.harness.mechanism import Mechanism
     from emulator.live.torque.batch_parts import Link
     from emulator.live.torque.job_effects import JobEffects
     from emulator.live.torque.scheduler import Scheduler
+    from emulator.simulation.mechanism import Mechanism
     from emulator.workload.table import JobTable
 
 _RETURN = "agents come back"

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Mechanism
     from emulator.live import roles
     from emulator.live.batch_system import Site
     from emulator.live.collect import BatchSide
     from emulator.live.fleet_process import FleetProcess
-    from emulator.preparation import Prepared
-    from emulator.scenario import Scenario
+    from emulator.machine.machine import Machine
+    from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
+    from emulator.simulation.mechanism import Mechanism
 
 _COMPILES_S = 600.0
 """The first time after an installation a mechanism's kernels may have to be compiled."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import emulator.mechanisms.balancer.tables as b
-from emulator.harness.compiled import inner
-from emulator.harness.structures import free_push, free_remove
-from emulator.harness.tables import NEVER
+from emulator.kernel.compiled import inner
+from emulator.kernel.structures import free_push, free_remove
+from emulator.kernel.tables import NEVER
 from emulator.mechanisms.balancer.tables import Answer, Listed
 from emulator.mechanisms.move_log import To, note_move_of_noted, note_node
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
+    from emulator.kernel.tables import State
     from emulator.mechanisms.balancer.tables import BalancerState
 
 LEAVES = -2

@@ -9,17 +9,17 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from emulator.harness.job_states import JobState
+from emulator.kernel.job_states import JobState
 from emulator.mechanisms.balancer.policy import Failed, Granted, Rejected
 from emulator.mechanisms.lease_failures import OnFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from emulator.harness.mechanism import Actions
     from emulator.mechanisms.balancer.node_watch import NodeWatch
     from emulator.mechanisms.balancer.policy import BalancerPolicy, Outcome
     from emulator.mechanisms.lease_failures import LeaseAccount
+    from emulator.simulation.mechanism import Actions
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, micros
-from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.lifecycle.states import NodeState
 from balancer.plugins import ALGORITHMS, PluginError, name_of
+from balancer.policy_settings import PickOrder, ReserveRule, Settings
 from emulator.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
 from emulator.mechanisms import lease_failures
 from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, LeaseCloud, ServerEvent
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from balancer.algorithms.interface import Algorithm
-    from emulator.harness.actions import Accounting
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Actions, WholeRun
-    from emulator.harness.record import RunRecord
+    from emulator.machine.actions import Accounting
+    from emulator.machine.machine import Machine
     from emulator.mechanisms.balancer.policy import Outcome
     from emulator.mechanisms.balancer.windows import Standing
+    from emulator.record.run_record import RunRecord
+    from emulator.simulation.mechanism import Actions, WholeRun
 
 
 AT_ONCE_US = 3600 * US
@@ -176,9 +176,9 @@ class BalancerMechanism:
     @classmethod
     def warm_up(cls) -> None:
         """Use every compiled function once: a job and a lease on two nodes, in both forms of a run."""
-        from emulator.harness.cluster import Cluster  # noqa: PLC0415 - the service's way here goes without
-        from emulator.harness.loop import Loop  # noqa: PLC0415
+        from emulator.cluster.cluster import Cluster  # noqa: PLC0415 - the service's way here goes without
         from emulator.schedulers.config import SchedulerConfig  # noqa: PLC0415
+        from emulator.simulation.loop import Loop  # noqa: PLC0415
         from emulator.workload.table import JobTable, Kind  # noqa: PLC0415
 
         jobs = JobTable.build(

@@ -1,7 +1,7 @@
 """What the service reads of nodes that fail, in virtual time: its own comparison and its own word on who has failed.
 
-A reading is taken whenever the life cycle asks for a look, and every period, as by `balancer.reconciler`. Nodes that
-nothing has happened to read as the ledger says; only the others are compared. Nodes are indices here.
+A reading is taken whenever the life cycle asks for a look, and every period, as by `balancer.service.reconciler`.
+Nodes that nothing has happened to read as the ledger says; only the others are compared. Nodes are indices here.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.drivers.base import NodeStatus
-from balancer.failure_detector import Failing
 from balancer.lifecycle.events import NodesFailed, NodesObserved, NodesRecovered
 from balancer.lifecycle.states import NodeState
-from balancer.reconcile import compare
+from balancer.service.failure_detector import Failing
+from balancer.service.reconcile import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from balancer.algorithms.interface import Algorithm
     from balancer.lifecycle.events import Event, Instruction
-    from balancer.lifecycle.settings import Settings
+    from balancer.policy_settings import Settings
     from emulator.mechanisms.balancer.node_watch import NodeWatch
 
     _Happens = Event | Callable[[], Sequence[Event]]

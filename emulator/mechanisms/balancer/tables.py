@@ -9,12 +9,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.harness.compiled import inner
-from emulator.harness.tables import NEVER
+from emulator.kernel.compiled import inner
+from emulator.kernel.tables import NEVER
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import Heap, Ints
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Heap, Ints
     from emulator.mechanisms.agenda import Agenda
     from emulator.mechanisms.move_log import MoveLog
 

@@ -15,30 +15,30 @@ from balancer.algorithms.basic import Basic
 from balancer.algorithms.hint import Hint
 from balancer.clock import NEVER_US
 from balancer.lifecycle.requests import not_at_once, not_in_time
-from balancer.lifecycle.settings import PickOrder, ReserveRule
 from balancer.lifecycle.states import NodeState
+from balancer.policy_settings import PickOrder, ReserveRule
 from balancer.predictors.peak import Peak
 from balancer.predictors.recency_weighted import RecencyWeighted
 from balancer.predictors.seasonal_quantile import SeasonalQuantile
-from emulator.harness import tables as t
-from emulator.harness.cluster import Cluster, Stop
-from emulator.harness.columns import fill, longer
-from emulator.harness.moves import MoveTable
-from emulator.harness.points import ARRIVAL
-from emulator.harness.record import LeaseOutcome
-from emulator.harness.rows import new_rows, rows_of
+from emulator.cluster.cluster import Cluster, Stop
+from emulator.kernel import tables as t
+from emulator.kernel.columns import fill, longer
+from emulator.kernel.rows import new_rows, rows_of
+from emulator.machine.points import ARRIVAL
 from emulator.mechanisms.agenda import known_points, new_agenda
 from emulator.mechanisms.balancer import tables as b
 from emulator.mechanisms.balancer.whole_loop import ORDER_RAISED, run
 from emulator.mechanisms.move_log import new_move_log
+from emulator.record.moves import MoveTable
+from emulator.record.run_record import LeaseOutcome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from balancer.lifecycle.lifecycle import Lifecycle
-    from balancer.lifecycle.settings import Settings
-    from emulator.harness.actions import Accounting
-    from emulator.harness.rows import Rows
+    from balancer.policy_settings import Settings
+    from emulator.kernel.rows import Rows
+    from emulator.machine.actions import Accounting
     from emulator.mechanisms.balancer.forecast import Forecast
     from emulator.mechanisms.move_log import MoveLog
 

@@ -6,19 +6,19 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import emulator.mechanisms.balancer.tables as b
-from emulator.harness.compiled import compiled, inner
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.kernel import advance, finish_instant, has_room_inline
-from emulator.harness.occupancy import end_job, start_on
-from emulator.harness.points import Point
-from emulator.harness.tables import ENDED_N, NEVER, NOW, ORDER_FAILED, RUNS_N, STOP_ON_END, Stop
+from emulator.kernel.compiled import compiled, inner
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.kernel import advance, finish_instant, has_room_inline
+from emulator.kernel.occupancy import end_job, start_on
+from emulator.kernel.tables import ENDED_N, NEVER, NOW, ORDER_FAILED, RUNS_N, STOP_ON_END, Stop
+from emulator.machine.points import Point
 from emulator.mechanisms.agenda import job_of, point_key, point_of, pop, push, sooner_of
 from emulator.mechanisms.balancer.compiled_returns import look, release, report, request, settle
 from emulator.mechanisms.balancer.tables import Answer, Phase, Step
 from emulator.mechanisms.move_log import To, has_room_for, note_move_of_noted, note_node
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
+    from emulator.kernel.tables import State
     from emulator.mechanisms.balancer.tables import BalancerState
 
 ORDER_RAISED = 100

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness import work as w
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.reshape import occupy
-from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import (
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.reshape import occupy
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import (
     BATCH,
     KEPT_HEAD,
     NEVER,
@@ -20,6 +19,7 @@ from emulator.harness.tables import (
     QUEUE_HI,
     QUEUE_LO,
 )
+from emulator.machine import work as w
 from emulator.mechanisms.hybrid.claims import MALLEABLE, pop_idle
 from emulator.mechanisms.hybrid.deep_queue import (
     CLASSES,
@@ -32,8 +32,8 @@ from emulator.mechanisms.hybrid.deep_queue import (
 from emulator.mechanisms.hybrid.easy import first_new
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Jobs, State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import Ints, Jobs, State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
 
 

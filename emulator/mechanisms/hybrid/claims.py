@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from emulator.harness.compiled import inlined
+from emulator.kernel.compiled import inlined
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import Ints
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Ints
 
 
 class Claim:

@@ -10,15 +10,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.harness import occupancy, reshape
-from emulator.harness import work as w
-from emulator.harness.callbacks import call_hook
-from emulator.harness.compiled import inner
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.occupancy import begin_run
-from emulator.harness.plan import plan_insert, plan_remove
-from emulator.harness.points import Point
-from emulator.harness.structures import (
+from emulator.kernel import occupancy, reshape
+from emulator.kernel.callbacks import call_hook
+from emulator.kernel.compiled import inner
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.occupancy import begin_run
+from emulator.kernel.plan import plan_insert, plan_remove
+from emulator.kernel.structures import (
     free_push,
     free_remove,
     heap_push,
@@ -26,7 +24,9 @@ from emulator.harness.structures import (
     queue_insert,
     queue_remove,
 )
-from emulator.harness.tables import FRONT, KEPT_HEAD, LOG_N, NEVER, NOW
+from emulator.kernel.tables import FRONT, KEPT_HEAD, LOG_N, NEVER, NOW
+from emulator.machine import work as w
+from emulator.machine.points import Point
 from emulator.mechanisms.agenda import point_key, push
 from emulator.mechanisms.hybrid.backfill_on_held import ends_of, ends_of_start
 from emulator.mechanisms.hybrid.deep_queue import waits_here
@@ -34,10 +34,10 @@ from emulator.mechanisms.hybrid.holds import hold, left
 from emulator.mechanisms.move_log import To, note_move
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.running import BrokenOff
-    from emulator.harness.tables import Heap, Ints, Jobs, State
-    from emulator.harness.work import Work
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Heap, Ints, Jobs, State
+    from emulator.machine.running import BrokenOff
+    from emulator.machine.work import Work
     from emulator.mechanisms.agenda import Agenda
     from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.move_log import MoveLog

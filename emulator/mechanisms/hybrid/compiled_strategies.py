@@ -8,8 +8,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inlined, inner
-from emulator.harness.tables import NEVER
+from emulator.kernel.compiled import inlined, inner
+from emulator.kernel.tables import NEVER
 from emulator.mechanisms.agenda import push
 from emulator.mechanisms.hybrid.decisions import give_evenly
 from emulator.mechanisms.hybrid.holds import promise
@@ -25,8 +25,8 @@ from emulator.mechanisms.hybrid.lenders import (
 from emulator.mechanisms.hybrid.view import stop_at
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import Ints, State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims, Lenders
     from emulator.mechanisms.hybrid.compiled_actions import HybridState
 

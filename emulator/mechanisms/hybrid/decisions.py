@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from emulator.harness.compiled import compiled
+from emulator.kernel.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.tables import Ints
+    from emulator.kernel.tables import Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.job_states import JobState
-from emulator.harness.tables import FRONT, NEVER, NEXT_SUBMIT, QUEUE_HI, QUEUE_LO
+from emulator.kernel.compiled import inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.tables import FRONT, NEVER, NEXT_SUBMIT, QUEUE_HI, QUEUE_LO
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32, Jobs, State
+    from emulator.kernel.tables import Ints, Ints32, Jobs, State
     from emulator.mechanisms.hybrid.claims import ClaimCounters, Claims, HybridJobs
 
 # Columns of a line: a class of width each, the last one open to the top, then the least width of a malleable job.

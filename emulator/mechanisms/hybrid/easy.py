@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.occupancy import start_chosen
-from emulator.harness.passes import choose, choose_heads
-from emulator.harness.plan import shadow_of
-from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import (
+from emulator.kernel.compiled import inner
+from emulator.kernel.occupancy import start_chosen
+from emulator.kernel.passes import choose, choose_heads
+from emulator.kernel.plan import shadow_of
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import (
     BEFORE_SHADOW,
     FREE,
     FRONT,
@@ -36,7 +36,7 @@ from emulator.mechanisms.hybrid.deep_queue import (
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
+    from emulator.kernel.tables import Ints, State
     from emulator.mechanisms.hybrid.claims import ClaimCounters, Claims
 
 

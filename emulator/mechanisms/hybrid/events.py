@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.occupancy import end_job, set_online
-from emulator.harness.tables import FREE, HEAP_N, NEVER
+from emulator.kernel.compiled import inner
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.occupancy import end_job, set_online
+from emulator.kernel.tables import FREE, HEAP_N, NEVER
 from emulator.mechanisms.agenda import push
 from emulator.mechanisms.hybrid.claims import MALLEABLE, pop_idle
 from emulator.mechanisms.hybrid.compiled_actions import (
@@ -51,8 +51,8 @@ from emulator.mechanisms.hybrid.loans import Reason
 from emulator.mechanisms.move_log import To, note_move
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.hybrid.compiled_actions import HybridState
 

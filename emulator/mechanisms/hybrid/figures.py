@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState
+from emulator.kernel.job_states import JobState
 from emulator.mechanisms.hybrid.run_sums import RunSums
 from emulator.metrics.runs import node_time
 from emulator.workload.hybrid_kinds import JobClass
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
     from emulator.mechanisms.hybrid.tally import Counted
+    from emulator.record.run_record import RunRecord
 
 _HOUR_US = 3600 * US
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness import passes
-from emulator.harness.compiled import compiled
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.kernel import has_room_inline, submit_due
-from emulator.harness.occupancy import end_job, set_offline, set_online
-from emulator.harness.stepping import next_submit, step_to
-from emulator.harness.structures import heap_pop
-from emulator.harness.tables import BATCH, FREE, HEAP_N, NEVER, NOW, QUEUE_HI, QUEUE_LO, STOP_ON_END, Stop
+from emulator.kernel import passes
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.kernel import has_room_inline, submit_due
+from emulator.kernel.occupancy import end_job, set_offline, set_online
+from emulator.kernel.stepping import next_submit, step_to
+from emulator.kernel.structures import heap_pop
+from emulator.kernel.tables import BATCH, FREE, HEAP_N, NEVER, NOW, QUEUE_HI, QUEUE_LO, STOP_ON_END, Stop
 from emulator.mechanisms.hybrid.backfill_on_held import start_guests
 from emulator.mechanisms.hybrid.claims import account, pop_idle, push_idle
 from emulator.mechanisms.hybrid.easy import easy_pass
 from emulator.mechanisms.hybrid.lenders import leave
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import Ints, State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
 
 

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness import work as w
-from emulator.harness.compiled import inlined, inner
-from emulator.harness.job_states import JobState
-from emulator.harness.tables import BATCH, NEVER, RUNS_N
+from emulator.kernel.compiled import inlined, inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.tables import BATCH, NEVER, RUNS_N
+from emulator.machine import work as w
 from emulator.mechanisms.hybrid.claims import (
     MALLEABLE,
 )
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Jobs, State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import Ints, Jobs, State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims, Lenders
 
 _BLOCK_SHIFT = 5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.job_states import JobState
-from emulator.harness.tables import FREE
+from emulator.kernel.compiled import inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.tables import FREE
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.compiled_actions import (
     change_last,
@@ -16,8 +16,8 @@ from emulator.mechanisms.hybrid.compiled_actions import (
 from emulator.mechanisms.hybrid.loans import Reason
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import Ints, State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.hybrid.compiled_actions import HybridState
 

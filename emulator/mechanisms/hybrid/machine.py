@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.harness import tables as t
-from emulator.harness.cluster import Cluster, Stop
-from emulator.harness.columns import fill, longer
-from emulator.harness.entry_points import entry_point
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.rows import new_rows
-from emulator.harness.views import read_only
+from emulator.cluster.cluster import Cluster, Stop
+from emulator.cluster.views import read_only
+from emulator.kernel import tables as t
+from emulator.kernel.columns import fill, longer
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.rows import new_rows
 from emulator.mechanisms.hybrid import backfill_on_held
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import holds as r

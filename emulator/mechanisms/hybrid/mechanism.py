@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from balancer.clock import NEVER_US, micros, wall_us
-from emulator.harness.cluster import Cluster
-from emulator.harness.job_states import JobState
-from emulator.harness.loop import Loop
-from emulator.harness.node_failures import Failures
-from emulator.harness.running import Save
+from emulator.cluster.cluster import Cluster
+from emulator.events.node_failures import Failures
+from emulator.kernel.job_states import JobState
+from emulator.machine.running import Save
 from emulator.mechanisms.hybrid.decisions import Room
 from emulator.mechanisms.hybrid.few_jobs import few_jobs
 from emulator.mechanisms.hybrid.figures import figures
@@ -25,6 +24,7 @@ from emulator.mechanisms.hybrid.view import NoticeOutlook, View
 from emulator.mechanisms.hybrid.whole import WholeRun, compiled_strategies
 from emulator.plugins import check_number, make_plugin
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.loop import Loop
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.streams import stream
 from emulator.workload.table import Kind
@@ -32,12 +32,12 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.actions import Accounting
-    from emulator.harness.machine import Machine
-    from emulator.harness.mechanism import Actions
-    from emulator.harness.record import RunRecord
+    from emulator.machine.actions import Accounting
+    from emulator.machine.machine import Machine
     from emulator.mechanisms.hybrid.decisions import Arrival
     from emulator.mechanisms.hybrid.notice_plan import Notice
+    from emulator.record.run_record import RunRecord
+    from emulator.simulation.mechanism import Actions
     from emulator.workload.table import JobTable
 
 NOTICES, ARRIVALS = "emulator.hybrid_notices", "emulator.hybrid_arrivals"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.compiled import compiled
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.rows import new_rows
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.rows import new_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.kernel.tables import Ints, Ints32
+    from emulator.record.run_record import RunRecord
 
     Ints8 = NDArray[np.int8]
 

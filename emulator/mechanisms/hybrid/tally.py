@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.node_failures import Failures
+    from emulator.events.node_failures import Failures
     from emulator.mechanisms.hybrid.loans import LoanBook
 
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.tiles import Picture, Series, Tile, intervals, mean_over
+from emulator.kernel.job_states import RunOutcome
 from emulator.metrics.runs import ends_us
+from emulator.simulation.tiles import Picture, Series, Tile, intervals, mean_over
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 TILES = (
     Tile("preempted", "preemptions", beside=(("of guests", "mechanism.guest_evictions"),)),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.occupancy import set_offline, set_online
-from emulator.harness.tables import BATCH, FRONT
+from emulator.kernel.compiled import inner
+from emulator.kernel.occupancy import set_offline, set_online
+from emulator.kernel.tables import BATCH, FRONT
 from emulator.mechanisms.agenda import pop
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.compiled_actions import Keeps, arrives, claim_of, resize, stop, wake
@@ -18,8 +18,8 @@ from emulator.mechanisms.hybrid.loans import Reason
 from emulator.mechanisms.move_log import To, note_move, note_move_of_noted, note_node
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.hybrid.compiled_actions import HybridState
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness import work as w
-from emulator.harness.compiled import compiled
-from emulator.harness.tables import BATCH
+from emulator.kernel.compiled import compiled
+from emulator.kernel.tables import BATCH
+from emulator.machine import work as w
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.decisions import Running
 from emulator.mechanisms.hybrid.notice_plan import Candidates
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Jobs, Nodes
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import Ints, Jobs, Nodes
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import HybridJobs
     from emulator.mechanisms.hybrid.machine import HybridCluster
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import steady_clock
-from emulator.harness.cluster import Stop
-from emulator.harness.columns import fill, longer
-from emulator.harness.lease_table import LeaseTable
-from emulator.harness.node_failures import all_to_come
-from emulator.harness.points import Point
-from emulator.harness.rows import new_rows, rows_of
-from emulator.harness.running import BrokenOff
-from emulator.harness.tables import NEVER
+from emulator.cluster.cluster import Stop
+from emulator.events.node_failures import all_to_come
+from emulator.kernel.columns import fill, longer
+from emulator.kernel.rows import new_rows, rows_of
+from emulator.kernel.tables import NEVER
+from emulator.machine.points import Point
+from emulator.machine.running import BrokenOff
 from emulator.mechanisms.agenda import known_points, new_agenda, point_key, push
 from emulator.mechanisms.hybrid import compiled_actions as d
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
@@ -32,13 +31,14 @@ from emulator.mechanisms.hybrid.notice_cup import CollectUntilPredictedArrival
 from emulator.mechanisms.hybrid.notice_none import DoNothing
 from emulator.mechanisms.hybrid.whole_loop import MOVES_AN_EVENT, ORDER_RAISED, TIMES_AN_EVENT, run
 from emulator.mechanisms.move_log import To, new_move_log
+from emulator.record.lease_table import LeaseTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.actions import Accounting
-    from emulator.harness.node_failures import Failures
-    from emulator.harness.rows import Rows
+    from emulator.events.node_failures import Failures
+    from emulator.kernel.rows import Rows
+    from emulator.machine.actions import Accounting
     from emulator.mechanisms.hybrid.machine import HybridCluster
     from emulator.mechanisms.hybrid.tally import Counted
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inner
-from emulator.harness.points import Point
-from emulator.harness.tables import LOG_N, NEVER, NOW, ORDER_FAILED, RUNS_N, Stop
+from emulator.kernel.compiled import compiled, inner
+from emulator.kernel.tables import LOG_N, NEVER, NOW, ORDER_FAILED, RUNS_N, Stop
+from emulator.machine.points import Point
 from emulator.mechanisms.agenda import job_of, point_of, pop, sooner_of
 from emulator.mechanisms.hybrid.compiled_actions import arrives
 from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice
@@ -15,8 +15,8 @@ from emulator.mechanisms.hybrid.timers import on_timer
 from emulator.mechanisms.move_log import has_room_for
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
-    from emulator.harness.work import Work
+    from emulator.kernel.tables import State
+    from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
     from emulator.mechanisms.hybrid.compiled_actions import HybridState
 

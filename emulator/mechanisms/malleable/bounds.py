@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.compiled import inlined
+from emulator.kernel.compiled import inlined
 from emulator.mechanisms.malleable.tables import CLASSES
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.stepping import step_to
-from emulator.harness.tables import Stop
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.stepping import step_to
+from emulator.kernel.tables import Stop
 from emulator.mechanisms.malleable.planning import choose, done_at
 from emulator.mechanisms.malleable.profile import length_us
 from emulator.mechanisms.malleable.sharing import share

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from emulator.harness.account import Account
-from emulator.harness.cluster import Stop
-from emulator.harness.columns import longer
-from emulator.harness.entry_points import entry_point
-from emulator.harness.job_states import JobState
-from emulator.harness.rows import new_rows
-from emulator.harness.views import TableViews
+from emulator.cluster.cluster import Stop
+from emulator.cluster.views import TableViews
+from emulator.kernel.columns import longer
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows
+from emulator.machine.account import Account
 from emulator.mechanisms.malleable import kernel
 from emulator.mechanisms.malleable import tables as t
 from emulator.mechanisms.malleable.bounds import UNKNOWN, classes_of
-from emulator.mechanisms.malleable.speedup import LINEAR, Linear, Speedup, speed_table
 from emulator.schedulers.orders import static_keys
+from emulator.workload.speedup import LINEAR, Linear, Speedup, speed_table
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunTable
+    from emulator.record.run_record import RunTable
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 

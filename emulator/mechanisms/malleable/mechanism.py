@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from balancer.clock import NEVER_US, US, micros
 from emulator.mechanisms.malleable.machine import Minimum, PlanningMachine, Rules
-from emulator.mechanisms.malleable.speedup import GROUP, Speedup
 from emulator.mechanisms.malleable.tiles import TILES, picture
 from emulator.plugins import check_number, make_plugin
 from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.speedup import GROUP, Speedup
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
-    from emulator.harness.mechanism import Actions
+    from emulator.simulation.mechanism import Actions
 
 _PENALTIES = ("run_time", "work")
 _PLACEMENTS = ("earliest_completion", "at_minimum")

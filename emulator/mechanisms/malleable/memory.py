@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
+from emulator.kernel.compiled import compiled, inlined
 from emulator.mechanisms.malleable.profile import may_do
 from emulator.mechanisms.malleable.tables import NEVER, JobClass
 

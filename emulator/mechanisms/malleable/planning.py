@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.job_states import JobState
-from emulator.harness.profile import earliest_start
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.job_states import JobState
+from emulator.kernel.profile import earliest_start
 from emulator.mechanisms.malleable.bounds import forget_bounds, keep_flexible, keep_rigid
 from emulator.mechanisms.malleable.memory import has_room, is_remembered, may_fit, measure_rooms, remember
 from emulator.mechanisms.malleable.profile import (

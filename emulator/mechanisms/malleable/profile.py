@@ -1,13 +1,13 @@
 """Where a job that may choose its width is placed in the profile of vacant nodes, compiled.
 
-(malleable-hungershoefer-2004, section 5; the profile: `emulator/harness/profile.py`.)
+(malleable-hungershoefer-2004, section 5; the profile: `emulator/kernel/profile.py`.)
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
+from emulator.kernel.compiled import compiled, inlined
 from emulator.mechanisms.malleable.tables import NEVER
 
 if TYPE_CHECKING:

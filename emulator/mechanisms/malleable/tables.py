@@ -5,13 +5,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from emulator.harness import tables as t
+from emulator.kernel import tables as t
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.rows import Rows
+    from emulator.kernel.rows import Rows
 
 NEVER = t.NEVER
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.tiles import Picture, Series, Tile, intervals, mean_over
 from emulator.metrics.classes import CLASSES, COLUMN
 from emulator.metrics.runs import ends_us, widths
+from emulator.simulation.tiles import Picture, Series, Tile, intervals, mean_over
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 TILES = (
     Tile("mean response", "mean_response_s", "s"),

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.kernel import submit_due
-from emulator.harness.stepping import next_submit, step_to
-from emulator.harness.tables import ENDED_N, EVERY_EVENT, HEAP_N, NEVER, NOW, STOP_ON_END, Stop
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.kernel import submit_due
+from emulator.kernel.stepping import next_submit, step_to
+from emulator.kernel.tables import ENDED_N, EVERY_EVENT, HEAP_N, NEVER, NOW, STOP_ON_END, Stop
 from emulator.mechanisms.oversubscribe.passes import schedule_pass
 from emulator.mechanisms.oversubscribe.places import vacate
 from emulator.mechanisms.oversubscribe.speeds import change_active, refresh, settle, touch
@@ -84,7 +84,7 @@ def is_passed_over(state: State, who: int, now: int) -> bool:
 def advance(state: State, until: int) -> int:
     """Let ends, phases, submits and passes happen up to the decision point at `until`.
 
-    Returns as `emulator.harness.kernel.advance` does; the tables never need to grow.
+    Returns as `emulator.kernel.kernel.advance` does; the tables never need to grow.
     """
     job, heap, reg = state.job, state.heap, state.reg
     registers = state.registers

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness import tables as t
-from emulator.harness.cluster import Stop
-from emulator.harness.entry_points import entry_point
-from emulator.harness.job_states import JobState
-from emulator.harness.rows import new_rows
-from emulator.harness.tables import BackfillRule
-from emulator.harness.views import TableViews
+from emulator.cluster.cluster import Stop
+from emulator.cluster.views import TableViews
+from emulator.config.node_names import default_node_names
+from emulator.kernel import tables as t
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows
+from emulator.kernel.tables import BackfillRule
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
 from emulator.mechanisms.oversubscribe.contention import EqualShares, speed_table
-from emulator.node_names import default_node_names
 from emulator.schedulers.orders import static_keys
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunTable
     from emulator.mechanisms.oversubscribe.contention import Contention
+    from emulator.record.run_record import RunTable
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 

@@ -21,8 +21,8 @@ from emulator.workload.table import JobTable, Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.machine import Machine
-    from emulator.harness.record import RunRecord
+    from emulator.machine.machine import Machine
+    from emulator.record.run_record import RunRecord
 
 _KIB_PER_GIB = 1 << 20
 _MOST_CORES = 4096

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.cluster import Stop
-from emulator.harness.job_states import JobState
-from emulator.harness.lists import gather
-from emulator.harness.record import RunTable
+from emulator.cluster.cluster import Stop
+from emulator.kernel.job_states import JobState
+from emulator.kernel.lists import gather
 from emulator.mechanisms.oversubscribe.machine import in_slots, slot_names
+from emulator.record.run_record import RunTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
-from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import BACKFILL, QUEUE_HI, QUEUE_LO, STARTED_N, BackfillRule
+from emulator.kernel.compiled import compiled
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import BACKFILL, QUEUE_HI, QUEUE_LO, STARTED_N, BackfillRule
 from emulator.mechanisms.oversubscribe.pinned_head import backfill_beside
 from emulator.mechanisms.oversubscribe.places import choose_nodes, enough_open, occupy, vacate
 from emulator.mechanisms.oversubscribe.plan import leaves_enough, planned_start, ready_by

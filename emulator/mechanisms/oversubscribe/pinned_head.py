@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
-from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import QUEUE_HI, QUEUE_LO
+from emulator.kernel.compiled import compiled
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import QUEUE_HI, QUEUE_LO
 from emulator.mechanisms.oversubscribe.places import enough_open, occupy
 from emulator.mechanisms.oversubscribe.plan import planned_start
 from emulator.mechanisms.oversubscribe.starts import book

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import NEVER
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.tables import NEVER
 from emulator.mechanisms.oversubscribe.speeds import change_active, heap_drop, mark_node, refresh, touch
 from emulator.mechanisms.oversubscribe.tables import BLOCK
 

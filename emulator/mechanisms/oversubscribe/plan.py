@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import NEVER
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.tables import NEVER
 from emulator.mechanisms.oversubscribe.tables import ONLY_SLOT
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints
+    from emulator.kernel.tables import Ints
     from emulator.mechanisms.oversubscribe.tables import Jobs, State
 
 

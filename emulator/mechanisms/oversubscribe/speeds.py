@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inlined
-from emulator.harness.tables import HEAP_N
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.tables import HEAP_N
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.kernel.tables import Ints, Ints32
     from emulator.mechanisms.oversubscribe.tables import Jobs, State
 
 

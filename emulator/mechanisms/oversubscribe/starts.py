@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled
-from emulator.harness.occupancy import begin_run
-from emulator.harness.tables import LOG_N, STARTED_N
+from emulator.kernel.compiled import compiled
+from emulator.kernel.occupancy import begin_run
+from emulator.kernel.tables import LOG_N, STARTED_N
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State

@@ -1,4 +1,4 @@
-"""The tables of the shared machine: which column means what, beside those of `emulator/harness/tables.py`.
+"""The tables of the shared machine: which column means what, beside those of `emulator/kernel/tables.py`.
 
 A *unit* is a core or a GPU of a node: units `0..cores-1` are its cores, the rest its GPUs. A unit has as many
 *slots* as jobs may share it. Work is counted in `FULL` parts of a microsecond, so that every speed is a whole number.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from emulator.harness import tables as t
+from emulator.kernel import tables as t
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import Ints, Ints32, Runs
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Ints, Ints32, Runs
 
 
 class Job(t.Job):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.harness.tiles import Picture, Series, Tile, intervals, mean_over
 from emulator.metrics.runs import core_of_slot, ends_us
+from emulator.simulation.tiles import Picture, Series, Tile, intervals, mean_over
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 TILES = (
     Tile(

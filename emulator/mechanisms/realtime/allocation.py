@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
+from emulator.kernel.compiled import inner
 from emulator.mechanisms.realtime.segments import (
     at_risk,
     begin_segment,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState, RunOutcome
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.mechanisms.realtime.equations import eq22, eq23
 from emulator.metrics.jobs import bounded_slowdown_wang
 

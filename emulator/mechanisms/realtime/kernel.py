@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inner
-from emulator.harness.job_states import JobState
-from emulator.harness.stepping import next_submit
-from emulator.harness.tables import Stop
+from emulator.kernel.compiled import compiled, inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.stepping import next_submit
+from emulator.kernel.tables import Stop
 from emulator.mechanisms.realtime.passes import schedule
 from emulator.mechanisms.realtime.segments import go_on, next_end, pass_io_time, queue_insert
 from emulator.mechanisms.realtime.tables import NEVER, Phase, Scheme

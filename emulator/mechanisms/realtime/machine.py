@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.harness.account import Account
-from emulator.harness.cluster import Stop
-from emulator.harness.columns import longer
-from emulator.harness.entry_points import entry_point
-from emulator.harness.rows import new_rows
-from emulator.harness.tables import BackfillChoice
-from emulator.harness.views import TableViews
+from emulator.cluster.cluster import Stop
+from emulator.cluster.views import TableViews
+from emulator.kernel.columns import longer
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.rows import new_rows
+from emulator.kernel.tables import BackfillChoice
+from emulator.machine.account import Account
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.segments import io_end
@@ -24,9 +24,9 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.checkpoint_io import CheckpointIO
-    from emulator.harness.record import RunTable
-    from emulator.harness.topology import Layout
+    from emulator.cluster.topology import Layout
+    from emulator.machine.checkpoint_io import CheckpointIO
+    from emulator.record.run_record import RunTable
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 

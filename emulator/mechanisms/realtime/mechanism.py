@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.harness.checkpoint_io import CheckpointIO
-from emulator.harness.topology import layout_of
+from emulator.cluster.topology import layout_of
+from emulator.machine.checkpoint_io import CheckpointIO
 from emulator.mechanisms.realtime.figures import figures
 from emulator.mechanisms.realtime.machine import SCHEMES, RealtimeMachine
 from emulator.mechanisms.realtime.tiles import TILES, picture
@@ -21,7 +21,7 @@ from emulator.workload.table import JobTable, Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 _MOST_S = 365 * 86_400
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.tables import BackfillChoice
+from emulator.kernel.compiled import inner
+from emulator.kernel.tables import BackfillChoice
 from emulator.mechanisms.realtime.allocation import claim, free_place, occupy, start_claimed, urgent_place
 from emulator.mechanisms.realtime.segments import queue_remove_at, segment_us
 from emulator.mechanisms.realtime.tables import NEVER, NOWHERE, Phase, Scheme

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.checkpoint_io import rate_of, time_for
-from emulator.harness.compiled import compiled, inner
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.occupancy import begin_run
+from emulator.kernel.compiled import compiled, inner
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.occupancy import begin_run
+from emulator.machine.checkpoint_io import rate_of, time_for
 from emulator.mechanisms.realtime.tables import NEVER, Phase, Scheme
 
 if TYPE_CHECKING:

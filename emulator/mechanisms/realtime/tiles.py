@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState
-from emulator.harness.tiles import Picture, Series, Tile, intervals, mean_by
+from emulator.kernel.job_states import JobState
 from emulator.metrics.jobs import bounded_slowdown_wang
+from emulator.simulation.tiles import Picture, Series, Tile, intervals, mean_by
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 TILES = (
     Tile("real-time slowdown", "mechanism.realtime_slowdown", "", beside=(("batch", "mechanism.batch_slowdown"),)),

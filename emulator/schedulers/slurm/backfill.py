@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.structures import queue_remove_at
-from emulator.harness.tables import (
+from emulator.kernel.compiled import inner
+from emulator.kernel.structures import queue_remove_at
+from emulator.kernel.tables import (
     FREE,
     NEVER,
     QUEUE_HI,
@@ -23,8 +23,8 @@ from emulator.schedulers.slurm.reserved import close_reserved, is_kept, may_run
 from emulator.schedulers.slurm.tables import SECOND
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import Jobs, Nodes, State
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Jobs, Nodes, State
     from emulator.schedulers.slurm.tables import Bytes, SeenNode, Slot, Twin, TwinRegisters
 
 

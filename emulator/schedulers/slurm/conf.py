@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from balancer.nodelist import expand
-from emulator.live.slurm.conf import read_fragment
-from emulator.live.slurm.conf_lines import ConfError
-from emulator.node_names import default_node_names
+from emulator.config.node_names import default_node_names
+from emulator.schedulers.slurm.conf_fragment import read_fragment
+from emulator.schedulers.slurm.conf_lines import ConfError
 from emulator.schedulers.slurm.rules import Partition
 from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import compiled, inner
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.kernel import has_room_inline
-from emulator.harness.occupancy import end_job
-from emulator.harness.reorder import count_usage, sort_queue
-from emulator.harness.stepping import next_submit, step_to
-from emulator.harness.structures import heap_pop, queue_insert, queue_remove_at
-from emulator.harness.tables import (
+from emulator.kernel.compiled import compiled, inner
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.kernel import has_room_inline
+from emulator.kernel.occupancy import end_job
+from emulator.kernel.reorder import count_usage, sort_queue
+from emulator.kernel.stepping import next_submit, step_to
+from emulator.kernel.structures import heap_pop, queue_insert, queue_remove_at
+from emulator.kernel.tables import (
     BATCH,
     FREE,
     FRONT,
@@ -38,7 +38,7 @@ from emulator.schedulers.slurm.reserved import is_boundary, is_kept_out, may_run
 from emulator.schedulers.slurm.tables import SECOND, TIER_STEP
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Ints, Jobs, State
+    from emulator.kernel.tables import Ints, Jobs, State
     from emulator.schedulers.slurm.tables import Twin, TwinRegisters
 
 

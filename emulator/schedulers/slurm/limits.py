@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
+from emulator.kernel.compiled import inner
 from emulator.schedulers.slurm.tables import Limit
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Jobs, State
+    from emulator.kernel.tables import Jobs, State
     from emulator.schedulers.slurm.tables import Twin
 
 

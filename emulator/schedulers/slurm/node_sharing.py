@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.job_states import JobState
-from emulator.harness.tables import NEVER
+from emulator.kernel.compiled import inner
+from emulator.kernel.job_states import JobState
+from emulator.kernel.tables import NEVER
 from emulator.schedulers.slurm.reserved import close_reserved
 from emulator.schedulers.slurm.tables import SECOND
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import Jobs, State
+    from emulator.kernel.tables import Jobs, State
     from emulator.schedulers.slurm.tables import Twin
 
 FIRST_LOOK = 30 * SECOND

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.occupancy import start_chosen
-from emulator.harness.structures import heap_push, heap_remove
-from emulator.harness.tables import (
+from emulator.kernel.compiled import inner
+from emulator.kernel.occupancy import start_chosen
+from emulator.kernel.structures import heap_push, heap_remove
+from emulator.kernel.tables import (
     FREE,
     NEVER,
     SIMULATED,
@@ -18,8 +18,8 @@ from emulator.schedulers.slurm.reserved import close_reserved
 from emulator.schedulers.slurm.tables import CHECK_EVERY, SECOND
 
 if TYPE_CHECKING:
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import State
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import State
     from emulator.schedulers.slurm.tables import Bytes, SeenNode, Twin, TwinRegisters
 
 

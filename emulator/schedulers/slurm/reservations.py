@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from balancer.nodelist import NodeListError, expand
-from emulator.node_names import default_node_names
+from emulator.config.node_names import default_node_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

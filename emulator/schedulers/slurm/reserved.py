@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.harness.compiled import inner
-from emulator.harness.tables import NEVER
+from emulator.kernel.compiled import inner
+from emulator.kernel.tables import NEVER
 
 if TYPE_CHECKING:
-    from emulator.harness.tables import State
+    from emulator.kernel.tables import State
     from emulator.schedulers.slurm.tables import Bytes, Twin
 
 

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.harness.reorder import Account, Counted
-    from emulator.harness.rows import Rows
-    from emulator.harness.tables import Ints, Ints32
+    from emulator.kernel.reorder import Account, Counted
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Ints, Ints32
 
 
 class TwinRegisters:
@@ -187,7 +187,7 @@ class Twin(NamedTuple):
     open_runs: Ints
     counted: Counted
     waiting: NDArray[np.void]
-    """What an order sees of jobs (`harness/reorder.py`)."""
+    """What an order sees of jobs (`kernel/reorder.py`)."""
     spare: Ints32
     """To sort."""
     limits: Ints

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import count
 
-from emulator.harness.node_failures import Outage
+from emulator.events.node_failures import Outage
 
 HOUR_US = 3600 * 1_000_000
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from emulator.runs.platforms import Platform
 from emulator.workload.files import open_trace
-from emulator.workload.platforms import Platform
 
 HEADER = b"# inventory"
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from emulator.harness.topology import Layout
+from emulator.cluster.topology import Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import pytest
 
 from balancer.algorithms.interface import ReserveWish, View, Waiting
 from balancer.lifecycle.nodes import NodeIndex
-from balancer.lifecycle.settings import Settings
+from balancer.policy_settings import Settings
 
 
 def candidates(nodes):

@@ -5,7 +5,7 @@ import pytest
 from balancer.algorithms.basic import Basic
 from balancer.algorithms.hint import Hint
 from balancer.algorithms.interface import Plan
-from balancer.lifecycle.settings import ReserveRule
+from balancer.policy_settings import ReserveRule
 
 
 def idle(*nodes):

@@ -6,9 +6,9 @@ import pytest
 
 from balancer.lifecycle.events import NodesRequested, Reclaim, Reject
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.lifecycle.settings import Settings
 from balancer.lifecycle.states import NodeState
 from balancer.plugins import ALGORITHMS, PluginError, made
+from balancer.policy_settings import Settings
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import structlog
 
 from balancer.api.problems import MEDIA_TYPE
 from balancer.api.service import Access
-from balancer.app import create_app, openapi_text
 from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
@@ -21,6 +20,7 @@ from balancer.auth.rates import Rates
 from balancer.auth.signature import sign
 from balancer.auth.tokens import TokenFile
 from balancer.clock import US
+from balancer.http.app import create_app, openapi_text
 
 START_US = 1_800_000_000 * US
 SKEW_S = 60

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from balancer.api.problems import MEDIA_TYPE
-from balancer.app import create_app, openapi_text
 from balancer.clock import micros
-from balancer.lifecycle.settings import ReserveRule
+from balancer.http.app import create_app, openapi_text
+from balancer.policy_settings import ReserveRule
 from balancer.timestamps import parse_iso
 from service_kit import check_replay
 

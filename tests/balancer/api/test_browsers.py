@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from balancer.app import create_app
+from balancer.http.app import create_app
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from flask import render_template
 
 import balancer.api
 import emulator.report
-from balancer.app import create_app
 from balancer.clock import micros
-from balancer.decision import KIND
+from balancer.http.app import create_app
 from balancer.lifecycle.states import STATE_WORDS, NodeState
-from balancer.pools import SLOT_US, PoolHistory
+from balancer.service.decision import KIND
+from balancer.service.pools import SLOT_US, PoolHistory
 
 ASSETS = Path(balancer.api.__file__).parent / "assets"
 

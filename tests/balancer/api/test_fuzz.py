@@ -10,12 +10,12 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from balancer.api.service import Access
-from balancer.app import create_app
 from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.rates import Rates
 from balancer.auth.tokens import TokenFile
+from balancer.http.app import create_app
 from gates import GATE
 
 load_all_checks()

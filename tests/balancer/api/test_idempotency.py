@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from balancer.app import create_app
 from balancer.clock import micros
+from balancer.http.app import create_app
 
 KEY = {"Idempotency-Key": "7f4d1a52-5a0e-4e0e-9f56-6d0f7b0f2c11"}
 WRITES = {

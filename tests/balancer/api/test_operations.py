@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from balancer.app import create_app, openapi_text
+from balancer.http.app import create_app, openapi_text
 
 DOCUMENT = json.loads(openapi_text())
 OPERATIONS = {

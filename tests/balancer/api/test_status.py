@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from balancer.app import create_app
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus, UnclearError
+from balancer.http.app import create_app
 
 
 @pytest.fixture

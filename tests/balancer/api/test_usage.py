@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from balancer.app import create_app
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus
-from balancer.freeze import Order
+from balancer.http.app import create_app
 from balancer.lending import Lending
+from balancer.service.freeze import Order
 from balancer.timestamps import iso
 
 HOUR_US = micros(3600)

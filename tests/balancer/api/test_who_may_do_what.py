@@ -8,13 +8,13 @@ from __future__ import annotations
 import pytest
 
 from balancer.api.service import Access
-from balancer.app import create_app
 from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
 from balancer.auth.rates import Rates
 from balancer.auth.tokens import TokenFile
 from balancer.clock import US
+from balancer.http.app import create_app
 
 NOW_US = 1_800_000_000 * US
 

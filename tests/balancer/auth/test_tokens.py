@@ -8,12 +8,12 @@ import stat
 
 import pytest
 
-from balancer.auth.files import AuthFileError
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Denied, Role
 from balancer.auth.sessions import make_session, token_of
 from balancer.auth.signature import Signature, node_key, sign
 from balancer.auth.tokens import TokenFile
+from balancer.secret_files import AuthFileError
 
 NOW_US = 1_800_000_000_000_000
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import service_kit
-from balancer.console import cli
+from balancer.console.commands import cli
 
 
 @pytest.fixture

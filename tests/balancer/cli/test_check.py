@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
-from balancer.console import cli
+from balancer.console.commands import cli
 from balancer.drivers.base import NodeStatus, SiteCheck
 from balancer.drivers.marks import Stamp
 from balancer.drivers.torque import TorqueDriver

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from balancer.client import Balancer
 from balancer.client_records import DownNode
-from balancer.console import cli
+from balancer.console.commands import cli
 from balancer.timestamps import parse_iso
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from balancer.app import openapi_text
 from balancer.clock import seconds, wall_us
+from balancer.http.app import openapi_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,10 +28,10 @@ _REQUIRED = json.loads(openapi_text())["components"]["schemas"]["Problem"]["requ
 _APP = """
 import asyncio, gc, signal, sys, threading, time
 from pathlib import Path
-from balancer import front_end
+from balancer.http import front_end
 from balancer.api.connection import client_is_gone
 from balancer.limits import Limits
-from balancer.serve import listen, url_of
+from balancer.console.serve import listen, url_of
 
 folder = Path(sys.argv[1])
 go_on = threading.Event()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from balancer.client import BalancerError, NotObtainable
-from balancer.service_manager import beat_s
+from balancer.service.service_manager import beat_s
 from service_kit import until
 
 pytestmark = pytest.mark.live

@@ -8,8 +8,9 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from balancer.auth import files, place
-from balancer.console import cli
+from balancer import secret_files as files
+from balancer.console import places as place
+from balancer.console.commands import cli
 
 FREEZE = ("freeze", "--reason", "moving a rack")
 TOKEN = ("token", "create", "--role", "operator")

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from balancer.api import status
-from balancer.app import create_app
-from balancer.metrics import Metrics
+from balancer.http.app import create_app
+from balancer.service.metrics import Metrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "prometheus/balancer.rules.yml").read_text(encoding="utf-8"))

@@ -34,7 +34,7 @@ for module in pkgutil.walk_packages(balancer.__path__, "balancer."):
         continue
     if not module.name.endswith("__main__") and ".migrations" not in module.name:
         importlib.import_module(module.name)
-from balancer.app import openapi_text
+from balancer.http.app import openapi_text
 assert openapi_text()
 """
 

@@ -10,11 +10,11 @@ import click
 import pytest
 import yaml
 
-from balancer.claims import claimed_by_another
-from balancer.console import cli
-from balancer.ledger_conflict import another_claims
+from balancer.console.commands import cli
 from balancer.lifecycle.records import NodeRecord
 from balancer.lifecycle.states import NodeState
+from balancer.service.claims import claimed_by_another
+from balancer.service.ledger_conflict import another_claims
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/balancer/runbook.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def test_no_cell_is_empty(heading):
 
 def test_each_of_its_reasons_is_one_that_the_service_gives():
     source = "".join(
-        (ROOT / "balancer" / name).read_text(encoding="utf-8")
+        (ROOT / "balancer" / "service" / name).read_text(encoding="utf-8")
         for name in ("claims.py", "engine.py", "writer.py")
     )
     held = NodeRecord(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import balancer.claims
+import balancer.service.claims
 import service_kit
-from balancer.app import create_app
-from balancer.claims import LIVES_S, Claims
 from balancer.drivers.base import RefusedError, UnclearError, UnreachableError
+from balancer.http.app import create_app
+from balancer.service.claims import LIVES_S, Claims
 
 US = 1_000_000
 
@@ -119,8 +119,8 @@ def test_a_claim_that_nobody_renews_ends(service, batch, monkeypatch):
     a.engine.stop()
     b = service("b", reserve=1)
     assert b.engine.claimed
-    began_us, now_us = balancer.claims.wall_us(), [0]
-    monkeypatch.setattr(balancer.claims, "wall_us", lambda: began_us + now_us[0])
+    began_us, now_us = balancer.service.claims.wall_us(), [0]
+    monkeypatch.setattr(balancer.service.claims, "wall_us", lambda: began_us + now_us[0])
     now_us[0] = int(LIVES_S * US) - 10 * US
     looks(b, batch)
     assert (b.engine.claimed != "", owners(batch)) == (True, {})

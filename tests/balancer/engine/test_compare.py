@@ -13,8 +13,8 @@ from balancer.drivers.base import NodeStatus
 from balancer.drivers.cloud import CloudStatus
 from balancer.lifecycle.records import NodeRecord
 from balancer.lifecycle.states import NodeState
-from balancer.reconcile import Difference, compare, seen
-from balancer.reconcile_table import Seen
+from balancer.service.reconcile import Difference, compare, seen
+from balancer.service.reconcile_table import Seen
 
 IDLE, BUSY = NodeStatus("idle"), NodeStatus("busy", ("9.server",))
 OURS = NodeStatus("offline", marked=True, is_ours=True)

@@ -18,8 +18,8 @@ import pytest
 import sqlalchemy as sa
 
 from balancer.clock import micros
-from balancer.decision import Key
-from balancer.lifecycle.settings import ReserveRule
+from balancer.policy_settings import ReserveRule
+from balancer.service.decision import Key
 from gates import GATE
 
 pytestmark = [

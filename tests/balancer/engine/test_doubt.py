@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from balancer.app import create_app
-from balancer.calls import Caller
 from balancer.drivers.base import NodeStatus, UnreachableError
 from balancer.drivers.cloud import CloudStatus
 from balancer.drivers.marks import Stamp
+from balancer.http.app import create_app
 from balancer.ledger.backup import back_up, restore
 from balancer.ledger.errors import UnprovenError
 from balancer.lifecycle.errors import Refused
+from balancer.service.calls import Caller
 
 _SIDES = ("", "-wal", "-shm", ".head")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from balancer.driver_calls import DriverCalls
 from balancer.drivers.base import NodeStatus, RefusedError, UnclearError
 from balancer.ledger.errors import LedgerError
+from balancer.service.driver_calls import DriverCalls
 
 
 class Driver:

@@ -7,12 +7,12 @@ import threading
 import pytest
 
 from balancer.clock import micros
-from balancer.decision import Key
 from balancer.drivers.base import RefusedError, UnclearError, UnreachableError
-from balancer.idempotency import KeyReusedError
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.errors import Refused
-from balancer.writer import StoppingError
+from balancer.service.decision import Key
+from balancer.service.idempotency import KeyReusedError
+from balancer.service.writer import StoppingError
 
 
 def test_nodes_start_as_the_batch_system_reports_them(world, kit):

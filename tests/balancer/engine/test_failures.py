@@ -9,14 +9,14 @@ import threading
 import pytest
 
 from balancer.clock import ManualClock, micros, wall_us
-from balancer.commands import Commander, CommandSettings
 from balancer.drivers.base import UnclearError
 from balancer.drivers.programs import run_program
 from balancer.ledger.errors import LedgerError, StaleError
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import NodesReclaimed, Reclaim
-from balancer.metrics import Metrics
-from balancer.timers import Timers
+from balancer.service.commands import Commander, CommandSettings
+from balancer.service.metrics import Metrics
+from balancer.service.timers import Timers
 
 
 def test_no_acknowledged_grant_is_lost_when_commits_fail_under_many_callers(world, kit):

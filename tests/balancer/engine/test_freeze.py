@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from balancer.app import create_app
 from balancer.clock import micros
-from balancer.freeze import Order
+from balancer.http.app import create_app
 from balancer.lifecycle.records import RequestStatus
+from balancer.service.freeze import Order
 
 ORDER = Order("ada@batch", "the switch is replaced", "2026-11-22T10:00:00Z")
 

@@ -7,9 +7,9 @@ import pytest
 from balancer.clock import US, micros
 from balancer.drivers.base import NodeStatus
 from balancer.drivers.cloud import CloudStatus
-from balancer.failure_detector import Failing
 from balancer.lifecycle.records import NodeRecord
 from balancer.lifecycle.states import NodeState
+from balancer.service.failure_detector import Failing
 
 OFFLINE, DOWN, UNREAD = NodeStatus("offline"), NodeStatus("down"), NodeStatus("unknown")
 ASLEEP = NodeStatus("down", is_asleep=True)

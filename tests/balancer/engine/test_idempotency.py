@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from balancer.clock import micros
-from balancer.decision import Key
-from balancer.idempotency import KeyInUseError, KeyReusedError
 from balancer.ledger.errors import LedgerError
+from balancer.service.decision import Key
+from balancer.service.idempotency import KeyInUseError, KeyReusedError
 from gates import GATE
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from balancer.callers import CallerGoneError, CallerSettings
-from balancer.calls import Caller
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus, RefusedError
 from balancer.drivers.cloud import CloudStatus
 from balancer.lifecycle.errors import Refused
+from balancer.service.callers import CallerGoneError, CallerSettings
+from balancer.service.calls import Caller
 
 NOVA, EVE = Caller("nova"), Caller("eve")
 

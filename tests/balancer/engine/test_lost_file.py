@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from balancer.decision import Key
 from balancer.ledger.errors import LedgerError, ReplacedError
 from balancer.lifecycle.errors import Refused
+from balancer.service.decision import Key
 
 
 def removed(path):

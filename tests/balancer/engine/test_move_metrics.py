@@ -6,7 +6,7 @@ import pytest
 
 from balancer.lifecycle.records import NodeRecord
 from balancer.lifecycle.states import NodeState
-from balancer.metrics import Metrics
+from balancer.service.metrics import Metrics
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from contextlib import closing
 import pytest
 import structlog
 
-from balancer.app import create_app
-from balancer.engine import Engine
+from balancer.http.app import create_app
 from balancer.ledger import connect, log
 from balancer.ledger.errors import LedgerError, ReadOnlyError
 from balancer.ledger.store import Ledger
+from balancer.service.engine import Engine
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_the_service_turns_read_only_says_so_and_recovers_by_itself(
 def test_a_disk_that_stays_full_is_one_line_in_the_log_and_not_one_for_each_part_that_notices(
     world, kit, monkeypatch
 ):
-    monkeypatch.setattr("balancer.writer._PROBE_S", 0.05)
+    monkeypatch.setattr("balancer.service.writer._PROBE_S", 0.05)
     w = world(nodes=4, reserve=1, reconcile_period_s=0)
     w.settled()
     with structlog.testing.capture_logs() as lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from balancer.clock import ManualClock
-from balancer.reader import Reader
+from balancer.service.reader import Reader
 
 
 def test_it_is_idle_only_when_no_reading_is_wanted_or_under_way():

@@ -12,8 +12,8 @@ from balancer.drivers.cloud import CloudStatus
 from balancer.drivers.marks import Stamp
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.states import NodeState
-from balancer.reconcile import seen
-from balancer.reconcile_table import TABLE, Action, Seen, page
+from balancer.service.reconcile import seen
+from balancer.service.reconcile_table import TABLE, Action, Seen, page
 
 _CLOUD_ON, _CLOUD_OFF, _CLOUD_VM = CloudStatus(True), CloudStatus(False), CloudStatus(False, ("vm",))
 _REPORTS = {
@@ -168,7 +168,7 @@ def test_unknown_never_becomes_idle():
 def test_the_page_is_current():
     path = Path(__file__).parents[3] / "docs/balancer/reconcile.md"
     assert path.read_text(encoding="utf-8") == page(), (
-        "python -m balancer.reconcile_table > docs/balancer/reconcile.md"
+        "python -m balancer.service.reconcile_table > docs/balancer/reconcile.md"
     )
 
 

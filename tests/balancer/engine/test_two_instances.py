@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from balancer.app import create_app
+from balancer.http.app import create_app
 from balancer.ledger.errors import FencedError
 from gates import GATE
 

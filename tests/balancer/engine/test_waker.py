@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import balancer.waker
+import balancer.service.waker
 import service_kit
-from balancer.calls import Caller
 from balancer.drivers.base import NodeStatus, RefusedError
-from balancer.freeze import Order
 from balancer.lifecycle.records import RequestStatus
+from balancer.service.calls import Caller
+from balancer.service.freeze import Order
 
 
 class SleepyBatch(service_kit.FakeBatch):
@@ -73,8 +73,8 @@ def test_one_that_does_not_come_up_in_time_rejects_the_request_and_is_asked_agai
     kit.until(lambda: w.batch.woken() == ["n01"])
     w.clock.advance_to(w.clock.now_us() + 61_000_000)
     assert w.engine.wait_for_request(asked.request_id).record.status is RequestStatus.REJECTED
-    began_us = balancer.waker.wall_us()
-    monkeypatch.setattr(balancer.waker, "wall_us", lambda: began_us + 1_000_000_000)
+    began_us = balancer.service.waker.wall_us()
+    monkeypatch.setattr(balancer.service.waker, "wall_us", lambda: began_us + 1_000_000_000)
     w.engine.submit_request(1)
     kit.until(lambda: w.batch.woken() == ["n01", "n01"])
 

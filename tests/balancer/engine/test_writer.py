@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from balancer.clock import NEVER_US, wall_us
-from balancer.decision import Key
 from balancer.ledger.errors import LedgerError
+from balancer.service.decision import Key
 
 
 def test_it_tries_again_until_writing_works_and_not_beyond(world, monkeypatch):

@@ -14,8 +14,8 @@ import pytest
 
 import balancer
 from balancer.clock import wall_us
-from balancer.hook_client import HookSettings
-from balancer.hooks import main, nodes_of_job, walltime_s
+from balancer.hooks.client import HookSettings
+from balancer.hooks.torque import main, nodes_of_job, walltime_s
 
 PROLOGUE = [
     "prologue",
@@ -221,7 +221,7 @@ def test_the_installed_epilogue_always_ends_well(installed, status):
 
 
 def test_a_hook_needs_only_the_standard_library():
-    code = "import sys, balancer.hooks; print(*sys.modules)"
+    code = "import sys, balancer.hooks.torque; print(*sys.modules)"
     modules = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()

@@ -13,8 +13,8 @@ import pytest
 
 import balancer
 from balancer.clock import wall_us
-from balancer.hooks import main
-from balancer.hooks_slurm import time_limit_s
+from balancer.hooks.slurm import time_limit_s
+from balancer.hooks.torque import main
 from testdata import RECORDED
 
 SCRIPTS = Path(balancer.__file__).parent / "hook_scripts"

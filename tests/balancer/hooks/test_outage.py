@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 
 from balancer.auth.signature import Signature, node_key, sign
 from balancer.clock import utc_us, wall_us
-from balancer.hook_client import HookSettings, read_keys
-from balancer.hooks import main, prologue
+from balancer.hooks.client import HookSettings, read_keys
+from balancer.hooks.torque import main, prologue
 
 PROLOGUE = ["prologue", "39.server", "alice", "alice", "name", "nodes=1,walltime=60", "batch", "acct", "x"]
 EPILOGUE = ["epilogue", "39.server"]

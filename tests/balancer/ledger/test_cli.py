@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 
-from balancer.ledger.cli import ledger
+from balancer.console.ledger import ledger
 from balancer.ledger.reader import open_to_read
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState

@@ -33,8 +33,8 @@ from balancer.lifecycle.events import (
     TimerFired,
 )
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.lifecycle.settings import ReserveRule, Settings
 from balancer.lifecycle.states import NodeState
+from balancer.policy_settings import ReserveRule, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

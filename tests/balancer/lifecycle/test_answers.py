@@ -11,8 +11,8 @@ from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import NodesAdopted, NodesContested, NodesDoubted, NodesRequested, ReserveAdded
 from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.records import RequestStatus
-from balancer.lifecycle.settings import Settings
 from balancer.lifecycle.states import NodeState
+from balancer.policy_settings import Settings
 
 
 def changed_request(w, key):

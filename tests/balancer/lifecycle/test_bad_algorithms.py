@@ -7,7 +7,7 @@ from balancer.algorithms.interface import Plan
 from balancer.lifecycle.errors import BadPlan
 from balancer.lifecycle.events import PlanRefused, Reject
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.lifecycle.settings import Settings
+from balancer.policy_settings import Settings
 
 
 class Says:

@@ -33,8 +33,8 @@ from balancer.lifecycle.events import (
     WakeAt,
 )
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.lifecycle.settings import PickOrder, ReserveRule, Settings
 from balancer.lifecycle.states import NodeState
+from balancer.policy_settings import PickOrder, ReserveRule, Settings
 
 NODES = tuple(f"n{number}" for number in range(6))
 

@@ -10,8 +10,8 @@ from balancer.lifecycle.events import Reclaim, Restore, TimerFired, WakeAt
 from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.lifecycle.nodes import NodeTable
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus, ReserveRecord
-from balancer.lifecycle.settings import PickOrder, Settings
 from balancer.lifecycle.states import TRANSITIONS, Cause, NodeState
+from balancer.policy_settings import PickOrder, Settings
 
 
 def test_the_docs_page_is_up_to_date(request):

@@ -8,7 +8,7 @@ import openstack
 import pytest
 from click.testing import CliRunner
 
-from balancer.console import cli
+from balancer.console.commands import cli
 from balancer.nova.check import conf_checks, read_conf
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from click.testing import CliRunner
 
-from balancer.console import cli
+from balancer.console.commands import cli
 from balancer.nova.agent import Agent, AgentSettings
 from balancer.nova.decide import Rules
 from balancer.nova.gate import Aggregate, Gate

@@ -7,8 +7,8 @@ import threading
 import pytest
 from werkzeug.serving import make_server
 
-from balancer.app import create_app
 from balancer.client import Balancer
+from balancer.http.app import create_app
 
 
 @pytest.fixture

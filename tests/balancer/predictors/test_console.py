@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from balancer.console import cli
+from balancer.console.commands import cli
 
 
 def call(*words: str):

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 import emulator
 from emulator.cli import main
-from emulator.harness.laws import check
 from emulator.report import files
+from emulator.validation.laws import check
 
 ROOT = Path(__file__).parents[3]
 DAY = ROOT / "traces" / "day-64.swf"

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from emulator.commands.reproduce import reproduce
 from emulator.experiments.atlas import command
 from emulator.experiments.atlas.draws import MET, even_points, search
-from emulator.experiments.atlas.prior import Constraint, Parameter, load_prior
+from emulator.experiments.atlas.prior import Constraint, HasAtlas, Parameter, load_prior
 from emulator.experiments.atlas.rule import Column, rank_differences, rule
 from emulator.experiments.atlas.verdict import NONE, Told, told, values_in, wilson
 from emulator.experiments.claims import Claim, World, plain
-from emulator.experiments.cli import reproduce
 from emulator.experiments.criteria import Outcome, bound, level, printed, untested
-from emulator.experiments.paper import GROUP, HasAtlas, Options, find_paper
+from emulator.experiments.paper import GROUP, Options, find_paper
 from emulator.experiments.realtime.paper import RealtimePaper
 from emulator.plugins import plugin_names
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import Sweep
 from emulator.sweeps.pools import Here
 from testdata import TRACES

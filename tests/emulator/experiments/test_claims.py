@@ -23,7 +23,7 @@ from emulator.experiments.criteria import (
 )
 from emulator.experiments.page import render
 from emulator.experiments.paper import Options, find_paper
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from testdata import TRACES
 
 

@@ -16,7 +16,7 @@ from emulator.cli import main
 from emulator.experiments.logs import checkout_logs, find_log
 from emulator.experiments.paper import GROUP, Options, find_paper
 from emulator.plugins import plugin_names
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from testdata import TRACES
 
 

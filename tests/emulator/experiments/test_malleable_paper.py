@@ -9,7 +9,7 @@ import pytest
 from emulator.experiments.claims import World
 from emulator.experiments.malleable import PAPER
 from emulator.experiments.paper import Options, find_paper
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from testdata import TRACES
 
 

@@ -15,9 +15,9 @@ from emulator.experiments.oversubscribe.runs import UNILU, conventional, shared,
 from emulator.experiments.paper import Options, find_paper
 from emulator.mechanisms.oversubscribe.figures import LEVELS
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from testdata import TRACES
 
 

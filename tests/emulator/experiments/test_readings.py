@@ -18,7 +18,7 @@ from emulator.experiments.claims import Claim, plain
 from emulator.experiments.criteria import Outcome, less, more
 from emulator.experiments.paper import Options, find_paper
 from emulator.experiments.readings import Reading, combinations, parse
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import Sweep, make_run
 from emulator.workload.table import JobTable, Kind
 from testdata import TRACES
@@ -228,7 +228,7 @@ class Sheds(Painting):
 
 
 def test_the_search_prints_the_front_and_leaves_all_it_found_with_where_it_came_from(tmp_path, monkeypatch):
-    monkeypatch.setattr("emulator.experiments.cli.find_paper", lambda _: Sheds())
+    monkeypatch.setattr("emulator.commands.reproduce.find_paper", lambda _: Sheds())
     given = ["reproduce", "sheds", "--fit", "--read", "colour=blue", "--jobs", "1", "--out", str(tmp_path)]
     done = CliRunner().invoke(main, given)
     assert done.exit_code == 0, done.output
@@ -252,8 +252,8 @@ class Yard(Sheds):
 
 
 def test_several_papers_are_done_one_after_the_other_each_in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr("emulator.experiments.cli.find_paper", lambda _: Yard())
-    monkeypatch.setattr("emulator.experiments.cli.plugin_names", lambda _: ["barns", "sheds"])
+    monkeypatch.setattr("emulator.commands.reproduce.find_paper", lambda _: Yard())
+    monkeypatch.setattr("emulator.commands.reproduce.plugin_names", lambda _: ["barns", "sheds"])
     given = ["--jobs", "1", "--seeds", "5", "--read", "size=large", "--read", "colour=red"]
     done = CliRunner().invoke(main, ["reproduce", "all", *given, "--out", str(tmp_path / "all")])
     assert done.exit_code == 0, done.output

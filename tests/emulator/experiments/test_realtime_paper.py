@@ -10,7 +10,7 @@ from emulator.experiments.realtime import PAPER
 from emulator.experiments.realtime.measures import CLASSES, mean, ratio, share_lower
 from emulator.experiments.realtime.read import Chosen
 from emulator.experiments.realtime.runs import ALIKE, _baseline_slowdown, _variants, seeds
-from emulator.scenario import from_mapping
+from emulator.runs.scenario import from_mapping
 from emulator.sweeps.execute import execute
 
 FIGURES = [

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.laws import check
-from emulator.scenario import from_mapping
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
 from fleet_kit.both_clocks import assert_proved, assert_same, proofs_of, run_both, run_live
 

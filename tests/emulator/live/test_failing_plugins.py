@@ -9,13 +9,13 @@ from click.testing import CliRunner
 
 from balancer.clock import US
 from emulator.cli import main
-from emulator.harness.failure import PluginError
-from emulator.harness.job_states import JobState
-from emulator.harness.laws import check
-from emulator.preparation import Prepared
+from emulator.kernel.job_states import JobState
+from emulator.plugin_failure import PluginError
 from emulator.report import files
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
 from fleet_kit.both_clocks import run_both, run_live
 

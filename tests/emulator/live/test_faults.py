@@ -2,8 +2,8 @@
 
 import pytest
 
+from emulator.config.run_parts import FaultPart
 from emulator.live.faults import Slow, Steps, steps_of
-from emulator.run_parts import FaultPart
 
 
 def test_a_fault_that_lasts_is_two_steps_in_order_of_time():

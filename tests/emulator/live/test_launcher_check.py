@@ -10,7 +10,7 @@ from emulator.live.containers.nova_fleet import Nova
 from emulator.live.containers.preconditions import check_containers
 from emulator.live.containers.slurm_fleet import Slurm
 from emulator.live.resume import keep
-from emulator.scenario import ScenarioError, load
+from emulator.runs.scenario import ScenarioError, load
 
 FLEET = Path(__file__).parents[3] / "scenarios" / "fleet.yaml"
 FREE = "live.pace=free"

@@ -11,8 +11,8 @@ from emulator.live.containers.controller import begin
 from emulator.live.fleet import Fleet
 from emulator.live.process import write_address
 from emulator.live.run_files import RunFiles
-from emulator.preparation import prepare
-from emulator.scenario import ScenarioError, load
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import ScenarioError, load
 
 NODES = 4
 OWN = {

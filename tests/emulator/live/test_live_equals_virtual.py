@@ -14,16 +14,16 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.commands.run import Interrupted
-from emulator.harness.job_states import JobState
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState
 from emulator.live.fleet import Fleet, FleetError, run_live
 from emulator.live.roles import RunSettings
 from emulator.metrics.summary import summarize
-from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import check
 from emulator.workload.table import Kind
 from gates import GATE
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from balancer.clock import US as S
-from emulator.harness.job_states import RunOutcome
-from emulator.scenario import from_mapping
+from emulator.kernel.job_states import RunOutcome
+from emulator.runs.scenario import from_mapping
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import JobTable, Kind
 from fleet_kit.both_clocks import assert_proved, assert_same, proofs_of, run_both

@@ -7,14 +7,14 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.slurm import system
-from emulator.preparation import prepare
 from emulator.report.compare import compare
-from emulator.runner import run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
+from emulator.validation.laws import check
 from emulator.workload.table import Kind
 from fleet_kit.both_clocks import Meddler
 

@@ -18,7 +18,8 @@ from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
 from balancer.clock import US, SystemClock
-from emulator.clock_master import SharedClockMaster
+from emulator.clock.clock_master import SharedClockMaster
+from emulator.clock.shared_clock import SharedClock
 from emulator.live.leases import CloudSettings
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.nodes import FixedPool, Granted, Refused, Waiting
@@ -26,7 +27,6 @@ from emulator.live.ondemand.server import OndemandServer
 from emulator.live.replay_log import LeaseResult, ReplayLog, partial_path, read_replay
 from emulator.live.replayer import Replayer, main
 from emulator.live.replayer_config import ReplayerConfig
-from emulator.shared_clock import SharedClock
 from emulator.workload.store import save
 from emulator.workload.table import JobTable, Kind
 

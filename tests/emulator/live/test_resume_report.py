@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.record import LeaseOutcome, Mark, RunRecord, RunTable
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.resume_report import WENT_ON, with_differences
+from emulator.record.run_record import LeaseOutcome, Mark, RunRecord, RunTable
 from emulator.workload.table import JobTable, Kind
 
 _FINISHED, _REQUEUED = RunOutcome.FINISHED, RunOutcome.REQUEUED

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from emulator.harness.job_states import JobState
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState
 from emulator.live.fleet import Fleet
-from emulator.preparation import Prepared
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.scenario import ScenarioError, from_mapping
+from emulator.validation.laws import check
 from emulator.workload.table import JobTable
 from fleet_kit.both_clocks import assert_same, run_both, run_live
 

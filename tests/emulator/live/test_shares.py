@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from emulator.harness.job_states import JobState
+from emulator.kernel.job_states import JobState
 from emulator.live.shares import figures, measure, tracks
-from emulator.preparation import Prepared
 from emulator.report.summary_text import shares_rows
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from emulator.workload.table import JobTable
 
 S = 1_000_000

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness import node_failures
-from emulator.harness.external_events import ExternalEvents
-from emulator.harness.job_states import JobState
-from emulator.harness.laws import check
-from emulator.harness.loop import Loop
-from emulator.harness.mechanism import HasFailures, mechanism_of
-from emulator.harness.node_outages import NodeOutages
-from emulator.harness.record import NodePool
-from emulator.harness.run import make_cluster
+from emulator.events import node_failures
+from emulator.events.external_events import ExternalEvents
+from emulator.events.node_outages import NodeOutages
+from emulator.kernel.job_states import JobState
 from emulator.metrics.summary import figures
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.record.run_record import NodePool
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.loop import Loop
+from emulator.simulation.mechanism import HasFailures, mechanism_of
+from emulator.simulation.run import make_cluster
+from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
 from gates import GATE
 from oracle.leased_nodes import Lease, Outage, Partition, is_down, lost_s
@@ -29,7 +29,7 @@ from oracle.leased_nodes import Lease, Outage, Partition, is_down, lost_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 HOW = ("keep", "replace", "end")
 

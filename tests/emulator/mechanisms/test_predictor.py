@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.harness.laws import assert_lawful
 from emulator.metrics import summarize
-from emulator.preparation import Prepared
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable, Kind
 
 H = 3_600_000_000

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.metrics.timeline import timeline
-from emulator.preparation import prepare
 from emulator.report import tables
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from testdata import TRACES
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 _SITE = {"daily_batch": {"days": 2, "jobs": 400, "load": 1.1}}
 _KTH = TRACES / "KTH-SP2-1996-2.swf.xz"

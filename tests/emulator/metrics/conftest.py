@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.record import LeaseOutcome, NodePool, PoolMove, RunRecord, RunTable
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.record.run_record import LeaseOutcome, NodePool, PoolMove, RunRecord, RunTable
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import emulator
-from emulator.harness.loop import Loop
-from emulator.harness.run import simulate
 from emulator.mechanisms.balancer.mechanism import BalancerMechanism
 from emulator.mechanisms.hybrid import figures as hybrid_figures
 from emulator.mechanisms.malleable import Malleable
@@ -21,6 +19,8 @@ from emulator.mechanisms.realtime import figures as realtime_figures
 from emulator.mechanisms.static_partition import StaticPartition
 from emulator.metrics import classes, jobs, runs, summarize, summary
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.loop import Loop
+from emulator.simulation.run import simulate
 from emulator.workload.table import Kind
 from gates import GATE
 from oracle import counted, hybrid_kit

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from emulator.harness.moves import POOLS, MoveTable
-from emulator.harness.record import NodePool, PoolMove
 from emulator.metrics import pools
 from emulator.metrics.pools import node_us_by_pool
 from emulator.metrics.timeline import InconsistentRecordError, timeline
+from emulator.record.moves import POOLS, MoveTable
+from emulator.record.run_record import NodePool, PoolMove
 from oracle.hybrid_kit import STRATEGIES, random_jobs, simulate
 
 US = 1_000_000

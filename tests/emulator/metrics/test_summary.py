@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.record import NodePool
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.metrics import summarize
 from emulator.metrics.runs import node_time, widths
+from emulator.record.run_record import NodePool
 from emulator.workload.table import Kind
 
 US = 1_000_000

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.record import NodePool
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.metrics.timeline import InconsistentRecordError, sampled, timeline
+from emulator.record.run_record import NodePool
 from emulator.workload.table import Kind
 
 US = 1_000_000

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from emulator.baseline import MOST_JOBS, Baseline, plain_scenario, why_not
 from emulator.cli import main
 from emulator.report import files, html
+from emulator.report.baseline import Baseline
 from emulator.report.wording import difference_text, headline_text
-from emulator.scenario import from_mapping
+from emulator.runs.baseline import MOST_JOBS, plain_scenario, why_not
+from emulator.runs.scenario import from_mapping
 
 WORKLOAD = {"generate": [{"daily_batch": {"days": 0.5, "load": 1.2, "jobs": 60}}]}
 MADE = {"name": "small", "nodes": 16, "seed": 3, "workload": WORKLOAD}
@@ -92,7 +93,7 @@ def test_the_report_holds_the_run_against_its_baseline_and_the_results_are_the_s
 
 
 def test_a_run_with_more_jobs_says_why_it_has_no_baseline(tmp_path, monkeypatch):
-    monkeypatch.setattr("emulator.baseline.MOST_JOBS", 10)
+    monkeypatch.setattr("emulator.runs.baseline.MOST_JOBS", 10)
     file = tmp_path / "small.yaml"
     file.write_text(json.dumps(MADE | {"scheduler": "sjf+easy"}), encoding="utf-8")
     call = ["run", str(file), "--out", str(tmp_path / "out")]

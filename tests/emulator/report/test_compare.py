@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import emulator
-from emulator.report import cli, files
+from emulator.commands import report as cli
+from emulator.report import files
 from emulator.report.compare import StartDifference, compare, render
 
 US = 1_000_000

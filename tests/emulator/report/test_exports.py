@@ -12,19 +12,20 @@ from click.testing import CliRunner
 from evalys.mstates import MachineStatesChanges
 
 from balancer.clock import US
-from emulator.harness.run import simulate
-from emulator.report import cli, files
+from emulator.commands import report as cli
+from emulator.report import files
 from emulator.report.exports import accasim, batsim
 from emulator.report.rules import explain
 from emulator.report.theirs import read_theirs
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
 from oracle.reference import Job
 from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 TWO = [Job(1, 0, 10 * US, 12 * US, 2, user=7), Job(2, 4 * US, 5 * US, 5 * US, 3)]
 """On four nodes: job 2 waits from 4 to 10."""

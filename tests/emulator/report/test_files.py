@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.record import LeaseOutcome, Mark, NodePool, PoolMove, RunRecord, RunTable
+from emulator.kernel.job_states import RunOutcome
 from emulator.metrics import summarize
+from emulator.record.run_record import LeaseOutcome, Mark, NodePool, PoolMove, RunRecord, RunTable
 from emulator.report import columns, files, sheets, tables
 from emulator.workload.table import JobTable, Kind
 

@@ -12,11 +12,11 @@ import pytest
 import emulator
 from balancer.clock import US
 from chromium_kit import browser
-from emulator.harness.run import simulate
 from emulator.metrics import summarize
 from emulator.report import gantt, html
 from emulator.report.gantt import chart_data
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
 from emulator.workload.table import JobTable
 from parts import AXE
 from testdata import TRACES

@@ -9,8 +9,8 @@ from html import unescape
 import numpy as np
 import pytest
 
-from emulator.harness.record import Mark, NodePool, PoolMove
 from emulator.metrics import summarize
+from emulator.record.run_record import Mark, NodePool, PoolMove
 from emulator.report import html, plots
 from emulator.report.wording import duration, number
 

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 import emulator
 from emulator.cli import main
-from emulator.harness.tiles import MOST_TILES
 from emulator.metrics.shown import at, picture_of
 from emulator.report import html
 from emulator.report.tiles import figure_text, own_tiles, tile_texts
 from emulator.report.wording import duration, number
+from emulator.simulation.tiles import MOST_TILES
 from testdata import TRACES
 
 SCENARIOS = TRACES.parent / "scenarios"
@@ -123,7 +123,7 @@ def test_lines_of_classes_lie_between_the_smallest_and_the_largest(runs):
 
 
 PLUGIN = """
-from emulator.harness.tiles import Picture, Series, Tile, intervals, mean_over
+from emulator.simulation.tiles import Picture, Series, Tile, intervals, mean_over
 
 
 class Refuses:

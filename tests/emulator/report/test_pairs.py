@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from emulator.commands import report as cli
 from emulator.metrics import summarize
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES, by_size_and_length
 from emulator.metrics.jobs import batch_jobs_run
-from emulator.report import cli, files
+from emulator.report import files
 from emulator.report.pairs import LENGTH_NAMES, METRICS, SIZE_NAMES, HeatMap, Pairs
 
 US = 1_000_000

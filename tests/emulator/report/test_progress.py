@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from emulator.harness.compiled import cache_folder
+from emulator.kernel.compiled import cache_folder
 from emulator.report.progress import COMPILING, RunProgress, clock_text
 
 US = 1_000_000
@@ -87,7 +87,7 @@ def test_the_first_run_of_a_version_says_that_it_compiles(wall, tmp_path, monkey
 
 
 def test_what_compiling_took_is_no_measure_of_the_time_left(wall, tmp_path, monkeypatch):
-    monkeypatch.setattr("emulator.harness.compiled.cache_folder", lambda: tmp_path / "none")
+    monkeypatch.setattr("emulator.kernel.compiled.cache_folder", lambda: tmp_path / "none")
     out = console(terminal=False)
     with RunProgress(jobs=100, console=out, wall=wall) as progress:
         progress.announce_compiling()

@@ -12,19 +12,20 @@ import pytest
 from click.testing import CliRunner
 
 from balancer.clock import US
-from emulator.harness.run import simulate
-from emulator.report import cli, files
+from emulator.commands import report as cli
+from emulator.report import files
 from emulator.report.rules import explain
 from emulator.report.theirs import TheirJob, read_theirs
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import PEERS
+from emulator.simulation.run import simulate
 from oracle.logs import read_accasims_starts, read_known_input
 from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 ACCASIM = """\
 3;1;1970-01-01 00:19:46__3;1#4;1#__1970-01-01 00:19:46;1970-01-01 02:34:17;2;2;NA;64800;

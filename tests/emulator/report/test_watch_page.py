@@ -16,14 +16,14 @@ import pytest
 
 from balancer.clock import US
 from chromium_kit import browser
-from emulator.harness import loop
-from emulator.harness.record import UNDER_WAY
-from emulator.harness.run import simulate
-from emulator.preparation import prepare
+from emulator.record.run_record import UNDER_WAY
 from emulator.report.watch_page import WatchPage
-from emulator.runner import run_virtual
-from emulator.scenario import load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import load
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation import loop
+from emulator.simulation.run import simulate
 from emulator.workload.table import JobTable
 from testdata import TRACES
 

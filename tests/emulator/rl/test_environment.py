@@ -16,12 +16,12 @@ from gymnasium.vector import SyncVectorEnv
 
 import emulator
 from balancer.clock import US
-from emulator.harness.laws import assert_lawful
-from emulator.harness.picked_cluster import PickedCluster
-from emulator.harness.picking import Decision
-from emulator.harness.run import simulate
+from emulator.kernel.picking import Decision
 from emulator.rl import ENVIRONMENT, PickEnv, PickVectorEnv
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.picked_cluster import PickedCluster
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from oracle.picked import Episode
 from oracle.workloads import job_table, random_workload

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
-from emulator.harness.cluster import Cluster
-from emulator.harness.failure import PluginError
-from emulator.harness.laws import assert_lawful
-from emulator.harness.order_callback import AskedOrder
-from emulator.harness.run import simulate
+from emulator.cluster.cluster import Cluster
+from emulator.cluster.order_callback import AskedOrder
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.mechanisms.realtime import Realtime
+from emulator.plugin_failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import VIEW, WAITING
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from oracle.workloads import job_table, random_workload
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.harness.cluster import Cluster
-from emulator.harness.run import simulate
+from emulator.cluster.cluster import Cluster
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.mechanisms.malleable.mechanism import Malleable
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
 from emulator.workload.table import JobTable, Kind
 
 S = 1_000_000

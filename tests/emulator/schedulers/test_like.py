@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.cluster import Cluster
-from emulator.harness.hooked_cluster import HookedCluster
-from emulator.harness.laws import assert_lawful
-from emulator.harness.run import simulate
+from emulator.cluster.cluster import Cluster
+from emulator.cluster.hooked_cluster import HookedCluster
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.realtime import Realtime
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import PEERS
 from emulator.schedulers.orders import static_keys
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from gates import GATE
 from oracle.logs import read_accasims_starts, read_known_input, read_known_schedule
 from oracle.reference import Job, Options, reference_schedule

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.run import simulate
 from emulator.schedulers import regression_orders
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import WAITING, order_keys
 from emulator.schedulers.multifactor import Multifactor
 from emulator.schedulers.utility import Unicef, Wfp3
+from emulator.simulation.run import simulate
 from oracle.reference import Job, Options, reference_schedule
 from oracle.workloads import job_table
 

@@ -10,10 +10,10 @@ import emulator
 from balancer.plugin_files import in_use, with_given
 from balancer.plugins import Plugins
 from emulator.cli import main
-from emulator.harness.laws import assert_lawful
-from emulator.harness.run import simulate
 from emulator.plugins import KINDS
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from gates import GATE
 from oracle.workloads import job_table, random_workload
 from testdata import TRACES

@@ -10,16 +10,16 @@ import pytest
 
 import emulator
 from balancer.clock import US
-from emulator.harness.laws import assert_lawful
-from emulator.harness.predicting_cluster import cluster_for
-from emulator.harness.run import simulate
+from emulator.cluster.predicting_cluster import cluster_for
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.orders import static_keys
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
-    from emulator.harness.cluster import Cluster
+    from emulator.cluster.cluster import Cluster
 
 Given = tuple[tuple[int, int, int, int, int], ...]
 """Jobs of (submit, run, estimate, nodes, user), in seconds."""

@@ -13,14 +13,14 @@ from click.testing import CliRunner
 
 from balancer.clock import US
 from emulator.cli import main
-from emulator.harness.run import simulate
+from emulator.live.slurm.calibration import Difference, calibrate
 from emulator.report import files
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.calibration import Difference, calibrate
+from emulator.simulation.run import simulate
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 ON_SLURM = {"live": {"batch": "slurm"}, "mechanism": None}
 

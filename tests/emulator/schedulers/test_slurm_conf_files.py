@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.live.slurm.conf import read_fragment
-from emulator.live.slurm.conf_lines import ConfError
+from emulator.cluster.slurm_scheduler import Slurm
 from emulator.report.files import load
 from emulator.schedulers.slurm.conf import read_conf
+from emulator.schedulers.slurm.conf_fragment import read_fragment
+from emulator.schedulers.slurm.conf_lines import ConfError
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.rules import Partition, Rules
-from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 from emulator.workload.table import JobTable
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from balancer.clock import US
-from emulator.harness.external_events import ExternalEvents
-from emulator.harness.laws import assert_lawful
-from emulator.harness.loop import Loop
-from emulator.harness.node_failures import Outage
-from emulator.harness.node_outages import NodeOutages, Window
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import Scenario, ScenarioError, from_mapping
+from emulator.cluster.slurm_cluster import SlurmCluster
+from emulator.cluster.slurm_scheduler import Slurm
+from emulator.events.external_events import ExternalEvents
+from emulator.events.node_failures import Outage
+from emulator.events.node_outages import NodeOutages, Window
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import Scenario, ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.cluster import SlurmCluster
 from emulator.schedulers.slurm.reservations import Reservation
-from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.simulation.loop import Loop
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.slurm_kit import agrees_on_failing_nodes, all_runs

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.laws import assert_lawful
-from emulator.harness.run import simulate
+from emulator.cluster.slurm_scheduler import Slurm
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.qos import Qos, read_qos
-from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from testdata import RECORDED
 

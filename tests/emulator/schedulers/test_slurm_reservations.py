@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from balancer.clock import US
-from emulator.harness.run import simulate
+from emulator.cluster.slurm_scheduler import Slurm
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.simulation.run import simulate
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 Row = tuple[int, int, int, int, int]
 """submit, run, limit in seconds; nodes; user."""

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from balancer.clock import US
-from emulator.harness.laws import assert_lawful
-from emulator.harness.run import simulate
-from emulator.preparation import prepare
-from emulator.runner import make_machine, make_mechanism
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.live.slurm.calibration import calibrate
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import make_machine, make_mechanism
+from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.calibration import calibrate
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from testdata import RECORDED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from emulator.harness.record import RunRecord
+    from emulator.record.run_record import RunRecord
 
 Row = tuple[int, int, int, int, int, int]
 """submit, run, limit in seconds; nodes; cores and MiB of each."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.preparation import prepare
-from emulator.scenario import load
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import load
 
 ROOT = Path(__file__).parents[3]
 SLICES = sorted((ROOT / "scenarios" / "slurm-slices").glob("*.yaml"))

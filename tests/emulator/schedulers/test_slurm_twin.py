@@ -10,13 +10,13 @@ import pytest
 
 from balancer.clock import US
 from balancer.nodelist import expand
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.laws import assert_lawful
-from emulator.harness.run import simulate
+from emulator.cluster.slurm_scheduler import Slurm
+from emulator.kernel.job_states import RunOutcome
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.rules import Partition, Rules
-from emulator.schedulers.slurm.scheduler import Slurm
 from emulator.schedulers.slurm.unsupported_settings import not_followed
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.reference import Job

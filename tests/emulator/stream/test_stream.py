@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from emulator.cli import main
 from emulator.report import sheets
 from emulator.report.files import load
-from emulator.scenario import Scenario, ScenarioError, from_mapping
+from emulator.runs.scenario import Scenario, ScenarioError, from_mapping
 from emulator.stream.run import check
 from emulator.stream.run import stream as run_stream
 from emulator.workload import swf
@@ -57,9 +57,9 @@ def scenario_of(log, **keys):
 
 
 def at_once(document, out):
-    from emulator.preparation import prepare  # noqa: PLC0415
     from emulator.report.files import write  # noqa: PLC0415
-    from emulator.runner import run_virtual  # noqa: PLC0415
+    from emulator.runs.preparation import prepare  # noqa: PLC0415
+    from emulator.runs.runner import run_virtual  # noqa: PLC0415
 
     scenario = from_mapping(document)
     write(run_virtual(scenario, prepare(scenario)), out, report=False)

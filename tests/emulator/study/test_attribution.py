@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.scenario import from_mapping
+from emulator.runs.scenario import from_mapping
 from emulator.study.attribution import Group, Who, who
 from emulator.sweeps.grid import make_run
 from emulator.workload import store

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.preparation import Prepared
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from emulator.study.logs import batch_of, read_logs
 from emulator.workload.files import TraceError
 from emulator.workload.formats import load

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.metrics.window import window_figures
-from emulator.preparation import Prepared
-from emulator.runner import run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.study.logs import batch_of, history_of, leases_of, pairs, read_logs, usable_weeks, week_name
 from emulator.workload.formats import load
 from emulator.workload.swf import SwfLog, write_swf

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.preparation import Prepared
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from emulator.workload.swf import SwfLog, write_swf
 from emulator.workload.table import JobTable
 

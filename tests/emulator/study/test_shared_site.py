@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.study.logs import read_logs
 from emulator.workload.formats import load
 from emulator.workload.swf import SwfLog, write_swf

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.harness.run import simulate
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
 from emulator.study.whatif import settings
 from emulator.workload.swf import SwfLog, write_swf
 from emulator.workload.table import JobTable

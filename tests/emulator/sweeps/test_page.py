@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.report.wording import number
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.page import page
 from emulator.sweeps.ranking import rank
 from testdata import TRACES

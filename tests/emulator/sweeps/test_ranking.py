@@ -7,7 +7,7 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.ranking import rank, table
 
 

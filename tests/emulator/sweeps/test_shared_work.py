@@ -7,9 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from emulator import preparation
-from emulator.scenario import from_mapping
-from emulator.sweeps import cli, execute
+from emulator.commands import sweep as cli
+from emulator.runs import preparation
+from emulator.runs.scenario import from_mapping
+from emulator.sweeps import execute
 from emulator.workload.hybrid_machines import ThetaYear
 
 US = 1_000_000

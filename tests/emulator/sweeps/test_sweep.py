@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.scenario import ScenarioError
+from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import load_sweep
 from emulator.sweeps.pools import Cores, Done, Here
 from emulator.sweeps.store import Store

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from emulator.commands.trace import trace
 from emulator.workload import store
-from emulator.workload.cli import trace
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
 from testdata import TRACES

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.scenario import from_mapping
+from emulator.runs.scenario import from_mapping
 from emulator.workload.generators import parse_generators
 from emulator.workload.transforms import parse_transforms
 from testdata import TRACES

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.harness.laws import assert_lawful
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import assert_lawful
 from emulator.workload.feitelson import FeitelsonJobs
 from emulator.workload.generators import parse_generators
 from emulator.workload.relations import After

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.preparation import prepare
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import from_mapping
 from emulator.workload.daly import optimum_interval_us
 from emulator.workload.hybrid_kinds import (
     GROUPED_BY_SHAPE,

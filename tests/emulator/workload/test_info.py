@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from emulator.workload.cli import trace
+from emulator.commands.trace import trace
 from emulator.workload.formats import load
 from emulator.workload.info import Quantiles, TraceInfo, daily_load, describe, render
 from emulator.workload.plot import plot_workload

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from emulator.preparation import prepare
-from emulator.scenario import ScenarioError, load
+from emulator.runs.platforms import Platform, load_platform
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import ScenarioError, load
 from emulator.workload.files import TraceError
-from emulator.workload.platforms import Platform, load_platform
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
-from emulator.scenario import load as load_scenario
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
+from emulator.runs.scenario import load as load_scenario
 from emulator.workload.formats import load
 from emulator.workload.preload import Preload, is_preloaded, put_in_front, running_at
 from emulator.workload.swf import SwfLog

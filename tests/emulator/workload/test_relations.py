@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import check_live, run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import check_live, run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.workload.files import TraceError
 from emulator.workload.relations_file import Relations
 from emulator.workload.rules import to_jobs

@@ -2,12 +2,12 @@
 
 import pytest
 
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.laws import check
+from emulator.kernel.job_states import RunOutcome
 from emulator.live.own_cluster import OwnClusterError, Replay
-from emulator.preparation import prepare
-from emulator.runner import check_live, run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import check_live, run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
+from emulator.validation.laws import check
 from emulator.workload.table import JobTable
 from fleet_kit.both_clocks import run_both
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.study.logs import read_logs
 from emulator.workload.files import TraceError
 from emulator.workload.formats import load

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from balancer.version import VERSION
-from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import run_virtual
-from emulator.scenario import load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import load
 from fleet_kit.short_trace import NODES, write_scenario
 
 ROOT = Path(__file__).parents[4]

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import yaml
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.resume_report import WENT_ON
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
-from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import run_virtual
-from emulator.scenario import load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import load
+from emulator.validation.laws import check
 from emulator.workload.table import Kind
 from fleet_kit.short_trace import write_scenario
 

@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from balancer.clock import US
-from emulator.harness.job_states import RunOutcome
-from emulator.preparation import prepare
+from emulator.kernel.job_states import RunOutcome
 from emulator.report import files
-from emulator.runner import run_virtual
-from emulator.scenario import load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import load
 from fleet_kit.both_clocks import assert_proofs, assert_same, proofs_in
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.needs("fleet-images"), pytest.mark.timeout(900)]

@@ -11,7 +11,7 @@ import yaml
 from emulator.live.containers.nova_fleet import Nova
 from emulator.live.containers.slurm_fleet import Slurm
 from emulator.live.nova.system import NovaRun
-from emulator.scenario import ScenarioError, load
+from emulator.runs.scenario import ScenarioError, load
 from parts import compose_command
 
 ROOT = Path(__file__).parents[4]

@@ -4,9 +4,9 @@ import subprocess
 
 import pytest
 
-from emulator.harness.job_states import JobState
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState
 from emulator.report import files
+from emulator.validation.laws import check
 from emulator.workload.table import Kind
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.needs("slurm-image"), pytest.mark.timeout(600)]

@@ -10,8 +10,8 @@ from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
 from emulator.live.state import State
-from emulator.preparation import prepare
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import from_mapping
 
 
 class Batch:

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from balancer.clock import US
-from emulator.harness.laws import check
-from emulator.preparation import prepare
 from emulator.report import files
 from emulator.report.compare import compare
-from emulator.runner import run_virtual
-from emulator.scenario import load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import load
+from emulator.validation.laws import check
 from fleet_kit import two_hosts
 from fleet_kit.both_clocks import assert_same, proofs_in
 from fleet_kit.short_trace import NODES, write_scenario

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from balancer.clock import NEVER_US
-from emulator.harness import tables as t
-from emulator.harness import work as w
-from emulator.harness.rows import new_rows
+from emulator.kernel import tables as t
+from emulator.kernel.rows import new_rows
 from emulator.live.job.checkpoints import Checkpoints
 from emulator.live.job.program import WORK_LEFT, main
 from emulator.live.job.proof import ProofError, prove
 from emulator.live.job.work import Phase
+from emulator.machine import work as w
 from emulator.workload.table import JobTable
 
 ROOT = Path(__file__).parents[4]

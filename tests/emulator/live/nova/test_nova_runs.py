@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from emulator.harness.job_states import JobState
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState
 from emulator.live.fleet import Fleet
-from emulator.preparation import Prepared
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
 
 pytestmark = [

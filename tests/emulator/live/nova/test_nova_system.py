@@ -17,9 +17,9 @@ from emulator.live.nova.cost import starts_late_us
 from emulator.live.nova.front import Front, FrontConfig
 from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.replay_log import LeaseResult, ReplayLog, read_replay
-from emulator.preparation import prepare
-from emulator.runner import make_mechanism
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import make_mechanism
+from emulator.runs.scenario import ScenarioError, from_mapping
 
 ROOT = Path(__file__).parents[4]
 NOVA = {"ondemand": "nova"}

@@ -8,14 +8,14 @@ import pytest
 
 from balancer.clock import SystemClock
 from balancer.lifecycle.records import Lost, RequestRecord, RequestStatus
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.record import NodePool
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.lease_history import LeaseHistories
 from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.failed_hosts import FailedHosts
 from emulator.live.ondemand.nodes import Granted
 from emulator.live.ondemand.servers import Reservation, Server, ServerSpec
 from emulator.live.replay_log import LeaseResult
+from emulator.record.run_record import NodePool
 
 NAMES = ("n001", "n002", "n003")
 

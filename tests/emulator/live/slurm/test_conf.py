@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.slurm.conf import read_fragment, slurm_conf
-from emulator.live.slurm.conf_lines import ConfError
+from emulator.schedulers.slurm.conf_fragment import read_fragment, slurm_conf
+from emulator.schedulers.slurm.conf_lines import ConfError
 
 NAMES = ("n001", "n002", "n003", "n004")
 SITE = """\

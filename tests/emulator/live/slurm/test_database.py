@@ -13,15 +13,15 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.fleet_process import FleetProcess
 from emulator.live.slurm.accounting import read_jobs, read_sacct
 from emulator.live.slurm.database import Database, associations
 from emulator.live.slurm.wrappers import Programs
-from emulator.preparation import prepare
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import check
 from fleet_kit.both_clocks import run_live
 from slurm_releases import batch, each_root
 

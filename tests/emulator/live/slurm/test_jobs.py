@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from balancer.clock import NEVER_US
-from emulator.harness.account import Account
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.live.job.orders import Order
 from emulator.live.slurm.jobs import SlurmJobs, refusals_in
+from emulator.machine.account import Account
 
 ACCOUNT = Account(total=100, done=0, since_us=0)
 

@@ -5,11 +5,11 @@ import subprocess
 import pytest
 
 from balancer.clock import US
-from emulator.harness.node_failures import Outage
-from emulator.harness.node_outages import NodeOutages, Window
-from emulator.live.slurm.conf import Fragment, slurm_conf
+from emulator.events.node_failures import Outage
+from emulator.events.node_outages import NodeOutages, Window
 from emulator.live.slurm.outages import PlayedOutages, problem_with_outages
-from emulator.scenario import from_mapping
+from emulator.runs.scenario import from_mapping
+from emulator.schedulers.slurm.conf_fragment import Fragment, slurm_conf
 
 NAMES = ("n001", "n002", "n003", "n004")
 DOWN, DRAIN, RESUME = ("State=down", "Reason=emulator"), ("State=drain", "Reason=emulator"), ("State=resume",)

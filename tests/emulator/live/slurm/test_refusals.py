@@ -6,8 +6,8 @@ from emulator.live.batch_system import make_batch_system
 from emulator.live.fleet import Fleet
 from emulator.live.slurm import system, wrappers
 from emulator.live.slurm.fake_time import find_library
-from emulator.preparation import prepare
-from emulator.scenario import ScenarioError, from_mapping, load
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import ScenarioError, from_mapping, load
 
 BATCH = {"generate": [{"daily_batch": {"days": 0.1, "jobs": 5, "load": 0.5}}]}
 

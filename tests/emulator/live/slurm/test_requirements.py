@@ -6,9 +6,9 @@ import pytest
 
 from balancer.clock import US
 from emulator.live.fleet_process import FleetProcessError
-from emulator.live.slurm.conf import Fragment, slurm_conf
 from emulator.live.slurm.requirements import SlurmRequirements
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.scenario import ScenarioError, from_mapping
+from emulator.schedulers.slurm.conf_fragment import Fragment, slurm_conf
 from emulator.schedulers.slurm.select import Select
 from emulator.workload.table import JobTable, Kind
 

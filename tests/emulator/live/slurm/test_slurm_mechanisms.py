@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from balancer.clock import US as S
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.job.orders import HEARD
-from emulator.scenario import from_mapping
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import check
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import JobTable, Kind
 from fleet_kit.both_clocks import proofs_of, run_live

@@ -8,8 +8,8 @@ import pytest
 from emulator.live.fleet import Fleet
 from emulator.live.slurm.system import SlurmSystem
 from emulator.live.slurm.wrappers import Programs, write_script
-from emulator.preparation import prepare
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import ScenarioError, from_mapping
 
 SCRIPTS = Path(__file__).parents[4] / "scripts"
 

@@ -13,14 +13,14 @@ import pytest
 from rich.console import Console
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.laws import check
-from emulator.harness.record import NodePool
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.fleet import Fleet
-from emulator.preparation import prepare
+from emulator.record.run_record import NodePool
 from emulator.report.compare import compare, render
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping, load
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping, load
+from emulator.validation.laws import check
 from emulator.workload.table import Kind
 from slurm_releases import batch, each_root
 
@@ -170,8 +170,8 @@ def test_nobody_is_left_when_the_run_itself_is_killed(tmp_path, processes):
 import sys
 from pathlib import Path
 from emulator.live.fleet import Fleet
-from emulator.runner import prepare
-from emulator.scenario import from_mapping
+from emulator.runs.runner import prepare
+from emulator.runs.scenario import from_mapping
 import json
 scenario = from_mapping(json.loads(sys.argv[1]))
 class Tell:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from emulator.cluster.slurm_scheduler import Slurm
 from emulator.live.slurm.requirements import unheard_setting
 from emulator.live.slurm.system import SlurmSystem
-from emulator.scenario import ScenarioError, from_mapping
-from emulator.schedulers.slurm.scheduler import Slurm
+from emulator.runs.scenario import ScenarioError, from_mapping
 
 VALUES = {
     "conf": "site.conf", "queues": {1: "batch"}, "shares": {1: 2.0}, "qos": {"normal": {"priority": 1}},

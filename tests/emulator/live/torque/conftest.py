@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import pytest
 
 from balancer.clock import US, ManualClock, wall_us
-from emulator.clock_master import SharedClockMaster
-from emulator.event_priority import EventPriority
+from emulator.clock.clock_master import SharedClockMaster
+from emulator.clock.event_priority import EventPriority
+from emulator.clock.shared_clock import SharedClock
 from emulator.live.process import read_address
 from emulator.live.torque import commands
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.live.torque.server import TorqueServer
-from emulator.shared_clock import SharedClock
 from testdata import RECORDED
 
 HOME = "/home/alice"

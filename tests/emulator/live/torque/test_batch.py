@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emulator.harness.job_states import JobState
+from emulator.kernel.job_states import JobState
 from emulator.live.torque.jobs import PbsState
 
 LETTERS = {

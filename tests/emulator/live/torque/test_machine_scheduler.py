@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, ManualClock
-from emulator.harness.executor_live import LiveExecutor
 from emulator.live.job.work import Phase
 from emulator.live.torque.machine_scheduler import MachineScheduler
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.malleable import Malleable
 from emulator.mechanisms.realtime import Realtime
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.executor_live import LiveExecutor
 from emulator.workload.table import JobTable, Kind
 from oracle import hybrid_kit
 

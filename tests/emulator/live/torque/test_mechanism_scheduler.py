@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.job_states import JobState, RunOutcome
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.job.proof import prove
 from emulator.mechanisms.malleable import Malleable
 from emulator.workload.store import save

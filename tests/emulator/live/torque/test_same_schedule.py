@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
-from emulator.event_priority import EventPriority
-from emulator.harness.cluster import Cluster
+from emulator.clock.event_priority import EventPriority
+from emulator.cluster.cluster import Cluster
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from emulator.harness.cluster import Cluster
-from emulator.harness.job_states import JobState
-from emulator.harness.running import Activity, Save
+from emulator.cluster.cluster import Cluster
+from emulator.kernel.job_states import JobState
+from emulator.machine.running import Activity, Save
 from emulator.workload.table import Kind
 
 DEEDS = (

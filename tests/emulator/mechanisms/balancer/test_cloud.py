@@ -2,13 +2,13 @@
 
 import pytest
 
-from emulator.harness.job_states import JobState
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.mechanisms.balancer.cloud import seen_at
-from emulator.preparation import Prepared
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import Prepared
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
+from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
 
 US = 1_000_000

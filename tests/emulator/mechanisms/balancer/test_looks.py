@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.harness.loop import Loop
 from emulator.mechanisms.balancer.mechanism import BalancerMechanism
-from emulator.preparation import prepare
-from emulator.runner import make_machine
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import make_machine
+from emulator.runs.scenario import from_mapping
+from emulator.simulation.loop import Loop
 
 
 class LooksEachTime(BalancerMechanism):

@@ -7,7 +7,7 @@ from balancer.algorithms.hint import Hint
 from balancer.clock import US
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.nodes import NodeTable
-from balancer.lifecycle.settings import Settings
+from balancer.policy_settings import Settings
 from emulator.mechanisms.balancer.policy import BalancerPolicy, Granted, Rejected, Waiting
 
 

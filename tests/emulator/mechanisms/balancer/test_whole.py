@@ -12,15 +12,15 @@ from balancer.algorithms.basic import Basic
 from balancer.clock import US
 from balancer.lifecycle.lifecycle import Lifecycle
 from balancer.predictors.peak import Peak
-from emulator.harness import loop as loops
-from emulator.harness.cluster import Cluster
-from emulator.harness.failure import PluginError
-from emulator.harness.laws import check
-from emulator.harness.loop import Loop
+from emulator.cluster.cluster import Cluster
+from emulator.config.node_names import default_node_names
 from emulator.mechanisms.balancer import BalancerMechanism, whole
 from emulator.mechanisms.balancer.forecast import Forecast
-from emulator.node_names import default_node_names
+from emulator.plugin_failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation import loop as loops
+from emulator.simulation.loop import Loop
+from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
 from gates import GATE
 

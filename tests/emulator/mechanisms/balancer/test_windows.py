@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from balancer.clock import US
-from emulator.harness.record import NodePool
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.record.run_record import NodePool
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 
 HOUR_S = 3600
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.harness.laws import check
+from emulator.validation.laws import check
 from oracle.hybrid_kit import STRATEGIES, random_jobs, reference, segments, simulate
 
 WARNINGS_US = (0, 2, 9)

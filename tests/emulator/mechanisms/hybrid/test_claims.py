@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from emulator.harness.occupancy import set_offline, set_online
+from emulator.kernel.occupancy import set_offline, set_online
 from emulator.mechanisms.hybrid import backfill_on_held
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.schedulers.config import SchedulerConfig

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from balancer.clock import NEVER_US
-from emulator.harness.laws import check
 from emulator.mechanisms.hybrid import mechanism as hybrid
+from emulator.validation.laws import check
 from oracle.hybrid_kit import segments, simulate
 from oracle.hybrid_reference import HybridJob, Segment
 

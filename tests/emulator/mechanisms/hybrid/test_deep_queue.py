@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.harness import tables as t
-from emulator.harness.columns import fill
-from emulator.harness.compiled import compiled
-from emulator.harness.job_states import JobState
-from emulator.harness.rows import new_rows
+from emulator.kernel import tables as t
+from emulator.kernel.columns import fill
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import deep_queue as q
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.harness.job_states import JobState, RunOutcome
-from emulator.harness.laws import check
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.mechanisms.hybrid.machine import HybridCluster
+from emulator.validation.laws import check
 from oracle.hybrid_kit import STRATEGIES, random_jobs, simulate
 
 worlds = st.tuples(

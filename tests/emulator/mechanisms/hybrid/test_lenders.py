@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from emulator.harness import tables as t
-from emulator.harness import work as w
-from emulator.harness.columns import fill
-from emulator.harness.compiled import compiled
-from emulator.harness.job_states import JobState
-from emulator.harness.rows import new_rows
-from emulator.harness.running import BrokenOff
+from emulator.kernel import tables as t
+from emulator.kernel.columns import fill
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import JobState
+from emulator.kernel.rows import new_rows
+from emulator.machine import work as w
+from emulator.machine.running import BrokenOff
 from emulator.mechanisms.agenda import new_agenda
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import compiled_actions as d

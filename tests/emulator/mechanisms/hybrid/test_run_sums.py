@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from emulator.harness.job_states import RunOutcome
-from emulator.harness.record import RunTable
+from emulator.kernel.job_states import RunOutcome
 from emulator.mechanisms.hybrid.run_sums import RunSums
+from emulator.record.run_record import RunTable
 from emulator.workload.table import JobTable
 
 HORIZON_US = 50

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.mechanisms.hybrid.tiles import Lender, lenders
 from emulator.workload.table import Kind
 from oracle.hybrid_kit import STRATEGIES, random_jobs, simulate

@@ -8,14 +8,14 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pytest
 
-from emulator.harness import loop as loops
-from emulator.harness.laws import check
-from emulator.harness.loop import Loop
-from emulator.harness.tables import NEVER
+from emulator.kernel.tables import NEVER
 from emulator.mechanisms.hybrid import HybridMechanism, machine, whole
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation import loop as loops
+from emulator.simulation.loop import Loop
+from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
 from gates import GATE
 from oracle.hybrid_kit import STRATEGIES, announced_jobs, job_table, random_jobs, simulate

@@ -14,8 +14,8 @@ from balancer.clock import NEVER_US, US
 from emulator.mechanisms.malleable import tables as t
 from emulator.mechanisms.malleable.bounds import UNKNOWN, classes_of
 from emulator.mechanisms.malleable.machine import PlanningMachine, Rules
-from emulator.mechanisms.malleable.speedup import Amdahl, Downey
 from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.speedup import Amdahl, Downey
 from emulator.workload.table import JobTable
 from oracle.planner import MALLEABLE, MOLDABLE, RIGID, Flexible, Reading, Segment, reference_plan
 

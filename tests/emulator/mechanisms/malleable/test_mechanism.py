@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.harness.laws import assert_lawful
 from emulator.mechanisms.malleable import Malleable
 from emulator.mechanisms.malleable.convert import FlexibleJobs
-from emulator.mechanisms.malleable.speedup import Amdahl, Downey, Linear, speed_table
 from emulator.metrics import summarize
 from emulator.metrics.classes import queue_at_submit
-from emulator.preparation import Prepared, prepare
-from emulator.runner import run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import Prepared, prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
+from emulator.validation.laws import assert_lawful
+from emulator.workload.speedup import Amdahl, Downey, Linear, speed_table
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 from testdata import TRACES

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
-from emulator.harness.cluster import Cluster
-from emulator.harness.job_states import RunOutcome
+from emulator.cluster.cluster import Cluster
+from emulator.kernel.job_states import RunOutcome
 from emulator.mechanisms.malleable.machine import PlanningMachine, Rules
-from emulator.mechanisms.malleable.speedup import Amdahl, Downey, Linear, speed_table
 from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.speedup import Amdahl, Downey, Linear, speed_table
 from emulator.workload.table import JobTable
 from oracle.planner import MALLEABLE, RIGID, Flexible, Reading, Segment, reference_plan
 from oracle.workloads import random_workload, smallest_part

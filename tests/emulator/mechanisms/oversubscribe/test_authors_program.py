@@ -13,9 +13,9 @@ from emulator.experiments.oversubscribe.runs import UNILU, conventional, unilu_w
 from emulator.mechanisms.oversubscribe import DedicatedNodes
 from emulator.mechanisms.oversubscribe.machine import Demands, NodeShape, OversubscribedMachine
 from emulator.mechanisms.oversubscribe.workload import CoreJobs
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.table import JobTable
 from oracle.pinned_head import Job, PinnedHead

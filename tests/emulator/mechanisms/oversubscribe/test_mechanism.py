@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, US
-from emulator.harness.job_states import JobState
-from emulator.harness.laws import assert_lawful
-from emulator.harness.loop import Loop
+from emulator.kernel.job_states import JobState
 from emulator.mechanisms.oversubscribe import DedicatedNodes, Oversubscribe
 from emulator.mechanisms.oversubscribe.figures import Outcomes, completion_us, figures, heat
 from emulator.mechanisms.oversubscribe.phases import InteractivePhases, ShareLimit, draw_phases
 from emulator.mechanisms.oversubscribe.workload import CoreJobs, CoreJobsLike
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.loop import Loop
+from emulator.validation.laws import assert_lawful
 from emulator.workload.swf import SwfLog
 from emulator.workload.table import JobTable, Kind
 from testdata import TRACES
@@ -101,7 +101,7 @@ def test_slots_are_what_jobs_have_to_themselves():
 
 def test_one_job_a_core_is_plain_easy_on_whole_nodes():
     """With whole-node jobs and M=1 the machine is the harness's own cluster."""
-    from emulator.harness.run import simulate  # noqa: PLC0415
+    from emulator.simulation.run import simulate  # noqa: PLC0415
 
     jobs = some_jobs().with_extra(cores=np.full(300, 4), memory_kib=np.zeros(300, np.int64))
     ours, plain = run(Oversubscribe(cores=4, multiplicity=1), jobs), simulate(jobs, 8, EASY)

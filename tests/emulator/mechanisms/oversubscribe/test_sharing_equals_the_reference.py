@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.harness.cluster import Stop
+from emulator.cluster.cluster import Stop
 from emulator.mechanisms.oversubscribe.contention import EqualShares, Overhead, PartialUse
 from gates import GATE
 from oracle.sharing import cluster_of, dense_case, random_case, reference_of, schedule_of

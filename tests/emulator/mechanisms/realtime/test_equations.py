@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.harness.job_states import RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.mechanisms.realtime import equations as eq
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.equations import History, Pfs, Preemption

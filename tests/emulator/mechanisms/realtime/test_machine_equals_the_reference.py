@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from emulator.harness.checkpoint_io import GB, CheckpointIO
-from emulator.harness.topology import BlueGeneQ, Flat, Layout
+from emulator.cluster.topology import BlueGeneQ, Flat, Layout
+from emulator.machine.checkpoint_io import GB, CheckpointIO
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.machine import SCHEMES, RealtimeMachine
 from emulator.schedulers.config import SchedulerConfig

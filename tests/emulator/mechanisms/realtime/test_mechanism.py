@@ -7,16 +7,16 @@ from time import process_time
 import numpy as np
 import pytest
 
-from emulator.harness.laws import assert_lawful
-from emulator.harness.run import simulate
 from emulator.mechanisms.realtime import Realtime
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.machine import SCHEMES
 from emulator.metrics import summarize
-from emulator.preparation import prepare
-from emulator.runner import run_virtual
-from emulator.scenario import ScenarioError, from_mapping
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
+from emulator.validation.laws import assert_lawful
 from emulator.workload.mira import MiraWeek
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind

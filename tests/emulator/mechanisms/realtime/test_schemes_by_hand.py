@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.harness.checkpoint_io import CheckpointIO
-from emulator.harness.topology import BlueGeneQ, Flat, Layout
+from emulator.cluster.topology import BlueGeneQ, Flat, Layout
+from emulator.machine.checkpoint_io import CheckpointIO
 from emulator.mechanisms.realtime import tables as t
 from emulator.mechanisms.realtime.figures import figures
 from emulator.mechanisms.realtime.machine import RealtimeMachine

@@ -1,0 +1,478 @@
+"""The commands of `balancer`. What only one command needs is imported there: the others start fast."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from balancer.console_kit import (
+    ITEM,
+    PLUGIN,
+    asks_service,
+    fail,
+    list_plugins,
+    names_of,
+    service_at,
+    show,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from balancer.client import Balancer
+    from balancer.client_records import Node, Request, Reserve
+
+_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+class _Cli(click.Group):
+    """`ledger` is loaded when it is asked for: the other commands start faster without its database."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted((*super().list_commands(ctx), "ledger"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "ledger":
+            return super().get_command(ctx, cmd_name)
+        from balancer.console.ledger import ledger
+
+        return ledger
+
+
+@click.group(cls=_Cli, context_settings=_HELP)
+@click.version_option(package_name="balancer-emulator")
+def cli() -> None:
+    """Move whole nodes between an on-demand pool and a batch pool while jobs run.
+
+    `balancer serve` runs the service; the other commands ask it, at --url or $BALANCER_URL, with the token in
+    $BALANCER_TOKEN or $BALANCER_TOKEN_FILE. Where no token is asked for, requests are $BALANCER_CLIENT's, or whose name
+    they are given (`operator` may end everybody's). Exit status: 0 done, 1 not obtainable, 2 a wrong call, 3 no answer.
+    `balancer token` makes tokens, `balancer hook-key` keys of nodes.
+    `balancer ledger` checks, copies and puts back the ledger itself, and settles whose nodes in doubt are.
+    `balancer nova agent` runs beside Nova, `balancer nova check` says what a cloud lacks.
+    `balancer hook prologue|epilogue` is for Torque's mom.
+    """
+
+
+@cli.command()
+@PLUGIN
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file; options go over it."
+)
+@click.option(
+    "--nodes", metavar="FILE|PATTERN", help="The nodes to move, e.g. n[001-064] or a file of patterns."
+)
+@click.option("--driver", type=ITEM, shell_complete=names_of("balancer.batch_drivers"),
+              help="The batch system: NAME, or '{NAME: {PARAMETER: VALUE}}' (see"
+              " `balancer drivers`).  [default: torque]")  # fmt: skip
+@click.option("--algorithm", type=ITEM, shell_complete=names_of("balancer.algorithms"),
+              help="NAME, or '{NAME: {PARAMETER: VALUE}}' (see `balancer algorithms`)."
+              "  [default: basic]")  # fmt: skip
+@click.option("--reserve", type=int, help="R: nodes that stay in the on-demand pool.  [default: 0]")
+@click.option("--reserve-rule", help="fixed: granted nodes count for R; refilled: idle nodes take their place."
+              "  [default: fixed]")  # fmt: skip
+@click.option("--wait-s", type=float, help="W: how long requests wait for jobs to end.  [default: 0]")
+@click.option("--idle-hold-s", type=float, help="I: how long a node beyond R stays reserved.  [default: 600]")
+@click.option("--db", help="The ledger: a file on a local disk, or a PostgreSQL URL.  [default: balancer.db]")
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="0: a free one, which is printed.  [default: 8090]")
+@click.option("--threads", type=int, help="Threads; three quarters may wait for nodes.  [default: 32]")
+@click.option(
+    "--ready-file", type=click.Path(path_type=Path), help="Gets {url, pid} once the service is ready."
+)
+@click.option(
+    "--clock", type=ITEM, help="NAME, or '{NAME: {PARAMETER: VALUE}}': the clock to go by.  [default: wall]"
+)
+@click.option("--reconcile-period-s", type=float, help="How often all nodes are read.  [default: 60]")
+@click.option("--refresh-age-s", type=float, help="Age up to which a reading serves a request.  [default: 1]")
+@click.option("--confirm-poll-s", type=float, help="Wall time between looks at a moving node.  [default: 1]")
+@click.option("--auth/--no-auth", default=None, help="Ask for tokens.  [default: beyond loopback]")
+@click.option("--token-file", type=click.Path(path_type=Path), help="Tokens.  [default: DB.tokens]")
+@click.option("--hook-key-file", type=click.Path(path_type=Path), help="Hook keys.  [default: DB.hook-keys]")
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate chain (PEM): serve HTTPS.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key (PEM).")
+@click.option("--insecure-bind/--no-insecure-bind", default=None, help="Listen beyond loopback without auth.")
+def serve(config: Path | None, **options: Any) -> None:
+    """Run the service until SIGTERM. SIGHUP: read nodes, R, W, I, waiting times and limits again."""
+    from balancer.config import ConfigError, read_config
+    from balancer.console.serve import serve as run
+    from balancer.ledger.errors import LedgerError
+
+    try:
+        run(read_config(config, options), lambda: read_config(config, options))
+    except (ConfigError, LedgerError, ValueError) as error:
+        fail(str(error))
+
+
+@cli.command()
+@PLUGIN
+@click.option("--json", "as_json", is_flag=True)
+def algorithms(as_json: bool) -> None:
+    """List the algorithms with their parameters. In the configuration: `algorithm: {NAME: {PARAMETER: VALUE}}`."""
+    from balancer.plugins import ALGORITHMS
+
+    list_plugins(ALGORITHMS, as_json)
+
+
+@cli.command()
+@PLUGIN
+@click.option("--json", "as_json", is_flag=True)
+def drivers(as_json: bool) -> None:
+    """List the drivers of batch systems and clouds with their parameters."""
+    from balancer.plugins import BATCH_DRIVERS, CLOUD_DRIVERS
+
+    list_plugins(BATCH_DRIVERS, as_json)
+    list_plugins(CLOUD_DRIVERS, as_json)
+
+
+@cli.command()
+def openapi() -> None:
+    """Print the OpenAPI document of the service."""
+    from balancer.http.app import openapi_text
+
+    click.echo(openapi_text(), nl=False)
+
+
+@cli.command("status")
+@asks_service
+def status(url: str, as_json: bool) -> None:
+    """How the service stands: nodes by state, who waits, whether batch system and cloud answer."""
+    with service_at(url) as balancer:
+        found = balancer.status()
+    rows = [
+        [state, f"{count}, {_in_words(state)}"] for state, count in sorted(found["nodes"].items()) if count
+    ]
+    rows += _headroom(found)
+    rows += [[f"held {name}", why] for name, why in found["held"].items()]
+    rows += [[f"failed {name}", f"granted, and down since {since}"] for name, since in _failed(found)]
+    waiting = found["waiting"]
+    rows.append(["waiting requests", _since(waiting["requests"], waiting["oldest_s"], "the oldest for")])
+    systems = [(system, found[system]) for system in ("batch", "cloud") if found[system] is not None]
+    rows += [[f"{system} ({each['name']})", _answers(each)] for system, each in systems]
+    last_hook_s = found.get("last_hook_s")  # not told by older services
+    rows.append(
+        ["hooks", "not seen since the start" if last_hook_s is None else f"seen {last_hook_s:.0f} s ago"]
+    )
+    if found["frozen"] is not None:
+        rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
+    if found.get("claimed"):  # not told by older services
+        rows.append(["claimed", "by another Balancer: nothing is moved, see `balancer adopt`"])
+    rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
+    show(as_json, found, ["WHAT", "HOW"], rows)
+
+
+def _in_words(state: str) -> str:
+    from balancer.lifecycle.states import STATE_WORDS
+
+    return {each.value: words for each, words in STATE_WORDS.items()}.get(state, "")
+
+
+def _headroom(status: dict[str, Any]) -> list[list[str]]:
+    """Not told by older services."""
+    if "headroom" not in status:
+        return []
+    room = status["headroom"]
+    parts = f"{room['reserve']} in reserve, {room['idle']} idle, {room['ending']} whose jobs must end"
+    wanted = f", less {room['wanted']} that requests wait for" if room["wanted"] else ""
+    within = f"could be granted within {room['within_s'] / 60:.0f} min"
+    asleep = [["asleep", str(status["asleep"])]] if status["asleep"] else []
+    return [[within, f"{room['nodes']}: {parts}{wanted}"], *asleep]
+
+
+def _failed(status: dict[str, Any]) -> list[tuple[str, str]]:
+    """Not told by older services."""
+    return sorted(status.get("failed", {}).items())
+
+
+def _since(count: int, age_s: float | None, text: str) -> str:
+    return f"{count}, {text} {age_s:.0f} s" if age_s is not None else str(count)
+
+
+def _answers(system: dict[str, Any]) -> str:
+    last = "never answered" if system["age_s"] is None else f"answered {system['age_s']:.0f} s ago"
+    return last if system["error"] is None else f"unreachable, {last}: {system['error']}"
+
+
+@cli.command("nodes")
+@asks_service
+@click.option("--state", help="Only nodes in this state.")
+def nodes(url: str, as_json: bool, state: str | None) -> None:
+    """List the nodes."""
+    with service_at(url) as balancer:
+        found = [node for node in balancer.nodes() if state in (None, node.state)]
+    rows = [
+        [n.name, n.state, n.pool, _time(n.since_s), n.request_id or "", " ".join(n.jobs), _reported(n)]
+        for n in found
+    ]
+    header = ["NODE", "STATE", "POOL", "SINCE", "REQUEST", "JOBS", "REPORTED"]
+    show(as_json, [asdict(node) for node in found], header, rows)
+
+
+def _reported(node: Node) -> str:
+    """What the batch system says of it; of a node that is down, with its note."""
+    said = node.reported or ""
+    if node.down_since_s is not None:
+        return f"{said}: failed, down since {_time(node.down_since_s)}"
+    return f"{said}: {node.note}" if node.state == "DOWN" and node.note else said
+
+
+@cli.command("node")
+@asks_service
+@click.argument("name")
+@click.argument("verb", type=click.Choice(["set"]))
+@click.argument("state", type=click.Choice(["held", "on-demand", "batch"]))
+@click.option("--reason", required=True, help="Stands in the log, and beside a held node.")
+@click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
+def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str, yes: bool) -> None:  # noqa: ARG001, PLR0917
+    """Override which pool owns NAME (emergency use). Operators only; first shows what it would do.
+
+    held: nobody's, from whatever state it is in; it carries our mark, so that batch starts no job there. batch: its
+    grant ends and its mark is taken off, batch may start jobs there at once: look first that nothing runs there.
+    on-demand: a held node is allocated again, as it was.
+    """
+    with service_at(url) as balancer:
+        found = balancer.node(name)
+        if state == "batch" and found.state != "HELD" and found.pool == "batch":
+            fail(f"{name} is {found.state}: it is batch's already")
+        if state == "on-demand" and found.state != "HELD":
+            fail(f"{name} is {found.state}: only a held node can be given to on-demand; set it held first")
+        if yes:
+            if found.state != "HELD":
+                balancer.hold_nodes([name], reason)
+            if state != "held":
+                balancer.adopt_nodes([name], state, reason=reason)
+            found = balancer.node(name)
+    whom = f", for {found.request_id}" if found.request_id else ""
+    rows = [[name, found.state + whom, found.reported or "", state if yes else f"{state}, with --yes"]]
+    show(as_json, asdict(found), ["NODE", "STATE", "REPORTED", "SET"], rows)
+
+
+@cli.command("requests")
+@asks_service
+@click.option("--state", type=click.Choice(["waiting", "granted", "rejected", "withdrawn"]))
+@click.option("--mine", is_flag=True, help="Only the caller's own.")
+@click.option("--overdue", is_flag=True, help="Only grants that are past their end and still have nodes.")
+@click.option("--limit", default=30, show_default=True, type=click.IntRange(1, 1000))
+def requests(url: str, as_json: bool, state: str | None, mine: bool, overdue: bool, limit: int) -> None:  # noqa: PLR0917
+    """List requests, newest first."""
+    with service_at(url) as balancer:
+        found = balancer.requests(state=state, owner="me" if mine else None, overdue=overdue, limit=limit)
+    _show_requests(as_json, found, [asdict(request) for request in found])
+
+
+@cli.command("events")
+@asks_service
+@click.option("--after", default=0, help="Number of the last event that is known already.")
+@click.option("--limit", default=1000, type=click.IntRange(min=1), help="At most so many.")
+def events(url: str, as_json: bool, after: int, limit: int) -> None:
+    """List the log, oldest first."""
+    from itertools import islice
+
+    with service_at(url) as balancer:
+        found = list(islice(balancer.events(after=after), limit))
+    rows = [[str(e.seq), _time(e.at_s), e.kind, json.dumps(e.body)[:120]] for e in found]
+    show(as_json, [asdict(event) for event in found], ["NUMBER", "TIME", "EVENT", "DETAIL"], rows)
+
+
+@cli.command("request")
+@asks_service
+@click.argument("count", type=click.IntRange(min=1))
+@click.option("--wait-s", type=click.FloatRange(min=0), help="How long to wait; else the service's W.")
+@click.option(
+    "--lease-s", type=click.FloatRange(min=0), help="They go back after this, unless it is renewed."
+)
+@click.option("--candidate", "candidates", metavar="NODES", multiple=True, help="Only of these. Repeatable.")
+@click.option("--exclude", metavar="NODES", multiple=True, help="None of these. Repeatable.")
+@click.option(
+    "--replace", is_flag=True, help="A granted node that fails is replaced, by a request of its own."
+)
+@click.option("--async", "respond_async", is_flag=True, help="Do not wait for the decision, nor confirm it.")
+@click.option("--patience-s", type=click.FloatRange(min=0), default=90.0, show_default=True,
+              help="How long to try while the service does not answer.")  # fmt: skip
+def request(  # noqa: PLR0917
+    url: str,
+    as_json: bool,
+    count: int,
+    wait_s: float | None,
+    lease_s: float | None,
+    candidates: tuple[str, ...],
+    exclude: tuple[str, ...],
+    replace: bool,
+    respond_async: bool,
+    patience_s: float,
+) -> None:
+    """Get COUNT nodes for on-demand use. Interrupted, it leaves no request behind."""
+    with service_at(url, patience_s=patience_s) as balancer:
+        found = balancer.request_nodes(
+            count,
+            wait_s=wait_s,
+            lease_s=lease_s,
+            candidates=candidates,
+            exclude=exclude,
+            replace=replace,
+            respond_async=respond_async,
+        )
+    _show_requests(as_json, [found], asdict(found))
+
+
+def _call_for_request(url: str, as_json: bool, call: Callable[[Balancer], Request]) -> None:
+    with service_at(url) as balancer:
+        found = call(balancer)
+    _show_requests(as_json, [found], asdict(found))
+
+
+@cli.command("withdraw")
+@asks_service
+@click.argument("request_id", metavar="REQUEST|RESERVE")
+def withdraw(url: str, as_json: bool, request_id: str) -> None:
+    """Wait no longer for REQUEST, or want RESERVE no longer. What was granted keeps its nodes: release them."""
+    if request_id.startswith("h"):
+        with service_at(url) as balancer:
+            ended = balancer.withdraw_reserve(request_id)
+        _show_reserves(as_json, [ended], asdict(ended))
+        return
+    _call_for_request(url, as_json, lambda balancer: balancer.withdraw_request(request_id))
+
+
+@cli.command("confirm")
+@asks_service
+@click.argument("request_id", metavar="REQUEST")
+def confirm(url: str, as_json: bool, request_id: str) -> None:
+    """Say that the nodes of REQUEST have arrived: they stay (`request` does so by itself)."""
+    _call_for_request(url, as_json, lambda balancer: balancer.confirm_request(request_id))
+
+
+@cli.command("renew")
+@asks_service
+@click.argument("request_id", metavar="REQUEST")
+@click.option("--lease-s", type=click.FloatRange(min=0), help="From now on; else as long as was asked for.")
+def renew(url: str, as_json: bool, request_id: str, lease_s: float | None) -> None:
+    """Keep the nodes of REQUEST for longer."""
+    _call_for_request(url, as_json, lambda balancer: balancer.renew_lease(request_id, lease_s))
+
+
+@cli.command("release")
+@asks_service
+@click.argument("pattern", metavar="NODES...", nargs=-1, required=True)
+def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
+    """Give NODES (names or patterns like n[001-004]) back."""
+    from balancer.nodelist import NodeListError, expand
+
+    try:
+        names = expand(",".join(pattern))
+    except NodeListError as error:
+        fail(str(error))
+    with service_at(url) as balancer:
+        balancer.release_nodes(names)
+    show(as_json, {"nodes": names}, ["RELEASED"], [[name] for name in names])
+
+
+@cli.command("reserve")
+@asks_service
+@click.argument("count", type=click.IntRange(min=1), required=False)
+@click.option("--nodes", type=click.IntRange(min=1), help="The same as COUNT.")
+@click.option("--in-s", "notice_s", type=click.FloatRange(min=0), help="How far ahead; with --every: how long before"
+              " each window its nodes are collected, 1800 if it is not given.")  # fmt: skip
+@click.option("--every", metavar="WINDOWS", help="In each of these, e.g. 'Mon-Fri 20:00-06:00' or"
+              " 'FREQ=MONTHLY;BYDAY=1MO 08:00-18:00' (RFC 5545).")  # fmt: skip
+@click.option("--zone", help="Whose clocks --every goes by, e.g. Europe/Berlin.  [default: UTC]")
+@click.option(
+    "--except", "exceptions", metavar="DAY", multiple=True, help="No window begins on it. Repeatable."
+)
+def reserve(  # noqa: PLR0917
+    url: str,
+    as_json: bool,
+    count: int | None,
+    nodes: int | None,
+    notice_s: float | None,
+    every: str | None,
+    zone: str | None,
+    exceptions: tuple[str, ...],
+) -> None:
+    """Have COUNT more nodes in reserve by a time to come, or in windows that come again."""
+    if (count is None) == (nodes is None):
+        fail("say how many nodes, as COUNT or with --nodes")
+    if every is None and (notice_s is None or zone or exceptions):
+        fail("say when: --in-s, or --every (which --zone and --except go with)")
+    with service_at(url) as balancer:
+        made = balancer.add_reserve(
+            count or nodes or 0, notice_s, every=every, zone=zone, exceptions=exceptions
+        )
+    _show_reserves(as_json, [made], asdict(made))
+
+
+@cli.command("reserves")
+@asks_service
+def reserves(url: str, as_json: bool) -> None:
+    """List what is reserved by a time to come, or in windows that come again (its next one is shown)."""
+    with service_at(url) as balancer:
+        found = balancer.reserves()
+    _show_reserves(as_json, found, [asdict(each) for each in found])
+
+
+def _show_reserves(as_json: bool, found: Sequence[Reserve], shown: Any) -> None:
+    rows = [
+        [each.id, str(each.count), _time(each.by_s), _time(each.kept_until_s), _windows(each)]
+        for each in found
+    ]
+    show(as_json, shown, ["RESERVE", "NODES", "BY", "KEPT UNTIL", "EVERY"], rows)
+
+
+def _windows(reserve: Reserve) -> str:
+    without = f", not on {' '.join(reserve.exceptions)}" if reserve.exceptions else ""
+    return "" if reserve.every is None else f"{reserve.every} {reserve.zone}{without}"
+
+
+def _show_requests(as_json: bool, found: Sequence[Request], shown: Any) -> None:
+    rows = [
+        [r.id, _standing(r), str(r.count), r.owner, _time(r.submitted_s), r.reason or " ".join(r.nodes)]
+        for r in found
+    ]
+    show(as_json, shown, ["REQUEST", "STATE", "NODES", "OWNER", "SUBMITTED", "DETAIL"], rows)
+
+
+def _standing(request: Request) -> str:
+    """Its state; of a grant, what there is to know about it."""
+    if request.state != "granted":
+        return request.state
+    if request.ended_s is not None:
+        return "ended"
+    if request.overdue:
+        return "overdue"
+    if request.down:
+        return f"granted, {len(request.down)} down"
+    return "granted" if request.confirmed else "provisional"
+
+
+def _time(at_s: float) -> str:
+    from balancer.clock import micros
+    from balancer.timestamps import iso
+
+    return iso(micros(at_s))[:19] + "Z"
+
+
+def _add_commands() -> None:
+    from balancer.console.adopt import adopt
+    from balancer.console.freeze import freeze, thaw
+    from balancer.console.keys import hook_key, token
+    from balancer.console.nova import nova
+    from balancer.console.predictors import predict, predictor
+    from balancer.site import check
+
+    cli.add_command(predict)
+    cli.add_command(predictor)
+    cli.add_command(check)
+    cli.add_command(adopt)
+    cli.add_command(freeze)
+    cli.add_command(thaw)
+    cli.add_command(token)
+    cli.add_command(hook_key)
+    cli.add_command(nova)
+
+
+_add_commands()

@@ -1,0 +1,76 @@
+"""`balancer freeze` and `balancer thaw`: work on a file beside the ledger; the service sees it with its next plan."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from balancer.clock import utc_us
+from balancer.console.keys import where
+from balancer.console.places import NoServiceError, missing_ledger, service_config
+from balancer.secret_files import AuthFileError
+from balancer.service.freeze import Freeze, Order
+from balancer.timestamps import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _freeze(config: Path | None, db: str | None) -> Freeze:
+    from balancer.config import ConfigError  # noqa: PLC0415 - `balancer --help` starts without it
+
+    try:
+        read = service_config(config, db)
+    except (ConfigError, NoServiceError) as error:
+        raise _bad(str(error)) from error
+    found, missing = read.freeze(), missing_ledger(read)
+    if found is None:
+        raise _bad("freeze_file must be given in the configuration when the ledger is not a file")
+    if missing is not None:
+        raise _bad(
+            f"there is no ledger {missing}: no service would see this order. Say which service is meant with "
+            "--config FILE (its configuration) or --db FILE (its ledger)"
+        )
+    if read.freeze_file is not None and not read.freeze_file.is_absolute() and Path(read.db).is_absolute():
+        raise _bad(
+            f"freeze_file: {read.freeze_file} depends on the folder in which the service was started: give its whole "
+            "path in the configuration"
+        )
+    return found
+
+
+def _bad(text: str) -> SystemExit:
+    click.echo(f"balancer: {text}", err=True)
+    return SystemExit(2)
+
+
+def _clearly(action: Callable[[], bool | None]) -> bool | None:
+    try:
+        return action()
+    except AuthFileError as error:
+        raise _bad(str(error)) from error
+
+
+@click.command()
+@where
+@click.option("--reason", required=True, help="Why; shown wherever the service is looked at.")
+def freeze(config: Path | None, db: str | None, reason: str) -> None:
+    """Move no node until `balancer thaw`: calls are answered, grants come from the reserve alone."""
+    order = Order(f"{getpass.getuser()}@{socket.gethostname()}", reason, iso(utc_us()))
+    found = _freeze(config, db)
+    _clearly(lambda: found.freeze(order))
+    click.echo(f"frozen, by {found.path.absolute()}: no node changes its pool until `balancer thaw`")
+
+
+@click.command()
+@where
+def thaw(config: Path | None, db: str | None) -> None:
+    """Let nodes move again."""
+    found = _freeze(config, db)
+    if not _clearly(found.thaw):
+        raise _bad(f"nothing is frozen: there is no {found.path.absolute()}")
+    click.echo("nodes move again, within reconcile_period_s at the latest")

@@ -1,0 +1,160 @@
+"""`balancer token` and `balancer hook-key`: work on the files of tokens and keys; the service sees it at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from balancer.auth.hook_keys import HookKeyFile
+from balancer.auth.identity import Role
+from balancer.auth.tokens import TokenFile
+from balancer.clock import micros, seconds, utc_us
+from balancer.console.places import DEFAULT_CONFIG, missing_ledger, service_config
+from balancer.nodelist import NodeListError, expand
+from balancer.secret_files import AuthFileError
+from balancer.timestamps import iso, iso_or_none
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from balancer.auth.tokens import Token
+
+
+def where(function: Callable[..., None]) -> Callable[..., None]:
+    """Which service's files: those its configuration names, or those beside its ledger."""
+    function = click.option("--db", help="The service's ledger.  [default: ./balancer.db, if it is there]")(
+        function
+    )
+    return click.option(
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help=f"The service's configuration.  [default: {DEFAULT_CONFIG}, if it is there]",
+    )(function)
+
+
+def _path(config: Path | None, db: str | None, key: str) -> Path:
+    read = service_config(config, db)
+    path = read.tokens_path if key == "token_file" else read.hook_keys_path
+    missing = missing_ledger(read)
+    if missing is not None and not path.exists():
+        if db is None and not path.is_absolute():
+            raise ValueError(
+                f"{key}: {path} depends on the folder, and there is no ledger {missing}: no service would know what "
+                "is written here. Run this where the service runs, or give `db` or this key with its whole path"
+            )
+        click.echo(
+            f"balancer: there is no ledger {missing} yet: a service that is started with it reads {path.absolute()}",
+            err=True,
+        )
+    return path
+
+
+def _tokens(config: Path | None, db: str | None) -> TokenFile:
+    return TokenFile(_path(config, db, "token_file"))
+
+
+class _Clear(click.Group):
+    """What goes wrong with files and names is one clear line and exit status 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return _clearly(lambda: super(_Clear, self).invoke(ctx))
+
+
+class _ClearCommand(click.Command):
+    def invoke(self, ctx: click.Context) -> Any:
+        return _clearly(lambda: super(_ClearCommand, self).invoke(ctx))
+
+
+def _clearly(action: Callable[[], Any]) -> Any:
+    try:
+        return action()
+    except (AuthFileError, NodeListError, ValueError) as error:
+        click.echo(f"balancer: {error}", err=True)
+        raise SystemExit(2) from error
+
+
+@click.group(cls=_Clear)
+def token() -> None:
+    """Make, list and revoke the tokens with which callers say who they are."""
+
+
+@token.command("create")
+@where
+@click.option("--role", required=True, type=click.Choice([role.value for role in Role]))
+@click.option(
+    "--name", help="Whose it is; a new token of the same role and name succeeds it.  [default: role]"
+)
+@click.option("--expires-s", type=click.FloatRange(min=0, min_open=True), help="[default: never]")
+def create(config: Path | None, db: str | None, role: str, name: str | None, expires_s: float | None) -> None:
+    """Make a token and print it: this once, it is not kept."""
+    now_us = utc_us()
+    expires_us = None if expires_s is None else now_us + micros(expires_s)
+    made, text = _tokens(config, db).create(Role(role), name or role, now_us=now_us, expires_us=expires_us)
+    click.echo(text)
+    click.echo(f"token {made.id}: {made.role} {made.name}, expires {_until(made)}", err=True)
+
+
+@token.command("list")
+@where
+@click.option("--json", "as_json", is_flag=True)
+def list_tokens(config: Path | None, db: str | None, as_json: bool) -> None:
+    """List the tokens. Their secrets are not stored."""
+    now_us = utc_us()
+    found = _tokens(config, db).tokens()
+    if as_json:
+        click.echo(json.dumps([_json(each, now_us) for each in found]))
+        return
+    rows = [("ID", "ROLE", "NAME", "CREATED", "EXPIRES")]
+    for each in found:
+        expires = _until(each) + (" (expired)" if each.is_expired(now_us) else "")
+        rows.append((each.id, each.role.value, each.name, _time(each.created_us), expires))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@token.command("revoke")
+@where
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+def revoke(config: Path | None, db: str | None, ids: Sequence[str]) -> None:
+    """End tokens, for the very next call."""
+    tokens = _tokens(config, db)
+    unknown = [each for each in ids if not tokens.revoke(each)]
+    if unknown:
+        raise ValueError(f"there is no token {', '.join(unknown)}; see `balancer token list`")
+
+
+@click.command("hook-key", cls=_ClearCommand)
+@where
+@click.option(
+    "--rotate", is_flag=True, help="Make a new master key; old keys stay good until their line is removed."
+)
+@click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
+def hook_key(config: Path | None, db: str | None, rotate: bool, nodes: Sequence[str]) -> None:
+    """Print the keys of nodes (names or patterns): the content of each node's own BALANCER_HOOK_KEY_FILE."""
+    keys = HookKeyFile(_path(config, db, "hook_key_file"))
+    for number, node in enumerate(expand(",".join(nodes))):
+        click.echo(f"{node} {keys.issue(node, rotate=rotate and number == 0).hex()}")
+
+
+def _json(each: Token, now_us: int) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "role": each.role,
+        "name": each.name,
+        "created_at": iso(each.created_us),
+        "expires_at": iso_or_none(each.expires_us),
+        "expired": each.is_expired(now_us),
+        "age_s": seconds(now_us - each.created_us),
+    }
+
+
+def _time(at_us: int) -> str:
+    return iso(at_us)[:19] + "Z"
+
+
+def _until(each: Token) -> str:
+    return "never" if each.expires_us is None else _time(each.expires_us)

@@ -1,0 +1,1 @@
+"""Hooks of batch systems. Importing them is quick: they run before every job."""

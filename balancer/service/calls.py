@@ -1,0 +1,143 @@
+"""What all calls share: each is an event, made durable by the `Writer` before anything is done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from balancer.lifecycle.errors import Refused
+from balancer.lifecycle.events import Look, Reclaim, Restore
+from balancer.lifecycle.records import ANONYMOUS
+from balancer.service.callers import CallerSettings
+from balancer.service.commands import CommandSettings, Order
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from balancer.clock import Clock
+    from balancer.ledger.store import Ledger, StoredAnswer
+    from balancer.lifecycle.events import Event, Instruction
+    from balancer.lifecycle.records import Changes
+    from balancer.service.commands import Commander
+    from balancer.service.decision import Decided, Key
+    from balancer.service.idempotency import Keys
+    from balancer.service.metrics import Metrics
+    from balancer.service.reader import Reader
+    from balancer.service.reconciler import Reconciler
+    from balancer.service.waker import Waker
+    from balancer.service.writer import Writer
+
+CONCURRENT_UPDATE = "concurrent_update"
+"""Code of `Refused`: a node has another generation than the caller believes."""
+
+
+class TooManyError(Exception):
+    """The bound on waiting `requests` or on active `reserves` is reached; nothing changed."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        self.what = what
+        super().__init__(f"{limit} {what} are pending already, which is the limit; try again later")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
+
+    `calendar_origin_us`: Unix time when the clock shows 0, for reserves that come again.
+    `hold_s`: how long a node in doubt without a server in the cloud is held.
+    `failed_after_s`: how long readings must find a granted node down before it has failed; None: it never has.
+    `unreachable_s`: how old the last reading may be, once one fails, before the service is not ready.
+    Wall times: `plan_limit_s`, how long the algorithm may take for a plan; `mark_wait_s`, how long an epilogue's call
+    waits at most for its nodes to be marked.
+    """
+
+    reconcile_period_s: float = 60.0
+    refresh_age_s: float = 1.0
+    keep_answers_s: float = 7 * 86400.0
+    keep_events_s: float = 400 * 86400.0
+    plan_limit_s: float = 5.0
+    mark_wait_s: float = 0.5
+    unreachable_s: float = 90.0
+    max_waiting_requests: int = 10_000
+    max_reserves: int = 10_000
+    hold_s: float = 600.0
+    calendar_origin_us: int = 0
+    failed_after_s: float | None = 60.0
+    commands: CommandSettings = field(default_factory=CommandSettings)
+    callers: CallerSettings = field(default_factory=CallerSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: the owner of what it asks for. An operator may end what is others'."""
+
+    name: str = ANONYMOUS
+    is_operator: bool = False
+
+
+NOBODY = Caller()
+
+
+class Calls:
+    """The parts that calls need; whoever inherits makes them."""
+
+    settings: EngineSettings
+    clock: Clock
+    ledger: Ledger
+    metrics: Metrics
+    _writer: Writer
+    _commander: Commander
+    _reader: Reader
+    _reconciler: Reconciler
+    _keys: Keys
+    _waker: Waker
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._writer.is_stopping
+
+    def idempotent(self, key: Key | None) -> AbstractContextManager[StoredAnswer | None]:
+        """The stored answer to a call with this key, if there is one. Raises KeyReusedError and KeyInUseError."""
+        return self._keys.used(key)
+
+    def _check_generations(self, generations: Mapping[str, int] | None) -> None:
+        """For the function that is given to the writer: nothing is decided in between."""
+        for name, believed in (generations or {}).items():
+            record = self._writer.decided_node(name)
+            if record is not None and record.generation != believed:
+                detail = (
+                    f"node {name} has generation {record.generation}, not {believed}: it changed meanwhile"
+                )
+                raise Refused(CONCURRENT_UPDATE, detail)
+
+    def _write(
+        self,
+        make: Callable[[int, int], Event],
+        *,
+        key: Key | None = None,
+        answer: Callable[[Changes], str] | None = None,
+        until_issued: bool = False,
+    ) -> Decided:
+        done = self._writer.apply(make, key=key, answer=answer)
+        if done is None:
+            raise AssertionError("a call always makes an event")
+        issued = self._carry_out(done.instructions)
+        if until_issued and issued is not None:
+            self._commander.wait_until_issued(issued, self.settings.mark_wait_s)
+        return done
+
+    def _write_held(self, make: Callable[[int, int], Event]) -> None:
+        with self.clock.held():
+            self._write(make)
+
+    def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:
+        """Hand over the commands; the event is set once they have been issued."""
+        commands: list[Order] = []
+        for instruction in instructions:
+            if isinstance(instruction, (Reclaim, Restore)):
+                commands.append(instruction)
+            elif isinstance(instruction, Look):
+                self._reader.ask(with_cloud=instruction.cloud)
+        return self._commander.submit(commands) if commands else None

@@ -1,0 +1,80 @@
+"""Wakes nodes that power saving has switched off, when on-demand wants more than is awake.
+
+A node that sleeps is DOWN: no algorithm sees it. Once it is up it reads idle and is taken like any other that becomes
+idle. The time that takes is part of what a request waits: it gets the node if that comes within W.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from balancer.clock import micros, wall_us
+from balancer.lifecycle.states import NodeState
+from balancer.service.commands import Wake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from balancer.drivers.base import NodeStatus
+    from balancer.lifecycle.requests import Wish
+    from balancer.service.commands import Commander
+    from balancer.service.writer import Writer
+
+_log = structlog.get_logger()
+
+_COMING_US = micros(900)
+"""Wall time within which a node that was woken counts as on its way; then it is asked again, or another one."""
+
+
+class Waker:
+    """`readings`: what the batch system said last. `may_move`: whether nodes may change their pool now."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        commander: Commander,
+        *,
+        readings: Callable[[], Mapping[str, NodeStatus]],
+        may_move: Callable[[], bool],
+    ) -> None:
+        self._writer = writer
+        self._commander = commander
+        self._readings = readings
+        self._may_move = may_move
+        self._asked_us: dict[str, int] = {}
+
+    def look(self) -> None:
+        """Have as many woken as are wanted beyond those on their way, if the driver can. Does not wait for it."""
+        if not self._commander.can_wake:
+            return
+        wishes = self._writer.wishes() if self._may_move() else ()
+        readings = self._readings()
+        asleep = [
+            record.name
+            for record in self._writer.published.nodes()
+            if record.state is NodeState.DOWN and record.name in readings and readings[record.name].is_asleep
+        ]
+        off = [node for node in asleep if readings[node].is_off]
+        since_us = wall_us() - _COMING_US
+        self._asked_us = {n: us for n in asleep if (us := self._asked_us.get(n, since_us)) > since_us}
+        nodes = self._wanted(wishes, off)
+        if nodes:
+            _log.info("waking nodes", nodes=nodes)
+            self._asked_us |= dict.fromkeys(nodes, wall_us())
+            self._commander.submit([Wake(nodes=nodes)])
+
+    def _wanted(self, wishes: Sequence[Wish], off: Sequence[str]) -> tuple[str, ...]:
+        """Those to be woken. `wishes`: how many more are wanted, of which (None: any)."""
+        coming = dict.fromkeys(self._asked_us)
+        rest = dict.fromkeys(node for node in off if node not in coming)
+        chosen: list[str] = []
+        for count, among in wishes:
+            for pile, is_new in ((coming, False), (rest, True)):
+                taken = [node for node in pile if among is None or node in among][:count]
+                count -= len(taken)  # noqa: PLW2901 - what is left of it
+                chosen += taken if is_new else ()
+                for node in taken:
+                    del pile[node]
+        return tuple(chosen)

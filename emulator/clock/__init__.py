@@ -1,0 +1,1 @@
+"""The clock of a live run, and the order of events of one time."""

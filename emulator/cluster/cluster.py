@@ -1,0 +1,507 @@
+"""The machine: job states, nodes, the queue and the scheduler's pass. No clock, no I/O.
+
+The same object serves a simulated run, where `advance` lets ends and submits happen by themselves, and a live
+one, where a server tells it of each submit and end. Jobs are rows of the job table, nodes are indices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import micros
+from emulator.cluster.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
+from emulator.cluster.order_callback import AskedOrder
+from emulator.cluster.policy_callback import Chooser
+from emulator.kernel import kernel, occupancy, passes, reshape, structures
+from emulator.kernel import tables as t
+from emulator.kernel.columns import fill, longer
+from emulator.kernel.entry_points import entry_point, entry_points
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.rows import new_rows
+from emulator.schedulers.tiers import with_tiers
+from emulator.workload.table import JobTable, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from emulator.schedulers.config import SchedulerConfig
+
+BACKFILL_RULES = {each.name.lower(): each for each in t.BackfillRule if each != t.BackfillRule.CHOSEN}
+_CHOICES = {each.name.lower(): each for each in t.BackfillChoice}
+_ADVANCE, _FINISH_INSTANT, _HAS_ROOM = entry_points(kernel.advance, kernel.finish_instant, kernel.has_room)
+_SCHEDULE_PASS = entry_point(passes.schedule_pass)
+_OCCUPY, _CHANGE_NODES, _RETIME = entry_points(reshape.occupy, reshape.change_nodes, reshape.retime)
+_TAKE_OFFLINE, _BRING_ONLINE, _START_ON = entry_points(
+    occupancy.take_offline, occupancy.bring_online, occupancy.start_on
+)
+_LATER = 1 << 54
+"""More than any time: a key times this, and a time beside it. `t.FRONT` is less than all of them."""
+_MOST_PRIORITY = 256
+
+
+Stop = t.Stop
+
+
+class Cluster(ClusterViews):
+    """`node_count` whole nodes and a batch queue over them.
+
+    `jobs`: known in advance (a simulated run), or none (a live run, which `add`s them).
+    `simulated`: jobs end by themselves after their run time; otherwise `end` says so.
+    """
+
+    predicts = False
+    commits = True
+    """Whether its passes know `commit`: a cluster with heads of its own says no."""
+
+    def __init__(
+        self,
+        node_count: int,
+        scheduler: SchedulerConfig,
+        jobs: JobTable | None = None,
+        *,
+        simulated: bool = True,
+    ) -> None:
+        if node_count < 1:
+            raise ValueError(f"a cluster needs at least one node, not {node_count}")
+        if scheduler.cycle_s and not simulated:
+            raise ValueError("scheduler cycle_s: a cycle is kept in virtual time only")
+        if scheduler.virtual_only and not simulated:
+            raise ValueError(f"scheduler {scheduler.virtual_only[0]}: this is known in virtual time only")
+        if scheduler.predict is not None and not self.predicts:
+            raise ValueError(
+                "scheduler predict: run times are predicted where whole nodes of one kind are counted"
+            )
+        if scheduler.commit and not self.commits:
+            raise ValueError(
+                "scheduler commit: jobs are picked for good where whole nodes of one kind are counted"
+            )
+        self.scheduler = scheduler
+        self.node_count = node_count
+        self._known = JobTable.empty() if jobs is None else jobs
+        self._order = with_tiers(scheduler.make_order(), self._known, scheduler)
+        self._asked = (
+            None if callable(self._order) else AskedOrder(scheduler.order_name, self._order, node_count)
+        )
+        plain = scheduler.make_plain()
+        if plain is not None and scheduler.make_machine() is not None:
+            raise ValueError(
+                f"{plain[0]} acts at times of its own, on a machine of its own: it goes with no mechanism, `balancer` "
+                "or `static_partition`, in virtual time (the real one: live.batch: slurm)"
+            )
+        self._chooser = None if plain is None else Chooser(*plain, node_count, self._asked)
+        self._keys_have_submits = False
+        self._submits_changed = False
+        self._returns = 0
+        """How often nodes were put back into the pool."""
+        self._added: list[tuple[int, ...]] = []
+        count = len(self._known)
+        self._job = new_rows(t.Job, max(count, 64))
+        self._fill_rows(self._known, 0)
+        self._node = new_rows(t.Node, node_count)
+        t.clear_nodes(self._node)
+        self._show_nodes()
+        self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
+        self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
+        # At worst each running job is alone in its block, and one block is being split.
+        self._plan = new_rows(t.PlanEntry, node_count + 1, t.BLOCK)
+        self._blocks = new_rows(t.PlanBlock, node_count + 1)
+        self._blocks["slot"][:] = np.arange(node_count + 1)
+        # Jobs that gave their nodes back before their turn stand in it until then, beside those that took their place.
+        ends = 2 * node_count if scheduler.exact_ends_first else node_count
+        self._heap = new_rows(t.Due, ends + 1)
+        self._runs = new_rows(t.Run, count + 2 * node_count + 8)
+        room = int(self._known.nodes.sum()) + 2 * node_count + 8
+        self._log = np.zeros(room, np.int32)
+        self._started = np.zeros(node_count, np.int32)
+        self._scratch = self._new_scratch()
+        self._reg = np.zeros(t.REGISTERS, np.int64)
+        self._set_registers(scheduler, count, simulated=simulated)
+        self._make_state()
+
+    def _set_registers(self, scheduler: SchedulerConfig, count: int, *, simulated: bool) -> None:
+        reg = self._reg
+        reg[t.FREE] = self.node_count
+        reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(self._queue) // 2
+        reg[t.BLOCKS_N] = 1
+        reg[t.CYCLE] = micros(scheduler.cycle_s)
+        reg[t.NEXT_CYCLE] = t.NEVER
+        reg[t.JOBS_N] = count
+        reg[t.BACKFILL] = (
+            BACKFILL_RULES[scheduler.backfill] if self._chooser is None else t.BackfillRule.CHOSEN
+        )
+        reg[t.CHOICE] = _CHOICES[scheduler.choice]
+        reg[t.QUEUED_ESTIMATES] = scheduler.estimates != "user"
+        reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
+        reg[t.KEEP_RESERVATION] = scheduler.reservation == "kept"
+        reg[t.SPARE_NODES] = scheduler.spare_nodes
+        reg[t.PROTECT_HEAD] = scheduler.protect_head
+        reg[t.HEAD_WAITS] = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
+        reg[t.BEFORE_SHADOW] = not scheduler.end_at_shadow
+        reg[t.EXACT_FIRST] = scheduler.exact_ends_first
+        reg[t.SUBMITS_FIRST] = scheduler.submits_first
+        reg[t.ENDS_BY_START] = scheduler.ends_in_order_of == "start"
+        reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
+        reg[t.SIMULATED] = simulated
+        reg[t.COMMIT] = scheduler.commit
+        # Who is head counts even where nobody can start.
+        reg[t.ASK_ALWAYS] = scheduler.reservation == "kept" or scheduler.commit
+
+    def _new_scratch(self) -> NDArray[np.int64]:
+        """Room for the profile of a conservative plan: two steps a waiting job, one a running job."""
+        conservative = self.scheduler.backfill == "conservative"
+        return np.zeros((3, 2 * len(self._job) + self.node_count + 8 if conservative else 1), np.int64)
+
+    def _fill_rows(self, jobs: JobTable, first: int) -> None:
+        columns: dict[str, ArrayLike] = {
+            "submit_us": jobs.submit_us,
+            "run_us": jobs.run_us,
+            "estimate_us": np.maximum(jobs.estimate_us, 1),
+            "nodes": jobs.nodes,
+            "kind": jobs.kind,
+            "start_us": -1,
+            "end_us": -1,
+            "run_row": -1,
+        }
+        if self._asked is None:
+            columns["key"] = self._order(jobs, self.scheduler)
+        elif self._chooser is None:
+            self._asked.learn(jobs, first)
+        if self._chooser is not None:
+            self._chooser.learn(jobs, first)
+        fill(self._job[first : first + len(jobs)], columns)
+
+    def _make_state(self) -> None:
+        self._state = t.State(
+            self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
+            self._runs, self._log, self._started, self._scratch, self._reg,
+        )  # fmt: skip
+        if self._chooser is not None:
+            self._chooser.use(self._job, self._queue, self._runs, self._reg, self._started)
+        elif self._asked is not None:
+            self._asked.use(self._job, self._queue, self._runs, self._reg)
+
+    def _check_order(self) -> None:
+        """Raises PluginError if the queue order, or a scheduler in Python, failed in the compiled loop."""
+        if self._chooser is not None:
+            self._chooser.check()
+        elif self._asked is not None:
+            self._asked.check()
+
+    # Simulated time.
+
+    def advance(
+        self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
+    ) -> Stop:
+        """Let everything before `until_us`, and the job ends at it, happen (NEVER_US: to the end).
+
+        Returns why it stopped; `stop_on_end`, `stop_on_pass` and `pause_after` (instants) make it stop earlier.
+        """
+        self._reg[t.STOP_ON_END] = stop_on_end
+        self._reg[t.STOP_ON_PASS] = stop_on_pass
+        self._reg[t.INSTANTS_LEFT] = pause_after
+        while (code := _ADVANCE(self._state, until_us)) == t.Stop.NEEDS_ROOM:
+            self._grow_runs()
+        self._check_order()
+        return Stop(code)
+
+    def finish_instant(self, now_us: int) -> None:
+        """Submits of this instant, then one scheduling pass."""
+        self._make_room()
+        _FINISH_INSTANT(self._state, now_us)
+        self._check_order()
+
+    @property
+    def next_event_us(self) -> int:
+        """The next end, submit or scheduling cycle of a simulated run, t.NEVER if there is none."""
+        reg = self._reg
+        next_end = self._heap[0].at_us if reg[t.HEAP_N] else t.NEVER
+        row = reg[t.NEXT_SUBMIT]
+        next_submit = self._job["submit_us"][row] if row < reg[t.JOBS_N] else t.NEVER
+        return int(min(next_end, next_submit, reg[t.NEXT_CYCLE]))
+
+    def _grow_runs(self) -> None:
+        spare = max(len(self._runs), self.node_count)
+        self._runs = longer(self._runs, spare)
+        self._log = np.concatenate((self._log, np.zeros(max(len(self._log), self.node_count), np.int32)))
+        self._make_state()
+
+    # A whole run in a mechanism's own compiled loop (`HasWholeRun`).
+
+    def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
+        """Let the compiled loop `run` go on with this cluster, of which single nodes are known; why it came back."""
+        self._keep_nodes()
+        self._reg[t.STOP_ON_PASS] = 0
+        self._reg[t.INSTANTS_LEFT] = pause_after
+        return int(run(self._state, more))
+
+    def make_more_room(self) -> None:
+        """Longer tables of runs and their nodes."""
+        self._grow_runs()
+
+    def raise_order(self) -> None:
+        """Raise what the queue order raised in the kernel."""
+        self._check_order()
+
+    # One event at a time.
+
+    def add(
+        self,
+        *,
+        number: int,
+        submit_us: int,
+        estimate_us: int,
+        nodes: int,
+        run_us: int = 0,
+        kind: int = Kind.BATCH,
+        queue: int = -1,
+        user: int = -1,
+        group: int = -1,
+    ) -> int:
+        """A job that was not known before. Returns its row; its state is FUTURE until `submit`."""
+        row = len(self)
+        if row == len(self._job):
+            self._grow_jobs()
+        values = (number, submit_us, run_us, max(estimate_us, 1), nodes, kind, queue, user, group, -1)
+        one = table_of(
+            np.array([v], a.dtype) for v, a in zip(values, table_columns(self._known), strict=True)
+        )
+        self._fill_rows(one, row)  # asks the order, which may raise: then the job was never added
+        self._added.append(values)
+        self._job["state"][row] = JobState.FUTURE
+        self._reg[t.JOBS_N] = row + 1
+        return row
+
+    def _grow_jobs(self) -> None:
+        self._job = longer(self._job, len(self._job))
+        queue = np.zeros(2 * len(self._job) + 8, np.int32)
+        waiting = self.queue
+        middle = len(queue) // 2
+        queue[middle : middle + len(waiting)] = waiting
+        self._reg[t.QUEUE_LO], self._reg[t.QUEUE_HI] = middle, middle + len(waiting)
+        self._queue = queue
+        self._scratch = self._new_scratch()
+        self._make_state()
+
+    def submit(self, job: int, now_us: int) -> None:
+        self.must_be(job, JobState.FUTURE, "be submitted")
+        self._job["submit_us"][job] = now_us
+        self._submits_changed = True
+        self._job["state"][job] = JobState.QUEUED
+        structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def hold(self, job: int) -> None:
+        self.must_be(job, JobState.QUEUED, "be held")
+        structures.queue_remove(self._queue, self._reg, job)
+        self._job["state"][job] = JobState.HELD
+
+    def release_hold(self, job: int) -> None:
+        self.must_be(job, JobState.HELD, "be released from a hold")
+        self._job["state"][job] = JobState.QUEUED
+        structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def hold_back(self, job: int) -> None:
+        """A job that is submitted now is held at once."""
+        self.must_be(job, JobState.FUTURE, "be held back")
+        self._job["state"][job] = JobState.HELD
+
+    def submit_later(self, job: int, now_us: int) -> None:
+        """A held job counts as submitted only now, which is no earlier than it did."""
+        self.must_be(job, JobState.HELD, "be submitted later")
+        self._job["submit_us"][job] = now_us
+        self._submits_changed = True
+        if self._asked is None:
+            one = replace(self._known.take(np.array([job])), submit_us=np.array([now_us]))
+            key = self._order(one, self.scheduler)[0]
+            self._job["key"][job] = key * _LATER + now_us if self._keys_have_submits else key
+
+    def expect_later_submits(self) -> None:
+        """Call it before anything happens, if `submit_later` will be called: rows are not in order of submit then.
+
+        First come, first served goes by the submits then, and by rows only between equal ones. Other orders leave it at
+        that: of equal keys the lower row comes first. Raises ValueError for priorities that leave no room for this.
+        """
+        if self.scheduler.order_name not in ("fcfs", "priority"):
+            return
+        keys = self._job["key"][: len(self)]
+        if np.abs(keys).max(initial=0) >= _MOST_PRIORITY:
+            raise ValueError(
+                f"priorities beyond {_MOST_PRIORITY - 1} do not go with jobs that are submitted after others' ends"
+            )
+        self._job["key"][: len(self)] = keys * _LATER + self._job["submit_us"][: len(self)]
+        self._keys_have_submits = True
+
+    def cancel(self, job: int, now_us: int) -> None:
+        """Take a job that does not run out of the queue for good."""
+        if self._job["state"][job] == JobState.QUEUED:
+            structures.queue_remove(self._queue, self._reg, job)
+        else:
+            self.must_be(job, JobState.HELD, "be cancelled while it waits")
+        self._job["state"][job] = JobState.CANCELLED
+        self._job["end_us"][job] = now_us
+
+    def reject(self, job: int, now_us: int) -> None:
+        """An on-demand lease gets no nodes."""
+        self.must_be(job, JobState.FUTURE, "be rejected")
+        self._job["state"][job] = JobState.REJECTED
+        self._job["end_us"][job] = now_us
+
+    def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
+        """A running job is over; its nodes return to the pool unless they are offline."""
+        self.must_be(job, JobState.RUNNING, "end")
+        if self._reg[t.SIMULATED] and self._job["expected_end_us"][job]:
+            structures.heap_remove(self._heap, self._reg, job)
+        occupancy.end_job(
+            self._job, self._node, self._free, self._plan, self._blocks, self._runs, self._log, self._reg,
+            job, now_us, int(outcome),
+        )  # fmt: skip
+        if outcome == RunOutcome.CANCELLED:
+            self._job["state"][job] = JobState.CANCELLED
+
+    def requeue(
+        self, job: int, now_us: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.REQUEUED
+    ) -> None:
+        """A running job loses its nodes and waits again, `front`: before all others."""
+        self.end(job, now_us, outcome)
+        self._wait_again(job, front=front)
+
+    def _wait_again(self, job: int, *, front: bool) -> None:
+        self._job["state"][job] = JobState.QUEUED
+        self._job["start_us"][job] = self._job["end_us"][job] = -1
+        if front:
+            self._job["key"][job] = t.FRONT
+        structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def suspend(self, job: int, now_us: int) -> None:
+        """A running job leaves its nodes and keeps its memory there. It began when its run began."""
+        self.end(job, now_us, RunOutcome.SUSPENDED)
+        self._job["state"][job] = JobState.SUSPENDED
+        self._job["end_us"][job] = -1
+
+    def resume(self, job: int, now_us: int, end_us: int, expected_us: int) -> None:
+        """A suspended job has its nodes again, which must be idle; offline ones stay offline."""
+        self.must_be(job, JobState.SUSPENDED, "be resumed")
+        nodes = t.node_array(self.nodes_of(job))
+        self._must_be_idle(job, nodes)
+        self._make_room()
+        start_us = self._job["start_us"][job]
+        _OCCUPY(self._state, job, nodes, now_us, end_us, expected_us)
+        self._job["start_us"][job] = start_us
+
+    def lose_memory(
+        self, job: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.PREEMPTED
+    ) -> None:
+        """A suspended job waits again: `outcome` is what became of its run after all."""
+        self.must_be(job, JobState.SUSPENDED, "lose its memory")
+        self._runs["outcome"][self.run_row(job)] = outcome
+        self._wait_again(job, front=front)
+
+    def enqueue(self, job: int, now_us: int, *, front: bool = False) -> None:
+        """A lease that could not start at once waits in the batch queue and is started like a batch job."""
+        self.must_be(job, JobState.FUTURE, "wait in the queue")
+        self._job["state"][job] = JobState.QUEUED
+        if front:
+            self._job["key"][job] = t.FRONT
+        self._reg[t.NOW] = now_us
+        structures.queue_insert(self._job, self._queue, self._reg, job)
+
+    def ask(
+        self,
+        jobs: NDArray[np.intp],
+        *,
+        run_us: NDArray[np.int64],
+        estimate_us: NDArray[np.int64],
+        nodes: NDArray[np.int64],
+    ) -> None:
+        """What the next runs of jobs that do not run now ask for."""
+        self._job["run_us"][jobs] = run_us
+        self._job["estimate_us"][jobs] = estimate_us
+        self._job["nodes"][jobs] = nodes
+
+    def start_waiting(
+        self, job: int, nodes: NDArray[np.int64], now_us: int, end_us: int, expected_us: int
+    ) -> None:
+        """Run a job of the queue on these nodes, which must be idle; offline ones stay offline."""
+        self.must_be(job, JobState.QUEUED, "be started from the queue")
+        self._must_be_idle(job, nodes)
+        structures.queue_remove(self._queue, self._reg, job)
+        if self._reg[t.KEPT_HEAD] == job:
+            self._reg[t.KEPT_HEAD] = -1
+        self._make_room()
+        _OCCUPY(self._state, job, nodes, now_us, end_us, expected_us)
+
+    def change_nodes(
+        self, job: int, nodes: NDArray[np.int64], now_us: int, end_us: int, expected_us: int
+    ) -> None:
+        """A running job has exactly these nodes from now on; those it has not yet must be idle."""
+        self.must_be(job, JobState.RUNNING, "change its nodes")
+        self._must_be_idle(job, nodes)
+        self._make_room()
+        _CHANGE_NODES(self._state, job, nodes, now_us, end_us, expected_us)
+
+    def change_lease_nodes(self, job: int, nodes: NDArray[np.int64], now_us: int) -> None:
+        """A running lease has exactly these nodes from now on; those it has not yet must be offline and idle."""
+        self.must_be(job, JobState.RUNNING, "change its nodes")
+        self._must_be_idle(job, nodes)
+        for node in nodes[self._node["offline"][nodes] == 0]:
+            raise IllegalJobTransition(
+                f"job {self.number(job)} cannot have node {node}: it is in the batch pool"
+            )
+        self._make_room()
+        reshape.change_lease_nodes(self._state, job, nodes, now_us)
+
+    def retime(self, job: int, end_us: int, expected_us: int) -> None:
+        """A running job ends at `end_us` (NEVER: not by itself) and is expected to end at `expected_us`."""
+        self.must_be(job, JobState.RUNNING, "get another end")
+        _RETIME(self._state, job, end_us, expected_us)
+
+    def _must_be_idle(self, job: int, nodes: NDArray[np.int64]) -> None:
+        self._keep_nodes()
+        conflict = int(reshape.first_conflict(self._node, np.sort(nodes), job))
+        if conflict == reshape.NO_CONFLICT:
+            return
+        if conflict == reshape.TWICE:
+            raise IllegalJobTransition(f"job {self.number(job)} cannot have a node twice: {nodes.tolist()}")
+        other = self.number(int(self._node[conflict].job))
+        raise IllegalJobTransition(
+            f"job {self.number(job)} cannot have node {conflict}: job {other} runs there"
+        )
+
+    def _make_room(self) -> None:
+        while not _HAS_ROOM(self._state):
+            self._grow_runs()
+
+    def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
+        """Start what the scheduler starts now; the rows of the started jobs, in order."""
+        self._make_room()
+        self._reg[t.NOW] = now_us
+        _SCHEDULE_PASS(self._state, now_us)
+        self._check_order()
+        return self._started[: self._reg[t.STARTED_N]].copy()
+
+    def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
+        """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""
+        self._keep_nodes()
+        _TAKE_OFFLINE(self._state, t.node_array(nodes))
+
+    def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
+        """Put nodes back into the batch pool (they count as idle since now)."""
+        self._returns += 1
+        _BRING_ONLINE(self._state, t.node_array(nodes), now_us)
+
+    def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
+        """Run a lease on these nodes, which must be offline and idle."""
+        self.must_be(job, JobState.FUTURE, "be started")
+        self._keep_nodes()
+        chosen = t.node_array(nodes)
+        wrong = chosen[(self._node["offline"][chosen] == 0) | (self._node["job"][chosen] >= 0)]
+        for node in wrong:
+            raise IllegalJobTransition(
+                f"job {self.number(job)} cannot start on node {node}: it is in the batch pool or busy"
+            )
+        self._make_room()
+        _START_ON(self._state, job, chosen, now_us)

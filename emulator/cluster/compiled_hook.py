@@ -1,0 +1,137 @@
+"""The hook of a queue order with a compiled `score`: look, ask, sort. Loaded for such orders only: it loads Numba."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numba
+from llvmlite import ir
+from numba import carray, types  # type: ignore[attr-defined]
+from numba.core.errors import NumbaError
+from numba.extending import intrinsic
+
+from emulator.kernel.compiled import compiled
+from emulator.kernel.reorder import (
+    Account,
+    Counted,
+    Given,
+    count_usage,
+    look,
+    look_at_usage,
+    set_keys,
+    sort_queue,
+)
+from emulator.kernel.rows import dtype_of
+from emulator.kernel.tables import QUEUE_HI, QUEUE_LO, REGISTERS, Job, Run
+from emulator.schedulers.dynamic import WAITING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from emulator.kernel.reorder import Floats
+    from emulator.kernel.tables import Ints, Ints32
+    from emulator.schedulers.plain import Compiled
+
+_INT = ir.IntType(64)
+
+
+def _call_score(_typing: Any, address: Any, order: Any, job: Any) -> Any:  # noqa: ARG001
+    def codegen(_target: Any, builder: Any, _: Any, args: Any) -> Any:
+        record = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.DoubleType(), [record, record])
+        return builder.call(
+            builder.inttoptr(args[0], kind.as_pointer()),
+            [builder.inttoptr(each, record) for each in args[1:]],
+        )
+
+    return types.float64(types.int64, types.int64, types.int64), codegen
+
+
+call_score: Any = intrinsic(_call_score)
+"""`call_score(address, order, job)` calls `double score(record *order, record *job)`; all are addresses."""
+
+
+def _pointer(kind: Any, element: Any) -> Any:
+    def typed(_typing: Any, address: Any) -> Any:  # noqa: ARG001
+        def codegen(_target: Any, builder: Any, _: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], element.as_pointer())
+
+        return types.CPointer(kind)(types.int64), codegen  # type: ignore[no-untyped-call]
+
+    return intrinsic(typed)
+
+
+ints_at = _pointer(types.int64, _INT)
+"""`int64 *` of an address; `ints32_at`, `floats_at`, `jobs_at` and `runs_at` are alike."""
+ints32_at = _pointer(types.int32, ir.IntType(32))
+floats_at = _pointer(types.float64, ir.DoubleType())
+
+
+def _rows_at(row: np.dtype[Any]) -> Any:
+    return _pointer(numba.from_dtype(row), ir.ArrayType(ir.IntType(8), row.itemsize))
+
+
+jobs_at, runs_at, accounts_at = map(_rows_at, map(dtype_of, (Job, Run, Account)))
+counted_at, given_at, waiting_at = _rows_at(dtype_of(Counted)), _rows_at(dtype_of(Given)), _rows_at(WAITING)
+_WAITING_BYTES = WAITING.itemsize
+
+
+@compiled
+def score_all(queue: Ints32, reg: Ints, scores: Floats, given: Given) -> None:
+    """Ask the compiled order for the priority of each waiting job."""
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        who = queue[place]
+        scores[who] = call_score(given.score, given.parameters, given.waiting + who * _WAITING_BYTES)
+
+
+def reorder(context: int, now: int) -> None:
+    """The hook of an order with a compiled `score`: look, ask, sort. `context`: the address of a `Given`."""
+    given = carray(given_at(context), 1)[0]
+    rooms = given.jobs_room
+    job = carray(jobs_at(given.job), rooms)
+    queue = carray(ints32_at(given.queue), 2 * rooms + 8)
+    reg = carray(ints_at(given.reg), REGISTERS)
+    waiting = carray(waiting_at(given.waiting), rooms)
+    counted = carray(counted_at(given.counted), 1)[0]
+    scores = carray(floats_at(given.scores), rooms)
+    look(job, queue, reg, waiting, now)
+    if counted.accounts_n:
+        runs = carray(runs_at(given.runs), given.runs_room)
+        accounts = carray(accounts_at(given.accounts), given.accounts_room)
+        open_runs = carray(ints_at(given.open_runs), given.open_room)
+        count_usage(runs, waiting, accounts, open_runs, counted, reg, now, given.half_life_us)
+        look_at_usage(queue, reg, waiting, accounts, counted)
+    score_all(queue, reg, scores, given)
+    set_keys(job, queue, reg, scores, carray(ints_at(given.scores), rooms))
+    sort_queue(job, queue, reg, carray(ints32_at(given.spare), rooms))
+
+
+@cache
+def hook() -> Any:
+    """`reorder` as machine code, whose address loops may call. Made when the first order needs it."""
+    return numba.cfunc(types.void(types.int64, types.int64), cache=True)(reorder)
+
+
+def compiled_score(score: Any, parameters: np.dtype[Any]) -> Any:
+    """The machine code of an order's `score`, from the cache where its source is a file."""
+    signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
+    try:
+        return numba.cfunc(signature, cache=True)(score)
+    except RuntimeError:  # typed at a prompt: there is no file beside which it could be kept
+        return numba.cfunc(signature)(score)
+
+
+def compiled_function(order: Compiled, parameters: np.dtype[Any]) -> Any:
+    """The machine code of a function of a job. Raises ValueError if it has none."""
+    function = numba.njit(order.function)
+    signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
+    try:
+        return numba.cfunc(signature)(lambda _, job: float(function(job)))
+    except NumbaError as error:
+        said = next(
+            (line for line in str(error).splitlines() if line and not line.startswith("Failed in")), ""
+        )
+        raise ValueError(
+            f"{order.__name__} cannot be compiled ({said.strip()}); without @emulator.compiled it runs in Python"
+        ) from error

@@ -1,0 +1,199 @@
+"""A cluster's side of a queue order that is asked at each pass: what the order sees, and the hook that asks it."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.cluster.seen_jobs import HOOK, SeenJobs
+from emulator.kernel import reorder as r
+from emulator.kernel import tables as t
+from emulator.kernel.columns import longer
+from emulator.kernel.entry_points import entry_points
+from emulator.kernel.rows import new_rows
+from emulator.plugin_failure import plugin_error
+from emulator.schedulers.dynamic import VIEW, AskedInLoop, HasFairShare, HasFixed, order_keys
+from emulator.schedulers.plain import Compiled, Ranks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.schedulers.dynamic import AskedInPython, QueueView
+    from emulator.workload.table import JobTable
+
+
+_COUNT_USAGE, _LOOK_AT_USAGE = entry_points(r.count_usage, r.look_at_usage)
+_NO_PARAMETERS = np.dtype([("none", "f8")])
+
+
+class AskedOrder:
+    """The order `order`, called `name`, of one cluster. `use` must follow whenever the cluster's tables moved."""
+
+    def __init__(self, name: str, order: AskedInPython | AskedInLoop | Ranks, node_count: int) -> None:
+        self.name = name
+        self._order = order
+        self._node_count = node_count
+        self._fair = order.fair_share() if isinstance(order, HasFairShare) else None
+        self._indices: dict[int, int] = {}
+        self._accounts = new_rows(r.Account, 64)
+        self._open = np.zeros(node_count + 8, np.int64)
+        self._counted = new_rows(r.Counted, 1)
+        self._view = np.zeros(0, VIEW)
+        self._failure: Exception | None = None
+        self._event = next(name for name in ("score", "rank", "priority") if hasattr(order, name))
+        self._ranks = order if isinstance(order, Ranks) else None
+        self._seen = SeenJobs()
+        self._given = new_rows(r.Given, 1)
+        self._given[0].half_life_us = self._fair.half_life_us if self._fair else 1.0
+        if isinstance(order, AskedInLoop):
+            self._parameters: NDArray[Any] = _record_of(order)
+            from emulator.cluster import compiled_hook  # noqa: PLC0415 - it loads Numba
+
+            self._score: Any = (
+                compiled_hook.compiled_function(order, self._parameters.dtype)
+                if isinstance(order, Compiled)
+                else compiled_hook.compiled_score(type(order).score, self._parameters.dtype)
+            )
+            self._hook: Any = compiled_hook.hook()
+            self._address: int = self._hook.address
+        else:
+            self._parameters, self._score = np.zeros(1), None
+            self._hook = HOOK(self._reorder)
+            self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
+
+    def learn(self, jobs: JobTable, first: int) -> None:
+        """Jobs that are the rows from `first` on."""
+        last = first + len(jobs)
+        if last > len(self._view):
+            more = np.zeros(max(last, 2 * len(self._view), 64) - len(self._view), VIEW)
+            self._view = np.concatenate((self._view, more))
+        if self._ranks is not None:
+            self._seen.learn(jobs, first)
+        rows = self._view[first:last]
+        rows["row"] = np.arange(first, last)
+        rows["queue"], rows["user"], rows["group"] = jobs.queue, jobs.user, jobs.group
+        if self._fair is not None:
+            numbers = jobs.user if self._fair.account == "user" else jobs.group
+            rows["account"] = [self._index(int(number)) for number in numbers]
+            self._give_accounts()
+        if isinstance(self._order, HasFixed):
+            rows["fixed"] = self._order.fixed(jobs, self._node_count)
+
+    def _index(self, number: int) -> int:
+        """The place of an account, which is new perhaps."""
+        found = self._indices.setdefault(number, len(self._indices))
+        if found == self._counted[0].accounts_n:
+            if found == len(self._accounts):
+                self._accounts = longer(self._accounts, found)
+            self._accounts[found].shares = self._fair.shares.get(number, 1.0) if self._fair else 1.0
+            self._counted[0].accounts_n += 1
+        return found
+
+    def _give_accounts(self) -> None:
+        given = self._given[0]
+        given.accounts, given.accounts_room = self._accounts.ctypes.data, len(self._accounts)
+
+    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Ints) -> None:
+        """Work on these tables of the cluster from now on."""
+        self._job, self._queue, self._runs, self._reg = job, queue, runs, reg
+        if len(self._view) != len(job):
+            view = np.zeros(len(job), VIEW)
+            view[: min(len(job), len(self._view))] = self._view[: len(job)]
+            self._view = view
+        self._scores, self._spare = np.zeros(len(job)), np.zeros(len(job), np.int32)
+        self._give_accounts()
+        given = self._given[0]
+        given.job, given.jobs_room = job.ctypes.data, len(job)
+        given.runs, given.runs_room = runs.ctypes.data, len(runs)
+        given.open_runs, given.open_room = self._open.ctypes.data, len(self._open)
+        given.queue, given.reg, given.counted = queue.ctypes.data, reg.ctypes.data, self._counted.ctypes.data
+        given.waiting, given.parameters = self._view.ctypes.data, self._parameters.ctypes.data
+        given.scores, given.spare = self._scores.ctypes.data, self._spare.ctypes.data
+        given.score = self._score.address if self._score is not None else 0
+        reg[t.ASK], reg[t.ASK_CONTEXT] = self._address, self._given.ctypes.data
+
+    def check(self) -> None:
+        """Raises PluginError if the order has failed since the last look."""
+        code = int(self._reg[t.ORDER_FAILED])
+        if not code:
+            return
+        error = self._failure
+        if code == t.OrderFailure.NOT_A_NUMBER or error is None:
+            error = ValueError("it gave a job the priority NaN, which has no place in an order")
+        raise plugin_error(f"queue order {self.name}", self._event, int(self._reg[t.NOW]), error) from error
+
+    def reorder(self, now_us: int) -> None:
+        """What the hook does, for a scheduler in Python that wants its queue in order."""
+        if self._score is not None:
+            self._hook.ctypes(int(self._given.ctypes.data), now_us)
+        else:
+            self._reorder(0, now_us)
+
+    def _reorder(self, _context: int, now_us: int) -> None:
+        """The hook of an order in Python. Nothing can be raised through compiled code: `check` does that."""
+        try:
+            self._ask_in_python(now_us)
+        except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
+            self._failure = error
+            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
+            self._reg[t.INSTANTS_LEFT] = 0
+
+    def _ask_in_python(self, now_us: int) -> None:
+        job, queue, reg = self._job, self._queue, self._reg
+        rows = np.sort(queue[reg[t.QUEUE_LO] : reg[t.QUEUE_HI]])
+        if self._ranks is not None:
+            self._sort_by(rows, np.array(self._ranked(self._ranks, rows.tolist(), now_us), np.float64))
+            return
+        r.look(job, queue, reg, self._view, now_us)
+        if self._fair is not None:
+            counted, half_life_us = self._counted[0], self._fair.half_life_us
+            _COUNT_USAGE(
+                self._runs, self._view, self._accounts, self._open, counted, reg, now_us, float(half_life_us)
+            )
+            _LOOK_AT_USAGE(queue, reg, self._view, self._accounts, counted)
+        given = np.asarray(self._order.priority(now_us, self._shown(rows)), np.float64)  # type: ignore[union-attr]
+        if given.shape != rows.shape:
+            raise ValueError(f"it gave priorities of shape {given.shape} to {len(rows)} waiting jobs")
+        self._sort_by(rows, given)
+
+    def _ranked(self, order: Ranks, rows: list[int], now_us: int) -> list[float]:
+        """The rank of each of these waiting jobs."""
+        found = []
+        for job in self._seen.waiting(self._job, rows, now_us):
+            try:
+                found.append(float(order.rank(job)))
+            except Exception:
+                self._event = f"rank of job {job.number}"
+                raise
+        return found
+
+    def _sort_by(self, rows: NDArray[np.int32], given: NDArray[np.float64]) -> None:
+        """Sort the queue by the priorities of its jobs."""
+        job = self._job
+        if np.isnan(given).any():
+            row = int(rows[np.isnan(given).argmax()])
+            which = f"the job in row {row}" if self._ranks is None else f"job {self._seen[row].number}"
+            raise ValueError(f"it gave {which} the priority NaN, which has no place in an order")
+        keys = -order_keys(given)
+        job["key"][rows] = np.where(job["key"][rows] == t.FRONT, t.FRONT, keys)
+        r.sort_queue(job, self._queue, self._reg, self._spare)
+
+    def _shown(self, rows: NDArray[np.int32]) -> QueueView:
+        view = self._view[rows].view(np.recarray)
+        view.flags.writeable = False
+        return view
+
+
+def _record_of(order: Any) -> NDArray[np.void]:
+    """The numbers among an order's parameters, as the compiled function sees them: one record of floats."""
+    numbers = {
+        field.name: float(value)
+        for field in (() if isinstance(order, Compiled) else fields(order))
+        if isinstance(value := getattr(order, field.name), int | float) and math.isfinite(value)
+    }
+    dtype = np.dtype([(name, "f8") for name in numbers]) if numbers else _NO_PARAMETERS
+    return np.array([tuple(numbers.values()) or (0.0,)], dtype)

@@ -1,0 +1,74 @@
+"""A cluster some of whose nodes are not for everybody, or not at any time: its passes count classes of nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.cluster.cluster import BACKFILL_RULES
+from emulator.cluster.hooked_cluster import HookedCluster, check_options
+from emulator.kernel import placing as p
+from emulator.kernel.entry_points import entry_point
+
+if TYPE_CHECKING:
+    from emulator.cluster.placement import Placement
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
+
+
+class PlacedCluster(HookedCluster):
+    """`node_count` nodes and a queue of these jobs, in virtual time; `placement` has a row for each job.
+
+    Raises ValueError for options of the scheduler that are not for such nodes.
+    """
+
+    def __init__(
+        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, placement: Placement
+    ) -> None:
+        where = "nodes are not the same for all jobs (features, partitions, reservations)"
+        check_options(scheduler, where)
+        self._placement = placement
+        self._rule = int(BACKFILL_RULES[scheduler.backfill])
+        self._place_jobs = entry_point(p.place_jobs)
+        classes = placement.allowed.shape[1]
+        self._by_class = [np.zeros(classes, np.int64) for _ in range(3)]
+        self._picks = np.zeros((node_count, classes), np.int32)
+        self._closed = np.zeros(placement.lines, np.int64)
+        self._spare = np.zeros(3 * node_count + 1, np.int32)
+        self._asked_of = placement.asked.copy()
+        self._make_profile(64)
+        super().__init__(node_count, scheduler, jobs)
+
+    @property
+    def events_us(self) -> tuple[int, ...]:
+        """When reservations begin and end."""
+        return self._placement.events_us
+
+    def _make_profile(self, steps: int) -> None:
+        placement = self._placement
+        least, taken, is_shut = self._by_class
+        self._placing = p.Placing(
+            node_class=placement.node_class,
+            asked=self._asked_of,
+            allowed=placement.allowed,
+            times=placement.times,
+            held=placement.held,
+            tiers=placement.tiers,
+            rank=placement.rank,
+            at=np.zeros(steps, np.int64),
+            level=np.zeros((steps, len(least)), np.int64),
+            least=least,
+            taken=taken,
+            is_shut=is_shut,
+            picks=self._picks,
+            closed=self._closed,
+            spare=self._spare,
+        )
+
+    def _choose(self, now_us: int) -> None:
+        waiting, running = self._waiting_and_running
+        most = running + 2 * waiting + len(self._placement.times) + 8
+        if most > len(self._placing.at):
+            self._make_profile(2 * most)
+        self._place_jobs(self._state, self._placing, now_us, self._rule)

@@ -1,0 +1,230 @@
+"""A cluster whose scheduler goes by predicted run times, not by users' estimates (`scheduler.predict`).
+
+Before each pass a hook tells the predictor of ends, corrects predictions that were too short, and predicts what waits.
+A correction has no pass of its own, so both clocks make the same ones.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US, seconds
+from emulator.cluster.cluster import Cluster
+from emulator.cluster.seen_jobs import HOOK, SeenJobs
+from emulator.kernel import reshape
+from emulator.kernel import tables as t
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.job_states import RunOutcome
+from emulator.plugin_failure import plugin_error
+from emulator.schedulers.run_times import Ended, History, make_predictor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.schedulers.plain import Job
+    from emulator.workload.table import JobTable
+
+
+_EXPECT = entry_point(reshape.expect)
+
+
+def cluster_for(
+    node_count: int, scheduler: SchedulerConfig, jobs: JobTable | None = None, *, simulated: bool = True
+) -> Cluster:
+    """Whole nodes of one kind and a queue, under this scheduler. Raises ValueError."""
+    made = Cluster if scheduler.predict is None else PredictingCluster
+    return made(node_count, scheduler, jobs, simulated=simulated)
+
+
+class PredictingCluster(Cluster):
+    """As `Cluster`; the predictor is `scheduler.predict`. Its failure ends the run with its name."""
+
+    predicts = True
+
+    def __init__(
+        self,
+        node_count: int,
+        scheduler: SchedulerConfig,
+        jobs: JobTable | None = None,
+        *,
+        simulated: bool = True,
+    ) -> None:
+        self._predictions = Predictions(make_predictor(scheduler.predict), scheduler)
+        self._name = scheduler.predict_name
+        self._failure: Exception | None = None
+        self._hooks = (HOOK(self._ask), HOOK(self._before_ends))
+        self._addresses = [ctypes.cast(hook, ctypes.c_void_p).value or 0 for hook in self._hooks]
+        super().__init__(node_count, scheduler, jobs, simulated=simulated)
+
+    def _fill_rows(self, jobs: JobTable, first: int) -> None:
+        super()._fill_rows(jobs, first)
+        self._predictions.learn(jobs, first)
+
+    def _make_state(self) -> None:
+        super()._make_state()
+        self._reg[t.ASK], self._reg[t.CORRECT] = self._addresses
+
+    def _before_ends(self, _context: int, now_us: int) -> None:
+        """The hook before `exact_ends_first` looks who ends when it was expected to: who ran on before now does not."""
+        self._safely(self._predictions.correct, now_us - 1)
+
+    def _safely(self, do: Callable[[t.State, int], None], now_us: int) -> None:
+        """Nothing can be raised through compiled code: `_check_order` does that, when the compiled loop is over."""
+        if self._failure is not None:
+            return
+        try:
+            do(self._state, now_us)
+        except Exception as error:  # noqa: BLE001 - as said
+            self._failure = error
+            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
+            self._reg[t.INSTANTS_LEFT] = 0
+
+    def _ask(self, _context: int, now_us: int) -> None:
+        """The hook before a pass."""
+        self._safely(self._predictions.before_pass, now_us)
+        if self._failure is not None:
+            return
+        if self._chooser is not None:
+            self._chooser.ask(now_us)
+        elif self._asked is not None:
+            self._asked.reorder(now_us)
+
+    def _check_order(self) -> None:
+        if self._failure is not None:
+            error, event = self._failure, self._predictions.event
+            who = f"run time predictor {self._name}"
+            raise plugin_error(who, event, int(self._reg[t.NOW]), error) from error
+        super()._check_order()
+
+
+class Predictions:
+    """What the `predictor` says of the jobs of one cluster. `event`: what it is called for, for an error."""
+
+    def __init__(self, predictor: Any, scheduler: SchedulerConfig) -> None:
+        self.event = "predict"
+        self._exact_first = scheduler.exact_ends_first
+        self._by_start = scheduler.ends_in_order_of == "start"
+        self._untold: list[int] = []
+        """Jobs that gave their nodes back before their turn (`exact_ends_first`)."""
+        self._predictor = predictor
+        self._history = History()
+        self._seen = SeenJobs()
+        self._kind = np.zeros(0, np.int8)
+        self._estimate_us = np.zeros(0, np.int64)
+        self._predicted_at = np.zeros(0, np.int64)
+        """Of each job: how many had ended when it was predicted, -1 if it never was."""
+        self._ends_seen = self._runs_seen = 0
+        self._over: list[tuple[int, int]] = []
+        """A heap of (expected end, row of the run table) of running jobs that are predicted to end before it."""
+
+    def learn(self, jobs: JobTable, first: int) -> None:
+        """Jobs that are the rows from `first` on."""
+        self._seen.learn(jobs, first)
+        estimate_us = np.maximum(jobs.estimate_us, 1)
+        self._kind = np.concatenate((self._kind[:first], jobs.kind))
+        self._estimate_us = np.concatenate((self._estimate_us[:first], estimate_us))
+        self._predicted_at = np.concatenate((self._predicted_at[:first], np.full(len(jobs), -1, np.int64)))
+
+    def before_pass(self, state: t.State, now_us: int) -> None:
+        """Tell of ends, correct, predict, in this order."""
+        job, queue, runs, reg = state.job, state.queue, state.runs, state.reg
+        for who in self._ends_in_turn(state):
+            self._tell_of_end(who, job, runs)
+        self.correct(state, now_us)
+        waiting = queue[reg[t.QUEUE_LO] : reg[t.QUEUE_HI]]
+        new = waiting[self._predicted_at[waiting] != len(self._history.ended)]
+        for who in new[self._kind[new] == t.BATCH].tolist():
+            self._predict(job, who)
+
+    def _ends_in_turn(self, state: t.State) -> list[int]:
+        """The jobs that have ended since the last pass, in order, but for those whose turn has not come."""
+        job, heap, runs, reg = state.job, state.heap, state.runs, state.reg
+        who, ended = int(reg[t.LAST_ENDED]), []
+        for _ in range(int(reg[t.ENDED_N]) - self._ends_seen):
+            ended.append(who)
+            who = int(job["ended_before"][who])
+        self._ends_seen = int(reg[t.ENDED_N])
+        if not self._exact_first:
+            return ended[::-1]
+        standing = heap[: reg[t.HEAP_N]]
+        early = set(standing["key"][standing["at_us"] <= reg[t.NOW]].tolist())
+        every = [*self._untold, *ended]
+        self._untold = [who for who in every if who in early]
+
+        def turn(who: int) -> tuple[int, int]:
+            run_row = int(job["run_row"][who])
+            return int(runs["end_us"][run_row]), run_row if self._by_start else who
+
+        return sorted((who for who in every if who not in early), key=turn)
+
+    def _tell_of_end(self, who: int, job: t.Jobs, runs: t.Runs) -> None:
+        row = job["run_row"][who]
+        if runs["outcome"][row] not in {RunOutcome.FINISHED, RunOutcome.KILLED} or self._kind[who] != t.BATCH:
+            return
+        ran_us = int(runs["end_us"][row] - runs["start_us"][row])
+        one = Ended(self._seen[who], float(seconds(ran_us)))
+        self._history.add(one)
+        if hasattr(self._predictor, "on_job_end"):
+            self.event = f"on_job_end of job {one.job.number}"
+            self._predictor.on_job_end(*one)
+
+    def correct(self, state: t.State, now_us: int) -> None:
+        """Predictions whose time has come while the job runs on: the next end that is expected lies behind now."""
+        job, runs, reg = state.job, state.runs, state.reg
+        for row in range(self._runs_seen, int(reg[t.RUNS_N])):
+            who = int(runs["job"][row])
+            if job["expected_end_us"][who]:
+                heapq.heappush(self._over, (int(job["expected_end_us"][who]), row))
+        self._runs_seen = int(reg[t.RUNS_N])
+        while self._over and self._over[0][0] <= now_us:
+            expected_us, row = heapq.heappop(self._over)
+            who = int(runs["job"][row])
+            if runs["end_us"][row] >= 0 or job["expected_end_us"][who] != expected_us:
+                continue
+            start_us = int(runs["start_us"][row])
+            latest_us = start_us + int(self._estimate_us[who])
+            later_us = expected_us
+            while later_us <= now_us and later_us < latest_us:
+                later_us = min(start_us + self._corrected(who, later_us - start_us), latest_us)
+            if later_us != expected_us:
+                _EXPECT(state, who, later_us)
+                job["estimate_us"][who] = later_us - start_us
+                heapq.heappush(self._over, (later_us, row))
+
+    def _corrected(self, who: int, ran_us: int) -> int:
+        one = self._seen[who]
+        self.event = f"correct of job {one.number}"
+        correct = getattr(self._predictor, "correct", None)
+        said = None if correct is None else correct(one, float(seconds(ran_us)), self._history)
+        length_us = self._length_us(said, who, one)
+        if length_us <= ran_us:
+            raise ValueError(
+                f"it says {said!r} s of a job that has run for {seconds(ran_us):g} s and runs on"
+            )
+        return length_us
+
+    def _predict(self, job: t.Jobs, who: int) -> None:
+        one = self._seen[who]
+        self.event = f"predict of job {one.number}"
+        length_us = self._length_us(self._predictor.predict(one, self._history), who, one)
+        job["estimate_us"][who] = length_us
+        self._predicted_at[who] = len(self._history.ended)
+
+    def _length_us(self, said: Any, who: int, one: Job) -> int:
+        """What it said as a length of at least 1 us, at most the estimate. Raises ValueError."""
+        estimate_us = int(self._estimate_us[who])
+        if said is None:
+            return estimate_us
+        if isinstance(said, bool) or not isinstance(said, int | float | np.number) or not said > 0:
+            raise ValueError(
+                f"it says that job {one.number} runs for {said!r}; seconds above 0, or None, are expected"
+            )
+        if not math.isfinite(said):
+            return estimate_us
+        return min(max(round(float(said) * US), 1), estimate_us)

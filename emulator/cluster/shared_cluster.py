@@ -1,0 +1,96 @@
+"""A cluster whose nodes jobs share by cores, memory and GPUs: its passes count what is left of each node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.cluster.cluster import BACKFILL_RULES
+from emulator.cluster.hooked_cluster import HookedCluster, check_options
+from emulator.config.node_names import default_node_names
+from emulator.kernel import shared_pass as p
+from emulator.kernel.columns import fill
+from emulator.kernel.entry_points import entry_point
+from emulator.kernel.rows import new_record, new_rows, new_table
+from emulator.kernel.tables import BackfillRule
+
+if TYPE_CHECKING:
+    from emulator.cluster.shared_nodes import SharedNodes
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
+
+
+class SharedNodesCluster(HookedCluster):
+    """`nodes` nodes that are `shared`, and a queue of these jobs, in virtual time.
+
+    To the harness and in records a core is what a node is elsewhere: `node_count` is the number of cores, a job has as
+    many nodes as it has cores, and its nodes are in the extra column `whole_nodes`. Raises ValueError for options of
+    the scheduler that are not for such nodes, and for a job that they cannot hold.
+    """
+
+    def __init__(self, nodes: int, scheduler: SchedulerConfig, jobs: JobTable, shared: SharedNodes) -> None:
+        check_options(scheduler, "jobs share nodes (shared_nodes)")
+        asked = shared.asked(jobs, nodes)
+        wrong = np.logical_or.reduce(list(asked.left_out(jobs).values()))
+        if wrong.any():
+            number = jobs.number[wrong][0]
+            raise ValueError(
+                f"shared_nodes: job {number} wants more than {nodes} nodes have: leave it out first"
+            )
+        rooms = shared.rooms(nodes)
+        self._cores_of = rooms["cores"]
+        self._names = default_node_names(nodes)
+        self._rule = int(BACKFILL_RULES[scheduler.backfill])
+        self._share_nodes = entry_point(p.share_nodes)
+        cores = int(self._cores_of.sum())
+        self._own = new_record(p.Counts)
+        self._own.most_cores = self._cores_of.max()
+        self._own.best_fit = shared.best_fit
+        self._wants = new_rows(p.Wants, max(len(jobs), 1))
+        self._wants["spot"][:] = -1
+        of_each = {name: asked.wants[name] for name in ("cores", "memory_kib", "gpus")}
+        fill(self._wants[: len(jobs)], {"nodes": jobs.nodes, "node_set": asked.of_set, **of_each})
+        self._left = rooms
+        self._which_cores = np.cumsum(self._cores_of) - self._cores_of, shared.node_of_core(nodes)
+        self._allowed = asked.allowed
+        self._lists = np.zeros(cores, np.int32), np.zeros(cores, np.int32)
+        self._make_plan(1)
+        super().__init__(cores, scheduler, shared.in_cores(jobs, asked.wants))
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Of the cores: `n001/c03` is the fourth of the first node."""
+        of_nodes = zip(self._names, self._cores_of.tolist(), strict=True)
+        return tuple(f"{name}/c{core:02}" for name, cores in of_nodes for core in range(cores))
+
+    def _make_plan(self, steps: int) -> None:
+        """Room for a plan of so many steps, and a queue of as many jobs."""
+        running, spots = self._lists
+        first_core, node_of_core = self._which_cores
+        nodes = len(self._left)
+        self._sharing = p.Sharing(
+            own=self._own,
+            wants=self._wants,
+            room=self._left,
+            then=self._left.copy(),
+            running=running,
+            spots=spots,
+            mark=np.zeros(nodes, np.int64),
+            checked=np.zeros(nodes, np.int64),
+            failed=np.zeros(nodes, np.int64),
+            hist=np.zeros(self._own.most_cores + 1, np.int64),
+            at=np.zeros(steps, np.int64),
+            level=new_table(p.Left, steps, nodes),
+            narrowest=np.zeros(steps + 1, np.int64),
+            first_core=first_core,
+            node_of_core=node_of_core,
+            allowed=self._allowed,
+        )
+
+    def _choose(self, now_us: int) -> None:
+        if self._rule == BackfillRule.CONSERVATIVE:
+            most = sum(self._waiting_and_running) + 2
+            if most > len(self._sharing.at):
+                self._make_plan(2 * most)
+        self._share_nodes(self._state, self._sharing, now_us, self._rule)

@@ -1,0 +1,333 @@
+"""The machine of Slurm's twin: the harness's cluster, whose loop also does what Slurm does at times of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from balancer.clock import US
+from emulator.cluster.cluster import Cluster, Stop
+from emulator.config.node_names import default_node_names
+from emulator.kernel import reorder
+from emulator.kernel import tables as t
+from emulator.kernel.entry_points import entry_points
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.rows import new_record, new_rows, rows_of
+from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.dynamic import VIEW
+from emulator.schedulers.slurm import kernel
+from emulator.schedulers.slurm import tables as s
+from emulator.schedulers.slurm.qos import Qos
+from emulator.schedulers.slurm.refusals import refusals
+from emulator.schedulers.slurm.reservations import which_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from emulator.schedulers.slurm.rules import Rules
+    from emulator.schedulers.slurm.settings import SlurmSettings
+    from emulator.workload.table import JobTable
+
+_NO_HALF_LIFE_US = 1e30
+_LONG_AGO_US = -(1 << 50)
+_ADVANCE, _FINISH, _NEXT_EVENT = entry_points(kernel.advance, kernel.finish, kernel.next_event)
+
+
+class SlurmCluster(Cluster):
+    """`node_count` nodes under Slurm's rules; jobs are known in advance. Raises ValueError.
+
+    Where jobs share nodes, to the harness and in records a core is what a node is elsewhere, as with `oversubscribe`:
+    a job has as many nodes as it has cores, and its nodes are in the extra column `whole_nodes`. Nodes that are out of
+    the batch pool (lent) are not available to it, as drained ones are not to Slurm.
+    """
+
+    def __init__(
+        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: SlurmSettings
+    ) -> None:
+        self._slurm = slurm
+        self._node_names = default_node_names(node_count)
+        self._asked_jobs = jobs
+        if slurm.select is not None:
+            jobs = slurm.select.in_cores(jobs)
+        self._rules = slurm.rules(node_count)
+        self._place = {each.name: place for place, each in enumerate(self._rules.partitions)}
+        self._own = _registers(self._rules, slurm)
+        self._parts = np.ones((len(self._rules.partitions), node_count), np.int8)
+        for place, each in enumerate(self._rules.partitions):
+            if each.nodes is not None:
+                self._parts[place] = 0
+                self._parts[place, list(each.nodes)] = 1
+        self._users: dict[int, int] = {}
+        room = max(len(jobs), 64)
+        self._mine = new_rows(s.TwinJob, room)
+        self._fixed = np.zeros(room)
+        self._nodes_seen = new_rows(s.SeenNode, node_count)
+        self._nodes_seen["order"][:] = np.arange(node_count)
+        reserved = self._rules.reservations
+        self._times = rows_of(
+            s.ReservedTime,
+            begin_us=np.array([each.start_s for each in reserved], np.int64) * US,
+            end_us=np.array([each.end_s for each in reserved], np.int64) * US,
+        )
+        self._held = np.zeros((len(reserved), node_count), np.int8)
+        for place, own in enumerate(reserved):
+            self._held[place, list(own.nodes)] = 1
+        slots = 2 * (min(self._rules.bf_max_job_test, room) + len(reserved)) + 2
+        self._slots = new_rows(s.Slot, slots)
+        self._kept = np.zeros((slots, node_count), np.int8)
+        self._masks = np.zeros(node_count, np.int8), np.zeros(node_count, np.int8)
+        self._weights = new_record(s.Weights)
+        self._weights.age = self._rules.priority_weight_age
+        self._weights.max_age_us = self._rules.priority_max_age * US
+        self._weights.fair = self._rules.priority_weight_fairshare
+        self._weights.half_life_us = self._rules.priority_decay_half_life * US or _NO_HALF_LIFE_US
+        self._open_runs = np.zeros(node_count * self._own.per_node + 8, np.int64)
+        self._count = new_record(reorder.Counted)
+        self._view = np.zeros(room, VIEW)
+        table = self._rules.qos or (Qos(""),)
+        self._limits = np.array([each.limits for each in table], np.int64)
+        if not self._rules.enforce_limits:
+            self._limits[:] = -1
+        self._own.limits_n = int(np.count_nonzero(self._limits >= 0))
+        per_node = self._own.per_node
+        self._room = new_rows(s.Room, node_count if per_node > 1 else 0)
+        self._running = np.zeros(node_count * per_node, np.int64)
+        self._cores = np.zeros(node_count * per_node, np.int64)
+        self._has_outages = False
+        self._left_us = -1
+        super().__init__(int(node_count * per_node), SchedulerConfig(backfill="none"), jobs)
+        self.scheduler = scheduler
+        self._keep_nodes()
+
+    def _fill_rows(self, jobs: JobTable, first: int) -> None:
+        if first:
+            raise ValueError("scheduler slurm: jobs must be known in advance")
+        super()._fill_rows(jobs, first)
+        jobs = self._asked_jobs
+        self._fill_wants(jobs)
+        for column in ("eligible_us", "submitted_us"):
+            self._mine[column][: len(jobs)] = jobs.submit_us
+        rows, rules = slice(len(jobs)), self._rules
+        self._job["estimate_us"][rows] = -(-self._job["estimate_us"][rows] // s.MINUTE) * s.MINUTE
+        default = self._place[rules.default_partition]
+        named = {number: self._place[name] for number, name in self._slurm.queues.items()}
+        places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
+        self._check(jobs)
+        self._mine["partition"][rows] = places
+        self._mine["tier"][rows] = np.array([each.priority_tier for each in rules.partitions])[places]
+        self._mine["user"][rows] = [
+            self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
+        ]
+        self._fill_qos(jobs, places)
+        self._view["account"][rows] = self._mine["user"][rows]
+        marks = len(rules.partitions) + len(rules.reservations)
+        self._tests = np.zeros(len(self._users) + marks, np.int64)
+        shares = np.array([self._slurm.shares.get(user, 1.0) for user in self._users] or [1.0])
+        self._accounts = new_rows(reorder.Account, len(shares))
+        self._accounts["shares"][:] = shares / shares.sum()
+        self._count.accounts_n = len(shares)
+        if rules.priority_type == "multifactor":
+            self._fixed[rows] = self._unchanging(jobs, places)
+        keys = -self._mine["tier"][rows] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
+        self._job["key"][rows] = keys
+
+    def _fill_wants(self, jobs: JobTable) -> None:
+        """Nodes of each job, and what it wants of each."""
+        rows, select = slice(len(jobs)), self._slurm.select
+        self._mine["nodes"][rows] = jobs.nodes
+        self._mine["cores"][rows] = 1
+        if select is not None:
+            self._mine["cores"][rows] = select.cores_of(jobs)
+            self._mine["memory_mib"][rows] = select.memory_of(jobs)
+
+    def _fill_qos(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
+        """Each job's QOS, its partition's, and the reservation that it asks for."""
+        rows, rules = slice(len(jobs)), self._rules
+        index = {each.name: place for place, each in enumerate(rules.qos)}
+        self._mine["first_qos"][rows] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
+            places
+        ]
+        self._mine["own_qos"][rows] = [
+            index.get(self._slurm.qos_name(user, queue), -1)
+            for user, queue in zip(jobs.user.tolist(), jobs.queue.tolist(), strict=True)
+        ]
+        self._mine["reservation"][rows] = [
+            which_of(rules.reservations, number, user)
+            for number, user in zip(jobs.number.tolist(), jobs.user.tolist(), strict=True)
+        ]
+        self._used = new_rows(s.QosUse, len(self._limits) * (1 + max(len(self._users), 1)))
+
+    def _unchanging(self, jobs: JobTable, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The size, partition and QOS factors, weighted."""
+        rules, total = self._rules, len(self._nodes_seen)
+        size = (total - jobs.nodes if rules.priority_favor_small else jobs.nodes) / total
+        factors = np.array([each.priority_job_factor for each in rules.partitions], np.float64)
+        factors /= factors.max() or 1.0
+        value = rules.priority_weight_job_size * size + rules.priority_weight_partition * factors[places]
+        if rules.qos:
+            best = max(each.priority for each in rules.qos) or 1
+            parts = np.array([each.priority / best for each in rules.qos])
+            value = value + rules.priority_weight_qos * parts[self._mine["own_qos"][: len(jobs)]]
+        return np.asarray(value)
+
+    def _check(self, jobs: JobTable) -> None:
+        """Slurm would let such a job wait for ever."""
+        limit = self._job["estimate_us"][: len(jobs)] // s.MINUTE
+        for what, wrong in refusals(jobs, self._slurm, self._rules, len(self._nodes_seen)):
+            first = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"scheduler slurm: {what}, and {wrong.sum()} of its jobs ask for something else, the first is job "
+                f"{jobs.number[first]} ({jobs.nodes[first]} nodes, {limit[first]} minutes): change that, or leave them "
+                "out by a transform"
+            )
+
+    def _make_state(self) -> None:
+        super()._make_state()
+        room = len(self._job) + 1
+        first_mask, second_mask = self._masks
+        self._twin = s.Twin(
+            own=self._own,
+            mine=self._mine,
+            fixed=self._fixed,
+            parts=self._parts,
+            nodes=self._nodes_seen,
+            slots=self._slots,
+            kept=self._kept,
+            first_mask=first_mask,
+            second_mask=second_mask,
+            tests=self._tests,
+            weights=self._weights,
+            accounts=self._accounts,
+            open_runs=self._open_runs,
+            counted=self._count,
+            waiting=self._view,
+            spare=np.zeros(room, np.int32),
+            limits=self._limits,
+            used=self._used,
+            times=self._times,
+            held=self._held,
+            room=self._room,
+            running=self._running,
+            cores=self._cores,
+        )
+
+    def advance(
+        self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
+    ) -> Stop:
+        self._reg[t.STOP_ON_END] = stop_on_end
+        self._reg[t.STOP_ON_PASS] = stop_on_pass
+        self._reg[t.INSTANTS_LEFT] = pause_after
+        while (code := _ADVANCE(self._state, self._twin, until_us)) == t.Stop.NEEDS_ROOM:
+            self._grow_runs()
+        return Stop(code)
+
+    def finish_instant(self, now_us: int) -> None:
+        self._make_room()
+        _FINISH(self._state, self._twin, now_us, not self._has_outages or self._left_at(now_us))
+
+    # Nodes that go and come back by themselves.
+
+    def expect_outages(self) -> bool:
+        """Nodes will fail and be maintained. Returns whether jobs that lose one wait again. Raises ValueError."""
+        if self._slurm.select is not None:
+            raise ValueError("scheduler slurm: select: nodes that jobs share do not fail in the twin")
+        self._has_outages = True
+        return self._rules.job_requeue
+
+    def _left_at(self, now_us: int) -> bool:
+        """Whether a job left its nodes then, which runs the main loop; nodes that come back do not."""
+        last = self._reg[t.LAST_ENDED]
+        return bool(self._left_us == now_us or (last >= 0 and self._job["end_us"][last] == now_us))
+
+    def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
+        super().end(job, now_us, outcome)
+        self._left_us = now_us
+
+    def requeue(
+        self, job: int, now_us: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.REQUEUED
+    ) -> None:
+        """A running job loses its nodes; it is held back for two minutes, and waits again then."""
+        self.end(job, now_us, outcome)
+        self._job["state"][job] = JobState.HELD
+        self._job["start_us"][job] = self._job["end_us"][job] = -1
+        if front:
+            self._job["key"][job] = t.FRONT
+        own, mine = self._own, self._mine
+        mine[job].eligible_us = now_us // s.SECOND * s.SECOND + s.HOLD
+        mine[job].submitted_us = now_us
+        mine[job].next_held = t.NEVER
+        if own.release_at_us == t.NEVER:
+            own.first_held, own.release_at_us = job, mine[job].eligible_us
+        else:
+            mine[own.last_held].next_held = job
+        own.last_held = job
+        own.resubmits = self._rules.priority_type == "multifactor"
+
+    def ask(
+        self,
+        jobs: NDArray[np.intp],
+        *,
+        run_us: NDArray[np.int64],
+        estimate_us: NDArray[np.int64],
+        nodes: NDArray[np.int64],
+    ) -> None:
+        """As any cluster, but a job's time limit stays what it was, however much of its work it has done."""
+        has_run = self._job["run_row"][jobs] >= 0
+        limit_us = np.where(has_run, self._job["estimate_us"][jobs], estimate_us)
+        super().ask(jobs, run_us=run_us, estimate_us=limit_us, nodes=nodes)
+
+    def take_offline(self, nodes: Iterable[int], now_us: int) -> None:
+        super().take_offline(nodes, now_us)
+        self._own.nodes_moved = self._has_outages
+
+    def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
+        super().bring_online(nodes, now_us)
+        self._own.nodes_moved = self._has_outages
+
+    def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
+        self.finish_instant(now_us)
+        return self._started[: self._reg[t.STARTED_N]].copy()
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Of nodes, or of cores where jobs share nodes: `n001/c03` is the fourth."""
+        select = self._slurm.select
+        if select is None:
+            return self._node_names
+        return tuple(f"{name}/c{core:02}" for name in self._node_names for core in range(select.cores))
+
+    @property
+    def next_event_us(self) -> int:
+        return int(_NEXT_EVENT(self._state, self._twin))
+
+
+def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
+    own = new_record(s.TwinRegisters)
+    for register, value in (
+        ("depth", rules.default_queue_depth),
+        ("sched_every_us", max(rules.sched_interval, 0) * US),
+        ("pass_gap_us", rules.sched_min_interval),
+        ("defer", rules.defer),
+        ("fill_every_us", rules.bf_interval * US if rules.backfills else 0),
+        ("window_us", rules.bf_window * s.MINUTE),
+        ("resolution_us", rules.bf_resolution * US),
+        ("max_test", rules.bf_max_job_test),
+        ("max_user", rules.bf_max_job_user),
+        ("min_age_us", rules.bf_min_age_reserve * US),
+        ("over_us", rules.over_time_limit * s.MINUTE + (rules.kill_wait * US if slurm.ignores_term else 0)),
+        ("calc_every_us", rules.priority_calc_period * US if rules.changes_priorities else 0),
+        ("pass_at_us", t.NEVER),
+        ("last_pass_us", _LONG_AGO_US),
+        ("fill_at_us", t.NEVER),
+        ("last_fill_us", _LONG_AGO_US),
+        ("release_at_us", t.NEVER),
+        ("quiet_wait_us", rules.bf_after_quiet * US),
+        ("partitions", len(rules.partitions)),
+        ("per_node", 1 if slurm.select is None else slurm.select.cores),
+        ("node_memory_mib", 0 if slurm.select is None else slurm.select.memory_mb),
+    ):
+        setattr(own, register, value)
+    return own

@@ -1,0 +1,196 @@
+"""`emulator sweep`: many runs from one file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from balancer.clock import US, wall_us
+from emulator.commands.options import plugin_option
+from emulator.commands.run import interruptible
+from emulator.runs.scenario import ScenarioError
+from emulator.terminal import InputError, stdout_console
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from emulator.sweeps.pools import Pool
+
+_SILENT_US = 2 * US
+_MINUTE_S = 90
+_LINE_US = 5 * US
+_SHOWN_FAILURES = 10
+_PAGE = "report.html"
+
+
+class SweepProgress:
+    """One bar on a terminal, a line every five seconds elsewhere, nothing in the first two seconds.
+
+    `costs`: what each run costs beside the others, in the order in which they are begun; the time left goes by them.
+    """
+
+    def __init__(self, *, quiet: bool, costs: Iterable[float] = ()) -> None:
+        self._quiet = quiet
+        self._cost_of_first = [0.0, *accumulate(costs)]
+        self._began: tuple[int, float] | None = None
+        self._console = Console(stderr=True)
+        self._due_us = wall_us() + _SILENT_US
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, over: int, total: int) -> None:
+        """So many of all runs are over."""
+        done, all_ = self._cost(over, total), self._cost(total, total)
+        if self._began is None:
+            self._began = wall_us(), done
+        if self._quiet or (self._bar is None and wall_us() < self._due_us):
+            return
+        if not self._console.is_terminal:
+            left = _left((wall_us() - self._began[0]) / US, done - self._began[1], all_ - done)
+            self._console.print(f"{over} of {total} runs done{left}", highlight=False)
+            self._due_us = wall_us() + _LINE_US
+            return
+        if self._bar is None:
+            self._bar = Progress(
+                BarColumn(bar_width=24), TextColumn("{task.fields[runs]} runs"), TimeRemainingColumn(),
+                console=self._console, transient=True,
+            )  # fmt: skip
+            self._bar.add_task("", total=all_, runs="")
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done, total=all_, runs=f"{over}/{total}")
+
+    def _cost(self, runs: int, total: int) -> float:
+        """Of so many runs; each costs the same if it is not known."""
+        return self._cost_of_first[runs] if len(self._cost_of_first) == total + 1 else float(runs)
+
+
+def _left(elapsed_s: float, done: float, open_: float) -> str:
+    """How long the rest takes if it goes on like this."""
+    if not (done and open_):
+        return ""
+    left_s = elapsed_s * open_ / done
+    return f", about {left_s / 60:.0f} min left" if left_s >= _MINUTE_S else f", about {left_s:.0f} s left"
+
+
+def choose_pool(jobs: int | None, dask: str | None) -> Pool:
+    """Where to run: a Dask cluster, this process alone, or the cores of this machine."""
+    from emulator.sweeps.pools import Cores, DaskCluster, Here, LiveToo  # noqa: PLC0415
+
+    if dask is not None:
+        return LiveToo(DaskCluster(dask))
+    count = jobs or len(os.sched_getaffinity(0))
+    return LiveToo(Cores(count) if count > 1 else Here())
+
+
+@click.command()
+@plugin_option
+@click.argument("grid", metavar="GRID.yaml", type=click.Path(path_type=Path))
+@click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
+@click.option(
+    "--dask", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler, tcp://HOST:PORT."
+)
+@click.option("--clock", "clocks", multiple=True, type=click.Choice(["virtual", "live"]), default=("virtual",),
+              help="Virtual time (default), or real processes; give it twice for each run on both.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: sweeps/NAME).")
+@click.option("--rank", "figure", metavar="FIGURE",
+              help="Order the settings by this figure, the lowest first, with intervals over the seeds.")  # fmt: skip
+@click.option("--highest", is_flag=True, help="With --rank: the highest first.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--dry-run", is_flag=True, help="Check everything and list the runs; run nothing.")
+def sweep(  # noqa: PLR0917
+    grid: Path,
+    jobs: int | None,
+    dask: str | None,
+    clocks: tuple[str, ...],
+    out: Path | None,
+    figure: str | None,
+    highest: bool,
+    quiet: bool,
+    dry_run: bool,
+) -> None:
+    """Run every combination that GRID.yaml asks for and write one table, a row a run.
+
+    Runs that are finished already are skipped, so an interrupted sweep goes on where it was, and a larger
+    grid runs only what is new. Ctrl-C keeps what is finished. Live runs are done one after the other here.
+    """
+    from emulator.sweeps.grid import load_sweep, on_clocks  # noqa: PLC0415
+    from emulator.sweeps.side_by_side import print_beside  # noqa: PLC0415
+    from emulator.sweeps.store import CSV, PARQUET, Store  # noqa: PLC0415
+    from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415
+
+    try:
+        plan = on_clocks(load_sweep(grid), tuple(dict.fromkeys(clocks)))
+        if dry_run:
+            for run in plan.runs:
+                click.echo(f"{run.key}  {describe(run)}")
+            return
+        folder = out or Path("sweeps") / plan.name
+        store = Store(folder)
+        with SweepProgress(quiet=quiet) as progress, interruptible() as interrupted:
+            outcome = run_sweep(
+                plan, store, choose_pool(jobs, dask), stop=lambda: bool(interrupted), on_done=progress.update
+            )
+    except ScenarioError as error:
+        raise InputError(str(error)) from error
+    for run, reason in outcome.failed[:_SHOWN_FAILURES]:
+        click.echo(f"emulator: {describe(run)}: {reason}", err=True)
+    if len(outcome.failed) > _SHOWN_FAILURES:
+        click.echo(f"emulator: and {len(outcome.failed) - _SHOWN_FAILURES} more failed", err=True)
+    already = f" ({outcome.skipped} were there already)" if outcome.skipped else ""
+    click.echo(f"{outcome.rows} runs{already} in {folder / PARQUET} and {CSV}")
+    if outcome.rows:
+        _write_page(folder, plan.name, plan.varied_keys, figure, highest=highest)
+    if len(set(clocks)) > 1:
+        print_beside(folder / PARQUET)
+    if figure is not None and outcome.rows:
+        _print_ranking(folder / PARQUET, plan.varied_keys, figure, highest=highest)
+    if outcome.interrupted:
+        click.echo("Interrupted; the same command goes on from here.")
+        sys.exit(130)
+    if outcome.failed:
+        sys.exit(1)
+
+
+def _write_page(folder: Path, name: str, varied: Sequence[str], figure: str | None, *, highest: bool) -> None:
+    """`report.html`, where the runs can be ranked; where not, the tables are all there is."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - where a table is read
+
+    from emulator.sweeps.page import WAIT, page  # noqa: PLC0415
+    from emulator.sweeps.store import PARQUET  # noqa: PLC0415
+    from emulator.workload.files import write_whole  # noqa: PLC0415
+
+    try:
+        text = page(
+            name, pq.read_table(folder / PARQUET).to_pylist(), varied, figure or WAIT, highest=highest
+        )
+    except ScenarioError:
+        return  # --rank says it
+    with write_whole(folder / _PAGE) as file:
+        file.write(text.encode())
+    click.echo(f"The settings in order, with intervals: {folder / _PAGE}")
+
+
+def _print_ranking(parquet: Path, varied: Sequence[str], figure: str, *, highest: bool) -> None:
+    """Also raises InputError for a figure that there is not."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - where a table is read
+
+    from emulator.sweeps import ranking  # noqa: PLC0415
+
+    try:
+        ranked = ranking.rank(pq.read_table(parquet).to_pylist(), varied, figure, highest=highest)
+    except ScenarioError as error:
+        raise InputError(f"--{error}") from error
+    stdout_console().print(ranking.table(ranked, figure))

@@ -1,0 +1,1 @@
+"""Parts of a scenario, as they are read."""

@@ -1,0 +1,1 @@
+"""What happens to nodes and jobs from outside: failures, outages, power, dependencies, limits."""

@@ -1,0 +1,162 @@
+"""The compiled loop between decision points: ends, submits and scheduling passes, instant by instant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.kernel.callbacks import call_hook
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.occupancy import end_job
+from emulator.kernel.passes import schedule_pass, schedule_pass_inline
+from emulator.kernel.stepping import next_submit, step_to
+from emulator.kernel.structures import heap_pop, heap_remove, queue_insert
+from emulator.kernel.tables import (
+    BATCH,
+    CORRECT,
+    ENDS_BY_START,
+    EVERY_EVENT,
+    EXACT_FIRST,
+    HEAP_N,
+    JOBS_N,
+    LOG_N,
+    NEVER,
+    NEXT_CYCLE,
+    NEXT_SUBMIT,
+    NOW,
+    RUNS_N,
+    STOP_ON_END,
+    STOP_ON_PASS,
+    SUBMITS_FIRST,
+    Stop,
+)
+
+if TYPE_CHECKING:
+    from emulator.kernel.tables import Heap, Ints, Ints32, Jobs, State
+
+
+@inlined
+def submit_due(job: Jobs, queue: Ints32, reg: Ints, now: int, at_most: int) -> int:
+    """Queue batch jobs that are submitted now, `at_most` so many. Returns how many."""
+    count = 0
+    while count < at_most and reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
+        who = reg[NEXT_SUBMIT]
+        reg[NEXT_SUBMIT] += 1
+        if job[who].kind == BATCH and job[who].state == JobState.FUTURE:
+            job[who].state = JobState.QUEUED
+            queue_insert(job, queue, reg, who)
+            count += 1
+    return count
+
+
+@compiled
+def submit_one_by_one(state: State, now: int) -> None:
+    """One pass after each submit (scheduler option `pass: event`)."""
+    job, queue, reg = state.job, state.queue, state.reg
+    while submit_due(job, queue, reg, now, 1):
+        schedule_pass(state, now)
+
+
+@inlined
+def pop_end(job: Jobs, heap: Heap, reg: Ints, now: int) -> int:
+    """Remove the next of the ends of this instant: by job, or by start (`ends_in_order_of: start`)."""
+    if reg[ENDS_BY_START] == 0:
+        who: int = heap_pop(heap, reg)
+        return who
+    first: int = heap[0].key
+    for k in range(1, reg[HEAP_N]):
+        who = heap[k].key
+        if heap[k].at_us == now and job[who].run_row < job[first].run_row:
+            first = who
+    heap_remove(heap, reg, first)
+    return first
+
+
+@compiled
+def end_one_by_one(state: State, now: int, until: int) -> None:
+    """The ends of an instant with a pass after each (`pass: event`), but at a decision point (`until`).
+
+    With `exact_ends_first` those that come when they were expected give their nodes back before all others, and before
+    the first pass. With `submits_first` the submits have their passes before the ends.
+    """
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
+    if reg[EXACT_FIRST]:
+        if reg[CORRECT]:
+            call_hook(reg[CORRECT], 0, now)
+        for k in range(reg[HEAP_N]):
+            who = heap[k].key
+            if heap[k].at_us == now and job[who].run_us == job[who].estimate_us:
+                end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
+    if reg[SUBMITS_FIRST] and now != until:
+        submit_one_by_one(state, now)
+    while reg[HEAP_N] and heap[0].at_us == now:
+        who = pop_end(job, heap, reg, now)
+        if job[who].state == JobState.RUNNING:
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
+        if now != until:
+            schedule_pass(state, now)
+
+
+@compiled
+def finish_instant(state: State, now: int) -> None:
+    """What comes after the decision points of an instant: submits, then one pass."""
+    job, queue, reg = state.job, state.queue, state.reg
+    reg[NOW] = now
+    if reg[EVERY_EVENT]:
+        submit_one_by_one(state, now)
+    else:
+        submit_due(job, queue, reg, now, NEVER)
+    schedule_pass(state, now)
+
+
+@inlined
+def has_room_inline(state: State) -> bool:
+    """One instant's passes can start at most as many jobs, on at most as many nodes, as there are nodes."""
+    node, runs, log, reg = state.node, state.runs, state.log, state.reg
+    nodes = node.shape[0]
+    return bool(runs.shape[0] - reg[RUNS_N] > nodes and log.shape[0] - reg[LOG_N] > nodes)
+
+
+@compiled
+def has_room(state: State) -> bool:
+    """As `has_room_inline`, as a call of its own."""
+    return has_room_inline(state)
+
+
+@compiled
+def advance(state: State, until: int) -> int:
+    """Let ends, submits and passes happen up to the decision point at `until`.
+
+    Returns Stop.AT_UNTIL when all instants before `until` are over and the ends of `until` itself have happened
+    (its submits and pass are `finish_instant`'s); Stop.AT_ENDS, if STOP_ON_END is set, after the ends of an
+    earlier instant (reg[NOW]), which `finish_instant` must complete; Stop.AT_PASS, if STOP_ON_PASS is set, when an
+    earlier instant is over; Stop.PAUSED between two instants, when INSTANTS_LEFT are over; Stop.NEEDS_ROOM when the run
+    table has to grow first.
+    """
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
+    while True:
+        if not has_room_inline(state):
+            return Stop.NEEDS_ROOM
+        next_end = heap[0].at_us if reg[HEAP_N] else NEVER
+        now = min(next_end, next_submit(job, reg), reg[NEXT_CYCLE])
+        code = step_to(reg, now, until)
+        if code != Stop.GOES_ON:
+            return code
+        if reg[EVERY_EVENT] and next_end == now:
+            end_one_by_one(state, now, until)
+        while reg[HEAP_N] and heap[0].at_us == now:
+            who = heap_pop(heap, reg)
+            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
+        if now == until:
+            return Stop.AT_UNTIL
+        if reg[STOP_ON_END] and next_end == now:
+            return Stop.AT_ENDS
+        if reg[EVERY_EVENT]:
+            submit_one_by_one(state, now)
+        else:
+            submit_due(job, queue, reg, now, NEVER)
+            schedule_pass_inline(state, now)
+        if reg[STOP_ON_PASS]:
+            return Stop.AT_PASS

@@ -1,0 +1,129 @@
+"""Somebody outside picks the next job: the choice is followed and time goes on to the next decision, compiled.
+
+Two kinds of decision:
+
+* NEXT: the picked job is the next to start. If it fits it starts at once; else time goes on until it does, and others
+  may be backfilled behind it (EASY, with the picked job as the head). So in Zhang, Dai, He, Bao and Xie:
+  *RLScheduler: an automated HPC batch job scheduler using reinforcement learning*, SC'20, section IV.
+* FITTING: one of those that fit now starts, or time goes on to the next event. So in de Freitas Cunha and Chaimowicz:
+  *Towards a common environment for learning scheduling algorithms*, MASCOTS 2020.
+
+An instant is as in every run: all ends, then all submits; then decisions, until none is left.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.kernel import submit_due
+from emulator.kernel.occupancy import end_job, start_chosen
+from emulator.kernel.passes import choose, choose_backfill
+from emulator.kernel.stepping import next_submit
+from emulator.kernel.structures import heap_pop, queue_remove_at
+from emulator.kernel.tables import (
+    BACKFILL,
+    FREE,
+    HEAP_N,
+    NEVER,
+    NOW,
+    QUEUE_HI,
+    QUEUE_LO,
+    STARTED_N,
+    BackfillRule,
+)
+
+if TYPE_CHECKING:
+    from emulator.kernel.tables import Ints, Ints32, Jobs, State
+
+
+class Decision(IntEnum):
+    """What is asked: see above."""
+
+    NEXT = 0
+    FITTING = 1
+
+
+@compiled
+def next_instant(state: State) -> bool:
+    """Let the next ends and submits happen. False if there are none: all is over."""
+    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
+    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
+    next_end = heap[0].at_us if reg[HEAP_N] else NEVER
+    now = min(next_end, next_submit(job, reg))
+    if now == NEVER:
+        return False
+    reg[NOW] = now
+    while reg[HEAP_N] and heap[0].at_us == now:
+        who = heap_pop(heap, reg)
+        end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
+    submit_due(job, queue, reg, now, NEVER)
+    return True
+
+
+@inlined
+def first_fitting(job: Jobs, queue: Ints32, reg: Ints, window: int) -> int:
+    """The place in the queue, from its head, of the first of `window` jobs that fits now; -1 if none does."""
+    for k in range(min(window, reg[QUEUE_HI] - reg[QUEUE_LO])):
+        if job[queue[reg[QUEUE_LO] + k]].nodes <= reg[FREE]:
+            return k
+    return -1
+
+
+@compiled
+def go_on(state: State, decision: int, window: int) -> bool:
+    """Let time go on until there is something to decide. False: there never will be, and all has run to its end.
+
+    `window`: for FITTING, so many jobs at the head of the queue can be picked.
+    """
+    job, queue, reg = state.job, state.queue, state.reg
+    while True:
+        if decision == Decision.NEXT:
+            if reg[QUEUE_LO] < reg[QUEUE_HI]:
+                return True
+        elif first_fitting(job, queue, reg, window) >= 0:
+            return True
+        if not next_instant(state):
+            return False
+
+
+@inlined
+def start_started(state: State) -> None:
+    """Give those that have been chosen, and are out of the queue, their nodes."""
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
+    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg[STARTED_N], reg[NOW])
+
+
+@compiled
+def start_next(state: State, place: int) -> None:
+    """Start the job at this place of the queue as soon as it fits, before all others but those backfilled behind it."""
+    job, queue, started, reg = state.job, state.queue, state.started, state.reg
+    head = reg[QUEUE_LO]
+    who = queue[head + place]
+    for k in range(head + place, head, -1):
+        queue[k] = queue[k - 1]
+    queue[head] = who  # later submits have later rows, so the queue need not know a reason
+    while job[who].nodes > reg[FREE]:
+        if reg[BACKFILL] == BackfillRule.EASY:
+            reg[STARTED_N] = 0
+            choose_backfill(state, reg[NOW])
+            start_started(state)
+        next_instant(state)  # there is one: without running jobs every job fits
+    reg[STARTED_N] = 0
+    reg[QUEUE_LO] += 1
+    choose(started, reg, who)
+    start_started(state)
+
+
+@compiled
+def start_fitting(state: State, place: int) -> None:
+    """Start the job at this place of the queue, which fits."""
+    queue, started, reg = state.queue, state.started, state.reg
+    who = queue[reg[QUEUE_LO] + place]
+    reg[STARTED_N] = 0
+    queue_remove_at(queue, reg, reg[QUEUE_LO] + place)
+    choose(started, reg, who)
+    start_started(state)

@@ -1,0 +1,126 @@
+"""Running jobs that change, compiled: other nodes, another end; and waiting jobs that start on chosen nodes.
+
+Nothing is checked here: that is `cluster.py`'s business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.kernel.compiled import compiled
+from emulator.kernel.job_states import RunOutcome
+from emulator.kernel.occupancy import begin_run, start_on
+from emulator.kernel.plan import plan_insert, plan_remove
+from emulator.kernel.structures import free_push, free_remove, heap_push, heap_remove
+from emulator.kernel.tables import LOG_N, NEVER, SIMULATED
+
+if TYPE_CHECKING:
+    from emulator.kernel.tables import Ints, Nodes, State
+
+
+NO_CONFLICT, TWICE = -1, -2
+
+
+@compiled
+def first_conflict(node: Nodes, ordered: Ints, who: int) -> int:
+    """The first of these sorted nodes that another job runs on, TWICE if one is there twice, else NO_CONFLICT."""
+    for k in range(ordered.shape[0]):
+        job = node[ordered[k]].job
+        if job >= 0 and job != who:
+            found: int = ordered[k]
+            return found
+        if k and ordered[k] == ordered[k - 1]:
+            return TWICE
+    return NO_CONFLICT
+
+
+@compiled
+def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
+    """Begin a run of a job on these nodes, which are idle, in the pool or out of it; `end` NEVER: not by itself."""
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
+    begin_run(job, runs, reg, who, now)
+    returns = 0
+    for k in range(nodes.shape[0]):
+        which = nodes[k]
+        if node[which].offline == 0:
+            free_remove(node, free, reg, which)
+            returns += 1
+        node[which].job = who
+        log[reg[LOG_N]] = which
+        reg[LOG_N] += 1
+    job[who].nodes = nodes.shape[0]
+    job[who].returns = returns
+    job[who].expected_end_us = expected
+    plan_insert(plan, blocks, reg, expected, returns)
+    if reg[SIMULATED] and end < NEVER:
+        heap_push(heap, reg, end, who)
+
+
+@compiled
+def vacate(state: State, who: int, now: int) -> None:
+    """Close a job's run as RunOutcome.RESIZED and take it off its nodes: `occupy` must follow at once."""
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
+    row = job[who].run_row
+    runs[row].end_us = now
+    runs[row].outcome = RunOutcome.RESIZED
+    plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
+    if reg[SIMULATED]:
+        heap_remove(heap, reg, who)
+    for k in range(runs[row].first, runs[row].first + job[who].nodes):
+        which = log[k]
+        node[which].job = -1
+        node[which].since_us = now
+        if node[which].offline == 0:
+            free_push(node, free, reg, which)
+
+
+@compiled
+def change_nodes(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
+    """A running job has exactly these nodes from now on, and other ends; it keeps its start."""
+    job = state.job
+    start = job[who].start_us
+    vacate(state, who, now)
+    occupy(state, who, nodes, now, end, expected)
+    job[who].start_us = start
+
+
+@compiled
+def change_lease_nodes(state: State, who: int, nodes: Ints, now: int) -> None:
+    """As `change_nodes` of a lease: all its nodes are out of the pool, and nobody plans with its end."""
+    job, node, runs, log = state.job, state.node, state.runs, state.log
+    start = job[who].start_us
+    row = job[who].run_row
+    runs[row].end_us = now
+    runs[row].outcome = RunOutcome.RESIZED
+    for k in range(runs[row].first, runs[row].first + job[who].nodes):
+        which = log[k]
+        node[which].job = -1
+        node[which].since_us = now
+    start_on(state, who, nodes, now)
+    job[who].nodes = nodes.shape[0]
+    job[who].start_us = start
+
+
+@compiled
+def expect(state: State, who: int, expected: int) -> None:
+    """A running job is expected to end at another time; it ends when it did."""
+    job, plan, blocks, reg = state.job, state.plan, state.blocks, state.reg
+    plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
+    plan_insert(plan, blocks, reg, expected, job[who].returns)
+    job[who].expected_end_us = expected
+
+
+@compiled
+def retime(state: State, who: int, end: int, expected: int) -> None:
+    """A running job ends at another time than was thought; NEVER: not by itself."""
+    job, plan, blocks, heap, reg = state.job, state.plan, state.blocks, state.heap, state.reg
+    if job[who].expected_end_us:
+        plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
+        plan_insert(plan, blocks, reg, expected, job[who].returns)
+        job[who].expected_end_us = expected
+    if reg[SIMULATED]:
+        heap_remove(heap, reg, who)
+        if end < NEVER:
+            heap_push(heap, reg, end, who)

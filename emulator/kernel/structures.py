@@ -1,0 +1,222 @@
+"""The kernel's sorted structures, compiled. Nothing is checked here: that is `cluster.py`'s business.
+
+* free nodes: a stack with each node's place in it, so that any node leaves in O(1);
+* ends: a heap of (actual end, job); only a simulated run has one;
+* queue: waiting jobs sorted by (key, job), moved at the shorter side. It lives in the middle of an array twice as
+  long and is centred again when it reaches an edge.
+The running jobs by expected end: `plan.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.tables import (
+    FREE,
+    HEAP_N,
+    QUEUE_HI,
+    QUEUE_LO,
+)
+
+if TYPE_CHECKING:
+    from emulator.kernel.tables import Heap, Ints, Ints32, Jobs, Nodes
+
+_AT_ONCE = 16
+
+
+@inlined
+def move(array: Ints32, lo: int, hi: int, to: int) -> None:
+    """Move `array[lo:hi]` to `to`; the two may overlap.
+
+    An index without a sign cannot count from the end, so that the compiler moves many words at a time.
+    """
+    one = np.uint64(1)
+    count = np.uint64(hi - lo)
+    source = np.uint64(lo)
+    target = np.uint64(to)
+    if to < lo:
+        for k in range(count):
+            array[target + k] = array[source + k]
+    else:
+        source += count
+        target += count
+        for k in range(count):
+            array[target - k - one] = array[source - k - one]
+
+
+@inlined
+def copy(source: Ints32, lo: int, target: Ints32, to: int, count: int) -> None:
+    """Copy `source[lo:lo + count]` to `target[to:]`. Slices let the compiler move eight words at a time."""
+    words = source[lo : lo + count]
+    room = target[to : to + count]
+    for k in range(count):
+        room[k] = words[k]
+
+
+@inlined
+def climb(heap: Heap, place: int, at: int, who: int) -> None:
+    """Put an entry at `place`, or above it, where nothing smaller stands below."""
+    while place > 0:
+        parent = (place - 1) >> 1
+        if heap[parent].at_us < at or (heap[parent].at_us == at and heap[parent].key < who):
+            break
+        heap[place].at_us = heap[parent].at_us
+        heap[place].key = heap[parent].key
+        place = parent
+    heap[place].at_us = at
+    heap[place].key = who
+
+
+@inlined
+def sink(heap: Heap, count: int, place: int, at: int, who: int) -> None:
+    """Put an entry at `place`, or below it, where nothing greater stands above."""
+    while True:
+        child = 2 * place + 1
+        if child >= count:
+            break
+        right = child + 1
+        if right < count and (
+            heap[right].at_us < heap[child].at_us
+            or (heap[right].at_us == heap[child].at_us and heap[right].key < heap[child].key)
+        ):
+            child = right
+        if at < heap[child].at_us or (at == heap[child].at_us and who < heap[child].key):
+            break
+        heap[place].at_us = heap[child].at_us
+        heap[place].key = heap[child].key
+        place = child
+    heap[place].at_us = at
+    heap[place].key = who
+
+
+@inlined
+def heap_push(heap: Heap, reg: Ints, at: int, who: int) -> None:
+    place = reg[HEAP_N]
+    reg[HEAP_N] = place + 1
+    climb(heap, place, at, who)
+
+
+@inlined
+def heap_pop(heap: Heap, reg: Ints) -> int:
+    """Remove the first entry; its job is returned."""
+    first: int = heap[0].key
+    count = reg[HEAP_N] - 1
+    reg[HEAP_N] = count
+    sink(heap, count, 0, heap[count].at_us, heap[count].key)
+    return first
+
+
+@inlined
+def place_in_heap(heap: Heap, count: int, who: int) -> int:
+    """Where a job stands in the heap; `count` if it does not. Sixteen entries at a time, then one by one."""
+    place = 0
+    while place + _AT_ONCE <= count:
+        some = heap[place : place + _AT_ONCE]
+        found = False
+        for k in range(_AT_ONCE):
+            found |= some[k].key == who
+        if found:
+            break
+        place += _AT_ONCE
+    while place < count and heap[place].key != who:
+        place += 1
+    return place
+
+
+@compiled
+def heap_remove(heap: Heap, reg: Ints, who: int) -> None:
+    """Take one job out of the heap, if it is there: a search, then the last entry fills the gap."""
+    count = reg[HEAP_N]
+    place = place_in_heap(heap, count, who)
+    if place == count:
+        return
+    last = count - 1
+    reg[HEAP_N] = last
+    if place < last:
+        at = heap[last].at_us
+        other = heap[last].key
+        sink(heap, last, place, at, other)
+        if heap[place].key == other:  # it did not sink, so perhaps it must climb
+            climb(heap, place, at, other)
+
+
+@inlined
+def queue_remove_at(queue: Ints32, reg: Ints, place: int) -> int:
+    """Take out the entry at `place`. Returns the place at which the entry behind it now stands."""
+    lo = reg[QUEUE_LO]
+    hi = reg[QUEUE_HI]
+    if place - lo <= hi - 1 - place:
+        move(queue, lo, place, lo + 1)
+        reg[QUEUE_LO] = lo + 1
+        return place + 1
+    move(queue, place + 1, hi, place)
+    reg[QUEUE_HI] = hi - 1
+    return place
+
+
+@inlined
+def queue_insert(job: Jobs, queue: Ints32, reg: Ints, who: int) -> None:
+    """Keep the queue sorted by (key, job)."""
+    lo = reg[QUEUE_LO]
+    hi = reg[QUEUE_HI]
+    if lo == 0 or hi == queue.shape[0]:
+        count = hi - lo
+        new_lo = (queue.shape[0] - count) >> 1
+        move(queue, lo, hi, new_lo)
+        lo = new_lo
+        hi = new_lo + count
+    key = job[who].key
+    left = lo
+    right = hi
+    if hi > lo:
+        last = queue[hi - 1]
+        if job[last].key < key or (job[last].key == key and last < who):
+            left = hi  # the usual case: first come, first served
+    while left < right:
+        middle = (left + right) >> 1
+        other = queue[middle]
+        if job[other].key < key or (job[other].key == key and other < who):
+            left = middle + 1
+        else:
+            right = middle
+    if left - lo < hi - left:
+        move(queue, lo, left, lo - 1)
+        lo -= 1
+        left -= 1
+    else:
+        move(queue, left, hi, left + 1)
+        hi += 1
+    queue[left] = who
+    reg[QUEUE_LO] = lo
+    reg[QUEUE_HI] = hi
+
+
+@inlined
+def queue_remove(queue: Ints32, reg: Ints, who: int) -> None:
+    """Take a job out, wherever it stands (cancelled, held: rare)."""
+    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        if queue[place] == who:
+            queue_remove_at(queue, reg, place)
+            return
+
+
+@inlined
+def free_push(node: Nodes, free: Ints32, reg: Ints, which: int) -> None:
+    place = reg[FREE]
+    free[place] = which
+    node[which].place = place
+    reg[FREE] = place + 1
+
+
+@inlined
+def free_remove(node: Nodes, free: Ints32, reg: Ints, which: int) -> None:
+    """Take one idle node out of the pool, wherever it is in the stack."""
+    place = node[which].place
+    top = reg[FREE] - 1
+    last = free[top]
+    free[place] = last
+    node[last].place = place
+    reg[FREE] = top

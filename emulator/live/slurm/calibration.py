@@ -1,0 +1,192 @@
+"""How far the twin is from the real Slurm: the same jobs, as Slurm got them, in both (`docs/slurm-twin.md`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from balancer.clock import US, seconds
+from emulator.cluster.slurm_scheduler import Slurm
+from emulator.events.external_events import ExternalEvents
+from emulator.machine.machine import HasOutages
+from emulator.plugins import named
+from emulator.runs.scenario import from_mapping
+from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.loop import Loop
+from emulator.simulation.run import make_cluster, simulate
+from emulator.workload.table import JobTable, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from emulator.record.run_record import RunRecord
+
+_NEVER_KILLED = 1 << 30
+_SAID_BESIDE = ("qos", "queue_qos", "user_qos", "cpus_per_node", "shares", "reservations", "select")
+"""What Slurm keeps in its database or state, and a scenario says under `scheduler: {slurm: ...}`."""
+_PHASES = 6
+"""So many ways are tried how its cycles and its blocks of time may have lain to the run's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A job that starts more than one `bf_interval` apart. `follows`: the job before it that does so and may be why."""
+
+    job: int
+    nodes: int
+    submit_s: float
+    real_s: float
+    twin_s: float
+    follows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Real Slurm and twin on the same jobs; waits and differences in seconds, `mean_wait_off` a fraction.
+
+    `twin_least_mean_wait_s`, `twin_most_mean_wait_s`: of the twin where its first backfill cycle after a pause comes
+    some seconds later, and its minutes begin elsewhere. When Slurm's did no log tells, and a job that misses one by a
+    second may wait for hours: what is within is chance.
+    """
+
+    jobs: int
+    real_mean_wait_s: float
+    twin_mean_wait_s: float
+    twin_least_mean_wait_s: float
+    twin_most_mean_wait_s: float
+    mean_wait_off: float
+    median_start_off_s: float
+    bf_interval_s: int
+    differences: tuple[Difference, ...]
+
+
+def settings_of(record: RunRecord) -> dict[str, Any]:
+    """The twin's settings for a live run on Slurm, by its scenario. Raises ValueError."""
+    live = record.scenario.get("live", {})
+    said = named(live.get("batch") if isinstance(live, dict) else None, "slurm")
+    if record.clock != "live" or said is None:
+        raise ValueError("this is no run on the real Slurm: use --clock live and live.batch: slurm")
+    if record.scenario.get("mechanism") is not None:
+        raise ValueError("a mechanism moved nodes or jobs in this run: leave it out to calibrate")
+    if record.interrupted or np.any(record.start_us < 0):
+        raise ValueError("some jobs of this run never started: let it run to its end")
+    scheduler = record.scenario.get("scheduler")
+    beside = (scheduler.get("slurm") or {}) if isinstance(scheduler, dict) else {}
+    found: dict[str, Any] = {name: beside[name] for name in _SAID_BESIDE if name in beside}
+    found |= {"queues": said["partitions"]} if said.get("partitions") else {}
+    if said.get("accounting") != "slurmdbd":  # then Slurm works a priority out once
+        found |= {"priority_weight_age": 0, "priority_weight_fairshare": 0}
+    return found | ({"conf": Path(said["conf"])} if said.get("conf") else {})
+
+
+def calibrate(record: RunRecord, **changes: Any) -> Calibration:
+    """Run the jobs of a live run in the twin: submitted when Slurm got them, as long as they had their nodes.
+
+    So what processes cost on a fast clock is no difference. `changes`: other settings of the twin. Raises ValueError.
+    """
+    slurm = {**settings_of(record), "over_time_limit": _NEVER_KILLED, **changes}
+    batch = np.flatnonzero(record.jobs.kind == Kind.BATCH)
+    jobs, real_us = record.jobs.take(batch), record.start_us[batch]
+    submit_us = jobs.submit_us // US * US
+    run_us = np.maximum(record.end_us[batch] - real_us, 1)
+    node_count = len(record.node_names)
+    twin = SchedulerConfig(decide={"slurm": slurm}).make_machine()
+    assert isinstance(twin, Slurm)  # noqa: S101 - by its name
+    rules = twin.rules(node_count)
+    every_s = rules.bf_interval
+
+    def starts_us(later_us: int, quiet_s: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Starts and ends in the twin if everything happened so much later, told as if it had not.
+
+        `quiet_s`: so long after a change the first cycle comes where there was none for a while.
+        """
+        table = JobTable.build(
+            number=jobs.number.tolist(),
+            submit_us=(submit_us + later_us).tolist(),
+            run_us=run_us.tolist(),
+            estimate_us=jobs.estimate_us.tolist(),
+            nodes=jobs.nodes.tolist(),
+            queue=jobs.queue.tolist(),
+            user=jobs.user.tolist(),
+            group=jobs.group.tolist(),
+            extra=jobs.extra,
+        )
+        said = {"bf_after_quiet": quiet_s, **slurm}
+        twin = _run(table, node_count, SchedulerConfig(decide={"slurm": said}), record)
+        place = {int(number): row for row, number in enumerate(twin.jobs.number)}
+        rows = [place[int(number)] for number in jobs.number]
+        return twin.start_us[rows] - later_us, twin.end_us[rows] - later_us
+
+    twin_us, twin_end_us = starts_us(0)
+    phases = [twin_us]
+    for number in range(1, _PHASES if rules.backfills else 1):
+        # Advance reservations and outages are told in the run's own time, which then cannot be moved.
+        is_bound = rules.reservations or has_outages(record)
+        later_s = 0 if is_bound else rules.bf_resolution * number // _PHASES
+        phases.append(starts_us(later_s * US, every_s * number // _PHASES)[0])
+    means_s = [seconds(int((each - submit_us).mean())) for each in phases]
+    real_s = seconds(int((real_us - submit_us).mean()))
+    twin_s = means_s[0]
+    apart = np.abs(twin_us - real_us) > max(every_s, 0) * US
+    ends_us = np.maximum(record.end_us[batch], twin_end_us)
+    return Calibration(
+        jobs=len(jobs),
+        real_mean_wait_s=real_s,
+        twin_mean_wait_s=twin_s,
+        twin_least_mean_wait_s=min(means_s),
+        twin_most_mean_wait_s=max(means_s),
+        mean_wait_off=twin_s / real_s - 1 if real_s else float(twin_s > 0),
+        median_start_off_s=float(np.median(np.abs(twin_us - real_us))) / US,
+        bf_interval_s=every_s,
+        differences=_differences(jobs, submit_us, real_us, twin_us, ends_us, apart),
+    )
+
+
+def has_outages(record: RunRecord) -> bool:
+    """Whether nodes failed or were maintained as the run's scenario says."""
+    return bool(record.scenario.get("failures") or record.scenario.get("maintenance"))
+
+
+def _run(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, record: RunRecord) -> RunRecord:
+    """These jobs in the twin, on nodes that go and come back as those of the run did."""
+    if not has_outages(record):
+        return simulate(jobs, nodes, scheduler)
+    from emulator.runs.scenario_events import outages_of  # noqa: PLC0415 - it imports all that can be run
+
+    machine = make_cluster(nodes, scheduler, jobs)
+    assert isinstance(machine, HasOutages)  # noqa: S101 - the twin
+    requeues = machine.expect_outages()
+    outages = outages_of(from_mapping(record.scenario), nodes, requeues=requeues)
+    loop = Loop(machine, happenings=ExternalEvents(None, outages))
+    loop.run()
+    return loop.record()
+
+
+def _differences(  # noqa: PLR0917 - one column each
+    jobs: JobTable,
+    submit_us: NDArray[np.int64],
+    real_us: NDArray[np.int64],
+    twin_us: NDArray[np.int64],
+    ends_us: NDArray[np.int64],
+    apart: NDArray[np.bool_],
+) -> tuple[Difference, ...]:
+    """Those that are apart, the earliest first, each with the last one before it that still waited or ran."""
+    first_us = np.minimum(real_us, twin_us)
+    order = [int(row) for row in np.argsort(first_us, kind="stable") if apart[row]]
+    found: list[Difference] = []
+    for place, row in enumerate(order):
+        before = [other for other in order[:place] if ends_us[other] >= first_us[row]]
+        found.append(
+            Difference(
+                job=int(jobs.number[row]),
+                nodes=int(jobs.nodes[row]),
+                submit_s=seconds(int(submit_us[row])),
+                real_s=seconds(int(real_us[row])),
+                twin_s=seconds(int(twin_us[row])),
+                follows=int(jobs.number[before[-1]]) if before else None,
+            )
+        )
+    return tuple(found)

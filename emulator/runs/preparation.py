@@ -1,0 +1,214 @@
+"""The jobs of a scenario: read or generated, transformed, and only those that its nodes and rules can run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from balancer.plugins import IN_USE
+from emulator.cluster.features import TOO_FEW, too_wide
+from emulator.cluster.partitions import partitions_on, refusals
+from emulator.config.node_names import default_node_names
+from emulator.config.run_parts import WorkloadPart
+from emulator.config.scenario_parts import SharedNodesPart
+from emulator.runs.job_sizes import sized
+from emulator.runs.node_rules import (
+    shared_nodes_of,
+    whose_nodes,
+)
+from emulator.runs.qos_rules import jobs_with_qos
+from emulator.runs.scenario import Scenario, ScenarioError
+from emulator.workload.formats import load
+from emulator.workload.generators import GROUP as GENERATORS
+from emulator.workload.generators import parse_generators
+from emulator.workload.local_times import in_zone
+from emulator.workload.plugin_errors import jobs_from
+from emulator.workload.recorded_waits import RecordedWaits
+from emulator.workload.relations import ready_to_run
+from emulator.workload.requests import with_requests
+from emulator.workload.rules import TOO_WIDE, to_jobs
+from emulator.workload.shared_memory import shared
+from emulator.workload.streams import stream
+from emulator.workload.table import JobTable
+from emulator.workload.transforms import apply_transforms, parse_transforms
+from emulator.workload.usage_columns import usage_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from balancer.plugins import Plugins
+    from emulator.workload.workload import Workload
+
+_NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A scenario's jobs, ready to run, with what the input rules did to them."""
+
+    jobs: JobTable
+    nodes: int
+    left_out: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+    recorded: RecordedWaits | None = None
+    """Of the log's jobs; None where they are not run as the log has them."""
+    user_names: Mapping[int, str] = field(default_factory=dict)
+    """By their numbers in the jobs; empty where jobs are generated, whose users have numbers of their own."""
+
+
+def prepare(scenario: Scenario) -> Prepared:
+    """Read or generate the jobs and transform them. Raises ScenarioError or the reader's TraceError."""
+    with scenario.plugged_in():
+        return _prepare(scenario)
+
+
+def _prepare(scenario: Scenario) -> Prepared:
+    part = scenario.workload
+    try:
+        transforms = parse_transforms(part.transforms)
+        parse_generators(part.generate)
+    except ValueError as error:
+        raise ScenarioError(f"workload: {error}") from error
+    if part.trace is not None:
+        changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
+        text = part.model_copy(update=_NO_CHANGES).model_dump_json()
+        nodes = scenario.shared_nodes
+        keys = {"cores", "memory_gib", "job_memory", "kinds"}
+        what_nodes_have = "" if nodes is None else nodes.model_dump_json(include=keys)
+        work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), what_nodes_have)
+        names = {} if part.generate else work.user_names
+        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part), names)
+    else:
+        if scenario.nodes is None:
+            raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
+        prepared = Prepared(JobTable.empty(), scenario.nodes)
+    generate = json.dumps(part.generate, default=str)
+    if part.trace is None:
+        jobs = _only_generated(generate, scenario.seed, prepared.nodes, IN_USE.get())
+    else:
+        jobs = _with_generated(prepared.jobs, generate, scenario.seed, prepared.nodes)
+    try:
+        counted = dict(prepared.counted)
+        jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed, counted=counted)
+    except ValueError as error:
+        raise ScenarioError(f"workload.transforms: {error}") from error
+    left_out = dict(prepared.left_out)
+    fits = jobs.nodes <= prepared.nodes
+    if not fits.all():
+        left_out[TOO_WIDE] = left_out.get(TOO_WIDE, 0) + int((~fits).sum())
+        jobs = jobs.take(fits)
+    try:
+        jobs = _that_may_run(scenario, jobs, prepared.nodes, left_out)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    if not len(jobs):
+        raise ScenarioError("workload: no job is left to run after the input rules and transforms")
+    jobs = sized(scenario, jobs, prepared.nodes, counted)
+    try:
+        jobs = ready_to_run(jobs)
+    except ValueError as error:
+        raise ScenarioError(f"workload: {error}") from error
+    return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
+
+
+def _recorded(work: Workload, part: WorkloadPart) -> RecordedWaits | None:
+    if work.wait_us is None or part.transforms or part.generate:
+        return None
+    return RecordedWaits(work.jobs.number, work.wait_us)
+
+
+def _with_generated(jobs: JobTable, generate_json: str, seed: int, nodes: int) -> JobTable:
+    for number, generator in enumerate(parse_generators(json.loads(generate_json))):
+        name = f"workload.generate.{number}"
+        try:
+            jobs = jobs.merge(jobs_from(GENERATORS, generator, "generate", stream(seed, name), nodes=nodes))
+        except ValueError as error:
+            raise ScenarioError(f"{name}: {error}") from error
+    return jobs
+
+
+@lru_cache(maxsize=1)
+def _only_generated(generate_json: str, seed: int, nodes: int, _: Plugins) -> JobTable:
+    """Kept, because a sweep makes many workloads of one generated log; its runs come in the order of the sweep."""
+    return _with_generated(JobTable.empty(), generate_json, seed, nodes)
+
+
+def _that_may_run(scenario: Scenario, jobs: JobTable, nodes: int, left_out: dict[str, int]) -> JobTable:
+    """The jobs that partitions, features, QOS and the parts of nodes leave. Raises ValueError."""
+    if scenario.partitions:
+        found = partitions_on(scenario.partitions, default_node_names(nodes))
+        jobs = _without(jobs, dict(refusals(jobs, found)), left_out)
+    if scenario.partitions or scenario.features:
+        wide = too_wide(jobs, whose_nodes(scenario, jobs, nodes))
+        jobs = _without(jobs, {TOO_FEW: wide}, left_out)
+    jobs = jobs_with_qos(scenario, jobs, nodes, left_out)
+    if (parts := shared_nodes_of(scenario, nodes)) is not None:
+        jobs = _without(jobs, parts.asked(jobs, nodes).left_out(jobs), left_out)
+    return jobs
+
+
+def _without(jobs: JobTable, wrong: dict[str, NDArray[np.bool_]], left_out: dict[str, int]) -> JobTable:
+    """The jobs without those that are wrong, which are counted by reason; none is wrong for two."""
+    goes = np.zeros(len(jobs), np.bool_)
+    for why, which in wrong.items():
+        if which.any():
+            left_out[why] = left_out.get(why, 0) + int(which.sum())
+            goes |= which
+    return jobs.take(~goes) if goes.any() else jobs
+
+
+@lru_cache(maxsize=2)
+def _read_trace(
+    part_json: str,
+    nodes: int | None,
+    changed_ns: int,
+    plugins: Plugins,
+    shared_json: str,
+) -> Workload:
+    """The jobs of a trace; kept, because the runs of a sweep change the same long log in many ways.
+
+    The workers of a sweep share it, unless a plug-in may read it in its own way.
+    """
+
+    def read() -> Workload:
+        return _read_anew(part_json, nodes, shared_json)
+
+    return read() if plugins.things else shared(f"{part_json}\n{nodes}\n{changed_ns}\n{shared_json}", read)
+
+
+def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
+    part = WorkloadPart.model_validate_json(part_json)
+    trace = cast("Path", part.trace)
+    with usage_in(trace, part.usage_column), in_zone(part.time_zone) as zone:
+        log = load(trace, lenient=part.lenient)
+    if part.time_zone is not None and zone is not None and not zone.is_used:
+        raise ScenarioError(f"workload.time_zone: all times of {part.trace} say when they were; leave it out")
+    parts = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
+    if parts is not None and parts.cores is not None and part.procs_per_node not in {1, parts.cores}:
+        raise ScenarioError(
+            f"workload.procs_per_node is {part.procs_per_node}, shared_nodes.cores {parts.cores}: leave the first out"
+        )
+    work = to_jobs(
+        log,
+        nodes=nodes,
+        procs_per_node=part.procs_per_node if parts is None else parts.procs_per_node(part.procs_per_node),
+        overrun=part.overrun,
+        size=part.size,
+        origin_s=part.origin_s,
+        zero_run=part.zero_run,
+        dependencies=part.dependencies,
+        cancelled=part.cancelled,
+        queue_field=part.queue_field,
+    )
+    if parts is None:
+        return work
+    counted = dict(work.counted)
+    jobs = with_requests(work, log, parts.job_memory, counted if parts.has_memory else None, part.size)
+    return replace(work, jobs=jobs, counted=counted)

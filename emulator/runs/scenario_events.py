@@ -1,0 +1,149 @@
+"""What happens to a scenario's jobs and nodes whoever schedules: rules of jobs, outages, nodes that sleep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from emulator.cluster.cluster import Cluster
+from emulator.cluster.compact_cluster import CompactCluster
+from emulator.cluster.moldable_cluster import MoldableCluster
+from emulator.cluster.placed_cluster import PlacedCluster
+from emulator.cluster.placement import Boundaries
+from emulator.config.node_names import default_node_names
+from emulator.events import node_failures
+from emulator.events.external_events import ExternalEvents
+from emulator.events.job_limits import limits_of
+from emulator.events.job_rules import JobRules
+from emulator.events.node_outages import NodeOutages, window_of
+from emulator.events.power import SleepingNodes, SleepTimes
+from emulator.machine.machine import HasOutages
+from emulator.plugin_failure import plugin_error
+from emulator.plugins import make_plugin
+from emulator.runs.qos_rules import WHAT as QOS
+from emulator.runs.qos_rules import check_scheduler
+from emulator.runs.scenario import Scenario, ScenarioError
+from emulator.simulation.mechanism import HasFailures, ability, plugin_name
+from emulator.workload.relations import has_relations
+from emulator.workload.streams import stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from emulator.config.run_parts import FailuresPart
+    from emulator.events.node_failures import Outage
+    from emulator.machine.machine import Machine
+    from emulator.runs.preparation import Prepared
+    from emulator.simulation.mechanism import Mechanism
+
+# What a message says of keys that go only with some runs.
+RULES = "workload, limits: dependencies, arrays, limits of users, cancellations and deadlines"
+OUTAGES = "failures, maintenance: nodes that fail or are maintained"
+SLEEP = "energy: nodes that are switched off"
+
+
+def make_happenings(
+    scenario: Scenario, prepared: Prepared, machine: Machine, mechanism: Mechanism | None
+) -> ExternalEvents | None:
+    """What happens to these jobs and nodes whoever schedules; None if nothing does.
+
+    Raises ScenarioError, TraceError.
+    """
+    fails = bool(scenario.failures or scenario.maintenance)
+    check_scheduler(scenario, prepared.jobs)
+    try:
+        limits = limits_of(scenario.limits, scenario.qos)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    has_rules = has_relations(prepared.jobs) or bool(limits)
+    energy = scenario.energy
+    if energy is not None and not (isinstance(machine, Cluster) and machine.node_count == prepared.nodes):
+        raise ScenarioError(
+            f"energy: it is told of whole nodes; {type(machine).__name__} gives parts of them, or many as one"
+        )
+    sleeps = energy is not None and energy.sleep_after_s is not None
+    boundaries = Boundaries(machine.events_us) if isinstance(machine, PlacedCluster) else None
+    has_qos = scenario.qos is not None
+    if not (fails or has_rules or sleeps or boundaries or has_qos):
+        return None
+    what = QOS if has_qos else RULES if has_rules else OUTAGES if fails else SLEEP
+    only_fails = fails and not (has_rules or sleeps or has_qos)
+    own = machine if only_fails and isinstance(machine, HasOutages) else None
+    if own is None and type(machine) not in {Cluster, PlacedCluster, CompactCluster, MoldableCluster}:
+        raise ScenarioError(
+            f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
+        )
+    if mechanism is not None:
+        _check_mechanism(scenario, machine, mechanism, sleeps=sleeps)
+    try:
+        rules = JobRules(prepared.jobs, limits) if has_rules else None
+        requeues = own is None or own.expect_outages()
+        outages = outages_of(scenario, prepared.nodes, requeues=requeues) if fails else None
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    sleeping = None
+    if energy is not None and sleeps:
+        sleeping = SleepingNodes(SleepTimes.of(energy.model_dump()))
+    return ExternalEvents(rules, outages, sleeping, boundaries)
+
+
+def _check_mechanism(scenario: Scenario, machine: Machine, mechanism: Mechanism, *, sleeps: bool) -> None:
+    """Tells a mechanism that knows of failures that there are some. Raises ScenarioError for one that does not."""
+    name = plugin_name(scenario.mechanism)
+    knows = ability(mechanism, HasFailures)  # type: ignore[type-abstract]
+    if scenario.maintenance and knows is not None:
+        raise ScenarioError(
+            f"maintenance goes with plain schedulers; {name} has `failures` alone: leave maintenance out"
+        )
+    if scenario.failures and knows is not None and type(machine) is not Cluster:
+        raise ScenarioError(
+            f"failures go with {name} under a plain scheduler on whole nodes, not on a {type(machine).__name__}"
+        )
+    if sleeps or ((scenario.failures or scenario.maintenance) and knows is None):
+        what = OUTAGES if scenario.failures or scenario.maintenance else SLEEP
+        raise ScenarioError(
+            f"{what} go with plain schedulers; the mechanism {name} would give away nodes that are down "
+            "(failures go with balancer and static_partition; hybrid has its own, mtbf_s)"
+        )
+    if scenario.failures and knows is not None:
+        try:
+            knows.expect_failures()
+        except ValueError as error:
+            raise ScenarioError(f"mechanism: {error}") from error
+
+
+def outages_of(scenario: Scenario, nodes: int, *, requeues: bool = True) -> NodeOutages:
+    """When nodes go and come back. `requeues`: jobs may wait again, if the scenario has nothing against it.
+
+    Raises ScenarioError, ValueError, TraceError.
+    """
+    names = default_node_names(nodes)
+    failures: Iterator[Outage] = iter(())
+    lost = not requeues
+    if scenario.failures is not None:
+        with scenario.plugged_in():
+            failures = failures_of(scenario.failures, scenario.seed, names)
+        lost = lost or scenario.failures.jobs == "lost"
+    windows = [window_of(part, names) for part in scenario.maintenance]
+    if not requeues:
+        windows = [replace(window, lost=True) for window in windows]
+    return NodeOutages(nodes, failures, lost=lost, windows=windows)
+
+
+def failures_of(part: FailuresPart, seed: int, names: Sequence[str]) -> Iterator[Outage]:
+    """When nodes fail, by the part's model. Raises ScenarioError, TraceError."""
+    try:
+        model = make_plugin(node_failures.GROUP, part.model)
+    except ValueError as error:
+        raise ScenarioError(f"failures: {error}") from error
+    return _guarded(plugin_name(part.model), model.outages(stream(seed, "failures"), names))
+
+
+def _guarded(name: str, outages: Iterator[Outage]) -> Iterator[Outage]:
+    """The same, whose failure is the plug-in's. Bad input, told of before the first, stays what it is."""
+    try:
+        yield from outages
+    except ValueError:
+        raise
+    except Exception as error:
+        raise plugin_error(f"failure model {name}", "outages", 0, error) from error

@@ -1,0 +1,57 @@
+"""Why a run of a log waits far longer, or far shorter, than its jobs did: what `emulator trace check` says of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.metrics.wait_comparison import LIKELY, RECORDED, SIMULATED, is_far
+from emulator.workload.check import check
+from emulator.workload.formats import find_format
+from emulator.workload.local_times import in_zone
+from emulator.workload.rules import to_jobs
+from emulator.workload.usage_columns import usage_in
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from emulator.runs.scenario import Scenario
+
+
+def with_doubts(found: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
+    """Recorded and simulated waits with what is likely wrong, where they are far apart; the log is read once more.
+
+    Raises the reader's TraceError.
+    """
+    if not is_far(found):
+        return found
+    doubts = _doubts(scenario)
+    if not doubts:
+        why = (
+            "there may have been more nodes, jobs that share nodes, or jobs on nodes that others do not get"
+            if found[SIMULATED] > found[RECORDED]
+            else "nodes may have been down or reserved, or the site's priorities and limits kept jobs waiting"
+        )
+        doubts = [f"`emulator trace check` finds nothing wrong with the log; {why}."]
+    return found | {LIKELY: doubts}
+
+
+def _doubts(scenario: Scenario) -> list[str]:
+    """What looks wrong with the log of a scenario; nothing where jobs share nodes, which `check` does not know."""
+    part = scenario.workload
+    if part.trace is None or scenario.shared_nodes is not None:
+        return []
+    with scenario.plugged_in():
+        reader = find_format(part.trace)
+        with usage_in(part.trace, part.usage_column), in_zone(part.time_zone):
+            log = reader.read(part.trace, lenient=part.lenient)
+        work = to_jobs(
+            log,
+            nodes=scenario.nodes,
+            procs_per_node=part.procs_per_node,
+            overrun=part.overrun,
+            size=part.size,
+            origin_s=part.origin_s,
+            zero_run=part.zero_run,
+            queue_field=part.queue_field,
+        )
+        return list(check(log, work, format_name=reader.name, is_size_known=True).doubts)

@@ -1,0 +1,1 @@
+"""The loop that carries events to decisions, the mechanisms' interface, and runs in virtual time."""

@@ -1,0 +1,26 @@
+"""A module is called by a noun: what it holds, not what was done to something."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+IRREGULAR = {"bound", "held", "kept", "known", "lost", "made", "own", "said", "shown", "told", "written"}
+TERMS = {"compiled", "recency_weighted", "backfill_on_held", "malloc_tuning"}
+"""Compiled code, a weighted mean, backfilling on held nodes: the field calls them so."""
+
+
+def is_participle(name: str) -> bool:
+    last = name.rsplit("_", 1)[-1]
+    return name not in TERMS and (last in IRREGULAR or re.fullmatch(r"\w{3,}(?<!e)ed", last) is not None)
+
+
+def test_no_module_is_named_by_a_past_participle() -> None:
+    modules = [each for package in ("balancer", "emulator") for each in (ROOT / package).rglob("*.py")]
+    assert sorted(str(each.relative_to(ROOT)) for each in modules if is_participle(each.stem)) == []
+
+
+def test_a_participle_is_found_and_a_noun_is_not() -> None:
+    names = ("published", "jobs_held", "failing_seed", "speed", "compiled", "shared_clock")
+    assert [each for each in names if is_participle(each)] == ["published", "jobs_held"]
