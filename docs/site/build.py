@@ -32,7 +32,7 @@ _LANGUAGE = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash"}
 
 DECISIONS = (
     "ledger-chain", "one-writer", "pure-lifecycle", "flask", "front-end", "held-clock", "kernels", "slurm-twin",
-    "test-doubles", "failing-nodes",
+    "test-doubles", "failing-nodes", "api-page",
 )  # fmt: skip
 
 CONTENTS = {
