@@ -103,7 +103,8 @@ def run(state: State, work: Work, claims: Claims, hybrid: HybridState) -> int:
             if registers.at_point == 0:
                 code = go_on(state, work, claims, at, 0)
                 if code != Stop.AT_UNTIL or at == NEVER:
-                    return int(code)
+                    found: int = code
+                    return found
                 registers.at_point = 1
             elif at != reg[NOW]:
                 registers.at_point = 0
