@@ -14,10 +14,10 @@ from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics import runs as run_figures
 from emulator.metrics.energy import energy_of
+from emulator.metrics.mechanism_tiles import tiles_of
 from emulator.metrics.moldable import moldable_figures
 from emulator.metrics.pools import node_us_by_pool
 from emulator.metrics.shared_nodes import shared_figures
-from emulator.metrics.shown import tiles_of
 from emulator.metrics.spread import spread_of
 from emulator.metrics.timeline import InconsistentRecordError
 from emulator.provenance import file_digest, traces, versions

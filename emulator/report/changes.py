@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.metrics.shown import at, tiles_of
+from emulator.metrics.mechanism_tiles import at, tiles_of
 from emulator.metrics.summary import figures
 from emulator.report.tiles import figure_text, own_tiles
 from emulator.report.wording import NO_FIGURE, duration, number

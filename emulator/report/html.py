@@ -9,7 +9,7 @@ import yaml
 
 from balancer.clock import US
 from emulator.config.run_parts import NO_NAME
-from emulator.metrics.shown import picture_of
+from emulator.metrics.mechanism_tiles import picture_of
 from emulator.metrics.timeline import InconsistentRecordError, timeline
 from emulator.plugins import named
 from emulator.record.run_record import NodePool

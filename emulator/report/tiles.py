@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.metrics.shown import at
+from emulator.metrics.mechanism_tiles import at
 from emulator.report.wording import NO_FIGURE, duration, number
 
 _S_PER_H = 3600

@@ -19,7 +19,7 @@ from emulator.kernel.tables import (
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room, free_then, list_running, pick_shared
 from emulator.schedulers.slurm.nodes import pick, start_picked
-from emulator.schedulers.slurm.reserved import close_reserved, is_kept, may_run
+from emulator.schedulers.slurm.reservation_masks import close_reserved, is_kept, may_run
 from emulator.schedulers.slurm.tables import SECOND
 
 if TYPE_CHECKING:

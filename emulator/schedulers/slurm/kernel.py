@@ -34,7 +34,7 @@ from emulator.schedulers.slurm.backfill import fill
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room
 from emulator.schedulers.slurm.nodes import note_change, place_now, start_picked
-from emulator.schedulers.slurm.reserved import is_boundary, is_kept_out, may_run, next_boundary
+from emulator.schedulers.slurm.reservation_masks import is_boundary, is_kept_out, may_run, next_boundary
 from emulator.schedulers.slurm.tables import SECOND, TIER_STEP
 
 if TYPE_CHECKING:

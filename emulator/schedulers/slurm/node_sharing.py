@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from emulator.kernel.compiled import inner
 from emulator.kernel.job_states import JobState
 from emulator.kernel.tables import NEVER
-from emulator.schedulers.slurm.reserved import close_reserved
+from emulator.schedulers.slurm.reservation_masks import close_reserved
 from emulator.schedulers.slurm.tables import SECOND
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from emulator.kernel.tables import (
     STARTED_N,
 )
 from emulator.schedulers.slurm.node_sharing import choose_cores, pick_shared, shared_room
-from emulator.schedulers.slurm.reserved import close_reserved
+from emulator.schedulers.slurm.reservation_masks import close_reserved
 from emulator.schedulers.slurm.tables import CHECK_EVERY, SECOND
 
 if TYPE_CHECKING:

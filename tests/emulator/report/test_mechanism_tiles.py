@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import emulator
 from emulator.cli import main
-from emulator.metrics.shown import at, picture_of
+from emulator.metrics.mechanism_tiles import at, picture_of
 from emulator.report import html
 from emulator.report.tiles import figure_text, own_tiles, tile_texts
 from emulator.report.wording import duration, number
