@@ -181,6 +181,8 @@ class TestLists:
             "pick": "longest_idle", "notice_s": 0, "predictor": None,
             "slots_per_day": 4, "keep": "slot", "history": [], "reserve_rule": "fixed",
             "boot_s": 0, "delete_s": 0, "cloud_faults": [], "every": [], "time_zero": None,
+            "on_failure": "keep", "failed_after_s": 60,
+            "reconcile_period_s": 60,
         }  # fmt: skip
         text = emulator("mechanisms").stdout
         assert "balancer" in text

@@ -215,7 +215,8 @@ def test_a_host_of_the_clouds_own_that_is_gone_after_the_wait_is_made_up_for(ser
 
 
 def test_what_is_granted_at_once_is_not_looked_at_again(served):
-    _, url = served(confirm_s=60)
+    w, url = served(confirm_s=60, reserve=1)
+    w.settled()
     looks = []
     assert len(asker(url).passing(create(), fitting=lambda hosts: looks.append(hosts) or hosts)) == 1
     assert looks == []

@@ -60,19 +60,19 @@ def test_the_version_of_the_kernels_is_read_anew_only_when_a_module_is_another_o
     assert version_of(package, known) == first
     monkeypatch.undo()
 
-    (package / "harness" / "kernel.py").write_text("from emulator.kernel.compiled import inlined\n")
+    (package / "kernel" / "kernel.py").write_text("from emulator.kernel.compiled import inlined\n")
     second = version_of(package, known)
     assert second != first
     (package / "other.py").write_text("A = 1\n")  # read anew, and the same
     assert version_of(package, known) == second
-    (package / "harness" / "added.py").write_text(COMPILED)
+    (package / "kernel" / "added.py").write_text(COMPILED)
     assert version_of(package, known) not in {first, second}
 
 
 def test_a_module_of_the_same_size_and_time_is_another_one_all_the_same(tmp_path):
     """As in an image of a container, where all files have one time."""
     package = package_of(tmp_path, kernel__compiled="", kernel__kernel=COMPILED + "A = 1\n")
-    kernel, known = package / "harness" / "kernel.py", tmp_path / "version"
+    kernel, known = package / "kernel" / "kernel.py", tmp_path / "version"
     os.utime(kernel, ns=(0, 0))
     touched, first = kernel.stat().st_ctime_ns, version_of(package, known)
     kernel.write_text(COMPILED + "A = 2\n")

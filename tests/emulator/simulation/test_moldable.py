@@ -12,6 +12,8 @@ import pytest
 from balancer.clock import US
 from emulator.cluster.moldable import ASKED, with_columns
 from emulator.cluster.moldable_cluster import CHOICES, MoldableCluster
+from emulator.kernel.molding import Size as SizeRow
+from emulator.kernel.rows import rows_of
 from emulator.mechanisms.malleable.mechanism import Malleable
 from emulator.metrics import summarize
 from emulator.runs.moldable_sizes import TOO_WIDE_A_SIZE
@@ -43,7 +45,9 @@ def with_sizes(jobs: JobTable, sizes: dict[int, list[Size]]) -> JobTable:
     place = {number: row for row, number in enumerate(jobs.number.tolist())}
     flat = [(place[number], *size) for number, mine in sizes.items() for size in mine]
     table = np.array(flat, np.int64).reshape(-1, 4)
-    return with_columns(jobs, table[:, 0], table[:, 1:])
+    return with_columns(
+        jobs, table[:, 0], rows_of(SizeRow, nodes=table[:, 1], run_us=table[:, 2], estimate_us=table[:, 3])
+    )
 
 
 def record_of(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, choose: str) -> RunRecord:

@@ -229,8 +229,8 @@ def test_a_scenario_that_says_nothing_of_failures_is_stored_as_before() -> None:
             "maintenance: there is no node 'n999'",
         ),
         (
-            {"failures": {"model": {"weibull": {"node_mtbf_s": 9}}}, "mechanism": "balancer"},
-            "hybrid has failures",
+            {"failures": {"model": {"weibull": {"node_mtbf_s": 9}}}, "mechanism": "hybrid"},
+            "HybridCluster decides over its jobs itself",
         ),
         (
             {
