@@ -44,6 +44,8 @@ class StaticPartition:
         check_number("static_partition", "ondemand_nodes", self.ondemand_nodes, at_least=0, whole=True)
         OnFailure.read("static_partition", self.on_failure)
 
+    only_with_failures = ("on_failure",)
+
     def expect_failures(self) -> None:
         self._account = LeaseAccount()
 

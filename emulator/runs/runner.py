@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import seconds, wall_us
 from emulator.cluster.moldable_cluster import MoldableCluster
@@ -57,9 +57,23 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
         return None
     try:
         with scenario.plugged_in():
-            return mechanism_of(scenario.mechanism)
+            made = mechanism_of(scenario.mechanism)
     except (ValueError, TypeError) as error:
         raise ScenarioError(f"mechanism: {error}") from error
+    knows = ability(made, HasFailures)  # type: ignore[type-abstract]
+    if knows is not None and not scenario.failures:
+        _check_no_failures(knows, plugin_name(scenario.mechanism))
+    return made
+
+
+def _check_no_failures(mechanism: HasFailures, name: str) -> None:
+    """Raises ScenarioError where a parameter is set that means nothing without failures."""
+    defaults = {each.name: each.default for each in fields(cast("Any", mechanism))}
+    for key in mechanism.only_with_failures:
+        if getattr(mechanism, key) != defaults[key]:
+            raise ScenarioError(
+                f"mechanism: {name}: {key}: no node fails in this run; add failures, or leave it out"
+            )
 
 
 def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> Machine:

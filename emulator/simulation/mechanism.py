@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from emulator.machine.running import Save
 from emulator.plugins import make_plugin
@@ -205,7 +205,12 @@ class HasCompletion(Protocol):
 
 @runtime_checkable
 class HasFailures(Protocol):
-    """It knows what nodes that fail mean (`failures` of a scenario), which happen to it and are not its own."""
+    """It knows what nodes that fail mean (`failures` of a scenario), which happen to it and are not its own.
+
+    `only_with_failures`: names of its parameters that mean nothing in a run without.
+    """
+
+    only_with_failures: ClassVar[tuple[str, ...]]
 
     def expect_failures(self) -> None:
         """Before `on_begin`: nodes will fail."""

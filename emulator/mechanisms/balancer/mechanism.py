@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 AT_ONCE_US = 3600 * US
 """How long batch may take to obey in a live run, whose clock waits for it (`emulator.live.roles`)."""
+_OF_PREDICTOR = ("slots_per_day", "keep", "history")
 _BATCHS = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN, NodeState.RESTORING)
 
 
@@ -123,6 +124,8 @@ class BalancerMechanism:
         if self.forecasts is not None:
             self.forecasts.begin()
 
+    only_with_failures = ("on_failure", "reconcile_period_s", "failed_after_s")
+
     def expect_failures(self) -> None:
         """Raises ValueError for what does not go with nodes that fail."""
         if self.boot_s or self.delete_s or self.cloud_faults:
@@ -170,6 +173,9 @@ class BalancerMechanism:
     def forecasts(self) -> PredictorSettings | None:
         """What reserves nodes ahead, if something does. Raises ValueError."""
         if self.predictor is None:
+            for name in _OF_PREDICTOR:
+                if getattr(self, name) not in (self.__dataclass_fields__[name].default, []):
+                    raise ValueError(f"balancer: {name}: it is a predictor's; set predictor, or leave it out")
             return None
         return PredictorSettings.checked(self.predictor, self.slots_per_day, self.keep, self.history)
 

@@ -385,6 +385,16 @@ def test_what_does_not_go_with_failures_is_refused_by_name() -> None:
         ({"balancer": {"failed_after_s": 0}}, {}, "failed_after_s"),
         ("balancer", {"maintenance": [{"begin_s": 1, "end_s": 2}]}, "maintenance goes with plain schedulers"),
         ("hybrid", {}, "HybridCluster decides over its jobs itself"),
+        (
+            {"balancer": {"on_failure": "end"}},
+            {"failures": None},
+            "balancer: on_failure: no node fails in this run",
+        ),
+        (
+            {"static_partition": {"ondemand_nodes": 2, "on_failure": "end"}},
+            {"failures": None},
+            "static_partition: on_failure: no node fails",
+        ),
     ):
         wanted = scenario(mechanism, **more)  # type: ignore[arg-type]
         with pytest.raises(ScenarioError, match=told):

@@ -64,6 +64,9 @@ def test_requests_of_the_run_itself_are_history_too():
         ({"predictor": "peak", "keep": "forever"}, "keep must be one of slot, hold, not 'forever'"),
         ({"predictor": "peak", "slots_per_day": 0}, "slots_per_day must be a whole number from 1"),
         ({"predictor": "peek"}, "did you mean 'peak'"),
+        ({"keep": "hold"}, "keep: it is a predictor's"),
+        ({"slots_per_day": 24}, "slots_per_day: it is a predictor's"),
+        ({"history": [3]}, "history: it is a predictor's"),
         (
             {"predictor": {"peak": {"combin": "max"}}},
             "predictor peak has no parameter 'combin'; did you mean 'combine'",
