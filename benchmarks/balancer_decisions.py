@@ -75,5 +75,5 @@ if __name__ == "__main__":
         pairs = ", ".join(f"{us_per_pair(nodes, lease):.0f} us ({lease} nodes)" for lease in (1, 4, 16))
         change = us_per_change(nodes)
         print(
-            f"{nodes} nodes: request + release {pairs}; {CHANGES} changes {seconds(change * CHANGES):.2f} s"
+            f"{nodes} nodes: request + release {pairs}; {CHANGES} changes {seconds(round(change * CHANGES)):.2f} s"
         )

@@ -66,7 +66,7 @@ def bare_easy(  # noqa: C901, PLR0912, PLR0915
             heap_job[place] = who
             free += nodes[job]
             expected = start[job] + estimate[job]
-            place = plan_lo + np.searchsorted(plan_at[plan_lo:plan_hi], expected)
+            place = plan_lo + int(np.searchsorted(plan_at[plan_lo:plan_hi], expected))
             while plan_n[place] != nodes[job]:
                 place += 1
             if place - plan_lo < plan_hi - place:
@@ -85,7 +85,7 @@ def bare_easy(  # noqa: C901, PLR0912, PLR0915
             arrived += 1
         started = 0
         while lo < hi and nodes[queue[lo]] <= free:
-            free -= nodes[queue[lo]]
+            free -= int(nodes[queue[lo]])
             begun[started] = queue[lo]
             started += 1
             lo += 1

@@ -53,7 +53,8 @@ class PlainEnv:
 
     def __init__(self, table: JobTable, nodes: int, *, easy: bool) -> None:
         columns = (table.submit_us, table.run_us, table.estimate_us, table.nodes)
-        self.jobs = [PlainJob(*map(int, row)) for row in zip(*columns, strict=True)]
+        rows = zip(*(each.tolist() for each in columns), strict=True)
+        self.jobs = [PlainJob(*row) for row in rows]
         self.nodes, self.easy = nodes, easy
         self.idle = list(range(nodes))
         self.queue: list[PlainJob] = []
@@ -147,7 +148,8 @@ class PlainEnv:
 
 def places(seed: int) -> list[float]:
     """Picks as parts of the queue, the same for everybody."""
-    return np.random.default_rng(seed).random(JOBS).tolist()
+    found: list[float] = np.random.default_rng(seed).random(JOBS).tolist()
+    return found
 
 
 def plain_episodes(env: PickEnv, firsts: list[int], *, easy: bool) -> tuple[float, int, list[Any]]:

@@ -91,7 +91,8 @@ def measure(scheme: str, speed: float, seed: int) -> dict[str, Any]:
             "live": {"pace": "free", "speed": speed, "jobs": "emulator-job"},
         }
     )  # fmt: skip
-    mechanism = Realtime(scheme=scheme, **PARAMETERS)
+    parameters: dict[str, Any] = PARAMETERS
+    mechanism = Realtime(scheme=scheme, **parameters)
     io = mechanism.io()
     with tempfile.TemporaryDirectory() as folder:
         record = run_live(scenario, Prepared(jobs, NODES), Path(folder), NeverMind(), quiet=True)
@@ -103,7 +104,7 @@ def measure(scheme: str, speed: float, seed: int) -> dict[str, Any]:
         measured = [on_nodes_us(outputs[job]) - int(jobs.run_us[job]) for job in batch]
     found = eq.overhead(
         scheme,
-        [history(record, job) for job in batch],
+        [history(record, int(job)) for job in batch],
         lambda job: eq.Pfs(write=1 / io.write_us(job.nodes), read=1 / io.read_us(job.nodes)),
         lambda _: PARAMETERS["interval_s"] * US,
     )

@@ -99,7 +99,7 @@ def test_each_decision_has_its_page_with_its_parts_and_its_line():
 
 def test_the_pre_commit_file_has_the_checks_of_scripts_test():
     script = (ROOT / "scripts/test").read_text(encoding="utf-8")
-    checks = re.findall(r"^    (\.venv/bin/(?:ruff|mypy) .*)$", script, re.MULTILINE)
+    checks = re.findall(r"^    (\.venv/bin/(?:ruff|mypy|lint-imports)\b.*)$", script, re.MULTILINE)
     hooks = re.findall(
         r"^ +entry: (.*)$", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"), re.MULTILINE
     )
