@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.run import simulate
 from emulator.workload.formats import load
@@ -21,7 +23,7 @@ from emulator.workload.rules import to_jobs
 def main() -> None:
     log, nodes = Path(sys.argv[1]), int(sys.argv[2])
     warm = to_jobs(load(log), nodes=nodes, size="procs", origin_s=0).jobs
-    simulate(warm.take(range(2)), nodes, SchedulerConfig())
+    simulate(warm.take(np.arange(2)), nodes, SchedulerConfig())
     for text in sys.argv[3:]:
         begin_s = time.process_time()
         jobs = to_jobs(load(log), nodes=nodes, size="procs", origin_s=0).jobs
