@@ -2,8 +2,8 @@
 
     python zygote.py FOLDER NODES RESERVE     then a line on standard input for each start
 
-What is forked runs `balancer.serve.serve`: the front end, the API, the engine, the ledger. Only the batch system is
-a file of marks instead of Torque. Standard output gets the process id, which leads its process group.
+What is forked runs `balancer.console.serve.serve`: the front end, the API, the engine, the ledger. Only the batch
+system is a file of marks instead of Torque. Standard output gets the process id, which leads its process group.
 """
 
 from __future__ import annotations
