@@ -1,6 +1,6 @@
 """A mechanism at work on a machine: which handler is called when, whatever the clock; and the record of the run.
 
-In virtual time `Loop` says what is due (`loop.py`); live what comes in does (`emulator/live/torque/mechanism_scheduler.py`).
+In virtual time `Loop` says what is due (`loop.py`); live what comes in does (`live/torque/mechanism_scheduler.py`).
 """
 
 from __future__ import annotations
