@@ -45,7 +45,7 @@ class SharedNodesCluster(HookedCluster):
         self._share_nodes = entry_point(p.share_nodes)
         cores = int(self._cores_of.sum())
         self._own = new_record(p.Counts)
-        self._own.most_cores = self._cores_of.max()
+        self._own.most_cores = int(self._cores_of.max())
         self._own.best_fit = shared.best_fit
         self._wants = new_rows(p.Wants, max(len(jobs), 1))
         self._wants["spot"][:] = -1
