@@ -52,7 +52,7 @@ def workload(seed: int) -> JobTable:
     run_us = draw.integers(60 * US, 1200 * US, JOBS)
     return JobTable.build(
         submit_us=np.sort(draw.integers(0, 1500, JOBS) * US), run_us=run_us, estimate_us=run_us * 2,
-        nodes=draw.choice([1, 2, 3, 4, 6], JOBS),
+        nodes=draw.choice([1, 2, 3, 4, 6], JOBS).astype(np.int32),
     )  # fmt: skip
 
 
