@@ -58,7 +58,7 @@ def test_a_request_is_sent_with_its_key_and_does_not_block(balancer):
     balancer.answers = [(200, request_json("granted", ["n1", "n2"], "1970-01-01T00:01:40.000001Z"))]
     source = BalancerSource(balancer.url, wait_s=600)
     assert source.request(2, "k") == Granted(("n1", "n2"), 100_000_001)
-    assert balancer.service.calls == [
+    assert balancer.calls == [
         (
             "POST",
             "/v1/request_nodes",
@@ -75,7 +75,7 @@ def test_a_waiting_request_is_asked_about_until_it_is_decided(balancer):
     assert source.request(1, "k") == Waiting("r1")
     assert source.poll("r1", 10) == Waiting("r1")
     assert source.poll("r1", 0) == Refused("the wait is over")
-    assert balancer.service.calls[1][1] == "/v1/requests/r1?wait_s=10"
+    assert balancer.calls[1][1] == "/v1/requests/r1?wait_s=10"
 
 
 def test_a_request_that_cannot_be_met_is_refused_with_the_balancers_words(balancer):
@@ -90,7 +90,7 @@ def test_nodes_are_released_once_under_their_key(balancer):
     ]
     source = BalancerSource(balancer.url)
     source.release(("n1",), "k1")
-    assert balancer.service.calls[0] == (
+    assert balancer.calls[0] == (
         "POST",
         "/v1/release_nodes",
         {"nodes": ["n1"]},
