@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.kernel.compiled import compiled, inner
+from emulator.kernel.structures import leave_queue
 from emulator.kernel.tables import (
     BLOCKS_N,
     FREE,
@@ -299,22 +300,6 @@ def one_job(  # noqa: PLR0917
 
 
 @inner
-def leave_queue(state: State, placing: Placing) -> None:
-    """Take the chosen jobs out of the queue; the others keep their order."""
-    queue, reg = state.queue, state.reg
-    asked = placing.asked
-    to = reg[QUEUE_HI]
-    for place in range(reg[QUEUE_HI] - 1, reg[QUEUE_LO] - 1, -1):
-        who = queue[place]
-        if asked[who].goes:
-            asked[who].goes = 0
-        else:
-            to -= 1
-            queue[to] = who
-    reg[QUEUE_LO] = to
-
-
-@inner
 def put_on_top(state: State, placing: Placing) -> None:
     """Sort the free stack so that the chosen jobs, in order, find their nodes on top of it."""
     job, node, free, started, reg = state.job, state.node, state.free, state.started, state.reg
@@ -376,5 +361,5 @@ def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
         if left == 0:
             break  # nobody further back can start now, and plans are not kept
     if reg[STARTED_N]:
-        leave_queue(state, placing)
+        leave_queue(state.queue, state.reg, placing.asked)
         put_on_top(state, placing)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.kernel.compiled import compiled, inner
 from emulator.kernel.job_states import JobState
+from emulator.kernel.structures import leave_queue
 from emulator.kernel.tables import (
     FREE,
     NEVER,
@@ -443,22 +444,6 @@ def choose_planned(state: State, sharing: Sharing, now: int) -> None:
 
 
 @inner
-def leave_queue(state: State, sharing: Sharing) -> None:
-    """Take the chosen jobs out of the queue; the others keep their order."""
-    queue, reg = state.queue, state.reg
-    wants = sharing.wants
-    to = reg[QUEUE_HI]
-    for place in range(reg[QUEUE_HI] - 1, reg[QUEUE_LO] - 1, -1):
-        who = queue[place]
-        if wants[who].goes:
-            wants[who].goes = 0
-        else:
-            to -= 1
-            queue[to] = who
-    reg[QUEUE_LO] = to
-
-
-@inner
 def put_on_top(state: State, sharing: Sharing) -> None:
     """Put the cores of the chosen jobs on top of the free stack, each job's below those of the one before it.
 
@@ -504,5 +489,5 @@ def share_nodes(state: State, sharing: Sharing, now: int, rule: int) -> None:
         if rule == BackfillRule.EASY and place < reg[QUEUE_HI] - 1 and own.idle > 0:
             backfill(state, sharing, place, now)
     if reg[STARTED_N]:
-        leave_queue(state, sharing)
+        leave_queue(state.queue, state.reg, sharing.wants)
         put_on_top(state, sharing)

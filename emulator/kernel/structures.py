@@ -9,11 +9,11 @@ The running jobs by expected end: `plan.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from emulator.kernel.compiled import compiled, inlined
+from emulator.kernel.compiled import compiled, inlined, inner
 from emulator.kernel.tables import (
     FREE,
     HEAP_N,
@@ -22,9 +22,30 @@ from emulator.kernel.tables import (
 )
 
 if TYPE_CHECKING:
+    from emulator.kernel.rows import Rows
     from emulator.kernel.tables import Heap, Ints, Ints32, Jobs, Nodes
 
 _AT_ONCE = 16
+
+
+class MayGo(Protocol):
+    """A row of a job that a pass marks when the job starts."""
+
+    goes: int
+
+
+@inner
+def leave_queue(queue: Ints32, reg: Ints, jobs: Rows[MayGo]) -> None:
+    """Take the jobs out of the queue that a pass has marked; the others keep their order."""
+    to = reg[QUEUE_HI]
+    for place in range(reg[QUEUE_HI] - 1, reg[QUEUE_LO] - 1, -1):
+        who = queue[place]
+        if jobs[who].goes:
+            jobs[who].goes = 0
+        else:
+            to -= 1
+            queue[to] = who
+    reg[QUEUE_LO] = to
 
 
 @inlined

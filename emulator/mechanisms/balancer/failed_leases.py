@@ -5,7 +5,6 @@ Live the on-demand manager does it (`emulator.live.ondemand.failed_hosts`).
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -55,11 +54,9 @@ class FailedLeases:
     def carry_out(self, outcomes: Iterable[Outcome], policy: BalancerPolicy, act: Actions) -> list[Outcome]:
         """Do what is to be done about failed nodes; returns the other outcomes, and those that come of it."""
         left: list[Outcome] = []
-        todo = deque([list(outcomes)])
-        while todo:
-            more = self._one_round(todo.popleft(), left, policy, act)
-            if more:
-                todo.append(more)
+        more = list(outcomes)
+        while more:
+            more = self._one_round(more, left, policy, act)
         return left
 
     def _one_round(
