@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from emulator.cluster.cluster import Cluster
-from emulator.cluster.seen_jobs import HOOK
+from emulator.cluster.seen_jobs import HOOK, failure_of_pass
 from emulator.kernel import tables as t
 
 if TYPE_CHECKING:
@@ -58,17 +58,8 @@ class HookedCluster(Cluster, ABC):
         self._reg[t.ASK] = self._address
 
     def _ask(self, _context: int, now_us: int) -> None:
-        """The hook. Nothing can be raised through compiled code: `_check_order` does that."""
-        try:
-            if self._asked is not None:
-                self._asked.reorder(now_us)
-                if self._reg[t.ORDER_FAILED]:
-                    return
-            self._choose(now_us)
-        except Exception as error:  # noqa: BLE001 - raised by `_check_order`, when the compiled loop is over
-            self._failure = error
-            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
-            self._reg[t.INSTANTS_LEFT] = 0
+        """The hook; `_check_order` raises what failed in it."""
+        self._failure = failure_of_pass(self._asked, self._choose, self._reg, now_us) or self._failure
 
     def _check_order(self) -> None:
         if self._failure is not None:

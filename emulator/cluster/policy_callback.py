@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.cluster.seen_jobs import HOOK, SeenJobs
+from emulator.cluster.seen_jobs import HOOK, SeenJobs, failure_of_pass
 from emulator.kernel import tables as t
 from emulator.plugin_failure import plugin_error
 from emulator.schedulers.plain import Job, View
@@ -66,17 +66,8 @@ class Chooser:
         self._ask(0, now_us)
 
     def _ask(self, _context: int, now_us: int) -> None:
-        """The hook. Nothing can be raised through compiled code: `check` does that."""
-        try:
-            if self._order is not None:
-                self._order.reorder(now_us)
-                if self._reg[t.ORDER_FAILED]:
-                    return
-            self._choose(now_us)
-        except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
-            self._failure = error
-            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
-            self._reg[t.INSTANTS_LEFT] = 0
+        """The hook; `check` raises what failed in it."""
+        self._failure = failure_of_pass(self._order, self._choose, self._reg, now_us) or self._failure
 
     def _choose(self, now_us: int) -> None:
         queue, reg = self._queue, self._reg

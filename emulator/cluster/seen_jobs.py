@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from emulator.kernel import tables as t
 from emulator.schedulers.plain import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
-    from emulator.kernel import tables as t
     from emulator.workload.table import JobTable
 
 HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
@@ -96,3 +96,29 @@ class SeenJobs:
 
     def __getitem__(self, row: int) -> Job:
         return self._jobs[row]
+
+
+class Reorders(Protocol):
+    """An order that is asked at each pass."""
+
+    def reorder(self, now_us: int) -> None: ...
+
+
+def failure_of_pass(
+    order: Reorders | None, choose: Callable[[int], None], reg: t.Ints, now_us: int
+) -> Exception | None:
+    """Put the queue in order, then choose who starts. Returns what was raised: compiled code lets nothing through.
+
+    The loop then ends at this instant.
+    """
+    try:
+        if order is not None:
+            order.reorder(now_us)
+            if reg[t.ORDER_FAILED]:
+                return None
+        choose(now_us)
+    except Exception as error:  # noqa: BLE001 - raised when the compiled loop is over
+        reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
+        reg[t.INSTANTS_LEFT] = 0
+        return error
+    return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -42,17 +42,23 @@ class _Busy(Protocol):
 
 
 class Nodes(Protocol):
-    """What outages act on: `harness.actions.Accounting` is one. `take_down_for_good` returns the jobs that are lost."""
+    """Nodes that can fail. `take_down_for_good` returns the jobs that are lost."""
 
     @property
     def now_us(self) -> int: ...
+    def take_down(self, nodes: Iterable[int]) -> list[int]: ...
+    def take_down_for_good(self, nodes: Iterable[int]) -> list[int]: ...
+    def repair(self, nodes: Iterable[int]) -> None: ...
+
+
+@runtime_checkable
+class MaintainedNodes(Nodes, Protocol):
+    """Nodes that can be maintained, too: they are drained before. `machine.actions.Accounting` is one."""
+
     @property
     def cluster(self) -> _Busy: ...
     def drain(self, nodes: Iterable[int]) -> list[int]: ...
     def drained(self, nodes: Iterable[int]) -> None: ...
-    def take_down(self, nodes: Iterable[int]) -> list[int]: ...
-    def take_down_for_good(self, nodes: Iterable[int]) -> list[int]: ...
-    def repair(self, nodes: Iterable[int]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,7 @@ class NodeOutages:
     # What happens.
 
     def _drain(self, nodes: tuple[int, ...], act: Nodes) -> None:
-        busy = act.drain([node for node in nodes if not self._reasons[node]])
+        busy = _maintained(act).drain([node for node in nodes if not self._reasons[node]])
         self._draining.update(busy)
         self._keep_out(nodes)
         self._ups += 1
@@ -157,9 +163,10 @@ class NodeOutages:
         if not self._draining:
             return
         nodes = np.sort(np.fromiter(self._draining, np.int64))
-        empty = nodes[act.cluster.node_job[nodes] < 0].tolist()
+        maintained = _maintained(act)
+        empty = nodes[maintained.cluster.node_job[nodes] < 0].tolist()
         self._draining.difference_update(empty)
-        act.drained(empty)
+        maintained.drained(empty)
 
     def _go_down(self, nodes: tuple[int, ...], window: Window | None, act: Nodes) -> list[int]:
         """Also plans when they come back, and what comes next of the same kind."""
@@ -216,3 +223,9 @@ def window_of(part: MaintenancePart, node_names: Sequence[str]) -> Window:
         lost=part.jobs == "lost",
         every_us=micros(part.every_s or 0),
     )
+
+
+def _maintained(act: Nodes) -> MaintainedNodes:
+    if not isinstance(act, MaintainedNodes):
+        raise TypeError(f"{type(act).__name__}: maintenance was planned for nodes that cannot be drained")
+    return act

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from emulator.clock.event_priority import EventPriority
 
@@ -32,17 +32,6 @@ class FailingNodes:
         self.now_us = now_us
         self._outages.at(self)
         self._plan()
-
-    @property
-    def cluster(self) -> Any:
-        """Of a scheduler that has one: nobody else's nodes fail so."""
-        return self._batch.scheduler.cluster  # type: ignore[attr-defined]
-
-    def drain(self, nodes: Iterable[int]) -> list[int]:
-        raise NotImplementedError(f"nodes {list(nodes)} cannot be drained: there is no maintenance here")
-
-    def drained(self, nodes: Iterable[int]) -> None:
-        """There is no maintenance."""
 
     def take_down(self, nodes: Iterable[int]) -> list[int]:
         return self._fail(nodes, lost=False)
