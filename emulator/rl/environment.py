@@ -98,8 +98,8 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
         """Room for what is observed, new at each step: whoever learns keeps it. Many at a time cost a third."""
         if not self._rooms:
             window, actions = self.settings.window, self.settings.actions
-            jobs = np.zeros((_AT_A_TIME, window, kernel.JOB_FEATURES), np.float32)
-            cluster = np.zeros((_AT_A_TIME, kernel.CLUSTER_FEATURES), np.float32)
+            jobs = np.zeros((_AT_A_TIME, window, len(kernel.JobFeature)), np.float32)
+            cluster = np.zeros((_AT_A_TIME, len(kernel.ClusterFeature)), np.float32)
             self._rooms += zip(jobs, cluster, np.zeros((_AT_A_TIME, actions), np.int8), strict=True)
         room = self._rooms.pop()
         self._mask = room[2]
@@ -116,8 +116,8 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
 
 def spaces_of(settings: Settings) -> tuple[spaces.Space[Seen], spaces.Discrete]:
     """What is observed, and what can be done."""
-    jobs = spaces.Box(0.0, 1.0, (settings.window, kernel.JOB_FEATURES), np.float32)
-    cluster = spaces.Box(0.0, 1.0, (kernel.CLUSTER_FEATURES,), np.float32)
+    jobs = spaces.Box(0.0, 1.0, (settings.window, len(kernel.JobFeature)), np.float32)
+    cluster = spaces.Box(0.0, 1.0, (len(kernel.ClusterFeature),), np.float32)
     seen: Any = spaces.Dict({"jobs": jobs, "cluster": cluster})
     return seen, spaces.Discrete(settings.actions)
 

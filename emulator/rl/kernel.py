@@ -10,6 +10,7 @@ Arrays of one environment (K environments: one axis more, in front):
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from emulator.kernel.compiled import compiled, inlined
@@ -42,17 +43,58 @@ if TYPE_CHECKING:
     Costs: TypeAlias = "NDArray[np.float64]"
     Mask: TypeAlias = "NDArray[np.int8]"
 
-WAITS, WAIT, URGENCY, LENGTH, WIDTH, WIDTH_LOG, FITS = range(7)
-JOB_FEATURES = 7
-IDLE, QUEUE, DEMAND, NEXT_END, PROGRESS = range(5)
-CLUSTER_FEATURES = 5
-KNOWN_LENGTH, KNOWN_WIDTH, KNOWN_WIDTH_LOG, KNOWN_ESTIMATE = range(4)
-KNOWN = 4
 
-# Entries of `setup`.
-DECISION, OBJECTIVE, EACH_STEP, THRESHOLD_US, NODE_COUNT = range(5)
-SETUP = 5
-BOUNDED_SLOWDOWN, WAIT_TIME, RESPONSE, UTILIZATION = range(4)
+class JobFeature(IntEnum):
+    """Columns of what an agent sees of a waiting job."""
+
+    WAITS = 0
+    WAIT = 1
+    URGENCY = 2
+    LENGTH = 3
+    WIDTH = 4
+    WIDTH_LOG = 5
+    FITS = 6
+
+
+class ClusterFeature(IntEnum):
+    """What it sees of the cluster."""
+
+    IDLE = 0
+    QUEUE = 1
+    DEMAND = 2
+    NEXT_END = 3
+    PROGRESS = 4
+
+
+class Known(IntEnum):
+    """Columns of what of the jobs' features does not change."""
+
+    LENGTH = 0
+    WIDTH = 1
+    WIDTH_LOG = 2
+    ESTIMATE = 3
+
+
+class Goal(IntEnum):
+    """What is to be small; of UTILIZATION, large."""
+
+    BOUNDED_SLOWDOWN = 0
+    WAIT_TIME = 1
+    RESPONSE = 2
+    UTILIZATION = 3
+
+
+class Setup:
+    """The options of an environment."""
+
+    decision: int
+    goal: int
+    each_step: int
+    """1: a reward at each step."""
+    threshold_us: int
+    """Of the bounded slowdown."""
+    node_count: int
+
 
 HALF_US = 3.6e9
 """A time of one hour is seen as a half: x / (x + 1 h)."""
@@ -61,7 +103,7 @@ _MICRO = 1e-6
 
 @inlined
 def observe(
-    job: Jobs, queue: Ints32, plan: Plan, blocks: Blocks, reg: Ints, setup: Ints, known: Features, seen: Features,
+    job: Jobs, queue: Ints32, plan: Plan, blocks: Blocks, reg: Ints, setup: Setup, known: Features, seen: Features,
     whole: Features, mask: Mask,
 ) -> None:  # fmt: skip
     """Fill `seen`, `whole` and `mask`, which are all zero."""
@@ -74,79 +116,79 @@ def observe(
         who = queue[first + k]
         waited = float(now - job[who].submit_us)
         fits = job[who].nodes <= free
-        seen[k, WAITS] = 1
-        seen[k, WAIT] = waited / (waited + HALF_US)
-        seen[k, URGENCY] = waited / (waited + known[who, KNOWN_ESTIMATE])
-        seen[k, LENGTH] = known[who, KNOWN_LENGTH]
-        seen[k, WIDTH] = known[who, KNOWN_WIDTH]
-        seen[k, WIDTH_LOG] = known[who, KNOWN_WIDTH_LOG]
-        seen[k, FITS] = fits
-        mask[k] = 1 if setup[DECISION] == Decision.NEXT else fits
+        seen[k, JobFeature.WAITS] = 1
+        seen[k, JobFeature.WAIT] = waited / (waited + HALF_US)
+        seen[k, JobFeature.URGENCY] = waited / (waited + known[who, Known.ESTIMATE])
+        seen[k, JobFeature.LENGTH] = known[who, Known.LENGTH]
+        seen[k, JobFeature.WIDTH] = known[who, Known.WIDTH]
+        seen[k, JobFeature.WIDTH_LOG] = known[who, Known.WIDTH_LOG]
+        seen[k, JobFeature.FITS] = fits
+        mask[k] = 1 if setup.decision == Decision.NEXT else fits
     wanted = 0
     for k in range(waiting):
         wanted += job[queue[first + k]].nodes
-    whole[IDLE] = free / setup[NODE_COUNT]
-    whole[QUEUE] = waiting / (waiting + seen.shape[0])
-    whole[DEMAND] = wanted / (wanted + setup[NODE_COUNT])
+    whole[ClusterFeature.IDLE] = free / setup.node_count
+    whole[ClusterFeature.QUEUE] = waiting / (waiting + seen.shape[0])
+    whole[ClusterFeature.DEMAND] = wanted / (wanted + setup.node_count)
     if blocks[0].entries:
         ahead = float(max(plan[blocks[0].slot, 0].at_us - now, 0))
-        whole[NEXT_END] = ahead / (ahead + HALF_US)
-    whole[PROGRESS] = reg[NEXT_SUBMIT] / reg[JOBS_N]
-    if setup[DECISION] == Decision.FITTING:
+        whole[ClusterFeature.NEXT_END] = ahead / (ahead + HALF_US)
+    whole[ClusterFeature.PROGRESS] = reg[NEXT_SUBMIT] / reg[JOBS_N]
+    if setup.decision == Decision.FITTING:
         mask[seen.shape[0]] = reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]
 
 
 @inlined
-def cost_so_far(job: Jobs, reg: Ints, setup: Ints) -> float:
+def cost_so_far(job: Jobs, reg: Ints, setup: Setup) -> float:
     """What the jobs have cost up to now: the sum of the objective over those that are submitted."""
     now = reg[NOW]
-    objective = setup[OBJECTIVE]
+    goal = setup.goal
     total = 0.0
     for who in range(reg[NEXT_SUBMIT]):
         start = job[who].start_us
-        if objective == RESPONSE:
+        if goal == Goal.RESPONSE:
             end = job[who].end_us
             total += ((end if end >= 0 else now) - job[who].submit_us) * _MICRO
             continue
         waited = (start if start >= 0 else now) - job[who].submit_us
-        if objective == WAIT_TIME:
+        if goal == Goal.WAIT_TIME:
             total += waited * _MICRO
         else:
             run = job[who].run_us
-            total += max((waited + run) / max(run, setup[THRESHOLD_US]), 1.0)
+            total += max((waited + run) / max(run, setup.threshold_us), 1.0)
     return total
 
 
 @inlined
-def used_part(job: Jobs, reg: Ints, setup: Ints) -> float:
+def used_part(job: Jobs, reg: Ints, setup: Setup) -> float:
     """The part of all node time that jobs ran in, from the first submit to the last end."""
     used = 0.0
     for who in range(reg[JOBS_N]):
         used += float(job[who].nodes) * job[who].run_us
     span = reg[NOW] - job[0].submit_us
-    return used / (float(span) * setup[NODE_COUNT]) if span > 0 else 0.0
+    return used / (float(span) * setup.node_count) if span > 0 else 0.0
 
 
 @compiled
 def open_episode(
-    state: State, setup: Ints, told: Costs, known: Features, seen: Features, whole: Features, mask: Mask
+    state: State, setup: Setup, told: Costs, known: Features, seen: Features, whole: Features, mask: Mask
 ) -> None:
     """Go to the first decision of a cluster that has just been made, and observe."""
     job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
-    go_on(state, setup[DECISION], seen.shape[0])
+    go_on(state, setup.decision, seen.shape[0])
     told[0] = 0.0
     observe(job, queue, plan, blocks, reg, setup, known, seen, whole, mask)
 
 
 @compiled
-def follow(state: State, action: int, setup: Ints, window: int) -> tuple[bool, bool]:
+def follow(state: State, action: int, setup: Setup, window: int) -> tuple[bool, bool]:
     """Do what was picked and go on to the next decision. Whether one is left, and whether the pick was no allowed one.
 
     Instead of what cannot be picked, the first job that can be is.
     """
     job, queue, reg = state.job, state.queue, state.reg
     waiting = min(reg[QUEUE_HI] - reg[QUEUE_LO], window)
-    if setup[DECISION] == Decision.NEXT:
+    if setup.decision == Decision.NEXT:
         is_wrong = not 0 <= action < waiting
         start_next(state, 0 if is_wrong else action)
     elif action == window and (reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]):
@@ -155,15 +197,15 @@ def follow(state: State, action: int, setup: Ints, window: int) -> tuple[bool, b
     else:
         is_wrong = not (0 <= action < waiting and job[queue[reg[QUEUE_LO] + action]].nodes <= reg[FREE])
         start_fitting(state, first_fitting(job, queue, reg, window) if is_wrong else action)
-    return go_on(state, setup[DECISION], window), is_wrong
+    return go_on(state, setup.decision, window), is_wrong
 
 
 @inlined
-def reward_of(job: Jobs, reg: Ints, setup: Ints, told: Costs, goes_on: bool) -> float:
+def reward_of(job: Jobs, reg: Ints, setup: Setup, told: Costs, goes_on: bool) -> float:
     """The reward of a step: at the end of the episode, or what the time since the last decision cost."""
-    if setup[OBJECTIVE] == UTILIZATION:
+    if setup.goal == Goal.UTILIZATION:
         return 0.0 if goes_on else used_part(job, reg, setup)
-    if goes_on and setup[EACH_STEP] == 0:
+    if goes_on and setup.each_step == 0:
         return 0.0
     cost = cost_so_far(job, reg, setup)
     reward: float = (told[0] - cost) / reg[JOBS_N]
@@ -173,7 +215,7 @@ def reward_of(job: Jobs, reg: Ints, setup: Ints, told: Costs, goes_on: bool) -> 
 
 @compiled
 def step(
-    state: State, action: int, setup: Ints, told: Costs, known: Features, seen: Features, whole: Features, mask: Mask
+    state: State, action: int, setup: Setup, told: Costs, known: Features, seen: Features, whole: Features, mask: Mask
 ) -> tuple[float, bool, bool]:  # fmt: skip
     """One step. The reward, whether the episode goes on, and whether the pick was not an allowed one.
 
@@ -188,7 +230,7 @@ def step(
 
 @compiled
 def step_many(
-    states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Ints, told: Costs, known: Features,
+    states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Setup, told: Costs, known: Features,
     seen: Features, whole: Features, mask: Mask, rewards: Costs, is_wrong: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """`step` of each environment whose episode goes on; of the others nothing is touched.

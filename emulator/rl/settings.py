@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from emulator.kernel.rows import new_record
 from emulator.rl import kernel
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import check_live
@@ -70,14 +71,14 @@ class Settings:
         """Places of the window and, where one may wait, waiting."""
         return self.window + (self.decision == "fitting")
 
-    def for_kernel(self, node_count: int) -> NDArray[np.int64]:
+    def for_kernel(self, node_count: int) -> kernel.Setup:
         """The options as the compiled functions read them."""
-        setup = np.zeros(kernel.SETUP, np.int64)
-        setup[kernel.DECISION] = get_args(Asked).index(self.decision)
-        setup[kernel.OBJECTIVE] = get_args(Objective).index(self.objective)
-        setup[kernel.EACH_STEP] = self.reward == "step"
-        setup[kernel.THRESHOLD_US] = round(self.bounded_slowdown_threshold_s * 1e6)
-        setup[kernel.NODE_COUNT] = node_count
+        setup = new_record(kernel.Setup)
+        setup.decision = get_args(Asked).index(self.decision)
+        setup.goal = get_args(Objective).index(self.objective)
+        setup.each_step = self.reward == "step"
+        setup.threshold_us = round(self.bounded_slowdown_threshold_s * 1e6)
+        setup.node_count = node_count
         return setup
 
 
@@ -165,11 +166,11 @@ def _jobs_of(source: Source | JobTable, nodes: int | None, overrun: str | None) 
 
 
 def _known(jobs: JobTable, node_count: int) -> NDArray[np.float32]:
-    """What of the jobs' features does not change (kernel.KNOWN_...)."""
-    known = np.empty((len(jobs), kernel.KNOWN), np.float32)
+    """What of the jobs' features does not change (`kernel.Known`)."""
+    known = np.empty((len(jobs), len(kernel.Known)), np.float32)
     estimate_us = np.maximum(jobs.estimate_us, 1)
-    known[:, kernel.KNOWN_LENGTH] = np.minimum(np.log1p(estimate_us / 1e6) / np.log1p(_MONTH_US / 1e6), 1)
-    known[:, kernel.KNOWN_WIDTH] = jobs.nodes / node_count
-    known[:, kernel.KNOWN_WIDTH_LOG] = np.log1p(jobs.nodes) / np.log1p(node_count)
-    known[:, kernel.KNOWN_ESTIMATE] = estimate_us
+    known[:, kernel.Known.LENGTH] = np.minimum(np.log1p(estimate_us / 1e6) / np.log1p(_MONTH_US / 1e6), 1)
+    known[:, kernel.Known.WIDTH] = jobs.nodes / node_count
+    known[:, kernel.Known.WIDTH_LOG] = np.log1p(jobs.nodes) / np.log1p(node_count)
+    known[:, kernel.Known.ESTIMATE] = estimate_us
     return known

@@ -144,8 +144,8 @@ class PickVectorEnv(VectorEnv[Seen, "NDArray[np.int64]", "NDArray[Any]"]):
     def _blank(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int8]]:
         count, window = self.num_envs, self.settings.window
         self._mask = np.zeros((count, self.settings.actions), np.int8)
-        seen = np.zeros((count, window, kernel.JOB_FEATURES), np.float32)
-        return seen, np.zeros((count, kernel.CLUSTER_FEATURES), np.float32), self._mask
+        seen = np.zeros((count, window, len(kernel.JobFeature)), np.float32)
+        return seen, np.zeros((count, len(kernel.ClusterFeature)), np.float32), self._mask
 
     def _infos(
         self,

@@ -78,23 +78,23 @@ class FeitelsonJobs:
         if nodes < 1:
             raise ValueError(f"feitelson: the cluster needs at least 1 node, not {nodes}")
         wanted_s = self.load * nodes * self.days * _DAY_S
-        blocks: list[NDArray[np.int64]] = []
+        blocks: list[NDArray[np.void]] = []
         drawn_s, drawn = 0, 0
         while drawn_s < wanted_s:
             if drawn >= _MOST_JOBS:
                 raise ValueError(f"feitelson: more than {_MOST_JOBS} jobs; take fewer days or a smaller load")
             block = self._executions(rng, nodes)
-            block[:, _JOB] += drawn
-            spent_s = np.cumsum(block[:, _SIZE] * block[:, _RUN])
+            block["job"] += drawn
+            spent_s = np.cumsum(block["size"] * block["run_s"])
             if drawn_s + spent_s[-1] >= wanted_s:  # the executions of a job belong together
-                last = block[np.searchsorted(spent_s, wanted_s - drawn_s), _JOB]
-                block = block[block[:, _JOB] <= last]
+                last = block["job"][np.searchsorted(spent_s, wanted_s - drawn_s)]
+                block = block[block["job"] <= last]
             blocks.append(block)
-            drawn_s, drawn = drawn_s + int((block[:, _SIZE] * block[:, _RUN]).sum()), drawn + _BLOCK
+            drawn_s, drawn = drawn_s + int((block["size"] * block["run_s"]).sum()), drawn + _BLOCK
         return self._table(np.concatenate(blocks))
 
-    def _executions(self, rng: np.random.Generator, nodes: int) -> NDArray[np.int64]:
-        """Rows of _JOB, _TURN, _SUBMIT (s), _SIZE, _RUN (s), by job and turn."""
+    def _executions(self, rng: np.random.Generator, nodes: int) -> NDArray[np.void]:
+        """Rows of `_EXECUTION`, by job and turn."""
         size = _harmonic(rng, self._weights(nodes))
         share = self.long_share + (self.long_share_whole - self.long_share) * size / nodes
         mean_s = np.where(rng.random(_BLOCK) < share, self.long_s, self.short_s)
@@ -104,7 +104,10 @@ class FeitelsonJobs:
         job = np.repeat(np.arange(_BLOCK), turns)
         turn = np.arange(len(job)) - np.repeat(np.cumsum(turns) - turns, turns)
         submit_s = first_s[job] + turn * (run_s[job] + round(self.think_s))
-        rows = np.column_stack((job, turn, submit_s, size[job], run_s[job]))
+        rows = np.empty(len(job), _EXECUTION)
+        rows["job"], rows["turn"], rows["submit_s"], rows["size"], rows["run_s"] = (
+            job, turn, submit_s, size[job], run_s[job],
+        )  # fmt: skip
         return rows[submit_s < self.days * _DAY_S]
 
     def _weights(self, nodes: int) -> NDArray[np.float64]:
@@ -114,27 +117,28 @@ class FeitelsonJobs:
         weights[size < _SMALL] *= self.small
         return np.asarray(weights)
 
-    def _table(self, rows: NDArray[np.int64]) -> JobTable:
-        rows = rows[np.lexsort((rows[:, _JOB], rows[:, _SUBMIT]))]
+    def _table(self, rows: NDArray[np.void]) -> JobTable:
+        rows = rows[np.lexsort((rows["job"], rows["submit_s"]))]
         extra = {}
         if self.resubmit == "after_end":
             number = np.arange(1, len(rows) + 1)
-            by_job = np.lexsort((rows[:, _TURN], rows[:, _JOB]))
-            again = by_job[1:][rows[by_job[1:], _TURN] > 0]
-            before = by_job[:-1][rows[by_job[1:], _TURN] > 0]
+            by_job = np.lexsort((rows["turn"], rows["job"]))
+            again = by_job[1:][rows["turn"][by_job[1:]] > 0]
+            before = by_job[:-1][rows["turn"][by_job[1:]] > 0]
             extra = {name: np.full(len(rows), -1, np.int64) for name in (NUMBER, KIND, DELAY)}
             extra[NUMBER][again] = number[before]
             extra[KIND][again] = After.THINK
             extra[DELAY][again] = micros(round(self.think_s))
         return JobTable.build(
-            submit_us=rows[:, _SUBMIT] * US,
-            run_us=rows[:, _RUN] * US,
-            nodes=rows[:, _SIZE].astype(np.int32),
+            submit_us=rows["submit_s"] * US,
+            run_us=rows["run_s"] * US,
+            nodes=rows["size"].astype(np.int32),
             extra=extra,
         )
 
 
-_JOB, _TURN, _SUBMIT, _SIZE, _RUN = range(5)
+_EXECUTION = np.dtype([(name, np.int64) for name in ("job", "turn", "submit_s", "size", "run_s")])
+"""One execution of a job: which job, the how-manieth, when it is submitted, nodes, run time."""
 
 
 def _harmonic(rng: np.random.Generator, weights: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from itertools import islice, pairwise
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
@@ -69,11 +70,20 @@ _EXACT_CHARACTERS = 15  # so many digits are exact in a double, through which bl
 _EXACT = 2**53  # beyond it doubles are whole, but neighbours cannot be told apart
 _BIGGEST = 2**62  # also as a double, and with room for sums
 
-_BLANK, _NEWLINE, _NUMERIC, _FOREIGN = range(4)
-_CLASS = np.full(256, _FOREIGN, np.uint8)
-_CLASS[list(b" \t\r\v\f")] = _BLANK
-_CLASS[list(b"\n")] = _NEWLINE
-_CLASS[list(b"0123456789.+-")] = _NUMERIC
+
+class _Byte(IntEnum):
+    """What a byte is in a line of numbers; those of words come last."""
+
+    BLANK = 0
+    NEWLINE = 1
+    NUMERIC = 2
+    FOREIGN = 3
+
+
+_CLASS = np.full(256, _Byte.FOREIGN, np.uint8)
+_CLASS[list(b" \t\r\v\f")] = _Byte.BLANK
+_CLASS[list(b"\n")] = _Byte.NEWLINE
+_CLASS[list(b"0123456789.+-")] = _Byte.NUMERIC
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _HEADER_KEY = re.compile(r"^;\s*([A-Za-z]\w*)\s*:\s*(.*?)\s*$")
@@ -360,15 +370,15 @@ class _Reader:
 def _survey(block: bytes) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
     """Of each line: where it ends, how many fields it has, and whether it needs care."""
     kinds = _CLASS[np.frombuffer(block, np.uint8)]
-    ends = np.flatnonzero(kinds == _NEWLINE)
-    in_word = kinds >= _NUMERIC
+    ends = np.flatnonzero(kinds == _Byte.NEWLINE)
+    in_word = kinds >= _Byte.NUMERIC
     edges = np.flatnonzero(in_word[1:] != in_word[:-1]) + 1
     if in_word[0]:
         edges = np.concatenate(([0], edges))
     begins, stops = edges[::2], edges[1::2]  # a block ends in a line end, so every word has a stop
     fields = np.diff(np.searchsorted(begins, ends), prepend=0)
     strange = np.concatenate(
-        (np.flatnonzero(kinds == _FOREIGN), begins[(stops - begins) > _EXACT_CHARACTERS])
+        (np.flatnonzero(kinds == _Byte.FOREIGN), begins[(stops - begins) > _EXACT_CHARACTERS])
     )
     odd = np.zeros(len(ends), np.bool_)
     odd[np.searchsorted(ends, strange)] = True
