@@ -119,19 +119,19 @@ class RunningJobs:
         self._suspended: dict[int, _Paused] = {}
         self._saving: dict[int, int] = {}
         """When those that write down everything and leave will have done so."""
-        slowed = np.flatnonzero((self._work[:, w.SETUP] > 0) | (self._work[:, w.INTERVAL] > 0))
+        slowed = np.flatnonzero((self._work["setup_us"] > 0) | (self._work["interval_us"] > 0))
         if len(slowed):
             self._plan_next_runs(slowed)
 
     # To look at.
 
     @property
-    def work(self) -> NDArray[np.int64]:
-        """The work of each job (columns: `work.py`); read-only, it changes as jobs run."""
+    def work(self) -> w.Work:
+        """The work of each job (`w.JobWork`); read-only, it changes as jobs run."""
         return self._shown
 
     @property
-    def kernel_work(self) -> NDArray[np.int64]:
+    def kernel_work(self) -> w.Work:
         """`work` for compiled functions, which are compiled for arrays that can be written."""
         return self._work
 
@@ -142,13 +142,13 @@ class RunningJobs:
 
     def owed(self, job: int) -> int:
         """All the work of a job in node-us, done or not."""
-        return int(self._work[job, w.RUN_US]) * int(self._work[job, w.WIDTH])
+        return int(self._work[job].run_us) * int(self._work[job].width)
 
     def done(self, job: int, now_us: int) -> int:
         """Node-us that a job has done and not lost."""
         if self.cluster.state[job] not in _KEEPS_WORK:
             is_over = self.cluster.state[job] == JobState.ENDED
-            return self.owed(job) if is_over else int(self._work[job, w.SAVED])
+            return self.owed(job) if is_over else int(self._work[job].saved)
         return self._done_and_saved(job, now_us)[0]
 
     def saved(self, job: int, now_us: int) -> int:
@@ -181,9 +181,9 @@ class RunningJobs:
             since_us=since_us,
             num=num,
             den=den,
-            interval_us=int(self._work[job, w.INTERVAL]),
-            cost_us=int(self._work[job, w.COST]),
-            saved=int(self._work[job, w.SAVED]),
+            interval_us=int(self._work[job].interval_us),
+            cost_us=int(self._work[job].cost_us),
+            saved=int(self._work[job].saved),
             save_us=self._saving.get(job, written_us),
             end_us=end_us,
             suspended=job in self._suspended,
@@ -197,14 +197,14 @@ class RunningJobs:
 
     def length_us(self, job: int, nodes: int) -> int:
         """Wall time of a run of the job that begins now on so many nodes, to its end."""
-        left = self.owed(job) - int(self._work[job, w.SAVED])
-        return int(self._work[job, w.SETUP] + w.length_us(self._work, job, left, nodes, 1, 1))
+        left = self.owed(job) - int(self._work[job].saved)
+        return int(self._work[job].setup_us + w.length_us(self._work, job, left, nodes, 1, 1))
 
     def start(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """A waiting job runs on these idle nodes, which may be fewer or more than it asked for."""
         chosen = t.node_array(nodes)
-        guess = self._guess(job, int(self._work[job, w.SAVED]))
-        setup_us = int(self._work[job, w.SETUP])
+        guess = self._guess(job, int(self._work[job].saved))
+        setup_us = int(self._work[job].setup_us)
         expected_us = now_us + setup_us + w.length_us(self._work, job, guess, len(chosen), 1, 1)
         self.cluster.start_waiting(
             job, chosen, now_us, now_us + self.length_us(job, len(chosen)), max(expected_us, now_us + 1)
@@ -233,7 +233,7 @@ class RunningJobs:
         begun = int(w.phase_of(self._job, self._work, job)[0])
         self._done_in_row[self.cluster.run_row(job)] = (done - begun, done if lost else 0, done)
         self._forget(job)
-        self._work[job, w.SAVED] = 0 if lost else done
+        self._work[job].saved = 0 if lost else done
         self.cluster.end(job, now_us, RunOutcome.CANCELLED)
 
     def begin_save(self, job: int, write_us: int, now_us: int) -> int:
@@ -258,7 +258,7 @@ class RunningJobs:
         begun = int(w.phase_of(self._job, self._work, job)[0])
         self._done_in_row[self.cluster.run_row(job)] = (done - begun, done - kept, done)
         self._forget(job)
-        self._work[job, w.SAVED] = kept
+        self._work[job].saved = kept
         if self.cluster.state[job] == JobState.SUSPENDED:
             nodes = nodes[:0]  # it has none
             self.cluster.lose_memory(job, front=front, outcome=outcome)
@@ -271,7 +271,7 @@ class RunningJobs:
         self._writing.pop(job, None)
         self._suspended.pop(job, None)
         self._saving.pop(job, None)
-        self._work[job, w.ROW] = 0
+        self._work[job].row = 0
 
     def _plan_next_runs(self, jobs: NDArray[np.intp]) -> None:
         """What the next runs of these jobs ask of the scheduler: full width, and the wall time of what is left."""
@@ -279,7 +279,7 @@ class RunningJobs:
             some = jobs[rows]
             run, estimate = np.empty(len(some), np.int64), np.empty(len(some), np.int64)
             w.lengths_of_next_runs(self._work, some.astype(np.int64), run, estimate)
-            self.cluster.ask(some, run_us=run, estimate_us=estimate, nodes=self._work[some, w.WIDTH])
+            self.cluster.ask(some, run_us=run, estimate_us=estimate, nodes=self._work["width"][some])
 
     # Changes of a running job.
 
@@ -311,7 +311,7 @@ class RunningJobs:
         runs_here = self.cluster.node_job
         added = after[runs_here[after] != job]
         self.cluster.change_nodes(job, after, now_us, *ends)
-        self._work[job, w.BEGUN] = phase.done
+        self._work[job].begun = phase.done
         self._set_phase(job, phase)
         return added, before[runs_here[before] != job]
 
@@ -333,7 +333,7 @@ class RunningJobs:
         phase = replace(phase, done=self.owed(job) - left, saved=0)
         added = after[self.cluster.node_job[after] != job]
         self.cluster.change_lease_nodes(job, after, now_us)
-        self._work[job, w.BEGUN] = phase.done
+        self._work[job].begun = phase.done
         self._set_phase(job, phase)
         return added, before[self.cluster.node_job[before] != job]
 
@@ -379,7 +379,7 @@ class RunningJobs:
         if self.cluster.state[job] == JobState.SUSPENDED:
             ends = self._ends(job, phase, self.cluster.nodes_wanted(job))
             self.cluster.resume(job, now_us, *ends)
-            self._work[job, w.BEGUN] = phase.done
+            self._work[job].begun = phase.done
             if paused.write_us:
                 self._writing[job] = (now_us + paused.write_us, phase.saved)
                 phase = replace(phase, saved=phase.done)
@@ -424,18 +424,18 @@ class RunningJobs:
         return ends[0], max(ends[1], phase.since_us + 1)
 
     def _guess(self, job: int, done: int) -> int:
-        return int(self._work[job, w.ESTIMATE_US]) * int(self._work[job, w.WIDTH]) - done
+        return int(self._work[job].estimate_us) * int(self._work[job].width) - done
 
     def _new_phase(self, job: int, phase: _Phase) -> None:
         """The job's present run goes on in another way."""
-        self._work[job, w.BEGUN] = w.phase_of(self._job, self._work, job)[0]
+        self._work[job].begun = w.phase_of(self._job, self._work, job)[0]
         self._set_phase(job, phase)
 
     def _set_phase(self, job: int, phase: _Phase) -> None:
         row = self._work[job]
-        row[w.ROW] = self.cluster.run_row(job) + 1
-        row[w.DONE], row[w.SAVED], row[w.SINCE] = phase.done, phase.saved, phase.since_us
-        row[w.NUM], row[w.DEN] = phase.num, phase.den
+        row.row = self.cluster.run_row(job) + 1
+        row.done, row.saved, row.since_us = phase.done, phase.saved, phase.since_us
+        row.num, row.den = phase.num, phase.den
 
     def _may(self, job: int, deed: str) -> None:
         if not (self.cluster.state[job] == JobState.SUSPENDED and deed in _ALLOWED_OFF_NODES):
@@ -461,9 +461,9 @@ class RunningJobs:
         found = np.empty(len(self._work), np.int64)
         for rows in blocks(len(found)):
             work = self._work[rows]
-            in_phase = work[:, w.ROW] == self._job["run_row"][rows] + 1
-            begun = np.where(in_phase, work[:, w.BEGUN], work[:, w.SAVED])
-            found[rows] = work[:, w.RUN_US] * work[:, w.WIDTH] - begun
+            in_phase = work["row"] == self._job["run_row"][rows] + 1
+            begun = np.where(in_phase, work["begun"], work["saved"])
+            found[rows] = work["run_us"] * work["width"] - begun
         return found
 
     def note_rows(self, rows: Rows[BrokenOff]) -> None:

@@ -14,38 +14,62 @@ import numpy as np
 
 from emulator.kernel.columns import fill
 from emulator.kernel.compiled import compiled
+from emulator.kernel.rows import new_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from emulator.kernel.rows import Rows
     from emulator.kernel.tables import Ints, Jobs
     from emulator.workload.table import JobTable
 
-# Columns of the work table. Fixed: RUN_US and WIDTH make what the job owes, ESTIMATE_US is its user's guess of RUN_US;
-# SETUP: time that each run loses at its start; INTERVAL: 0 for no checkpoints of its own; COST of one.
-RUN_US, WIDTH, ESTIMATE_US, SETUP, INTERVAL, COST = range(6)
-# SAVED: work that a stop does not take. The rest is of the present phase: ROW, the run it belongs to (plus 1; another
-# number means that the run has had no phase but its first); BEGUN, what was done when that run began; DONE at the
-# phase's beginning; SINCE, when computing begins, STILL if not at all; the rate NUM / DEN.
-SAVED, ROW, BEGUN, DONE, SINCE, NUM, DEN = range(6, 13)
-WORK_COLUMNS = 13
+
+class JobWork:
+    """A job's row of the work table: what it owes, and what of it is done."""
+
+    run_us: int
+    """With `width` what the job owes."""
+    width: int
+    estimate_us: int
+    """Its user's guess of `run_us`."""
+    setup_us: int
+    """Lost at the start of each run."""
+    interval_us: int
+    """Between checkpoints of its own; 0 for none."""
+    cost_us: int
+    """Of a checkpoint."""
+    saved: int
+    """Work that a stop does not take."""
+    row: int
+    """The run that the present phase belongs to, plus 1; another number: that run has had no phase but its first."""
+    begun: int
+    """What was done when that run began."""
+    done: int
+    """What was done when the phase began."""
+    since_us: int
+    """When computing begins; STILL if not at all."""
+    num: int
+    """The rate is num / den."""
+    den: int
+
+
 STILL = (1 << 63) - 1
 
-Work: TypeAlias = "NDArray[np.int64]"
+Work: TypeAlias = "Rows[JobWork]"
 
 
 def work_table(jobs: JobTable) -> Work:
     """The table of jobs of which none has run. Extra columns read: setup_us, checkpoint_us, checkpoint_interval_us."""
-    work = np.zeros((len(jobs), WORK_COLUMNS), np.int64)
-    columns: dict[int, ArrayLike] = {
-        RUN_US: jobs.run_us,
-        WIDTH: jobs.nodes,
-        ESTIMATE_US: np.maximum(jobs.estimate_us, 1),
+    work = new_rows(JobWork, len(jobs))
+    columns: dict[str, ArrayLike] = {
+        "run_us": jobs.run_us,
+        "width": jobs.nodes,
+        "estimate_us": np.maximum(jobs.estimate_us, 1),
     }
     for column, name in (
-        (SETUP, "setup_us"),
-        (COST, "checkpoint_us"),
-        (INTERVAL, "checkpoint_interval_us"),
+        ("setup_us", "setup_us"),
+        ("cost_us", "checkpoint_us"),
+        ("interval_us", "checkpoint_interval_us"),
     ):
         if name in jobs.extra:
             columns[column] = np.maximum(jobs.extra[name], 0)  # -1: unknown
@@ -60,32 +84,32 @@ def length_us(work: Work, who: int, owed: int, nodes: int, num: int, den: int) -
         return 0
     speed = nodes * num
     computing = (owed * den + speed - 1) // speed
-    if work[who, INTERVAL] > 0:
-        computing += (computing - 1) // work[who, INTERVAL] * work[who, COST]
+    if work[who].interval_us > 0:
+        computing += (computing - 1) // work[who].interval_us * work[who].cost_us
     return computing
 
 
 @compiled
 def phase_of(job: Jobs, work: Work, who: int) -> tuple[int, int, int, int, int]:
     """(begun, done, since, num, den) of a running job's present phase."""
-    if work[who, ROW] == job[who].run_row + 1:
-        return work[who, BEGUN], work[who, DONE], work[who, SINCE], work[who, NUM], work[who, DEN]
-    return work[who, SAVED], work[who, SAVED], job[who].start_us + work[who, SETUP], 1, 1
+    if work[who].row == job[who].run_row + 1:
+        return work[who].begun, work[who].done, work[who].since_us, work[who].num, work[who].den
+    return work[who].saved, work[who].saved, job[who].start_us + work[who].setup_us, 1, 1
 
 
 @compiled
 def done_at(job: Jobs, work: Work, who: int, now: int) -> tuple[int, int]:
     """(done, saved) node-us of a running job. `saved` is what its last whole checkpoint keeps."""
     _, done, since, num, den = phase_of(job, work, who)
-    saved = work[who, SAVED]
+    saved = work[who].saved
     if now <= since:
         return done, saved
-    owed = work[who, RUN_US] * work[who, WIDTH]
+    owed = work[who].run_us * work[who].width
     speed = job[who].nodes * num
     computing = now - since
-    interval = work[who, INTERVAL]
+    interval = work[who].interval_us
     if interval > 0:
-        cycle = interval + work[who, COST]
+        cycle = interval + work[who].cost_us
         whole = computing // cycle
         if whole > 0:
             saved = max(saved, min(done + whole * interval * speed // den, owed))
@@ -103,11 +127,11 @@ def done_of_each(job: Jobs, work: Work, who: Ints, now: int, done: Ints, saved: 
 @compiled
 def next_run(work: Work, who: int) -> tuple[int, int]:
     """Wall time of a job's next run, as it will be and as its user guesses, at full width."""
-    width = work[who, WIDTH]
-    saved = work[who, SAVED]
-    run = work[who, SETUP] + length_us(work, who, work[who, RUN_US] * width - saved, width, 1, 1)
-    guess = max(work[who, ESTIMATE_US] * width - saved, width)
-    return run, max(work[who, SETUP] + length_us(work, who, guess, width, 1, 1), 1)
+    width = work[who].width
+    saved = work[who].saved
+    run = work[who].setup_us + length_us(work, who, work[who].run_us * width - saved, width, 1, 1)
+    guess = max(work[who].estimate_us * width - saved, width)
+    return run, max(work[who].setup_us + length_us(work, who, guess, width, 1, 1), 1)
 
 
 @compiled

@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 @inlined
 def ends_of(work: Work, who: int, done: int, begin: int, nodes: int, num: int, den: int) -> tuple[int, int]:
     """When a job that computes from `begin` on ends, and when its user would think so."""
-    width = work[who, w.WIDTH]
-    end = begin + w.length_us(work, who, work[who, w.RUN_US] * width - done, nodes, num, den)
-    guess = begin + w.length_us(work, who, work[who, w.ESTIMATE_US] * width - done, nodes, num, den)
+    width = work[who].width
+    end = begin + w.length_us(work, who, work[who].run_us * width - done, nodes, num, den)
+    guess = begin + w.length_us(work, who, work[who].estimate_us * width - done, nodes, num, den)
     return end, guess
 
 
 @inlined
 def ends_of_start(work: Work, who: int, nodes: int, now: int) -> tuple[int, int]:
     """When a job that starts now on so many nodes ends, and when its user would think so."""
-    end, guess = ends_of(work, who, work[who, w.SAVED], now + work[who, w.SETUP], nodes, 1, 1)
+    end, guess = ends_of(work, who, work[who].saved, now + work[who].setup_us, nodes, 1, 1)
     return end, max(guess, now + 1)
 
 

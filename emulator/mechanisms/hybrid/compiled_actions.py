@@ -266,12 +266,12 @@ def claim_of(claims: Claims, hybrid: HybridState, who: int) -> int:
 @inner
 def set_phase(job: Jobs, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:
     """As `RunningJobs._set_phase`."""
-    work[who, w.ROW] = job[who].run_row + 1
-    work[who, w.DONE] = done
-    work[who, w.SAVED] = saved
-    work[who, w.SINCE] = since
-    work[who, w.NUM] = num
-    work[who, w.DEN] = den
+    work[who].row = job[who].run_row + 1
+    work[who].done = done
+    work[who].saved = saved
+    work[who].since_us = since
+    work[who].num = num
+    work[who].den = den
 
 
 @inner
@@ -284,8 +284,8 @@ def stop(
     done, saved = w.done_at(job, work, who, now)
     kept = done if keeps == Keeps.ALL else saved if keeps == Keeps.SAVED else 0
     note_row(hybrid, job[who].run_row, done - w.phase_of(job, work, who)[0], done - kept, done)
-    work[who, w.ROW] = 0
-    work[who, w.SAVED] = kept
+    work[who].row = 0
+    work[who].saved = kept
     if job[who].expected_end_us:
         heap_remove(heap, reg, who)
     occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.PREEMPTED)
@@ -300,7 +300,7 @@ def stop(
     run, estimate = w.next_run(work, who)
     job[who].run_us = run
     job[who].estimate_us = estimate
-    job[who].nodes = work[who, w.WIDTH]
+    job[who].nodes = work[who].width
     waits_here(job, claims.attr, claims.counters, claims.queue_index, who)
 
 
@@ -311,7 +311,7 @@ def begin_save(state: State, work: Work, hybrid: HybridState, who: int, now: int
     own, registers = hybrid.own, hybrid.registers
     begun, _, _, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
-    work[who, w.BEGUN] = begun
+    work[who].begun = begun
     set_phase(job, work, who, done, saved, w.STILL, num, den)
     written = now + registers.warning_us
     reshape.retime(state, who, w.STILL, max(written, now + 1))
@@ -337,7 +337,7 @@ def begin_phase(
     done, saved = w.done_at(job, work, who, now)
     note_row(hybrid, job[who].run_row, done - begun, 0, done)
     since = max(since, now)
-    work[who, w.BEGUN] = done
+    work[who].begun = done
     set_phase(job, work, who, done, saved, since, num, den)
     end, guess = ends_of(work, who, done, since, many, num, den)
     return end, max(guess, since + 1)
@@ -346,7 +346,7 @@ def begin_phase(
 @inner
 def end_phase(state: State, work: Work, who: int) -> None:
     """The job runs on in a new row of the run table."""
-    work[who, w.ROW] = state.job[who].run_row + 1
+    work[who].row = state.job[who].run_row + 1
 
 
 @inner

@@ -35,8 +35,8 @@ def set_cost(job: Jobs, work: Work, claims: Claims, place: int, now: int) -> Non
     """What preempting the job costs from now on until that changes (`view.overhead_at`)."""
     lenders = claims.lenders
     who = lenders.job[place]
-    setup = work[who, w.SETUP]
-    interval = work[who, w.INTERVAL]
+    setup = work[who].setup_us
+    interval = work[who].interval_us
     base = 0
     least = setup
     most = setup
@@ -48,10 +48,10 @@ def set_cost(job: Jobs, work: Work, claims: Claims, place: int, now: int) -> Non
             most = NEVER
         else:
             _, done, since, _, _ = w.phase_of(job, work, who)
-            cycle = interval + work[who, w.COST]
+            cycle = interval + work[who].cost_us
             whole = max(now - since, 0) // cycle
             written = since + whole * cycle
-            owed = work[who, w.RUN_US] - done // work[who, w.WIDTH] - whole * interval
+            owed = work[who].run_us - done // work[who].width - whole * interval
             base = written - setup
             most = setup + max(min(interval, owed), 0)
             changes = written + cycle

@@ -13,6 +13,7 @@ from emulator.kernel.columns import fill, longer
 from emulator.kernel.entry_points import entry_point
 from emulator.kernel.job_states import RunOutcome
 from emulator.kernel.rows import new_rows
+from emulator.machine.work import JobWork
 from emulator.mechanisms.hybrid import backfill_on_held
 from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid import holds as r
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from emulator.machine.work import Work
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
@@ -103,7 +105,7 @@ class HybridCluster(Cluster):
         )
         self._look_at_all()
         self._reg[t.ASK_ALWAYS] = 1  # guests start in queue order where the pool has no idle node
-        self._work = np.zeros((0, 0), np.int64)
+        self._work: Work = new_rows(JobWork, 0)
         self._runs = new_rows(t.Run, _RUNS_ROOM * len(self._runs))
         self._log = np.zeros(_LOG_ROOM * len(self._log), np.int32)
         self._make_state()
@@ -114,7 +116,7 @@ class HybridCluster(Cluster):
         """Whoever waits was perhaps never seen by a pass."""
         self._count.pass_rescan = self._count.guests_rescan = 1
 
-    def use_work(self, work: NDArray[np.int64]) -> None:
+    def use_work(self, work: Work) -> None:
         """The work table of the jobs, which the kernel may change; must be called before the first job is submitted."""
         self._work = work
 

@@ -55,11 +55,11 @@ def describe_running(
 def overhead_at(job: Jobs, work: Work, attr: HybridJobs, who: int, now: int) -> int:
     """What preempting the job at this time costs it, in us (section III-B.2)."""
     if attr[who].job_class == MALLEABLE:
-        return int(work[who, w.SETUP])
-    if work[who, w.INTERVAL] == 0:
+        return int(work[who].setup_us)
+    if work[who].interval_us == 0:
         return int(now - job[who].start_us)
     done, saved = w.done_at(job, work, who, now)
-    return int((done - saved) // work[who, w.WIDTH] + work[who, w.SETUP])
+    return int((done - saved) // work[who].width + work[who].setup_us)
 
 
 @compiled
@@ -67,9 +67,9 @@ def stop_at(job: Jobs, work: Work, attr: HybridJobs, who: int, now: int, by: int
     """When to stop the job for an arrival predicted `by` a time (section III-B.1)."""
     if attr[who].job_class == MALLEABLE:
         return int(max(by - warning, now))
-    if work[who, w.INTERVAL] > 0:
+    if work[who].interval_us > 0:
         since = w.phase_of(job, work, who)[2]
-        cycle = work[who, w.INTERVAL] + work[who, w.COST]
+        cycle = work[who].interval_us + work[who].cost_us
         last = since + max(by - since, 0) // cycle * cycle
         if last > max(since, now):
             return int(last)

@@ -13,7 +13,6 @@ from emulator.cluster.cluster import Cluster
 from emulator.cluster.cluster_views import IllegalJobTransition
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.machine.running import RunningJobs, Save
-from emulator.machine.work import BEGUN, ROW, RUN_US, SAVED, WIDTH
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
@@ -324,7 +323,7 @@ def apply(what, now, running, slow, pending):
             running.begin_save(0, value - 1, now)
             running.end_save(0, now + value - 1)
             slow.saved = slow.done
-        slow.nodes, slow.num, slow.den = int(running.work[0, WIDTH]), 1, 1
+        slow.nodes, slow.num, slow.den = int(running.work[0].width), 1, 1
         slow.stands_still = False
         return None
     return pending
@@ -356,12 +355,10 @@ def test_what_last_runs_did_is_known_when_all_is_over_and_the_table_is_gone():
     rows = rng.permutation(count)
     cluster.kernel_table["run_row"][:count] = rows
     work = running.kernel_work
-    work[:, ROW] = np.where(rng.random(count) < 0.5, rows + 1, 0)
-    work[:, [BEGUN, SAVED]] = rng.integers(0, 9, (count, 2))
-    begun = [
-        each[BEGUN] if each[ROW] == row + 1 else each[SAVED] for each, row in zip(work, rows, strict=True)
-    ]
-    slow = work[:, RUN_US] * work[:, WIDTH] - begun
+    work["row"] = np.where(rng.random(count) < 0.5, rows + 1, 0)
+    work["begun"], work["saved"] = rng.integers(0, 9, (count, 2)).T
+    begun = [each.begun if each.row == row + 1 else each.saved for each, row in zip(work, rows, strict=True)]
+    slow = work["run_us"] * work["width"] - begun
     job = np.argsort(rows).astype(np.int32)
     finished = np.where(rng.random(count) < 0.9, RunOutcome.FINISHED, RunOutcome.PREEMPTED).astype(np.int8)
     expected = np.where(finished == RunOutcome.FINISHED, slow[job], 0)

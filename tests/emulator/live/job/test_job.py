@@ -37,10 +37,11 @@ def test_a_job_counts_its_work_as_the_harness_does(
     num, den = min(share), max(share)
     jobs = JobTable.build(submit_us=[0], run_us=[run_us], nodes=[width])
     work = w.work_table(jobs)
-    work[0, w.INTERVAL], work[0, w.COST] = own
+    work[0].interval_us, work[0].cost_us = own
     total = run_us * width
     done = int(total * part)
-    work[0, [w.ROW, w.BEGUN, w.DONE, w.SINCE, w.NUM, w.DEN]] = 1, 0, done, since_us, num, den
+    mine = work[0]
+    mine.row, mine.begun, mine.done, mine.since_us, mine.num, mine.den = 1, 0, done, since_us, num, den
     table = new_rows(t.Job, 1)
     table["nodes"][0] = nodes
     phase = Phase(total, done, since_us, nodes, num, den, *own)

@@ -61,19 +61,19 @@ class Machine:
         rng = self.rng = np.random.default_rng([seed, 5])
         self.now = 0
         self.job = new_rows(t.Job, ROWS)
-        self.work = np.zeros((ROWS, w.WORK_COLUMNS), np.int64)
-        self.work[:, w.WIDTH] = rng.choice([1, 1, 1, 2, 5, 30], ROWS)
-        self.work[:, w.RUN_US] = rng.choice([50, 200, 1000], ROWS)
-        self.work[:, w.SETUP] = rng.choice([0, 3, 10], ROWS)
-        self.work[:, w.INTERVAL] = rng.choice([0, 40, 130], ROWS)
-        self.work[:, w.COST] = rng.choice([0, 5, 12], ROWS)
-        self.work[:, w.SAVED] = self.work[:, w.WIDTH] * (
-            self.work[:, w.RUN_US] * rng.choice([0, 0, 0.6], ROWS)
+        self.work = new_rows(w.JobWork, ROWS)
+        self.work["width"] = rng.choice([1, 1, 1, 2, 5, 30], ROWS)
+        self.work["run_us"] = rng.choice([50, 200, 1000], ROWS)
+        self.work["setup_us"] = rng.choice([0, 3, 10], ROWS)
+        self.work["interval_us"] = rng.choice([0, 40, 130], ROWS)
+        self.work["cost_us"] = rng.choice([0, 5, 12], ROWS)
+        self.work["saved"] = self.work["width"] * (
+            self.work["run_us"] * rng.choice([0, 0, 0.6], ROWS)
         ).astype(int)
         self.attr = new_rows(c.HybridJob, ROWS)
         fill(self.attr, dict.fromkeys(("guest", "promised", "leaving", "place"), -1))
         self.attr["job_class"][:] = rng.choice([0, c.MALLEABLE], ROWS)
-        self.attr["least"][:] = np.maximum(self.work[:, w.WIDTH] // 3, 1)
+        self.attr["least"][:] = np.maximum(self.work["width"] // 3, 1)
         self.runs = new_rows(t.Run, 20_000)
         self.reg = np.zeros(t.REGISTERS, np.int64)
         self.counters = new_rows(c.ClaimCounters, 1)[0]
@@ -119,12 +119,12 @@ class Machine:
         self.job["expected_end_us"][who] = self.now + self.rng.choice([40, 90, 300, 2000])
 
     def starts(self, who):
-        nodes = self.work[who, w.WIDTH]
+        nodes = self.work[who].width
         if self.attr["job_class"][who] == c.MALLEABLE:
             nodes = self.rng.integers(self.attr["least"][who], nodes + 1)
-        if self.busy + self.work[who, w.WIDTH] > NODES:
+        if self.busy + self.work[who].width > NODES:
             return
-        self.busy += self.work[who, w.WIDTH]
+        self.busy += self.work[who].width
         self.job["start_us"][who] = self.now
         self.job["kind"][who] = self.rng.random() < 0.05
         self.attr["guest"][who] = 3 if self.rng.random() < 0.1 else -1
@@ -134,7 +134,7 @@ class Machine:
         leave(self.claims, who)
         self.attr["guest"][who] = self.attr["promised"][who] = self.attr["leaving"][who] = -1
         self.job["state"][who] = JobState.QUEUED
-        self.busy -= self.work[who, w.WIDTH]
+        self.busy -= self.work[who].width
 
     def changes(self, who):
         """Something that happens to a running job, if it can happen to this one."""
@@ -144,7 +144,7 @@ class Machine:
             self.attr["leaving"][who] = 1
             leave(self.claims, who)
         elif what == 1 and self.attr["job_class"][who] == c.MALLEABLE and self.attr["leaving"][who] < 0:
-            self.begin_run(who, self.rng.integers(self.attr["least"][who], self.work[who, w.WIDTH] + 1))
+            self.begin_run(who, self.rng.integers(self.attr["least"][who], self.work[who].width + 1))
         elif what == 2 and is_given:
             slot = -1 if self.attr["promised"][who] >= 0 else 2
             self.attr["promised"][who] = self.lenders.promised_to[self.attr["place"][who]] = slot
