@@ -252,6 +252,8 @@ def _every_job_is_accounted_for(facts: _Facts) -> Iterator[str]:
     if record.interrupted and record.clock == "live":
         return  # nothing can be submitted to a batch server that is gone, and its end ends the run
     forgotten = (record.state == JobState.FUTURE) & (record.jobs.submit_us < record.horizon_us)
+    if record.interrupted:
+        forgotten &= record.jobs.kind == Kind.BATCH  # a lease may wait for its answer
     yield from _tell(
         forgotten,
         lambda row: (
