@@ -195,23 +195,13 @@ def is_due(record: RequestRecord, now_us: int, *, is_due_now: bool) -> bool:
     return record.at_once or now_us > record.deadline_us or (now_us == record.deadline_us and is_due_now)
 
 
-def not_at_once(count: int) -> str:
-    """Why a request for so many nodes that may not wait is rejected."""
-    return f"{count} nodes are not available at once"
-
-
-def not_in_time(found: int, count: int) -> str:
-    """Why a request that has found fewer nodes than it wants by its deadline is rejected."""
-    return f"only {found} of {count} nodes became available in time"
-
-
 def reason_of(request: Request, *, trouble: str, is_late: bool) -> str:
     """Why it is rejected. `trouble`: what the batch system's commands failed with; `is_late`: a look came too late."""
     found, count = len(request.held), request.record.count
     if request.short and request.record.at_once:
-        reason = not_at_once(count)
+        reason = f"{count} nodes are not available at once"
     elif request.short:
-        reason = not_in_time(found, count)
+        reason = f"only {found} of {count} nodes became available in time"
     elif request.ready < count:
         reason = f"the batch system did not hand over {count - request.ready} of {count} nodes in time"
     else:

@@ -326,11 +326,6 @@ class Accounting:
         if at_us != NEVER_US:
             self._agenda.add(wake_us, TIMER, -1)
 
-    @property
-    def wake_us(self) -> int:
-        """When the mechanism is woken next; NEVER_US: it is not."""
-        return self._wake_us
-
     def watch_ends(self, watching: bool) -> None:
         self.watches_ends = watching
 

@@ -50,7 +50,7 @@ def warm_mechanism(mechanism: object) -> None:
 
 
 _BUILT_ON_THE_HARNESS = ("hybrid", "balancer")
-"""Mechanisms whose kernels call most of the harness's: compiled after them, in the same process."""
+"""Mechanisms that call most of the harness's kernels: warmed after them, in the same process."""
 
 
 def _warm_named(*names: str) -> None:

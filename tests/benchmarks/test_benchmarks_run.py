@@ -63,13 +63,6 @@ def test_a_hybrid_run_is_measured_in_both_forms() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_of_the_balancer_is_measured_in_both_forms() -> None:
-    found = json.loads(output_of("benchmarks/balancer_run.py", "--quick", "--json"))
-    assert found["runs"] == 3
-    assert 0 < found["ratio"] < 1
-
-
-@pytest.mark.slow
 def test_a_study_is_measured() -> None:
     found = json.loads(output_of("benchmarks/study.py", "--quick", "--json"))
     assert (found["weeks"], found["settings"], found["jobs"]) == (1, 5, 2)

@@ -55,11 +55,6 @@ class LeaseCloud:
         return not self.boot_us and not self.faults.steps
 
     @property
-    def obeys_at_once(self) -> bool:
-        """Leases begin the moment they are granted, and their nodes are back the moment they end."""
-        return self.is_instant and not self.delete_us
-
-    @property
     def next_us(self) -> int | None:
         return self._due[0].at_us if self._due else None
 

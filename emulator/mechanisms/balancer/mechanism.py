@@ -29,12 +29,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from balancer.algorithms.interface import Algorithm
-    from emulator.machine.actions import Accounting
     from emulator.machine.machine import Machine
     from emulator.mechanisms.balancer.policy import Outcome
     from emulator.mechanisms.balancer.windows import Standing
     from emulator.record.run_record import RunRecord
-    from emulator.simulation.mechanism import Actions, WholeRun
+    from emulator.simulation.mechanism import Actions
 
 
 AT_ONCE_US = 3600 * US
@@ -181,7 +180,7 @@ class BalancerMechanism:
 
     @classmethod
     def warm_up(cls) -> None:
-        """Use every compiled function once: a job and a lease on two nodes, in both forms of a run."""
+        """Use every compiled function once: a job and a lease on two nodes."""
         from emulator.cluster.cluster import Cluster  # noqa: PLC0415 - the service's way here goes without
         from emulator.schedulers.config import SchedulerConfig  # noqa: PLC0415
         from emulator.simulation.loop import Loop  # noqa: PLC0415
@@ -190,10 +189,9 @@ class BalancerMechanism:
         jobs = JobTable.build(
             submit_us=[0, 0], run_us=[US, US], nodes=[1, 1], kind=[Kind.ON_DEMAND, Kind.BATCH]
         )
-        for by_steps in (False, True):
-            loop = Loop(Cluster(2, SchedulerConfig(), jobs), cls(idle_hold_s=0))
-            loop.run(by_steps=by_steps)
-            loop.record()
+        loop = Loop(Cluster(2, SchedulerConfig(), jobs), cls(idle_hold_s=0))
+        loop.run()
+        loop.record()
 
     def on_begin(self, act: Actions) -> None:
         nodes = act.cluster.node_count
@@ -224,19 +222,6 @@ class BalancerMechanism:
         for each in self.standing():
             self._carry_out(self._policy.stand(act.now_us, each.every.text, each.nodes, each.lead_us), act)
         self._carry_out(self._policy.timer(act.now_us), act)
-
-    def whole_run(self, act: Accounting, points: NDArray[np.int64]) -> WholeRun | None:
-        """The run as one compiled loop, if nobody decides in it but what comes with the Balancer."""
-        if type(self) is not BalancerMechanism or not self._cloud.obeys_at_once or self.every:
-            return None
-        from emulator.mechanisms.balancer import whole  # noqa: PLC0415 - services and live runs go without
-
-        if not (
-            whole.is_compiled(self._algorithm, self._forecast)
-            and whole.can_serve(act, points, self._policy.lifecycle.settings)
-        ):
-            return None
-        return whole.WholeRun(act, self._policy.lifecycle, self._forecast, points, seen=self._seen)
 
     def on_arrival(self, job: int, act: Actions) -> None:
         self._look(act)

@@ -1,4 +1,4 @@
-"""A run as one compiled loop equals the same run step by step, in which the service's life cycle decides in Python."""
+"""Runs of drawn workloads under drawn settings: lawful, to the end and wherever they are stopped."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from balancer.algorithms.basic import Basic
 from balancer.clock import US
 from balancer.lifecycle.lifecycle import Lifecycle
-from balancer.predictors.peak import Peak
 from emulator.cluster.cluster import Cluster
 from emulator.config.node_names import default_node_names
-from emulator.mechanisms.balancer import BalancerMechanism, whole
-from emulator.mechanisms.balancer.forecast import Forecast
+from emulator.kernel.job_states import JobState
+from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.plugin_failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
-from emulator.simulation import loop as loops
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
@@ -104,14 +101,14 @@ class World:
     def __repr__(self):
         return f"seed {self.seed}: {self.nodes} nodes, {self.scheduler}, {self.settings}"
 
-    def loop(self, mechanism_class=BalancerMechanism):
+    def loop(self):
         config = SchedulerConfig.from_mapping(self.scheduler)
-        mechanism = mechanism_class(**self.settings)
+        mechanism = BalancerMechanism(**self.settings)
         return Loop(Cluster(self.nodes, config, self.jobs), mechanism, node_names=self.names)
 
-    def run(self, *, by_steps):
+    def run(self):
         loop = self.loop()
-        assert loop.run(by_steps=by_steps)
+        assert loop.run()
         return loop
 
 
@@ -129,20 +126,19 @@ def worlds(count):
     return [World(seed) for seed in range(count)]
 
 
-def assert_equal(world):
-    compiled, by_steps = world.run(by_steps=False), world.run(by_steps=True)
-    assert everything(compiled) == everything(by_steps), world
-    assert check(compiled.record()) == [], world
+def busy_world():
+    return next(world for world in worlds(72) if len(world.jobs) == 120)
 
 
-def test_it_is_the_same_run():
-    for world in worlds(max(288, GATE.whole_runs)):
-        assert_equal(world)
-
-
-def test_everything_that_can_become_of_a_request_becomes_of_one(monkeypatch):
+@pytest.mark.slow
+def test_a_run_is_lawful_its_indices_agree_and_everything_becomes_of_some_request(monkeypatch):
     seen = Counter()
-    reject, grant, compiled = Lifecycle._reject, Lifecycle._grant, 0
+    handle, reject, grant = Lifecycle.handle, Lifecycle._reject, Lifecycle._grant
+
+    def validated(self, event):
+        told = handle(self, event)
+        self.validate()
+        return told
 
     def watched_reject(self, request, reason):
         seen["rejected" + (", nodes let go" if request.held else "")] += 1
@@ -152,112 +148,16 @@ def test_everything_that_can_become_of_a_request_becomes_of_one(monkeypatch):
         seen["granted" + (" after a wait" if request.record.arrived_us < self.now_us else "")] += 1
         grant(self, request)
 
+    monkeypatch.setattr(Lifecycle, "handle", validated)
     monkeypatch.setattr(Lifecycle, "_reject", watched_reject)
     monkeypatch.setattr(Lifecycle, "_grant", watched_grant)
-    for world in worlds(72):
-        world.run(by_steps=True)
-        compiled += world.run(by_steps=False).went_whole
+    for world in worlds(GATE.reference_workloads):
+        assert check(world.run().record()) == [], world
     assert set(seen) == {"rejected", "rejected, nodes let go", "granted", "granted after a wait"}
-    assert compiled > 65  # the others have no lease
 
 
-def test_it_is_the_same_run_when_tables_grow_on_the_way(monkeypatch):
-    monkeypatch.setattr(whole, "_FIRST_ROOM", 1)
-    for world in worlds(36):
-        assert_equal(world)
-
-
-def called(*_):
-    raise AssertionError("a decision point came to Python")
-
-
-HANDLERS = ("on_arrival", "on_notice", "on_completion", "on_timer", "on_job_end")
-
-
-def test_no_decision_is_made_in_python(monkeypatch):
-    for name in HANDLERS:
-        monkeypatch.setattr(BalancerMechanism, name, called)
-    assert len(World(3).run(by_steps=False).record().leases) > 0
-
-
-class MyBasic(Basic):
-    """An algorithm of one's own."""
-
-
-class MyPeak(Peak):
-    """A predictor of one's own."""
-
-
-class MyBalancer(BalancerMechanism):
-    """A mechanism of one's own."""
-
-
-class MyCluster(Cluster):
-    """A machine of one's own."""
-
-
-LEASE_AND_JOB = JobTable.build(
-    submit_us=[0, US], run_us=[US, US], nodes=[1, 1], kind=[Kind.ON_DEMAND, Kind.BATCH]
-)
-
-
-def with_algorithm(algorithm):
-    mechanism = BalancerMechanism()
-    mechanism._algorithm = algorithm
-    return mechanism
-
-
-def with_predictor(monkeypatch, predictor):
-    begin = Forecast.__post_init__
-
-    def changed(self):
-        self.predictor = predictor
-        begin(self)
-
-    monkeypatch.setattr(Forecast, "__post_init__", changed)
-    return BalancerMechanism(predictor="peak")
-
-
-def goes_whole(mechanism, jobs=LEASE_AND_JOB, cluster=Cluster):
-    loop = Loop(cluster(2, SchedulerConfig(), jobs), mechanism)
-    assert loop.run()
-    return loop.went_whole
-
-
-def test_what_comes_with_the_balancer_is_compiled(monkeypatch):
-    assert goes_whole(BalancerMechanism(algorithm="hint", notice_s=5))
-    assert goes_whole(BalancerMechanism(static_reserve=1, wait_s=10, predictor="recency_weighted"))
-
-
-def test_what_somebody_brings_goes_step_by_step(monkeypatch):
-    assert not goes_whole(with_algorithm(MyBasic()))
-    assert not goes_whole(MyBalancer())
-    assert not goes_whole(BalancerMechanism(), cluster=MyCluster)
-    assert not goes_whole(with_predictor(monkeypatch, MyPeak()))
-
-
-def test_a_cloud_that_takes_time_or_fails_goes_step_by_step():
-    assert not goes_whole(BalancerMechanism(boot_s=1))
-    assert not goes_whole(BalancerMechanism(delete_s=1))
-    fault = {"at_s": 0, "do": "fail_hosts", "nodes": "n001"}
-    assert not goes_whole(BalancerMechanism(cloud_faults=[fault]))
-
-
-def test_what_the_loop_has_no_room_for_goes_step_by_step():
-    wide = JobTable.build(submit_us=[0], run_us=[US], nodes=[3], kind=[Kind.ON_DEMAND])
-    slow = JobTable.build(
-        submit_us=[0], run_us=[US], nodes=[1], kind=[Kind.ON_DEMAND], extra={"setup_us": [US]}
-    )
-    assert not goes_whole(BalancerMechanism(), wide)
-    assert not goes_whole(BalancerMechanism(), slow)
-    assert not goes_whole(BalancerMechanism(idle_hold_s=1e13))
-    assert not goes_whole(BalancerMechanism(), LEASE_AND_JOB.take(np.array([1])))
-
-
-def test_a_run_that_is_looked_at_on_the_way_tells_the_same_in_the_end(monkeypatch):
-    monkeypatch.setattr(loops, "_PAUSE_AFTER", 3)
-    monkeypatch.setattr(loops, "_next_pause", lambda instants, _: instants)
-    world = next(world for world in worlds(72) if len(world.jobs) == 120)
+def test_a_run_that_is_looked_at_on_the_way_tells_the_same_in_the_end():
+    world = busy_world()
     loop = world.loop()
     seen = []
 
@@ -274,16 +174,15 @@ def test_a_run_that_is_looked_at_on_the_way_tells_the_same_in_the_end(monkeypatc
     assert loop.run(look)
     assert seen == sorted(seen)
     assert len(set(seen)) > 5
-    assert everything(loop) == everything(world.run(by_steps=True))
+    assert everything(loop) == everything(world.run())
 
 
-def test_a_run_that_is_stopped_has_a_lawful_record(monkeypatch):
-    monkeypatch.setattr(loops, "_PAUSE_AFTER", 3)
-    world = next(world for world in worlds(72) if len(world.jobs) == 120)
+def test_a_run_that_is_stopped_has_a_lawful_record():
+    world = busy_world()
     loop = world.loop()
-    assert not loop.run(lambda *_: False)
+    assert not loop.run(lambda now_us, *_: now_us < 20 * US)
     record = loop.record(interrupted="stopped by the user")
-    assert 0 < record.horizon_us < world.jobs.submit_us.max()
+    assert 20 * US <= record.horizon_us < world.jobs.submit_us.max()
     assert check(record) == []
 
 
@@ -302,12 +201,11 @@ class FailsLate:
 
 def test_a_queue_order_that_fails_ends_the_run_where_it_failed(monkeypatch):
     monkeypatch.setattr(SchedulerConfig, "make_order", lambda _: FailsLate())
-    world = next(world for world in worlds(72) if len(world.jobs) == 120)
-    found = []
-    for by_steps in (False, True):
-        loop = world.loop()
-        with pytest.raises(PluginError, match="out of order"):
-            loop.run(by_steps=by_steps)
-        found.append((everything(loop), loop.record().interrupted))
-    assert found[0] == found[1]
-    assert "out of order" in found[0][1]
+    world = busy_world()
+    loop = world.loop()
+    with pytest.raises(PluginError, match="out of order"):
+        loop.run()
+    record = loop.record()
+    assert "out of order" in record.interrupted
+    assert (record.state == JobState.QUEUED).any()
+    assert check(record) == []
