@@ -30,11 +30,12 @@ def serve_then_keep(view: View, static_reserve: int) -> Plan:
     free, coming, idle = piles = _Pile(view.free), _Pile(view.coming), _Pile(view.idle)
     hold, unmet, promised, lent = {}, 0, 0, view.granted
     for request in view.requests:
-        missing = max(0, request.short - sum([pile.count(request.among) for pile in piles]))
+        found = sum([pile.count(request.among) for pile in piles])
+        missing = max(0, request.short - found)
         unmet += missing
         if not missing:
             promised += request.count
-        if request.short and not (missing and request.due):
+        if request.short and found and not (missing and request.due):
             nodes: tuple[str, ...] = ()
             for pile in piles:
                 nodes += pile.take(request.short - len(nodes), request.among)

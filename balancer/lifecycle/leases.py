@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from balancer.lifecycle.nodes import Node, NodeTable
     from balancer.lifecycle.records import RequestRecord
-    from balancer.lifecycle.requests import RequestQueue
+    from balancer.lifecycle.requests import Request, RequestQueue
     from balancer.policy_settings import Settings
 
 
@@ -84,11 +84,13 @@ class LeaseBook:
         found = [lease for holder in with_server if (lease := self._leases.get(holder)) is not None]
         return not self._overdue.isdisjoint(without) or any(not lease.record.confirmed for lease in found)
 
-    def grant(self, record: RequestRecord, now_us: int) -> None:
+    def grant(self, request: Request, nodes: tuple[str, ...], now_us: int) -> None:
         """The request has its nodes."""
         confirm_us = self._settings.confirm_us
-        due_us = now_us + confirm_us if confirm_us else _end_us(record, now_us)
-        record = self._requests.change(record, confirmed=not confirm_us, due_us=due_us)
+        due_us = now_us + confirm_us if confirm_us else _end_us(request.record, now_us)
+        record = self._requests.decide(
+            request, RequestStatus.GRANTED, now_us, nodes=nodes, confirmed=not confirm_us, due_us=due_us
+        )
         self._enter(Lease(record, record.nodes))
 
     def confirmed(self, event: GrantConfirmed, now_us: int) -> None:

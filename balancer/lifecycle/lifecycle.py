@@ -113,6 +113,7 @@ class Lifecycle:
         self._event_id = ""
         self._plan_wake_us: int | None = None
         self._told_wake_us: int | None = None
+        self._next_wake_us = self._first_due_us()
         self._trouble = ""
         self._unmet = 0
         self._reclaim: list[str] = []
@@ -149,9 +150,7 @@ class Lifecycle:
     @property
     def next_wake_us(self) -> int | None:
         """When `TimerFired` is due; None: nothing waits for time to pass."""
-        ends = [self._plan_wake_us, self._hints.next_due_us(self._now_us), self._leases.next_due_us]
-        ends += [request.end_us for request in self._requests]
-        return min([end for end in ends if end is not None], default=None)
+        return self._next_wake_us
 
     @property
     def wants_idle(self) -> bool:
@@ -304,11 +303,16 @@ class Lifecycle:
         if self._looks.ask() or self._leases.is_news:
             instructions.append(Look(event_id=self._event_id, cloud=self._leases.is_news))
             self._leases.is_news = False
-        wake_us = self.next_wake_us
+        wake_us = self._next_wake_us = self._first_due_us()
         if wake_us is not None and wake_us != self._told_wake_us:
             self._told_wake_us = wake_us
             instructions.append(WakeAt(event_id=self._event_id, at_us=wake_us))
         return instructions
+
+    def _first_due_us(self) -> int | None:
+        ends = [self._plan_wake_us, self._hints.next_due_us(self._now_us), self._leases.next_due_us]
+        ends += [request.end_us for request in self._requests]
+        return min([end for end in ends if end is not None], default=None)
 
     def _on_requested(self, event: NodesRequested) -> None:
         wish = request_of(event, self.settings, now_us=self._now_us, order=self._serial)
@@ -465,8 +469,7 @@ class Lifecycle:
                 held_for=request_id,
             )
         self._hints.use(len(names), self._now_us)
-        record = self._requests.decide(request, RequestStatus.GRANTED, self._now_us, nodes=names)
-        self._leases.grant(record, self._now_us)
+        self._leases.grant(request, names, self._now_us)
         self._answers.append(Grant(event_id=self._event_id, request_id=request_id, nodes=names))
 
     def _reject(self, request: Request, reason: str) -> None:

@@ -146,18 +146,10 @@ class RequestQueue:
         self._changed[record.request_id] = record
         return record
 
-    def decide(
-        self,
-        request: Request,
-        status: RequestStatus,
-        at_us: int,
-        *,
-        nodes: tuple[str, ...] = (),
-        reason: str = "",
-    ) -> RequestRecord:
-        """The request waits no longer. Its record now."""
+    def decide(self, request: Request, status: RequestStatus, at_us: int, **changes: Any) -> RequestRecord:
+        """The request waits no longer. Its record now, with these changes."""
         del self._waiting[request.record.request_id]
-        return self.change(request.record, status=status, nodes=nodes, decided_us=at_us, reason=reason)
+        return self.change(request.record, status=status, decided_us=at_us, **changes)
 
     def drain(self) -> tuple[RequestRecord, ...]:
         changed = tuple(self._changed.values())
@@ -286,8 +278,10 @@ class HintBook:
 
     def freed(self, count: int, now_us: int) -> None:
         """`count` granted nodes have come back: in its window, a reserve that comes again has so many more to give."""
+        if count <= 0:
+            return
         for record in [each for each in self if each.every and each.by_us <= now_us]:
-            given_back = min(max(count, 0), record.used)
+            given_back = min(count, record.used)
             if given_back:
                 count -= given_back
                 self._change(record, used=record.used - given_back)

@@ -36,8 +36,8 @@ _CHOICES = {each.name.lower(): each for each in t.BackfillChoice}
 _ADVANCE, _FINISH_INSTANT, _HAS_ROOM = entry_points(kernel.advance, kernel.finish_instant, kernel.has_room)
 _SCHEDULE_PASS = entry_point(passes.schedule_pass)
 _OCCUPY, _CHANGE_NODES, _RETIME = entry_points(reshape.occupy, reshape.change_nodes, reshape.retime)
-_TAKE_OFFLINE, _BRING_ONLINE, _START_ON = entry_points(
-    occupancy.take_offline, occupancy.bring_online, occupancy.start_on
+_TAKE_OFFLINE, _BRING_ONLINE, _START_ON, _END_JOB = entry_points(
+    occupancy.take_offline, occupancy.bring_online, occupancy.start_on, occupancy.end_job
 )
 _LATER = 1 << 54
 """More than any time: a key times this, and a time beside it. `t.FRONT` is less than all of them."""
@@ -219,7 +219,7 @@ class Cluster(ClusterViews):
     def next_event_us(self) -> int:
         """The next end, submit or scheduling cycle of a simulated run, t.NEVER if there is none."""
         reg = self._reg
-        next_end = self._heap[0].at_us if reg[t.HEAP_N] else t.NEVER
+        next_end = self._heap["at_us"][0] if reg[t.HEAP_N] else t.NEVER
         row = reg[t.NEXT_SUBMIT]
         next_submit = self._job["submit_us"][row] if row < reg[t.JOBS_N] else t.NEVER
         return int(min(next_end, next_submit, reg[t.NEXT_CYCLE]))
@@ -355,7 +355,7 @@ class Cluster(ClusterViews):
         self.must_be(job, JobState.RUNNING, "end")
         if self._reg[t.SIMULATED] and self._job["expected_end_us"][job]:
             structures.heap_remove(self._heap, self._reg, job)
-        occupancy.end_job(
+        _END_JOB(
             self._job, self._node, self._free, self._plan, self._blocks, self._runs, self._log, self._reg,
             job, now_us, int(outcome),
         )  # fmt: skip
@@ -498,7 +498,7 @@ class Cluster(ClusterViews):
         self.must_be(job, JobState.FUTURE, "be started")
         self._keep_nodes()
         chosen = t.node_array(nodes)
-        wrong = chosen[(self._node["offline"][chosen] == 0) | (self._node["job"][chosen] >= 0)]
+        wrong = chosen[(self._node_offline[chosen] == 0) | (self._node_job[chosen] >= 0)]
         for node in wrong:
             raise IllegalJobTransition(
                 f"job {self.number(job)} cannot start on node {node}: it is in the batch pool or busy"

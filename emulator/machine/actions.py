@@ -187,7 +187,7 @@ class Accounting:
 
     def start(self, job: int, nodes: Iterable[int]) -> None:
         chosen = _listed(nodes)
-        if self.cluster.state[job] == JobState.QUEUED:
+        if int(self.cluster.state[job]) == JobState.QUEUED:
             self.running.start(job, chosen, self.now_us)
             self._lend(chosen)
         else:

@@ -15,6 +15,7 @@ from emulator.cluster.cluster_views import IllegalJobTransition
 from emulator.cluster.views import read_only
 from emulator.kernel import tables as t
 from emulator.kernel.columns import blocks, longer
+from emulator.kernel.entry_points import entry_point
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.machine import work as w
 from emulator.machine.account import Account
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from emulator.cluster.cluster import Cluster
     from emulator.kernel.rows import Rows
+
+_LENGTH_US = entry_point(w.length_us)
 
 
 class Save(StrEnum):
@@ -142,7 +145,7 @@ class RunningJobs:
 
     def owed(self, job: int) -> int:
         """All the work of a job in node-us, done or not."""
-        return int(self._work[job].run_us) * int(self._work[job].width)
+        return int(self._work["run_us"][job]) * int(self._work["width"][job])
 
     def done(self, job: int, now_us: int) -> int:
         """Node-us that a job has done and not lost."""
@@ -197,8 +200,8 @@ class RunningJobs:
 
     def length_us(self, job: int, nodes: int) -> int:
         """Wall time of a run of the job that begins now on so many nodes, to its end."""
-        left = self.owed(job) - int(self._work[job].saved)
-        return int(self._work[job].setup_us + w.length_us(self._work, job, left, nodes, 1, 1))
+        left = self.owed(job) - int(self._work["saved"][job])
+        return int(self._work["setup_us"][job]) + int(_LENGTH_US(self._work, job, left, nodes, 1, 1))
 
     def start(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """A waiting job runs on these idle nodes, which may be fewer or more than it asked for."""

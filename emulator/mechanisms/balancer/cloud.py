@@ -60,7 +60,7 @@ class LeaseCloud:
 
     def down(self, now_us: int) -> tuple[str, ...]:
         """Nodes that are not asked for now."""
-        return tuple(sorted(self.faults.down(now_us)))
+        return tuple(sorted(self.faults.down(now_us))) if self.faults.steps else ()
 
     def granted(self, now_us: int, job: int, nodes: Sequence[int], look_us: tuple[int, int, int]) -> None:
         """A lease has its nodes. `look_us`: when its user asked, how often he looks, and until when he waits."""
