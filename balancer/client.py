@@ -218,19 +218,24 @@ class Balancer:
         self._post("/v1/release_nodes", body, idempotency_key)
 
     def adopt(self, reason: str) -> dict[str, Any]:
-        """No other Balancer runs: this one takes over. Returns why it does not (`claimed`), and `held` nodes."""
+        """No other Balancer runs: this one takes over. Returns why it does not (`claimed`), and `quarantined` nodes."""
         return self._post("/v1/adopt", {"reason": reason}, None)
 
     def adopt_nodes(
         self, nodes: Sequence[str], pool: str, *, reason: str = "", idempotency_key: str | None = None
     ) -> None:
-        """Say whose HELD nodes are, all or none: `pool` is on-demand or batch. The reason stands in the log."""
+        """Say whose QUARANTINED nodes are, all or none: `pool` is on-demand or batch. The reason stands in the log."""
         body = {"nodes": list(nodes), "pool": pool} | ({"reason": reason} if reason else {})
         self._post("/v1/adopt_nodes", body, idempotency_key)
 
-    def hold_nodes(self, nodes: Sequence[str], reason: str, *, idempotency_key: str | None = None) -> None:
+    def quarantine_nodes(
+        self, nodes: Sequence[str], reason: str, *, idempotency_key: str | None = None
+    ) -> None:
         """Nobody may have these nodes, whatever state they are in, until `adopt_nodes` or the cloud says whose."""
-        self._post("/v1/hold_nodes", {"nodes": list(nodes), "reason": reason}, idempotency_key)
+        self._post("/v1/quarantine_nodes", {"nodes": list(nodes), "reason": reason}, idempotency_key)
+
+    hold_nodes = quarantine_nodes
+    """The old name, for this version."""
 
     def update_nodes(
         self,

@@ -69,7 +69,7 @@ class Node:
     """What the batch system said last: idle, busy, offline, down or unknown."""
     note: str
     doubt: str | None = None
-    """HELD: why nobody may have it."""
+    """QUARANTINED: why nobody may have it."""
     down_since_s: float | None = None
     """Granted: since when it has been down."""
 
@@ -154,12 +154,16 @@ def request_of(body: Mapping[str, Any]) -> Request:
     )
 
 
+_NEW_WORDS = {"HELD": "QUARANTINED", "held": "quarantined"}
+"""What services up to 0.3 call it."""
+
+
 def node_of(body: Mapping[str, Any]) -> Node:
     reported = body["reported"] or {}
     return Node(
         name=body["name"],
-        state=body["state"],
-        pool=body["pool"],
+        state=_NEW_WORDS.get(body["state"], body["state"]),
+        pool=_NEW_WORDS.get(body["pool"], body["pool"]),
         since_s=_at(body["since"]),
         generation=body["generation"],
         request_id=body["request_id"],

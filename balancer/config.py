@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
 from balancer.clock import micros
 from balancer.limits import Limits
@@ -98,7 +98,7 @@ class Config(Pluggable):
     refresh_age_s: SomeSeconds = 1.0
     confirm_poll_s: PositiveSeconds = 1.0
     confirm_limit_s: PositiveSeconds = 30.0
-    hold_s: SomeSeconds = 600.0
+    quarantine_s: SomeSeconds = Field(600.0, validation_alias=AliasChoices("quarantine_s", "hold_s"))
     failed_after_s: PositiveSeconds | None = 60.0
     unreachable_s: PositiveSeconds = 90.0
     calendar_origin_s: SomeSeconds = 0.0
@@ -138,7 +138,7 @@ class Config(Pluggable):
             max_reserves=self.max_reserves,
             mark_wait_s=self.mark_wait_s,
             callers=CallerSettings(hangup_s=self.hangup_s, return_s=self.return_s),
-            hold_s=self.hold_s,
+            quarantine_s=self.quarantine_s,
             calendar_origin_us=micros(self.calendar_origin_s),
             failed_after_s=self.failed_after_s,
             commands=CommandSettings(

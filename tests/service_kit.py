@@ -202,7 +202,7 @@ class World:
             refresh_age_s=options.pop("refresh_age_s", 0.0),
             max_waiting_requests=options.pop("max_waiting_requests", 10_000),
             max_reserves=options.pop("max_reserves", 10_000),
-            hold_s=options.pop("hold_s", 600.0),
+            quarantine_s=options.pop("quarantine_s", 600.0),
             plan_limit_s=options.pop("plan_limit_s", 5.0),
             mark_wait_s=options.pop("mark_wait_s", 60.0),
             callers=options.pop("callers", CallerSettings()),

@@ -1,4 +1,4 @@
-"""Operators only: hold_nodes takes nodes out of everything, adopt_nodes says whose those are, adopt whose all are."""
+"""Operators only: quarantine_nodes takes nodes out of everything, adopt_nodes says whose they are, adopt whose all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import structlog
 from pydantic import Field
 
 from balancer.api.access import owner
-from balancer.api.context import Answer, Body, engine, event_id, idempotency_key, once
+from balancer.api.context import Answer, Body, Held, engine, event_id, idempotency_key, once
 from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
 from balancer.api.operations import Operations
 
@@ -32,7 +32,7 @@ class AdoptNodes(Body):
     reason: Reason | None = None
 
 
-class HoldNodes(Body):
+class QuarantineNodes(Body):
     nodes: Nodes
     reason: Reason
 
@@ -41,7 +41,7 @@ class Adopt(Body):
     reason: Reason
 
 
-class Held(Answer):
+class Quarantined(Answer):
     nodes: list[str]
 
 
@@ -50,10 +50,11 @@ class Adopted(Answer):
 
 
 class Claimed(Answer):
-    """`claimed`: why it still moves no node (null: it does). `held`: nodes whose owner somebody must name."""
+    """`claimed`: why it still moves no node (null: it does). `quarantined`: nodes whose owner somebody must name."""
 
     claimed: str | None
-    held: dict[str, str]
+    quarantined: dict[str, str]
+    held: Held
 
 
 @blueprint.call(
@@ -61,10 +62,10 @@ class Claimed(Answer):
     "/v1/adopt_nodes",
     body=AdoptNodes,
     answer=Adopted,
-    responses={409: "A node is not HELD; nothing changed"},
+    responses={409: "A node is not QUARANTINED; nothing changed"},
 )
 def adopt_nodes(json_data: AdoptNodes) -> Any:
-    """HELD nodes are on-demand's (allocated, as they were) or batch's (given back). All of them or none."""
+    """QUARANTINED nodes are on-demand's (allocated, as they were) or batch's (given back). All of them or none."""
 
     def adopt(key: Key | None, answer: str) -> None:
         engine().adopt_nodes(
@@ -80,12 +81,12 @@ def adopt_nodes(json_data: AdoptNodes) -> Any:
     return once(json_data, {"nodes": json_data.nodes}, adopt)
 
 
-@blueprint.call("POST", "/v1/hold_nodes", body=HoldNodes, answer=Held)
-def hold_nodes(json_data: HoldNodes) -> Any:
-    """Nobody may have these nodes, whatever state they are in: HELD, until `adopt_nodes` or the cloud says whose."""
+@blueprint.call("POST", "/v1/quarantine_nodes", body=QuarantineNodes, answer=Quarantined)
+def quarantine_nodes(json_data: QuarantineNodes) -> Any:
+    """QUARANTINED, whatever state they are in: nobody may have them, until `adopt_nodes` or the cloud says whose."""
 
-    def hold(key: Key | None, answer: str) -> None:
-        engine().hold_nodes(
+    def quarantine(key: Key | None, answer: str) -> None:
+        engine().quarantine_nodes(
             tuple(json_data.nodes),
             json_data.reason,
             caller=owner(),
@@ -94,7 +95,13 @@ def hold_nodes(json_data: HoldNodes) -> Any:
             event_id=event_id(),
         )
 
-    return once(json_data, {"nodes": json_data.nodes}, hold)
+    return once(json_data, {"nodes": json_data.nodes}, quarantine)
+
+
+@blueprint.call("POST", "/v1/hold_nodes", body=QuarantineNodes, answer=Quarantined, deprecated=True)
+def hold_nodes(json_data: QuarantineNodes) -> Any:
+    """The old name of `quarantine_nodes`; the next version does not serve it."""
+    return quarantine_nodes(json_data)
 
 
 @blueprint.call("POST", "/v1/adopt", body=Adopt, answer=Claimed)
@@ -104,4 +111,5 @@ def adopt(json_data: Adopt) -> Any:
     _log.warning(
         "an operator says that no other Balancer runs on the nodes", by=owner().name, reason=json_data.reason
     )
-    return {"claimed": engine().adopt() or None, "held": engine().held()}
+    claimed, quarantined = engine().adopt() or None, engine().quarantined()
+    return {"claimed": claimed, "quarantined": quarantined, "held": quarantined}

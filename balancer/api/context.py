@@ -65,6 +65,9 @@ class Answer(BaseModel):
 NodeName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Seconds = Annotated[float, Field(ge=0, le=3.2e9)]
 Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many in the answer")]
+Held = Annotated[
+    dict[str, str], Field(deprecated=True, description="The old name of `quarantined`, for this version")
+]
 Generation = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 

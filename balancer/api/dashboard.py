@@ -155,7 +155,7 @@ def _row(source: Engine, node: NodeRecord, *, by_hand: bool) -> list[Any]:
 
 def _remark(node: NodeRecord, reading: NodeStatus | None, *, by_hand: bool) -> str:
     """Why an operator should look at the node."""
-    if node.state is NodeState.HELD:
+    if node.state is NodeState.QUARANTINED:
         return node.doubt
     if node.down_since_us is not None:
         return f"down since {iso(node.down_since_us)}"
@@ -172,19 +172,19 @@ def _waits(source: Engine, records: list[RequestRecord]) -> list[dict[str, Any]]
     """Oldest first: that is the order in which they are served."""
     if not records:
         return []
-    held: dict[str, int] = {}
+    reserved: dict[str, int] = {}
     for node in source.nodes():
         if node.held_for is not None and node.state is not NodeState.OD_ALLOC:
-            held[node.held_for] = held.get(node.held_for, 0) + 1
+            reserved[node.held_for] = reserved.get(node.held_for, 0) + 1
     busy = source.counts()[NodeState.OA_BUSY]
     return [
-        requests.to_json(record) | _why(record, held.get(record.request_id, 0), place, busy, source)
+        requests.to_json(record) | _why(record, reserved.get(record.request_id, 0), place, busy, source)
         for place, record in enumerate(reversed(records))
     ]
 
 
-def _why(record: RequestRecord, held: int, place: int, busy: int, source: Engine) -> dict[str, Any]:
-    short = max(0, record.count - held)
+def _why(record: RequestRecord, reserved: int, place: int, busy: int, source: Engine) -> dict[str, Any]:
+    short = max(0, record.count - reserved)
     if source.frozen is not None:
         why, end = "the service is frozen", "a thaw, or its deadline"
     elif short == 0:
@@ -195,4 +195,4 @@ def _why(record: RequestRecord, held: int, place: int, busy: int, source: Engine
         end = f"jobs end on {short} of the {busy} busy nodes" if busy else "nodes come back from on-demand"
         if source.batch.error is not None:
             why += "; the batch system does not answer"
-    return {"held": held, "why": why, "end": end}
+    return {"reserved": reserved, "why": why, "end": end}

@@ -29,10 +29,10 @@ def _reply(problem: str | None, *remarks: str) -> Response:
 def _remarks(engine: Engine) -> list[str]:
     """The algorithm's last failure, and a node in doubt."""
     remarks = [engine.failed_plan] if engine.failed_plan is not None else []
-    held = engine.held()
-    if held:
-        node, why = next(iter(held.items()))
-        remarks.append(f"{len(held)} nodes are held, {node} because {why}")
+    quarantined = engine.quarantined()
+    if quarantined:
+        node, why = next(iter(quarantined.items()))
+        remarks.append(f"{len(quarantined)} nodes are quarantined, {node} because {why}")
     return remarks
 
 

@@ -36,7 +36,9 @@ blueprint = Operations("nodes", tag="nodes")
 
 Nodes = Annotated[list[NodeName], Field(min_length=1, max_length=100_000)]
 
-State = Literal["OD_RESERVE", "OD_ALLOC", "OA_IDLE", "OA_BUSY", "DOWN", "RECLAIMING", "RESTORING", "HELD"]
+State = Literal[
+    "OD_RESERVE", "OD_ALLOC", "OA_IDLE", "OA_BUSY", "DOWN", "RECLAIMING", "RESTORING", "QUARANTINED"
+]
 
 POOL = {
     NodeState.OD_RESERVE: "on-demand",
@@ -46,7 +48,7 @@ POOL = {
     NodeState.DOWN: "batch",
     NodeState.RECLAIMING: "moving",
     NodeState.RESTORING: "moving",
-    NodeState.HELD: "held",
+    NodeState.QUARANTINED: "quarantined",
 }
 
 
@@ -87,7 +89,7 @@ class Reported(Answer):
 class Node(Answer):
     name: str
     state: State
-    pool: Literal["on-demand", "batch", "moving", "held"]
+    pool: Literal["on-demand", "batch", "moving", "quarantined"]
     since: str
     generation: int
     request_id: str | None
@@ -104,7 +106,9 @@ class NodeList(Answer):
 
 
 class NodesQuery(Query):
-    state: State | None = None
+    state: Annotated[State | Literal["HELD"] | None, Field(description="HELD: deprecated, QUARANTINED")] = (
+        None
+    )
     limit: Limit = 1000
     marker: Annotated[
         str | None, Field(max_length=255, description="Name of the last node of the page before")
@@ -114,7 +118,8 @@ class NodesQuery(Query):
 @blueprint.call("GET", "/v1/nodes", query=NodesQuery, answer=NodeList)
 def list_nodes(query_data: NodesQuery) -> Any:
     """Nodes by name, with the Balancer's state and what the batch system reported."""
-    wanted, limit = query_data.state, query_data.limit
+    wanted = NodeState.QUARANTINED if query_data.state == "HELD" else query_data.state
+    limit = query_data.limit
     records = [record for record in engine().nodes() if wanted is None or record.state == wanted]
     if query_data.marker is not None:
         # A node that is gone meanwhile is as good a marker: what comes after its name comes next.
@@ -198,7 +203,7 @@ def to_json(record: NodeRecord, reading: NodeStatus | None) -> dict[str, Any]:
         "request_id": record.held_for,
         "jobs": list(record.jobs),
         "contested": record.contested,
-        "doubt": record.doubt if record.state is NodeState.HELD else None,
+        "doubt": record.doubt if record.state is NodeState.QUARANTINED else None,
         "down_since": iso_or_none(record.down_since_us),
         "reported": reported,
     }

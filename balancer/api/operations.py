@@ -45,6 +45,7 @@ class Operations(APIBlueprint):
         answer: type[BaseModel] | None = None,
         says: str | None = None,
         responses: Any = None,
+        deprecated: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """The function is given `json_data` and `query_data` as described, and the parts of the path by name.
 
@@ -53,8 +54,8 @@ class Operations(APIBlueprint):
 
         def declare(act: Callable[..., Any]) -> Callable[..., Any]:
             described = act
-            if responses is not None:
-                described = self.doc(responses=responses)(described)
+            if responses is not None or deprecated:
+                described = self.doc(responses=responses, deprecated=deprecated or None)(described)
             if answer is not None:
                 described = self.output(answer, description=says)(described)
             if query is not None:

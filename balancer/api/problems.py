@@ -66,7 +66,7 @@ _OF_REFUSAL: dict[str, tuple[int, str]] = {
     Refused.BAD_STATE: (400, "balancer.bad_state"),
     Refused.NODE_NOT_IN_BATCH: (409, NODE_NOT_IN_BATCH_POOL),
     Refused.NODE_NOT_ALLOCATED: (409, NODE_NOT_ALLOCATED),
-    Refused.NODE_NOT_HELD: (409, "balancer.node_not_held"),
+    Refused.NODE_NOT_QUARANTINED: (409, "balancer.node_not_quarantined"),
     Refused.ID_IN_USE: (409, "balancer.id_in_use"),
     Refused.NOT_OWNER: (403, "balancer.not_owner"),
     Refused.NOT_GRANTED: (409, "balancer.not_granted"),

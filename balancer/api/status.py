@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from balancer.api.context import Answer, engine
+from balancer.api.context import Answer, Held, engine
 from balancer.api.operations import Operations
 from balancer.clock import seconds
 from balancer.headroom import SOON_US, headroom
@@ -75,7 +75,8 @@ class Status(Answer):
     nodes: dict[str, int]
     headroom: Headroom
     asleep: int
-    held: dict[str, str]
+    quarantined: dict[str, str]
+    held: Held
     failed: dict[str, str]
     waiting: Waits
     reserves: int
@@ -94,7 +95,7 @@ def get_status() -> Any:
 
 def to_json(source: Engine) -> dict[str, Any]:
     now_us = source.clock.now_us()
-    waiting = source.ledger.waiting()
+    waiting, quarantined = source.ledger.waiting(), source.quarantined()
     order = source.frozen
     return {
         "version": VERSION,
@@ -108,7 +109,8 @@ def to_json(source: Engine) -> dict[str, Any]:
         "nodes": {state.value: count for state, count in source.counts().items()},
         "headroom": _headroom(source, now_us),
         "asleep": source.asleep(),
-        "held": source.held(),
+        "quarantined": quarantined,
+        "held": quarantined,
         "failed": {name: iso(record.down_since_us or 0) for name, record in source.failed().items()},
         "waiting": {
             "requests": waiting.requests,

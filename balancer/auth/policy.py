@@ -23,6 +23,7 @@ POLICY: Mapping[str, frozenset[Role]] = {
     "POST /v1/adopt": frozenset({Role.OPERATOR}),
     "POST /v1/adopt_nodes": frozenset({Role.OPERATOR}),
     "POST /v1/hold_nodes": frozenset({Role.OPERATOR}),
+    "POST /v1/quarantine_nodes": frozenset({Role.OPERATOR}),
     "GET /v1/nodes": _READERS,
     "GET /v1/nodes/<name>": _READERS,
     "GET /v1/requests": _READERS,

@@ -21,7 +21,7 @@ _DANGERS = (
 def adopt(url: str, as_json: bool, reason: str, yes: bool) -> None:
     """Say that no other Balancer runs on the nodes: this one takes over its claim and moves nodes. Operators only.
 
-    Nodes that carry marks of another ledger stay HELD: `balancer ledger adopt` says whose each is.
+    Nodes that carry marks of another ledger stay QUARANTINED: `balancer ledger adopt` says whose each is.
     """
     with service_at(url, patience_s=30.0) as balancer:
         claimed = balancer.status().get("claimed")  # older services do not tell
@@ -33,7 +33,7 @@ def adopt(url: str, as_json: bool, reason: str, yes: bool) -> None:
         found = balancer.adopt(reason)
     if found["claimed"]:
         fail(f"still read-only: {found['claimed']}", 3)
-    held = list(found["held"])
-    more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
-    then = f"{', '.join(held[:_NAMED])}{more}: see `balancer ledger adopt`" if held else "none"
-    show(as_json, found, ["ADOPTED", "HELD"], [["yes", then]])
+    names = list(found["quarantined"])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    then = f"{', '.join(names[:_NAMED])}{more}: see `balancer ledger adopt`" if names else "none"
+    show(as_json, found, ["ADOPTED", "QUARANTINED"], [["yes", then]])

@@ -148,7 +148,7 @@ def status(url: str, as_json: bool) -> None:
         [state, f"{count}, {_in_words(state)}"] for state, count in sorted(found["nodes"].items()) if count
     ]
     rows += _headroom(found)
-    rows += [[f"held {name}", why] for name, why in found["held"].items()]
+    rows += [[f"quarantined {name}", why] for name, why in _quarantined(found)]
     rows += [[f"failed {name}", f"granted, and down since {since}"] for name, since in _failed(found)]
     waiting = found["waiting"]
     rows.append(["waiting requests", _since(waiting["requests"], waiting["oldest_s"], "the oldest for")])
@@ -182,6 +182,11 @@ def _headroom(status: dict[str, Any]) -> list[list[str]]:
     within = f"could be granted within {room['within_s'] / 60:.0f} min"
     asleep = [["asleep", str(status["asleep"])]] if status["asleep"] else []
     return [[within, f"{room['nodes']}: {parts}{wanted}"], *asleep]
+
+
+def _quarantined(status: dict[str, Any]) -> list[tuple[str, str]]:
+    """Services up to 0.3 tell it as `held`."""
+    return sorted((status.get("quarantined") or status.get("held", {})).items())
 
 
 def _failed(status: dict[str, Any]) -> list[tuple[str, str]]:
@@ -225,26 +230,26 @@ def _reported(node: Node) -> str:
 @asks_service
 @click.argument("name")
 @click.argument("verb", type=click.Choice(["set"]))
-@click.argument("state", type=click.Choice(["held", "on-demand", "batch"]))
-@click.option("--reason", required=True, help="Stands in the log, and beside a held node.")
+@click.argument("state", type=click.Choice(["quarantined", "on-demand", "batch", "held"]))
+@click.option("--reason", required=True, help="Stands in the log, and beside a quarantined node.")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
 def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str, yes: bool) -> None:  # noqa: ARG001, PLR0917
     """Override which pool owns NAME (emergency use). Operators only; first shows what it would do.
 
-    held: nobody's, from whatever state it is in; it carries our mark, so that batch starts no job there. batch: its
-    grant ends and its mark is taken off, batch may start jobs there at once: look first that nothing runs there.
-    on-demand: a held node is allocated again, as it was.
+    quarantined (held is its old name): nobody's, from whatever state it is in; it carries our mark, so that batch
+    starts no job there. batch: its grant ends and its mark is taken off, batch may start jobs there at once: look
+    first that nothing runs there. on-demand: a quarantined node is allocated again, as it was.
     """
     with service_at(url) as balancer:
         found = balancer.node(name)
-        if state == "batch" and found.state != "HELD" and found.pool == "batch":
+        if state == "batch" and found.state != "QUARANTINED" and found.pool == "batch":
             fail(f"{name} is {found.state}: it is batch's already")
-        if state == "on-demand" and found.state != "HELD":
-            fail(f"{name} is {found.state}: only a held node can be given to on-demand; set it held first")
+        if state == "on-demand" and found.state != "QUARANTINED":
+            fail(f"{name} is {found.state}: only a quarantined node can be on-demand's; quarantine it first")
         if yes:
-            if found.state != "HELD":
-                balancer.hold_nodes([name], reason)
-            if state != "held":
+            if found.state != "QUARANTINED":
+                balancer.quarantine_nodes([name], reason)
+            if state in ("on-demand", "batch"):
                 balancer.adopt_nodes([name], state, reason=reason)
             found = balancer.node(name)
     whom = f", for {found.request_id}" if found.request_id else ""

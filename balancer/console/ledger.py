@@ -125,7 +125,7 @@ def put_back(db: str, file: Path) -> None:
         click.echo(f"what was there is {replaced} now")
     click.echo(
         f"the next start compares it with the marks on the nodes: what was lent at event {who.seq}, or has a newer "
-        "mark, is held until the cloud or `balancer ledger adopt` says whose it is"
+        "mark, is quarantined until the cloud or `balancer ledger adopt` says whose it is"
     )
 
 
@@ -135,7 +135,7 @@ def put_back(db: str, file: Path) -> None:
 @click.option("--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True)
 @click.argument("pattern", metavar="[NODES...]", nargs=-1)
 def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None:
-    """Say whose held NODES (names or patterns; all, unless named) are. First shows what it would do.
+    """Say whose quarantined NODES (names or patterns; all, unless named) are. First shows what it would do.
 
     on-demand: allocated, as they were. batch: their mark is taken off, and batch may start jobs there at once: look
     first that nothing of on-demand's runs there.
@@ -143,18 +143,20 @@ def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None
     from balancer.console_kit import service_at  # noqa: PLC0415 - the other commands need no service
 
     with _one_line(), service_at(url) as balancer:
-        held = {node.name: node for node in balancer.nodes() if node.state == "HELD"}
-        wanted = expand(",".join(pattern)) if pattern else list(held)
-        others = [name for name in wanted if name not in held]
+        quarantined = {node.name: node for node in balancer.nodes() if node.state == "QUARANTINED"}
+        wanted = expand(",".join(pattern)) if pattern else list(quarantined)
+        others = [name for name in wanted if name not in quarantined]
         if others:
-            raise LedgerError(f"not held: {', '.join(others[:10])}; without names this lists those that are")
+            raise LedgerError(
+                f"not quarantined: {', '.join(others[:10])}; without names this lists those that are"
+            )
         for name in wanted:
-            node = held[name]
-            then = {"on-demand": "OD_ALLOC", "batch": "given back", None: "stays HELD"}[to]
+            node = quarantined[name]
+            then = {"on-demand": "OD_ALLOC", "batch": "given back", None: "stays QUARANTINED"}[to]
             whom = f", was granted to {node.request_id}" if node.request_id else ""
             click.echo(f"{name}  reads {node.reported or 'nothing'}{whom}; {node.doubt}  ->  {then}")
         if not wanted:
-            click.echo("no node is held")
+            click.echo("no node is quarantined")
         elif to is None or not yes:
             click.echo("nothing is changed: say --to on-demand or --to batch, and --yes")
         else:

@@ -17,7 +17,15 @@ from balancer.ledger.errors import BrokenLogError, DamagedError, LedgerError
 from balancer.ledger.lease import Seen
 from balancer.ledger.lease import read as read_writer
 from balancer.ledger.replay import Base, LoggedEvent
-from balancer.ledger.rows import StoredAnswer, answer_of, decode_changes, node_of, request_of, reserve_of
+from balancer.ledger.rows import (
+    StoredAnswer,
+    answer_of,
+    decode_changes,
+    in_new_words,
+    node_of,
+    request_of,
+    reserve_of,
+)
 from balancer.ledger.statements import Row, Statement
 from balancer.ledger.tables import answers, base, events, nodes, requests, reserves
 from balancer.lifecycle.records import NodeRecord, RequestRecord, RequestStatus, ReserveRecord, Snapshot
@@ -122,7 +130,9 @@ class Reader:
         """The log from number `after` + 1 on."""
         columns = [events.c[name] for name in ("seq", "at_us", "event_id", "kind", "body")]
         rows = self._rows(sa.select(*columns).where(events.c.seq > after).order_by(events.c.seq).limit(limit))
-        return [StoredEvent(*row) for row in rows]
+        return [
+            StoredEvent(row.seq, row.at_us, row.event_id, row.kind, in_new_words(row.body)) for row in rows
+        ]
 
     def base(self) -> Base:
         """Where a replay begins."""

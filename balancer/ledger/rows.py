@@ -41,6 +41,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 # Not `asdict`: it copies deeply and would be a tenth of a call's time.
 
 _NODE = tuple(each.name for each in fields(NodeRecord))
+_STATE = _NODE.index("state")
 _REQUEST = tuple(each.name for each in fields(RequestRecord))
 _RESERVE = tuple(each.name for each in fields(ReserveRecord))
 _LISTS = ("nodes", "candidates", "exclude", "lost")
@@ -50,9 +51,32 @@ _FLAGS = ("at_once", "confirmed", "overdue", "replace")
 """What is true or false in a request; SQLite's own driver says 1 or 0."""
 
 
+_OLD_WORDS = {NodeState.QUARANTINED: "HELD"}
+"""States that releases up to 0.3 store by another word.
+
+This release reads both words and stores the old one, so that a service of 0.3 beside it, on one PostgreSQL ledger, can
+take over. The next release may store the new word and drop this.
+"""
+
+_STORED: Mapping[NodeState, str] = {state: _OLD_WORDS.get(state, state.value) for state in NodeState}
+_STATES: Mapping[str, NodeState] = {state.value: state for state in NodeState} | {
+    word: state for state, word in _OLD_WORDS.items()
+}
+
+
+def in_new_words(body: str) -> str:
+    """The JSON text of an event with the nodes that it moved in the words of this release."""
+    if not any(f'"{word}"' in body for word in _OLD_WORDS.values()):
+        return body
+    told = json.loads(body)
+    if "moved" in told:
+        told["moved"] = [[name, _STATES[before], _STATES[after]] for name, before, after in told["moved"]]
+    return _encode(told)
+
+
 def node_row(record: NodeRecord) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(record, name) for name in _NODE}
-    row["state"] = record.state.value
+    row["state"] = _STORED[record.state]
     row["jobs"] = _encode(record.jobs) if record.jobs else "[]"
     return _sealed(row)
 
@@ -61,7 +85,7 @@ def node_of(row: Any) -> NodeRecord:
     """Raises DamagedError, as the two below do."""
     values = _checked(nodes, row)
     return NodeRecord(
-        **values | {"state": NodeState(values["state"]), "jobs": tuple(json.loads(values["jobs"]))}
+        **values | {"state": _STATES[values["state"]], "jobs": tuple(json.loads(values["jobs"]))}
     )
 
 
@@ -141,15 +165,12 @@ def encode_changes(changes: Changes) -> str:
     """`{"nodes": [[name, state, ...]], "requests": [...], "reserves": [...]}`, without what is empty."""
     found: dict[str, list[list[Any]]] = {}
     if changes.nodes:
-        found["nodes"] = [[getattr(r, name) for name in _NODE] for r in changes.nodes]
+        found["nodes"] = [_node_values(record) for record in changes.nodes]
     if changes.requests:
         found["requests"] = [[getattr(r, name) for name in _REQUEST] for r in changes.requests]
     if changes.reserves:
         found["reserves"] = [[getattr(r, name) for name in _RESERVE] for r in changes.reserves]
     return _encode(found)
-
-
-_STATES: Mapping[str, NodeState] = {state.value: state for state in NodeState}
 
 
 def decode_changes(text: str, *, at_us: int, serial: int) -> Changes:
@@ -162,6 +183,12 @@ def decode_changes(text: str, *, at_us: int, serial: int) -> Changes:
         now_us=at_us,
         serial=serial,
     )
+
+
+def _node_values(record: NodeRecord) -> list[Any]:
+    values = [getattr(record, name) for name in _NODE]
+    values[_STATE] = _STORED[record.state]
+    return values
 
 
 def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

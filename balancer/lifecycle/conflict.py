@@ -1,4 +1,4 @@
-"""Nodes about which the ledger may be wrong: held, until the cloud or an operator says whose they are."""
+"""Nodes about which the ledger may be wrong: quarantined, until the cloud or an operator says whose they are."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ANOTHERS_MARK = "its mark is of "
 
 
 def is_anothers_mark(doubt: str, held_for: str | None) -> bool:
-    """Whether a node is held for the mark of another ledger alone: this one never gave it to anybody."""
+    """Whether a node is quarantined for the mark of another ledger alone: this one never gave it to anybody."""
     return held_for is None and doubt.startswith(ANOTHERS_MARK)
 
 
 class Doubts:
-    """Holds nodes and settles whose they are. A doubt is raised once: what was settled stays so."""
+    """Quarantines nodes and settles whose they are. A doubt is raised once: what was settled stays so."""
 
     def __init__(self, nodes: NodeTable, requests: RequestQueue, leases: LeaseBook) -> None:
         self._nodes = nodes
@@ -36,25 +36,26 @@ class Doubts:
     def raised(self, event: NodesDoubted, now_us: int) -> None:
         for name, reason in event.reasons.items():
             node = self._nodes.get(name)
-            if node is None or node.state is NodeState.HELD or node.doubt == reason:
+            if node is None or node.state is NodeState.QUARANTINED or node.doubt == reason:
                 continue
             granted_to = node.held_for if node.state is NodeState.OD_ALLOC else None
             if granted_to is None:
                 self._requests.lose(node)
             if node.jobs:
                 self._nodes.set_jobs(node, ())
-            self._nodes.move(node, NodeState.HELD, Cause.DOUBTED, since_us=now_us, held_for=granted_to)
+            self._nodes.move(node, NodeState.QUARANTINED, Cause.DOUBTED, since_us=now_us, held_for=granted_to)
             node.doubt = reason
 
     def settled(self, event: NodesAdopted, now_us: int) -> list[str]:
-        """The nodes that go back to batch. Raises Refused for an operator's word about a node that is not HELD."""
+        """The QUARANTINED nodes that go back to batch. Raises Refused for an operator's word about another one."""
         on_demand, batch = self._nodes.find(event.on_demand), self._nodes.find(event.batch)
         if event.by_cloud:
-            on_demand, batch = _held(on_demand), _held(batch)
+            on_demand, batch = _quarantined(on_demand), _quarantined(batch)
         for node in (*on_demand, *batch):
-            if node.state is not NodeState.HELD:
+            if node.state is not NodeState.QUARANTINED:
                 raise Refused(
-                    Refused.NODE_NOT_HELD, f"node {node.name} is {node.state}: nobody doubts whose it is"
+                    Refused.NODE_NOT_QUARANTINED,
+                    f"node {node.name} is {node.state}: nobody doubts whose it is",
                 )
         if not {node.name for node in on_demand}.isdisjoint(node.name for node in batch):
             raise Refused(Refused.DUPLICATE_NODE, "a node is said to be both on-demand's and batch's")
@@ -69,5 +70,5 @@ class Doubts:
         return [node.name for node in batch]
 
 
-def _held(nodes: Iterable[Node]) -> list[Node]:
-    return [node for node in nodes if node.state is NodeState.HELD]
+def _quarantined(nodes: Iterable[Node]) -> list[Node]:
+    return [node for node in nodes if node.state is NodeState.QUARANTINED]

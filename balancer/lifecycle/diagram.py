@@ -17,7 +17,7 @@ _WHAT = {
     NodeState.DOWN: "reported unreachable, or not seen yet; never given to anybody",
     NodeState.RECLAIMING: "batch was told to take it offline; not yet seen offline and empty",
     NodeState.RESTORING: "batch was told to bring it online; not yet seen online",
-    NodeState.HELD: "nobody's: the ledger may be wrong about it ([backup](backup.md#nodes-in-doubt))",
+    NodeState.QUARANTINED: "nobody's: the ledger may be wrong about it ([backup](backup.md#nodes-in-doubt))",
 }
 
 _HEAD = """\
@@ -34,8 +34,8 @@ _TAIL = """\
 * Only what was seen counts: `RECLAIMING` ends when the node reads offline and empty, `RESTORING` when it
   reads online. "Cannot be told" changes nothing.
 * A job may start while a node is `RESTORING`, because batch may be faster than our look at it.
-* A job reported to start on an `OD_RESERVE`, `OD_ALLOC`, `RECLAIMING` or `HELD` node is refused, for all nodes of
-  the job, and contests those.
+* A job reported to start on an `OD_RESERVE`, `OD_ALLOC`, `RECLAIMING` or `QUARANTINED` node is refused, for all nodes
+  of the job, and contests those.
 * A node that is reserved or on its way and reported down is put back to batch, where its offline mark is removed.
 * Reports that come late, twice or in another order change nothing, or make a node busy at worst, never idle.
 * Nothing is granted without a look at it that is at most `refresh_age_s` old, or that began when nothing else was

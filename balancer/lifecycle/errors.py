@@ -17,7 +17,7 @@ class Refused(Exception):
     """Busy was reported of a node that the batch system may not use: OD_RESERVE, OD_ALLOC or RECLAIMING."""
     NODE_NOT_ALLOCATED = "node_not_allocated"
     """A node was released that is not OD_ALLOC."""
-    NODE_NOT_HELD = "node_not_held"
+    NODE_NOT_QUARANTINED = "node_not_quarantined"
     """A node was adopted about which there is no doubt."""
     DUPLICATE_NODE = "duplicate_node"
     BAD_COUNT = "bad_count"

@@ -198,7 +198,7 @@ class NodesDoubted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesAdopted(Event):
-    """Whose HELD nodes are: an operator (`by`) says so (all or none), or the `cloud` shows it (those that are HELD)."""
+    """Whose QUARANTINED nodes are: an operator (`by`) says so (all or none), or the `cloud` shows it."""
 
     on_demand: tuple[str, ...] = ()
     batch: tuple[str, ...] = ()

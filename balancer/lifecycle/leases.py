@@ -1,6 +1,6 @@
 """The grants that have nodes: whose they are, by when they must be confirmed, and when they end.
 
-A node of a grant that is HELD stays with it and ends with nothing: only once it is settled whose it is.
+A node of a grant that is QUARANTINED stays with it and ends with nothing: only once it is settled whose it is.
 
 A grant is provisional until its owner confirms it, or until the cloud shows a server on it. What is past its end goes
 back; where a cloud can be asked, only once that has said that no server runs there.

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 MAY_BE_CONTESTED = (NodeState.OD_RESERVE, NodeState.OD_ALLOC, NodeState.RECLAIMING)
 """States in which batch may not use the node: that somebody says it does is a contradiction."""
 
-GRANTED = (NodeState.OD_ALLOC, NodeState.HELD)
+GRANTED = (NodeState.OD_ALLOC, NodeState.QUARANTINED)
 """States in which `held_for` is the request that a node was granted to, and not one that waits."""
 
 _SIGN = {PickOrder.LONGEST_IDLE: 1, PickOrder.SHORTEST_IDLE: -1, PickOrder.NAME: 0}
 
-_MAY_BE_HELD = (NodeState.OD_RESERVE, NodeState.RECLAIMING, NodeState.OD_ALLOC, NodeState.HELD)
-"""For a request; HELD: for the one it was granted to."""
+_MAY_BE_RESERVED = (NodeState.OD_RESERVE, NodeState.RECLAIMING, NodeState.OD_ALLOC, NodeState.QUARANTINED)
+"""For a request; QUARANTINED: for the one it was granted to."""
 
 
 class Node:
@@ -204,12 +204,12 @@ class NodeTable:
 
     def hold(self, node: Node, request_id: str) -> None:
         """Keep a free or coming node for a request."""
-        self._change_holder(node, request_id, Cause.HELD, request_id)
+        self._change_holder(node, request_id, Cause.RESERVED, request_id)
 
     def let_go(self, node: Node) -> None:
         """No request holds the node any more; a reserved one is free from now on."""
         holder = node.held_for
-        self._change_holder(node, None, Cause.LET_GO, holder)
+        self._change_holder(node, None, Cause.UNRESERVED, holder)
 
     def contest(self, node: Node, why: str) -> None:
         """Nobody may be given the node, because of this; "": it may be given again. No request waits with it."""
@@ -297,7 +297,7 @@ class NodeTable:
         reserved = [node for node in self if node.state is NodeState.OD_RESERVE]
         assert self.contested == sum(bool(node.contested) for node in reserved), self.contested  # noqa: S101
         for node in self:
-            assert node.state in _MAY_BE_HELD or node.held_for is None, node.record()  # noqa: S101
+            assert node.state in _MAY_BE_RESERVED or node.held_for is None, node.record()  # noqa: S101
             assert node.state is NodeState.OA_BUSY or not node.jobs, node.record()  # noqa: S101
             assert node.state in MAY_BE_CONTESTED or not node.contested, node.record()  # noqa: S101
             assert node.state is NodeState.OD_ALLOC or node.down_since_us is None, node.record()  # noqa: S101

@@ -49,7 +49,7 @@ class NodeRecord:
     contested: str = ""
     """Why it may not be granted although it is OD_RESERVE, OD_ALLOC or RECLAIMING; "": it may."""
     doubt: str = ""
-    """HELD: why. In other states: the doubt that the cloud or an operator has settled; it is not raised again."""
+    """QUARANTINED: why. In other states: the doubt that cloud or operator have settled; it is not raised again."""
     down_since_us: int | None = None
     """OD_ALLOC: since when it has been down; None: it is not known to be."""
 

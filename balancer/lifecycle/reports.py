@@ -140,8 +140,8 @@ class BatchReports:
     def _see_idle(self, node: Node, since_us: int) -> None:
         # A look at the node from before its job started is no news.
         is_news = node.state is NodeState.OA_BUSY and since_us >= node.since_us
-        if is_news or node.state is NodeState.DOWN or _is_held_for_a_mark(node):
-            node.doubt = "" if node.state is NodeState.HELD else node.doubt
+        if is_news or node.state is NodeState.DOWN or _is_quarantined_for_a_mark(node):
+            node.doubt = "" if node.state is NodeState.QUARANTINED else node.doubt
             if node.jobs:
                 self._nodes.set_jobs(node, ())
             self._nodes.move(node, NodeState.OA_IDLE, Cause.SEEN_IDLE, since_us=since_us)
@@ -150,8 +150,8 @@ class BatchReports:
 
     def _see_busy(self, node: Node, since_us: int) -> None:
         is_in_batch = node.state in (NodeState.OA_IDLE, NodeState.DOWN, NodeState.RESTORING)
-        if is_in_batch or _is_held_for_a_mark(node):
-            node.doubt = "" if node.state is NodeState.HELD else node.doubt
+        if is_in_batch or _is_quarantined_for_a_mark(node):
+            node.doubt = "" if node.state is NodeState.QUARANTINED else node.doubt
             self._nodes.move(node, NodeState.OA_BUSY, Cause.SEEN_BUSY, since_us=since_us)
 
     def _see_down(self, node: Node, since_us: int, now_us: int) -> None:
@@ -167,6 +167,6 @@ class BatchReports:
             self.given_up.append(node.name)
 
 
-def _is_held_for_a_mark(node: Node) -> bool:
+def _is_quarantined_for_a_mark(node: Node) -> bool:
     """Of another ledger, and for nothing else: without the mark nobody doubts that batch has the node."""
-    return node.state is NodeState.HELD and is_anothers_mark(node.doubt, node.held_for)
+    return node.state is NodeState.QUARANTINED and is_anothers_mark(node.doubt, node.held_for)

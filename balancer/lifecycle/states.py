@@ -26,7 +26,7 @@ class NodeState(StrEnum):
     """The batch system was told to take it offline; not seen offline and empty yet."""
     RESTORING = "RESTORING"
     """The batch system was told to bring it online; not seen online yet."""
-    HELD = "HELD"
+    QUARANTINED = "QUARANTINED"
     """Its mark or the ledger's own past say that the ledger may be wrong about it: nobody's until that is settled."""
 
 
@@ -38,7 +38,7 @@ STATE_WORDS = {
     NodeState.RECLAIMING: "moving to on demand",
     NodeState.RESTORING: "moving to batch",
     NodeState.DOWN: "down",
-    NodeState.HELD: "quarantined",
+    NodeState.QUARANTINED: "quarantined",
 }
 """Each state as people read it: on the dashboard, in the terminal and, as far as it has them, in a run's report."""
 
@@ -66,9 +66,9 @@ class Cause(StrEnum):
     """A granted node is down. The state stays, unless the grant gets another node in its place."""
     RECOVERED = "recovered"
     """A granted node that had failed reads well again. The state stays, so this cause is not in the table."""
-    HELD = "held"
+    RESERVED = "reserved"
     """For a waiting request: the state stays, as with the next three."""
-    LET_GO = "let go"
+    UNRESERVED = "no longer reserved"
     CONTESTED = "contested"
     CLEARED = "cleared"
     NOT_CONFIRMED = "not confirmed"
@@ -76,43 +76,43 @@ class Cause(StrEnum):
 
 
 TRANSITIONS: tuple[tuple[NodeState, NodeState, Cause], ...] = (
-    (NodeState.DOWN, NodeState.HELD, Cause.DOUBTED),
     (NodeState.DOWN, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.DOWN, NodeState.OA_BUSY, Cause.SEEN_BUSY),
     (NodeState.DOWN, NodeState.OA_IDLE, Cause.SEEN_IDLE),
-    (NodeState.HELD, NodeState.OA_BUSY, Cause.SEEN_BUSY),
-    (NodeState.HELD, NodeState.OA_IDLE, Cause.SEEN_IDLE),
-    (NodeState.HELD, NodeState.OD_ALLOC, Cause.ADOPTED),
-    (NodeState.HELD, NodeState.OD_ALLOC, Cause.SEEN_IN_CLOUD),
-    (NodeState.HELD, NodeState.RESTORING, Cause.ADOPTED),
-    (NodeState.HELD, NodeState.RESTORING, Cause.NOT_IN_CLOUD),
+    (NodeState.DOWN, NodeState.QUARANTINED, Cause.DOUBTED),
     (NodeState.OA_BUSY, NodeState.DOWN, Cause.SEEN_DOWN),
-    (NodeState.OA_BUSY, NodeState.HELD, Cause.DOUBTED),
     (NodeState.OA_BUSY, NodeState.OA_IDLE, Cause.JOB_ENDED),
     (NodeState.OA_BUSY, NodeState.OA_IDLE, Cause.SEEN_IDLE),
+    (NodeState.OA_BUSY, NodeState.QUARANTINED, Cause.DOUBTED),
     (NodeState.OA_IDLE, NodeState.DOWN, Cause.SEEN_DOWN),
-    (NodeState.OA_IDLE, NodeState.HELD, Cause.DOUBTED),
     (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.OA_IDLE, NodeState.OA_BUSY, Cause.SEEN_BUSY),
+    (NodeState.OA_IDLE, NodeState.QUARANTINED, Cause.DOUBTED),
     (NodeState.OA_IDLE, NodeState.RECLAIMING, Cause.RECLAIM),
     (NodeState.OD_ALLOC, NodeState.DOWN, Cause.FAILED),
-    (NodeState.OD_ALLOC, NodeState.HELD, Cause.DOUBTED),
     (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.LEASE_ENDED),
     (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.NOT_CONFIRMED),
     (NodeState.OD_ALLOC, NodeState.OD_RESERVE, Cause.RELEASED),
-    (NodeState.OD_RESERVE, NodeState.HELD, Cause.DOUBTED),
+    (NodeState.OD_ALLOC, NodeState.QUARANTINED, Cause.DOUBTED),
     (NodeState.OD_RESERVE, NodeState.OD_ALLOC, Cause.GRANTED),
+    (NodeState.OD_RESERVE, NodeState.QUARANTINED, Cause.DOUBTED),
     (NodeState.OD_RESERVE, NodeState.RESTORING, Cause.RESTORE),
     (NodeState.OD_RESERVE, NodeState.RESTORING, Cause.SEEN_DOWN),
-    (NodeState.RECLAIMING, NodeState.HELD, Cause.DOUBTED),
+    (NodeState.QUARANTINED, NodeState.OA_BUSY, Cause.SEEN_BUSY),
+    (NodeState.QUARANTINED, NodeState.OA_IDLE, Cause.SEEN_IDLE),
+    (NodeState.QUARANTINED, NodeState.OD_ALLOC, Cause.ADOPTED),
+    (NodeState.QUARANTINED, NodeState.OD_ALLOC, Cause.SEEN_IN_CLOUD),
+    (NodeState.QUARANTINED, NodeState.RESTORING, Cause.ADOPTED),
+    (NodeState.QUARANTINED, NodeState.RESTORING, Cause.NOT_IN_CLOUD),
     (NodeState.RECLAIMING, NodeState.OA_BUSY, Cause.RECLAIM_BUSY),
     (NodeState.RECLAIMING, NodeState.OD_RESERVE, Cause.RECLAIMED),
+    (NodeState.RECLAIMING, NodeState.QUARANTINED, Cause.DOUBTED),
     (NodeState.RECLAIMING, NodeState.RESTORING, Cause.SEEN_DOWN),
     (NodeState.RESTORING, NodeState.DOWN, Cause.SEEN_DOWN),
-    (NodeState.RESTORING, NodeState.HELD, Cause.DOUBTED),
     (NodeState.RESTORING, NodeState.OA_BUSY, Cause.JOB_STARTED),
     (NodeState.RESTORING, NodeState.OA_BUSY, Cause.SEEN_BUSY),
     (NodeState.RESTORING, NodeState.OA_IDLE, Cause.RESTORED),
+    (NodeState.RESTORING, NodeState.QUARANTINED, Cause.DOUBTED),
 )
 """Sorted rows (from, to, cause). What is not here cannot happen: `IllegalTransition`."""
 

@@ -46,7 +46,7 @@ class EngineSettings:
     """Cluster times. `refresh_age_s`: a reading younger than this is not repeated for a request.
 
     `calendar_origin_us`: Unix time when the clock shows 0, for reserves that come again.
-    `hold_s`: how long a node in doubt without a server in the cloud is held.
+    `quarantine_s`: how long a node in doubt without a server in the cloud stays quarantined.
     `failed_after_s`: how long readings must find a granted node down before it has failed; None: it never has.
     `unreachable_s`: how old the last reading may be, once one fails, before the service is not ready.
     Wall times: `plan_limit_s`, how long the algorithm may take for a plan; `mark_wait_s`, how long an epilogue's call
@@ -62,7 +62,7 @@ class EngineSettings:
     unreachable_s: float = 90.0
     max_waiting_requests: int = 10_000
     max_reserves: int = 10_000
-    hold_s: float = 600.0
+    quarantine_s: float = 600.0
     calendar_origin_us: int = 0
     failed_after_s: float | None = 60.0
     commands: CommandSettings = field(default_factory=CommandSettings)

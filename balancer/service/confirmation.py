@@ -42,7 +42,7 @@ class Found(StrEnum):
     """Offline, no job."""
     DRAINING = "offline, runs a job"
     """Offline, names a job."""
-    HELD = "held by others"
+    FOREIGN = "taken by others"
     """Not enabled in batch, and the mark on it is somebody else's."""
     DOWN = "down"
     """Not reachable for the batch system."""
@@ -107,7 +107,7 @@ TABLE: dict[Aim, dict[Found, Cell]] = {
         Found.RUNS: Cell(Step.WAIT, Step.GIVE_BACK),
         Found.DRAINED: _always(Step.AGREE),
         Found.DRAINING: Cell(Step.WAIT, Step.GIVE_BACK),
-        Found.HELD: _always(Outcome.DOWN),
+        Found.FOREIGN: _always(Outcome.DOWN),
         Found.DOWN: Cell(Step.WAIT, Outcome.DOWN),
         Found.UNKNOWN: _TO_RECLAIM,
     },
@@ -118,17 +118,17 @@ TABLE: dict[Aim, dict[Found, Cell]] = {
         Found.IDLE: _always(Outcome.RESTORED),
         Found.BUSY: _always(Outcome.RESTORED_BUSY),
         Found.RUNS: _always(Outcome.RESTORED_BUSY),
-        Found.HELD: _always(Outcome.DOWN),
+        Found.FOREIGN: _always(Outcome.DOWN),
     },
 }
-"""Aim -> what is found -> what it means. A node that somebody else holds is handed to nobody."""
+"""Aim -> what is found -> what it means. A node that somebody else has taken is handed to nobody."""
 
 
 def found(status: NodeStatus) -> Found:
     """The one value of `Found` that this reading is."""
     runs = bool(status.jobs)
     if status.is_foreign and status.state not in ("idle", "busy"):
-        return Found.HELD
+        return Found.FOREIGN
     match status.state:
         case "idle" | "busy" if runs:
             return Found.RUNS

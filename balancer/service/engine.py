@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-_MARKED = (NodeState.OD_RESERVE, NodeState.OD_ALLOC, NodeState.HELD)
+_MARKED = (NodeState.OD_RESERVE, NodeState.OD_ALLOC, NodeState.QUARANTINED)
 """States in which a node's offline mark stays."""
 
 _FORGET_EVERY_US = micros(3600)
@@ -156,7 +156,7 @@ class Engine(OnDemandCalls, NodeCalls):
             on_read=self._waker.look,
             refresh_age_s=self.settings.refresh_age_s,
             threaded=threaded,
-            hold_us=micros(self.settings.hold_s),
+            quarantine_us=micros(self.settings.quarantine_s),
             failed_after_us=None
             if self.settings.failed_after_s is None
             else micros(self.settings.failed_after_s),
@@ -312,7 +312,7 @@ class Engine(OnDemandCalls, NodeCalls):
     def adopt(self) -> str:
         """An operator says that no other Balancer runs on these nodes. Returns why it still moves none; "": it does.
 
-        Waits for the batch system. Nodes that are held for another's marks stay so until somebody says whose they are.
+        Waits for the batch system. Nodes quarantined for another's marks stay so until somebody says whose they are.
         """
         self._claims.adopt()
         self._reconciler.adopted()
@@ -349,9 +349,9 @@ class Engine(OnDemandCalls, NodeCalls):
         """What the batch system said of the node when it was asked last."""
         return self._reconciler.readings.get(node)
 
-    def held(self) -> dict[str, str]:
+    def quarantined(self) -> dict[str, str]:
         """Nodes that are nobody's because the ledger may be wrong about them -> why."""
-        return {record.name: record.doubt for record in self.nodes() if record.state is NodeState.HELD}
+        return {record.name: record.doubt for record in self.nodes() if record.state is NodeState.QUARANTINED}
 
     def failed(self) -> dict[str, NodeRecord]:
         """Granted nodes that have failed and were not replaced."""
@@ -421,7 +421,7 @@ class Engine(OnDemandCalls, NodeCalls):
         self.ledger.check_writer()
 
     def _is_batchs(self, node: str) -> bool:
-        """Whether its mark may come off: not while it is lent, or held because of a doubt."""
+        """Whether its mark may come off: not while it is lent, or quarantined."""
         record = self._writer.published.node(node)
         return record is None or record.state not in _MARKED
 

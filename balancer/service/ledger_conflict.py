@@ -41,7 +41,7 @@ def doubts(
         status = states.get(record.name)
         if status is not None and status.stamp is not None and status.stamp in unknown:
             reason = unknown[status.stamp]
-            if record.doubt != reason and record.state is not NodeState.HELD:
+            if record.doubt != reason and record.state is not NodeState.QUARANTINED:
                 found[record.name] = reason
                 newer += [record.name] if status.stamp.ledger_id == ledger_id else []
         elif record.state in LENT:
@@ -76,7 +76,7 @@ def another_claims(records: Iterable[NodeRecord], found: Mapping[str, str], ledg
     named = [
         record.name
         for record in records
-        if (record.name in found or record.state is NodeState.HELD)
+        if (record.name in found or record.state is NodeState.QUARANTINED)
         and is_anothers_mark(found.get(record.name, record.doubt), record.held_for)
     ]
     if not named:

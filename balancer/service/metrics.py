@@ -26,7 +26,7 @@ _POOL = {
     NodeState.DOWN: "batch",
     NodeState.RECLAIMING: "moving",
     NodeState.RESTORING: "moving",
-    NodeState.HELD: "held",
+    NodeState.QUARANTINED: "quarantined",
 }
 
 
@@ -211,7 +211,7 @@ class Metrics:
                 outcome = "done" if after.state is NodeState.OD_RESERVE else "failed"
                 self.node_moved("batch", "on_demand", outcome, took_s)
             elif before.state is NodeState.RESTORING:
-                outcome = "failed" if after.state in (NodeState.DOWN, NodeState.HELD) else "done"
+                outcome = "failed" if after.state in (NodeState.DOWN, NodeState.QUARANTINED) else "done"
                 self.node_moved("on_demand", "batch", outcome, took_s)
 
     def node_moved(self, source: str, target: str, outcome: str, took_s: float) -> None:

@@ -118,7 +118,7 @@ class NodeCalls(Calls):
         answer: str = "",
         event_id: str = "",
     ) -> None:
-        """An operator says whose these held nodes are: granted as before, or batch's. Durable when this returns."""
+        """An operator says whose these nodes are: granted as before, or batch's. Durable when this returns."""
         on, back = (nodes, ()) if on_demand else ((), nodes)
         with self.clock.held():
             self._write(
@@ -134,7 +134,7 @@ class NodeCalls(Calls):
                 answer=lambda _: answer,
             )
 
-    def hold_nodes(
+    def quarantine_nodes(
         self,
         nodes: tuple[str, ...],
         reason: str,
@@ -144,17 +144,14 @@ class NodeCalls(Calls):
         answer: str = "",
         event_id: str = "",
     ) -> None:
-        """An operator says that nobody may have these nodes, whatever the ledger says of them: HELD when this returns.
-
-        `adopt_nodes` ends it.
-        """
+        """An operator says that nobody may have these nodes: QUARANTINED when this returns, until `adopt_nodes`."""
 
         def doubted(at_us: int, seq: int) -> Event:
             unknown = [node for node in nodes if self._writer.decided_node(node) is None]
             if unknown:
                 raise Refused(Refused.UNKNOWN_NODE, f"there is no node {unknown[0]}")
             # With the number: what was settled before is doubted again.
-            why = f"held by {caller.name} at event {seq}: {reason}"
+            why = f"quarantined by {caller.name} at event {seq}: {reason}"
             return NodesDoubted(at_us=at_us, event_id=event_id, reasons=dict.fromkeys(nodes, why))
 
         with self.clock.held():

@@ -22,11 +22,11 @@ _OBSERVED = {
     Action.SEE_IDLE: "idle",
     Action.SEE_BUSY: "busy",
     Action.SEE_DOWN: "down",
-    Action.SET_ASIDE: "down",
-    Action.GIVE_UP: "down",
+    Action.QUARANTINE_IN_BATCH: "down",
+    Action.ABANDON: "down",
 }
 
-_LISTED = {Action.MARK: "unmarked", Action.ADOPT: "in_cloud", Action.LET_GO: "not_in_cloud"}
+_LISTED = {Action.MARK: "unmarked", Action.ADOPT: "in_cloud", Action.RELEASE: "not_in_cloud"}
 
 Agreed = dict[str, "tuple[NodeRecord, NodeStatus | None]"]
 """Node -> the record and the status of which there was nothing to tell."""
@@ -61,7 +61,7 @@ class Difference:
     """Nodes on their way whose command nobody has in hand."""
     in_cloud: tuple[str, ...] = ()
     not_in_cloud: tuple[str, ...] = ()
-    """HELD nodes of which the cloud says whose they are."""
+    """QUARANTINED nodes of which the cloud says whose they are."""
 
 
 def seen(batch: NodeStatus | None, cloud: CloudStatus | None = None) -> Seen:  # noqa: PLR0911 - a row each
@@ -97,16 +97,16 @@ def compare(
     cloud: Mapping[str, CloudStatus] | None = None,
     is_cloud_silent: bool = False,
     now_us: int = 0,
-    hold_us: int = 0,
+    quarantine_us: int = 0,
     agreed: Agreed | None = None,
 ) -> Difference:
     """`is_news`: the node has not changed since the reading began. `last_jobs`: node -> job that ended there.
 
     While a job's epilogue runs (it has been reported as ended) the batch system still shows the job: no news.
     `in_hand`: nodes with a command that waits or has no outcome yet. `is_cloud_silent`: there is one and it did not
-    answer, so nobody knows whether a node that is down has a VM on it: it stays down. `hold_us`: a HELD node without a
-    server goes back to batch after this time, not before. `agreed` is kept up for the next time: of the very same
-    record and status there is nothing to tell then either, whatever the other arguments are.
+    answer, so nobody knows whether a node that is down has a VM on it: it stays down. `quarantine_us`: a node in
+    quarantine without a server goes back to batch after this time, not before. `agreed` is kept up for the next time:
+    of the very same record and status there is nothing to tell then either, whatever the other arguments are.
     """
     observed: dict[str, str] = {}
     lists: dict[str, list[str]] = {
@@ -130,7 +130,7 @@ def compare(
             contested[name] = why
         elif why is not None or is_unseen:
             lists["unread" if why is None else "cleared"].append(name)
-        if action is Action.SET_ASIDE or found in _FOREIGN:
+        if action is Action.QUARANTINE_IN_BATCH or found in _FOREIGN:
             # One that failed while it was granted may come back with a server on it: batch must not have it then.
             is_doubtful = is_cloud_silent and record.state is NodeState.DOWN and (status or UNKNOWN).is_ours
             if not is_doubtful:
@@ -140,7 +140,7 @@ def compare(
             if name not in in_hand:
                 lists["reclaim" if record.state is NodeState.RECLAIMING else "restore"].append(name)
             continue
-        if action in _LISTED and (action is not Action.LET_GO or now_us - record.since_us >= hold_us):
+        if action in _LISTED and (action is not Action.RELEASE or now_us - record.since_us >= quarantine_us):
             lists[_LISTED[action]].append(name)
         state = _observed(record, status, action, last_jobs.get(name))
         is_in_doubt = is_cloud_silent and action is Action.SEE_IDLE and record.state is NodeState.DOWN
@@ -156,19 +156,19 @@ def compare(
 
 
 def _action(record: NodeRecord, found: Seen, *, is_cloud_silent: bool) -> Action:
-    """The cell of the table; but without the mark of another ledger a node that is held for it alone is batch's.
+    """The cell of the table; but without the mark of another ledger a node that is quarantined for it alone is batch's.
 
     To mark it again would take from another Balancer what it has given back.
     """
     is_free = found in (Seen.BATCH_IDLE, Seen.BATCH_BUSY)
     if (
-        record.state is not NodeState.HELD
+        record.state is not NodeState.QUARANTINED
         or not is_free
         or not is_anothers_mark(record.doubt, record.held_for)
     ):
         return TABLE[record.state][found]
     if is_cloud_silent:
-        return Action.HOLD
+        return Action.KEEP
     return Action.SEE_IDLE if found is Seen.BATCH_IDLE else Action.SEE_BUSY
 
 
@@ -209,7 +209,7 @@ def _news(record: NodeRecord, status: NodeStatus | None, found: Seen, *, is_clou
     if record.state not in MAY_BE_CONTESTED:
         return None
     if record.state is not NodeState.RECLAIMING and TABLE[record.state][found] in (
-        Action.CONTEST,
+        Action.FLAG_CONFLICT,
         Action.MARK,
     ):
         why = _why(status, found)

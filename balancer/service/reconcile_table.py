@@ -58,19 +58,19 @@ class Action(StrEnum):
     SEE_IDLE = "see idle"
     SEE_BUSY = "see busy"
     SEE_DOWN = "see down"
-    SET_ASIDE = "quarantine in batch"
-    CONTEST = "contest"
+    QUARANTINE_IN_BATCH = "quarantine in batch"
+    FLAG_CONFLICT = "conflict"
     FAIL = "failed"
     MARK = "mark"
-    GIVE_UP = "abandon"
+    ABANDON = "abandon"
     ORDER = "order again"
     HAND_OVER = "hand over"
-    LEAVE = "rollback to busy"
-    TAKE_BACK = "reclaim to batch"
+    ROLL_BACK = "rollback to busy"
+    RECLAIM = "reclaim to batch"
     WAIT = "wait"
-    HOLD = "hold"
+    KEEP = "keep"
     ADOPT = "on-demand's"
-    LET_GO = "batch's"
+    RELEASE = "release to batch"
 
 
 ACTION_MEANS = {
@@ -78,43 +78,43 @@ ACTION_MEANS = {
     Action.SEE_IDLE: "the ledger takes it as idle",
     Action.SEE_BUSY: "the ledger takes it as busy",
     Action.SEE_DOWN: "the ledger takes it as down: not given to anybody until it reads well again",
-    Action.SET_ASIDE: "down in the ledger; an offline mark of ours that was left behind is taken off, somebody "
-    "else's is left alone and shown",
-    Action.CONTEST: "shown with the reason, and not granted until a look finds it offline, empty and without somebody "
-    "else's mark; whoever has it keeps it",
+    Action.QUARANTINE_IN_BATCH: "down in the ledger; an offline mark of ours that was left behind is taken off, "
+    "somebody else's is left alone and shown",
+    Action.FLAG_CONFLICT: "shown with the reason, and not granted until a look finds it offline, empty and without "
+    "somebody else's mark; whoever has it keeps it",
     Action.FAIL: "once batch has said so for `failed_after_s`, and no cloud says that its host is up: its owner is "
     "told, or gets another node for it, as the request says ([API](api.md))",
     Action.MARK: "its lost offline mark is set again, so that no job starts on it; a lent one is contested as well",
-    Action.GIVE_UP: "somebody else's mark or a job is on a reserved node, or one on its way is down for longer than "
+    Action.ABANDON: "somebody else's mark or a job is on a reserved node, or one on its way is down for longer than "
     "`confirm_limit_s`: it goes back to batch, and a mark of others stays there; a request gets another",
     Action.ORDER: "its command is given again every `confirm_poll_s` until it shows; a mark of somebody else's is not "
     "taken off: the node is down then",
     Action.HAND_OVER: "two such looks, a `confirm_poll_s` apart: it is on-demand's",
-    Action.LEAVE: "for longer than `confirm_limit_s`: our mark is taken off, and the ledger takes it as "
+    Action.ROLL_BACK: "for longer than `confirm_limit_s`: our mark is taken off, and the ledger takes it as "
     "busy; a request gets another",
-    Action.TAKE_BACK: "the ledger takes it as idle or busy: batch has it again",
+    Action.RECLAIM: "the ledger takes it as idle or busy: batch has it again",
     Action.WAIT: "no command, until it reads otherwise",
-    Action.HOLD: "nobody's, until the cloud or an operator says whose it is",
+    Action.KEEP: "quarantined, until the cloud or an operator says whose it is",
     Action.ADOPT: "the cloud has it: granted, as before",
-    Action.LET_GO: "no server on it for `hold_s`: it goes back to batch",
+    Action.RELEASE: "no server on it for `quarantine_s`: it goes back to batch",
 }
 
 _TO_ON_DEMAND = dict.fromkeys(Seen, Action.HAND_OVER) | {
     Seen.BATCH_IDLE: Action.ORDER,
-    Seen.BATCH_BUSY: Action.LEAVE,
-    Seen.DRAINED_BUSY: Action.LEAVE,
+    Seen.BATCH_BUSY: Action.ROLL_BACK,
+    Seen.DRAINED_BUSY: Action.ROLL_BACK,
     Seen.BOTH_ENABLED: Action.ORDER,
-    Seen.FOREIGN: Action.GIVE_UP,
-    Seen.FOREIGN_BUSY: Action.GIVE_UP,
+    Seen.FOREIGN: Action.ABANDON,
+    Seen.FOREIGN_BUSY: Action.ABANDON,
     Seen.ABSENT: Action.WAIT,
-    Seen.UNREACHABLE: Action.GIVE_UP,
+    Seen.UNREACHABLE: Action.ABANDON,
 }
 _TO_BATCH = dict.fromkeys(Seen, Action.ORDER) | {
-    Seen.BATCH_IDLE: Action.TAKE_BACK,
-    Seen.BATCH_BUSY: Action.TAKE_BACK,
-    Seen.BOTH_ENABLED: Action.TAKE_BACK,
-    Seen.FOREIGN: Action.SET_ASIDE,
-    Seen.FOREIGN_BUSY: Action.SET_ASIDE,
+    Seen.BATCH_IDLE: Action.RECLAIM,
+    Seen.BATCH_BUSY: Action.RECLAIM,
+    Seen.BOTH_ENABLED: Action.RECLAIM,
+    Seen.FOREIGN: Action.QUARANTINE_IN_BATCH,
+    Seen.FOREIGN_BUSY: Action.QUARANTINE_IN_BATCH,
     Seen.ABSENT: Action.WAIT,
     Seen.UNREACHABLE: Action.WAIT,
 }
@@ -122,9 +122,9 @@ _LENT = {
     Seen.BATCH_IDLE: Action.MARK,
     Seen.BATCH_BUSY: Action.MARK,
     Seen.DRAINED_IDLE: Action.NOTHING,
-    Seen.DRAINED_BUSY: Action.CONTEST,
-    Seen.FOREIGN: Action.CONTEST,
-    Seen.FOREIGN_BUSY: Action.CONTEST,
+    Seen.DRAINED_BUSY: Action.FLAG_CONFLICT,
+    Seen.FOREIGN: Action.FLAG_CONFLICT,
+    Seen.FOREIGN_BUSY: Action.FLAG_CONFLICT,
     Seen.ABSENT: Action.FAIL,
     Seen.CLOUD_ENABLED: Action.NOTHING,
     Seen.CLOUD_EMPTY: Action.NOTHING,
@@ -135,31 +135,31 @@ _LENT = {
 _IN_BATCH = {
     Seen.BATCH_IDLE: Action.SEE_IDLE,
     Seen.BATCH_BUSY: Action.SEE_BUSY,
-    Seen.DRAINED_IDLE: Action.SET_ASIDE,
-    Seen.DRAINED_BUSY: Action.SET_ASIDE,
-    Seen.FOREIGN: Action.SET_ASIDE,
-    Seen.FOREIGN_BUSY: Action.SET_ASIDE,
+    Seen.DRAINED_IDLE: Action.QUARANTINE_IN_BATCH,
+    Seen.DRAINED_BUSY: Action.QUARANTINE_IN_BATCH,
+    Seen.FOREIGN: Action.QUARANTINE_IN_BATCH,
+    Seen.FOREIGN_BUSY: Action.QUARANTINE_IN_BATCH,
     Seen.ABSENT: Action.SEE_DOWN,
-    Seen.CLOUD_ENABLED: Action.SET_ASIDE,
-    Seen.CLOUD_EMPTY: Action.SET_ASIDE,
+    Seen.CLOUD_ENABLED: Action.QUARANTINE_IN_BATCH,
+    Seen.CLOUD_EMPTY: Action.QUARANTINE_IN_BATCH,
     # A machine of somebody's runs there: nothing is given away, and no mark is touched.
     Seen.CLOUD_VM: Action.SEE_DOWN,
     Seen.BOTH_ENABLED: Action.SEE_DOWN,
     Seen.UNREACHABLE: Action.SEE_DOWN,
 }
-_IN_DOUBT = dict.fromkeys(Seen, Action.HOLD) | {
+_IN_DOUBT = dict.fromkeys(Seen, Action.KEEP) | {
     Seen.BATCH_IDLE: Action.MARK,
     Seen.BATCH_BUSY: Action.MARK,
     Seen.BOTH_ENABLED: Action.MARK,
     Seen.CLOUD_ENABLED: Action.ADOPT,
     Seen.CLOUD_VM: Action.ADOPT,
-    Seen.CLOUD_EMPTY: Action.LET_GO,
+    Seen.CLOUD_EMPTY: Action.RELEASE,
 }
 
 TABLE: dict[NodeState, dict[Seen, Action]] = {
     NodeState.OD_RESERVE: _LENT
-    | dict.fromkeys((Seen.BATCH_BUSY, Seen.DRAINED_BUSY, Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)
-    | dict.fromkeys((Seen.ABSENT, Seen.UNREACHABLE, Seen.CLOUD_VM), Action.CONTEST),
+    | dict.fromkeys((Seen.BATCH_BUSY, Seen.DRAINED_BUSY, Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.ABANDON)
+    | dict.fromkeys((Seen.ABSENT, Seen.UNREACHABLE, Seen.CLOUD_VM), Action.FLAG_CONFLICT),
     NodeState.OD_ALLOC: _LENT,
     NodeState.OA_IDLE: _IN_BATCH | {Seen.BATCH_IDLE: Action.NOTHING},
     NodeState.OA_BUSY: _IN_BATCH | {Seen.BATCH_BUSY: Action.NOTHING},
@@ -167,7 +167,7 @@ TABLE: dict[NodeState, dict[Seen, Action]] = {
     | dict.fromkeys((Seen.ABSENT, Seen.CLOUD_VM, Seen.BOTH_ENABLED, Seen.UNREACHABLE), Action.NOTHING),
     NodeState.RECLAIMING: _TO_ON_DEMAND,
     NodeState.RESTORING: _TO_BATCH,
-    NodeState.HELD: _IN_DOUBT,
+    NodeState.QUARANTINED: _IN_DOUBT,
 }
 """Ledger state -> what is seen -> what is done. 8 x 12 cells."""
 
@@ -187,8 +187,9 @@ _TAIL = """
 * Only a `RECLAIMING` node becomes on-demand's, after two looks that agree, at least `confirm_poll_s` apart, both begun
   after the command: offline and without a job.
 * Unknown never becomes idle: what cannot be read is `unreachable`.
-* Before all this, marks and ledger are compared ([nodes in doubt](backup.md#nodes-in-doubt)). A `HELD` node that this
-  ledger never granted, and that is held for the mark of another ledger alone, is batch's again when that mark is gone.
+* Before all this, marks and ledger are compared ([nodes in doubt](backup.md#nodes-in-doubt)). A `QUARANTINED` node that
+  this ledger never granted, and that stays so for the mark of another ledger alone, is batch's again when that mark is
+  gone.
 * A mark is ours when its note has exactly our form. A node with somebody else's mark is not used, whatever the ledger
   says of it: in batch, on its way or in reserve it is `DOWN`, granted it stays with its owner, contested.
 * The mark of a lent node that has changed in the ledger is set again at the next reconcile, to name a younger event.

@@ -62,7 +62,7 @@ class Reconciler:
         carry_out: Callable[[Sequence[Instruction]], object],
         on_read: Callable[[], None],
         refresh_age_s: float,
-        hold_us: int,
+        quarantine_us: int,
         failed_after_us: int | None,
         threaded: bool = True,
     ) -> None:
@@ -85,7 +85,7 @@ class Reconciler:
         self._metrics = metrics
         self._carry_out = carry_out
         self._on_read = on_read
-        self._hold_us = hold_us
+        self._quarantine_us = quarantine_us
         self._given: set[Stamp] = set()
         self._agreed: Agreed = {}
         self._failing = Failing(failed_after_us)
@@ -220,7 +220,7 @@ class Reconciler:
                 cloud=cloud,
                 is_cloud_silent=self._cloud is not None and cloud is None,
                 now_us=at_us,
-                hold_us=self._hold_us,
+                quarantine_us=self._quarantine_us,
                 agreed=self._agreed,
             )
             settled = difference
@@ -299,7 +299,7 @@ class Reconciler:
             self._carry_out(done.instructions if done is not None else ())
 
     def _doubt(self, states: Mapping[str, NodeStatus]) -> Collection[Stamp]:
-        """Hold the nodes whose marks the ledger cannot have given, before anything is made of the reading."""
+        """Quarantine the nodes whose marks the ledger cannot have given, before anything is made of the reading."""
         stamps = {status.stamp for status in states.values() if status.stamp is not None}
         unknown = self._writer.unknown_stamps(stamps - self._given)
         self._given = stamps - unknown.keys()
@@ -316,7 +316,7 @@ class Reconciler:
                     is_first=not self._is_compared,
                 )
             )
-            # Before the nodes are held: what is planned then is planned without a node.
+            # Before the nodes are quarantined: what is planned then is planned without a node.
             self._yield_or_go_on(records, found)
             return NodesDoubted(at_us=at_us, reasons=dict(found)) if found else None
 
@@ -327,7 +327,8 @@ class Reconciler:
             self._carry_out(done.instructions)
         if found:
             _log.error(
-                "nodes are held: the ledger may be wrong about them; see `balancer ledger adopt`", nodes=found
+                "nodes are quarantined: the ledger may be wrong about them; see `balancer ledger adopt`",
+                nodes=found,
             )
         return unknown.keys()
 
@@ -351,7 +352,7 @@ class Reconciler:
             self._commander.submit([Mark(nodes=nodes)])
 
     def _settle(self, difference: Difference) -> None:
-        """The cloud says whose held nodes are."""
+        """The cloud says whose quarantined nodes are."""
         done = self._writer.apply(
             lambda at_us, _: NodesAdopted(
                 at_us=at_us, on_demand=difference.in_cloud, batch=difference.not_in_cloud, by_cloud=True

@@ -131,8 +131,8 @@ class Writer:
         entries = [Entry(event, changes)]
         doubt = self._ledger.doubt()
         if doubt:
-            _log.error("the ledger may not know the newest state: lent nodes are held", why=doubt)
-            entries += self._hold_lent(f"the ledger may be old: {doubt}")
+            _log.error("the ledger may not know the newest state: lent nodes are quarantined", why=doubt)
+            entries += self._quarantine_lent(f"the ledger may be old: {doubt}")
         if doubt or (known and not self._ledger.has_head_file):
             self.unproven = doubt or "nothing beside it says how far it went"
         self._ledger.commit(entries)
@@ -141,7 +141,7 @@ class Writer:
         self._on_decided(instructions)
         return instructions
 
-    def _hold_lent(self, reason: str) -> list[Entry]:
+    def _quarantine_lent(self, reason: str) -> list[Entry]:
         """For the first commit: whoever starts after a crash could not know the reason any more."""
         lent = [record.name for record in self._decided_nodes.values() if record.state in LENT]
         if not lent:
@@ -166,7 +166,7 @@ class Writer:
     ) -> Decided | None:
         """`make(now_us, number)` gives the event (None: nothing to do); it is durable when this returns.
 
-        `is_proof`: it holds nodes in doubt: before all else. With a key `answer`, else the request made, is stored too.
+        `is_proof`: it quarantines nodes: before all else. With a key `answer`, else the request made, is stored too.
         """
         self._refuse_if_read_only()
         if self.is_broken:
@@ -346,7 +346,7 @@ class Writer:
             )
 
     def proven(self) -> None:
-        """Marks and ledger have been compared, and nodes in doubt are held."""
+        """Marks and ledger have been compared, and nodes in doubt are quarantined."""
         self.unproven = ""
 
     @property

@@ -24,7 +24,7 @@ _STATUS = {
     Found.RUNS: NodeStatus("busy", ("9.server",)),
     Found.DRAINED: NodeStatus("offline", marked=True),
     Found.DRAINING: NodeStatus("offline", ("9.server",), marked=True),
-    Found.HELD: NodeStatus("offline", marked=True, is_foreign=True),
+    Found.FOREIGN: NodeStatus("offline", marked=True, is_foreign=True),
     Found.DOWN: NodeStatus("down"),
     Found.UNKNOWN: UNKNOWN,
 }
@@ -36,7 +36,7 @@ busy                  - reclaim_unclear           kept_job kept_job             
 runs a job            - >                         kept_job kept_job                 restored_busy restored_busy
 offline               reclaimed reclaimed         - reclaim_unclear                 - restore_unclear
 offline, runs a job   - >                         - reclaim_unclear                 - restore_unclear
-held by others        down down                   - reclaim_unclear                 down down
+taken by others       down down                   - reclaim_unclear                 down down
 down                  - down                      - reclaim_unclear                 - restore_unclear
 unknown               - reclaim_unclear           - reclaim_unclear                 - restore_unclear
 """
@@ -89,7 +89,7 @@ def test_a_node_with_a_job_is_never_found_idle(state):
 @pytest.mark.parametrize("status", [NodeStatus("down"), NodeStatus("unknown"), _STATUS[Found.DRAINING]])
 def test_a_mark_of_somebody_else_counts_more_than_the_state(status):
     theirs = replace(status, marked=True, is_foreign=True)
-    assert found(theirs) is Found.HELD
+    assert found(theirs) is Found.FOREIGN
 
 
 def test_two_looks_that_are_a_poll_apart_hand_a_node_over():

@@ -23,7 +23,8 @@ ONLY_READ = {"/healthcheck", "/healthz", "/livez", "/readyz", "/metrics"}
 
 def calls():
     paths = json.loads((ROOT / "docs/balancer/openapi.json").read_text(encoding="utf-8"))["paths"]
-    return sorted(paths.keys() - ONLY_READ)
+    old = {path for path, item in paths.items() if all(each.get("deprecated") for each in item.values())}
+    return sorted(paths.keys() - ONLY_READ - old)
 
 
 EXISTING = {

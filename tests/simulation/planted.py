@@ -181,8 +181,8 @@ MUSEUM = (
     Bug(
         "a reserved node on which a job was started is granted",
         "balancer/service/reconcile_table.py",
-        "Seen.BATCH_BUSY, Seen.DRAINED_BUSY, Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)",
-        "Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.GIVE_UP)\n"
+        "Seen.BATCH_BUSY, Seen.DRAINED_BUSY, Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.ABANDON)",
+        "Seen.FOREIGN, Seen.FOREIGN_BUSY), Action.ABANDON)\n"
         "    | dict.fromkeys((Seen.BATCH_BUSY, Seen.DRAINED_BUSY), Action.NOTHING)",
     ),
     Bug(
@@ -321,7 +321,7 @@ SURVIVORS = (
         ("tests/balancer/engine/test_doubt.py", "-k", "without"),
     ),
     Survivor(
-        "the mark of a node that is held comes off",
+        "the mark of a quarantined node comes off",
         "balancer/service/engine.py",
         "        return record is None or record.state not in _MARKED",
         "        return True",

@@ -103,7 +103,7 @@ function showTiles(status, today, week) {
     tile("granted", "granted today", plural(today.granted, "request"), `${plural(today.nodes_granted, "node")}; this week ${plural(week.granted, "request")}`),
     tile("refused", "refused today", `${today.rejected} of ${today.requests}`, `this week ${week.rejected} of ${week.requests}`),
     tile("lent", "lent today", nodeHours(today.lent_node_h), `this week ${nodeHours(week.lent_node_h)}`),
-    tile("quarantined", "quarantined", plural(status.nodes.HELD, "node"), status.nodes.HELD ? Object.keys(status.held).slice(0, 4).join(" ") : "nothing to settle"),
+    tile("quarantined", "quarantined", plural(status.nodes.QUARANTINED, "node"), status.nodes.QUARANTINED ? Object.keys(status.quarantined).slice(0, 4).join(" ") : "nothing to settle"),
     tile("asleep", "asleep", plural(status.asleep, "node"), `of ${status.nodes.DOWN} down`),
     tile("hook", "last hook", past(status.last_hook_s), status.last_hook_s === null ? "none since the start" : "job start or end"),
     tile("reading", "last reading", past(reading.age_s), reading.error ?? reading.name),
@@ -180,7 +180,7 @@ async function refresh() {
   pools = latest;
   showStatus(now.status);
   showTiles(now.status, today, week);
-  fill("waits", now.waiting.map((wait) => [wait.id, `${wait.held} of ${wait.count}`, agoCell(Date.parse(wait.submitted_at)), wait.why, wait.end, agoCell(Date.parse(wait.deadline_at))]), "nobody waits");
+  fill("waits", now.waiting.map((wait) => [wait.id, `${wait.reserved} of ${wait.count}`, agoCell(Date.parse(wait.submitted_at)), wait.why, wait.end, agoCell(Date.parse(wait.deadline_at))]), "nobody waits");
   fill("reserves", now.reserves.map((each) => [each.id, String(each.count), String(each.used), agoCell(Date.parse(each.by)), agoCell(Date.parse(each.kept_until)), each.every ? `${each.every} ${each.zone}` : ""]), "none");
   byId("events").replaceChildren(...now.events.map(eventItem));
   newest = now.status.newest_event;

@@ -3,7 +3,7 @@
 
 const MEANING = {
   OA_BUSY: "batch, busy", OA_IDLE: "batch, idle", OD_ALLOC: "on demand", OD_RESERVE: "reserve",
-  RECLAIMING: "moving to on demand", RESTORING: "moving to batch", DOWN: "down", HELD: "quarantined",
+  RECLAIMING: "moving to on demand", RESTORING: "moving to batch", DOWN: "down", QUARANTINED: "quarantined",
 };
 const DECIDED = { granted: "granted", rejected: "refused", withdrawn: "withdrawn" };
 const QUIET = ["timer_fired", "nodes_observed"];

@@ -33,6 +33,7 @@ BODIES = {
     "/v1/adopt": {"reason": "its disk is dead"},
     "/v1/adopt_nodes": {"nodes": ["n01"], "pool": "batch"},
     "/v1/hold_nodes": {"nodes": ["n01"], "reason": "nobody knows what runs there"},
+    "/v1/quarantine_nodes": {"nodes": ["n01"], "reason": "nobody knows what runs there"},
 }
 OPERATIONS = [
     (method.upper(), path)

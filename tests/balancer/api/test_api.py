@@ -369,6 +369,23 @@ def test_nodes_are_paged_by_name_also_after_one_that_is_gone(api):
     assert ([each["name"] for each in last["nodes"]], last["links"]) == (["n05"], [])
 
 
+def test_the_old_words_for_quarantine_are_still_taken_and_told(api):
+    w, http = api(nodes=2, has_cloud=False)
+    w.settled()
+    http.post("/v1/hold_nodes", json={"nodes": ["n01"], "reason": "nobody knows what runs there"})
+    status = http.get("/v1/status").json
+    assert (status["held"], status["held"].keys()) == (status["quarantined"], {"n01"})
+    for word in ("HELD", "QUARANTINED"):
+        found = http.get(f"/v1/nodes?state={word}").json["nodes"]
+        assert [(node["name"], node["state"], node["pool"]) for node in found] == [
+            ("n01", "QUARANTINED", "quarantined")
+        ]
+    paths = http.get("/openapi.json").json["paths"]
+    assert [path for path, item in paths.items() if "deprecated" in item.get("post", {})] == [
+        "/v1/hold_nodes"
+    ]
+
+
 def test_reserves_are_paged_oldest_first(api):
     _, http = api(nodes=5)
     made = [http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60}).get_json() for _ in range(3)]

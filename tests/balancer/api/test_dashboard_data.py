@@ -106,7 +106,7 @@ def test_a_waiting_request_says_why_and_what_would_end_it(board):
     w.engine.submit_request(2)
     w.engine.submit_request(1)
     waiting = http.get("/dashboard/now").json["waiting"]
-    assert [(each["count"], each["held"], each["why"], each["end"]) for each in waiting] == [
+    assert [(each["count"], each["reserved"], each["why"], each["end"]) for each in waiting] == [
         (2, 1, "1 of 2 nodes are missing", "jobs end on 1 of the 2 busy nodes"),
         (1, 0, "1 of 1 nodes are missing, behind 1 earlier", "jobs end on 1 of the 2 busy nodes"),
     ]

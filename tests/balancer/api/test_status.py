@@ -30,7 +30,7 @@ def test_the_status_of_a_quiet_service(watched):
     status = http.get("/v1/status").json
     assert status["nodes"] == {
         "OD_RESERVE": 1, "OD_ALLOC": 0, "OA_IDLE": 2, "OA_BUSY": 0, "DOWN": 0, "RECLAIMING": 0, "RESTORING": 0,
-        "HELD": 0,
+        "QUARANTINED": 0,
     }  # fmt: skip
     assert status["waiting"] == {"requests": 0, "nodes": 0, "oldest_s": None}
     assert status["batch"] == {"name": "fake", "reachable": True, "age_s": 0, "error": None}

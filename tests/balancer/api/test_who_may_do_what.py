@@ -30,6 +30,7 @@ POST   /v1/update_nodes                yes      -       yes     -       -
 POST   /v1/adopt                       yes      -       -       -       -
 POST   /v1/adopt_nodes                 yes      -       -       -       -
 POST   /v1/hold_nodes                  yes      -       -       -       -
+POST   /v1/quarantine_nodes            yes      -       -       -       -
 GET    /v1/nodes                       yes      yes     -       yes     -
 GET    /v1/nodes/<name>                yes      yes     -       yes     -
 GET    /v1/requests                    yes      yes     -       yes     -
@@ -66,6 +67,7 @@ BODIES = {
     "/v1/adopt": {"reason": "its disk is dead"},
     "/v1/adopt_nodes": {"nodes": ["n01"], "pool": "batch"},
     "/v1/hold_nodes": {"nodes": ["n01"], "reason": "nobody knows what runs there"},
+    "/v1/quarantine_nodes": {"nodes": ["n01"], "reason": "nobody knows what runs there"},
 }
 
 

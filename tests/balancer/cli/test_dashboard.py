@@ -165,7 +165,7 @@ def test_a_new_service_shows_its_day_and_the_figures_of_the_api_at_each_size(ser
         assert text(page, "tile-granted") == f"{used.granted} request" == "1 request"
         assert text(page, "tile-refused") == f"{used.rejected} of {used.requests}" == "0 of 1"
         assert text(page, "tile-lent") == f"{used.lent_node_h:.1f} node-h".replace(".0 ", " ")
-        assert text(page, "tile-quarantined") == f"{status['nodes']['HELD']} nodes"
+        assert text(page, "tile-quarantined") == f"{status['nodes']['QUARANTINED']} nodes"
         assert text(page, "tile-asleep") == f"{status['asleep']} nodes"
         assert text(page, "tile-hook").endswith(("just now", "ago"))
         assert text(page, "h-pools") == "Pools since the service began"

@@ -227,19 +227,19 @@ def test_freeze_and_thaw_from_the_command_line(service):
 
 
 @pytest.mark.slow
-def test_an_operator_sets_a_node_held_and_gives_it_back_to_batch(service):
+def test_an_operator_quarantines_a_node_and_gives_it_back_to_batch(service):
     running = service(2)
     running.start("--reserve", "1")
     with running.client() as client:
         lent = client.request_nodes(1).nodes[0]
     why = ("--reason", "nobody knows what runs there")
-    assert running.run("node", lent, "set", "held").returncode == 2  # a reason is needed
-    shown = running.run("node", lent, "set", "held", *why).stdout
+    assert running.run("node", lent, "set", "quarantined").returncode == 2  # a reason is needed
+    shown = running.run("node", lent, "set", "quarantined", *why).stdout
     assert "OD_ALLOC" in shown
     assert "with --yes" in shown
     refused = running.run("node", lent, "set", "on-demand", *why, "--yes")
-    assert (refused.returncode, "set it held first" in refused.stderr) == (2, True)
-    assert "HELD" in running.run("node", lent, "set", "held", *why, "--yes").stdout
+    assert (refused.returncode, "quarantine it first" in refused.stderr) == (2, True)
+    assert "QUARANTINED" in running.run("node", lent, "set", "held", *why, "--yes").stdout
     assert running.run("node", lent, "set", "batch", *why, "--yes").returncode == 0
     with running.client() as client:
         until(lambda: client.node(lent).pool == "batch")

@@ -50,10 +50,12 @@ def test_each_of_its_reasons_is_one_that_the_service_gives():
         (ROOT / "balancer" / "service" / name).read_text(encoding="utf-8")
         for name in ("claims.py", "engine.py", "writer.py")
     )
-    held = NodeRecord(
-        name="n01", state=NodeState.HELD, since_us=0, doubt="its mark is of ledger 5f3a9c01, event 7-0"
+    quarantined = NodeRecord(
+        name="n01", state=NodeState.QUARANTINED, since_us=0, doubt="its mark is of ledger 5f3a9c01, event 7-0"
     )
-    source += another_claims([held, held], {}, "0badcafe") + claimed_by_another("5f3a9c01", "0badcafe")
+    source += another_claims([quarantined, quarantined], {}, "0badcafe") + claimed_by_another(
+        "5f3a9c01", "0badcafe"
+    )
     for said, _ in rows("Not ready"):
         for piece in filter(None, (each.strip(" `") for each in said.split("..."))):
             assert piece in source, piece

@@ -100,7 +100,7 @@ def test_an_operator_says_that_the_other_is_gone_and_if_it_is_not_it_yields(serv
     b = service("b", reserve=1)
     marked = owners(batch).keys()
     told = create_app(b.engine).test_client().post("/v1/adopt", json={"reason": "a burnt down"}).json
-    assert (told["claimed"], told["held"].keys()) == (None, marked)
+    assert (told["claimed"], told["quarantined"].keys()) == (None, marked)
     assert batch.claims.keys() == {b.engine.ledger.ledger_id}
     b.settled()
     looks(a, batch)

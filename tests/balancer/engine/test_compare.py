@@ -30,7 +30,7 @@ def record(state, name="n1", **more):
 
 def found(state, status, *, cloud=None, is_news=True, in_hand=(), last_jobs=None, is_silent=None, **more):
     """What is told of one node; `cloud`: what the cloud says of it, "nothing": it was asked and does not know it."""
-    rules = {key: more.pop(key) for key in ("now_us", "hold_us") if key in more}
+    rules = {key: more.pop(key) for key in ("now_us", "quarantine_us") if key in more}
     if is_silent is not None:
         rules["is_cloud_silent"] = is_silent
     if cloud is not None:
@@ -201,23 +201,31 @@ def test_that_a_server_was_there_can_only_be_taken_back_by_the_cloud():
 
 
 def test_a_node_in_doubt_is_the_clouds_where_a_server_runs_and_batchs_after_a_time_without_one():
-    assert found("HELD", OURS, cloud=SERVER).in_cloud == ("n1",)
-    assert found("HELD", OURS, cloud=EMPTY, since_us=100, now_us=149, hold_us=50).not_in_cloud == ()
-    assert found("HELD", OURS, cloud=EMPTY, since_us=100, now_us=150, hold_us=50).not_in_cloud == ("n1",)
-    assert found("HELD", OURS, cloud=EMPTY).not_in_cloud == ("n1",), "at once where no time is given"
+    assert found("QUARANTINED", OURS, cloud=SERVER).in_cloud == ("n1",)
+    assert (
+        found("QUARANTINED", OURS, cloud=EMPTY, since_us=100, now_us=149, quarantine_us=50).not_in_cloud == ()
+    )
+    assert found(
+        "QUARANTINED", OURS, cloud=EMPTY, since_us=100, now_us=150, quarantine_us=50
+    ).not_in_cloud == ("n1",)
+    assert found("QUARANTINED", OURS, cloud=EMPTY).not_in_cloud == ("n1",), "at once where no time is given"
 
 
 ANOTHERS = "its mark is of ledger 5f3a9c01, event 7-00000000; this is ledger 00000000"
 
 
 def test_a_node_held_for_the_mark_of_another_ledger_alone_is_batchs_when_that_mark_is_gone():
-    assert found("HELD", IDLE, doubt=ANOTHERS) == Difference({"n1": "idle"})
-    busy = found("HELD", BUSY, doubt=ANOTHERS)
+    assert found("QUARANTINED", IDLE, doubt=ANOTHERS) == Difference({"n1": "idle"})
+    busy = found("QUARANTINED", BUSY, doubt=ANOTHERS)
     assert (busy.observed, busy.unmarked) == ({"n1": "busy"}, ())
-    assert found("HELD", OURS, doubt=ANOTHERS) == Difference(), "the mark is there"
-    assert found("HELD", IDLE, doubt=ANOTHERS, is_silent=True) == Difference(), "a server may run there"
-    assert found("HELD", IDLE, doubt=ANOTHERS, held_for="r1").unmarked == ("n1",), "this ledger granted it"
-    assert found("HELD", IDLE, doubt="its mark is newer, of event 7").unmarked == ("n1",)
+    assert found("QUARANTINED", OURS, doubt=ANOTHERS) == Difference(), "the mark is there"
+    assert found("QUARANTINED", IDLE, doubt=ANOTHERS, is_silent=True) == Difference(), (
+        "a server may run there"
+    )
+    assert found("QUARANTINED", IDLE, doubt=ANOTHERS, held_for="r1").unmarked == ("n1",), (
+        "this ledger granted it"
+    )
+    assert found("QUARANTINED", IDLE, doubt="its mark is newer, of event 7").unmarked == ("n1",)
 
 
 NAMES = ("n1", "n2", "n3")
@@ -253,7 +261,7 @@ def test_who_remembers_what_agreed_is_told_the_same_as_who_does_not(steps):
         known |= {name: replace(each, name=name) for name, each in step["records"].items()}
         states |= step["states"]
         rest = {key: step[key] for key in ("in_hand", "last_jobs", "cloud", "is_cloud_silent", "now_us")}
-        rest |= {"is_news": lambda name, step=step: name not in step["old"], "hold_us": 2}
+        rest |= {"is_news": lambda name, step=step: name not in step["old"], "quarantine_us": 2}
         listed = {name: status for name, status in states.items() if status is not None}
         expected = compare(known.values(), listed, **rest)
         assert compare(known.values(), listed, **rest, agreed=agreed) == expected

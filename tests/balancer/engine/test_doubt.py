@@ -1,4 +1,4 @@
-"""A ledger that is older than the marks, or another one: nodes in doubt are held until somebody says whose they are."""
+"""A ledger that is older than the marks, or another one: nodes in doubt are quarantined until somebody settles it."""
 
 from __future__ import annotations
 
@@ -57,32 +57,32 @@ def test_after_a_restore_nothing_is_granted_twice_and_nothing_is_given_back(back
     w, lent = backed_up()
     commands, before = len(w.batch.commands()), marks(w)
     replaced(w, lambda: restore(str(w.db), tmp_path / "backup.db"))
-    assert lent <= w.engine.held().keys()
+    assert lent <= w.engine.quarantined().keys()
     assert lent_to_somebody(w) == set()
     assert before <= marks(w)
     assert [name for name, _ in w.batch.commands()[commands:] if name == "restore"] == []
     got = {*granted(w), *granted(w)}
     assert not got & lent
-    with pytest.raises(Refused, match="HELD"):
+    with pytest.raises(Refused, match="QUARANTINED"):
         w.engine.release_nodes((next(iter(lent)),))
     w.restart()
-    assert lent <= w.engine.held().keys()
+    assert lent <= w.engine.quarantined().keys()
     assert got == lent_to_somebody(w) & got
 
 
-def test_held_nodes_are_told_with_their_doubt_in_the_status_and_on_the_dashboard(backed_up, tmp_path):
+def test_quarantined_nodes_are_told_with_their_doubt_in_the_status_and_on_the_dashboard(backed_up, tmp_path):
     w, lent = backed_up()
     replaced(w, lambda: restore(str(w.db), tmp_path / "backup.db"))
     http = create_app(w.engine).test_client()
-    held = w.engine.held()
-    assert lent <= held.keys()
+    doubts = w.engine.quarantined()
+    assert lent <= doubts.keys()
     status = http.get("/v1/status").json
-    assert (status["held"], status["nodes"]["HELD"]) == (held, len(held))
+    assert (status["quarantined"], status["nodes"]["QUARANTINED"]) == (doubts, len(doubts))
     rows = http.get("/dashboard/nodes").json["nodes"]
-    assert {row[0]: row[6] for row in rows if row[1] == "HELD"} == held
+    assert {row[0]: row[6] for row in rows if row[1] == "QUARANTINED"} == doubts
 
 
-def test_a_restore_of_a_backup_after_which_nothing_was_stored_holds_nothing(world, tmp_path):
+def test_a_restore_of_a_backup_after_which_nothing_was_stored_quarantines_nothing(world, tmp_path):
     w = world(nodes=3)
     lent = granted(w)
     w.settled()
@@ -90,7 +90,7 @@ def test_a_restore_of_a_backup_after_which_nothing_was_stored_holds_nothing(worl
     back_up(str(w.db), tmp_path / "backup.db")
     restore(str(w.db), tmp_path / "backup.db")
     w.engine = w._started()
-    assert (w.engine.held(), lent_to_somebody(w)) == ({}, set(lent))
+    assert (w.engine.quarantined(), lent_to_somebody(w)) == ({}, set(lent))
 
 
 @pytest.mark.parametrize("keeps_note", [True, False], ids=["with the note of the head", "without"])
@@ -112,7 +112,7 @@ def test_an_old_copy_of_the_file_is_noticed_by_the_note_beside_it_or_by_the_mark
         shutil.copy(tmp_path / "old", w.db)
 
     replaced(w, put_back)
-    assert w.engine.held().keys() == {*first, *later}
+    assert w.engine.quarantined().keys() == {*first, *later}
 
 
 def test_another_ledger_does_not_take_over_what_the_marks_say_is_not_its_own(world):
@@ -120,8 +120,8 @@ def test_another_ledger_does_not_take_over_what_the_marks_say_is_not_its_own(wor
     lent = granted(w, 2)
     before = marks(w)
     replaced(w, lambda: [Path(f"{w.db}{side}").unlink(missing_ok=True) for side in _SIDES])
-    assert w.engine.held().keys() == set(lent)
-    assert all("this is ledger" in why for why in w.engine.held().values())
+    assert w.engine.quarantined().keys() == set(lent)
+    assert all("this is ledger" in why for why in w.engine.quarantined().values())
     assert before <= marks(w)
     assert granted(w, 2) == ()
     assert marks(w) == before
@@ -134,7 +134,7 @@ def test_a_second_balancer_marks_no_node_that_the_first_gives_back(world):
     w.batch.ours |= set(others)
     w.batch.stamps |= dict.fromkeys(others, Stamp("ffffffff", 7, "00000000"))
     w.engine.reconcile()
-    assert w.engine.held().keys() == set(others)
+    assert w.engine.quarantined().keys() == set(others)
     commands = w.batch.commands()
     w.batch.marked |= dict.fromkeys(others, False)  # the first one gives them back
     w.batch.jobs["n02"] = "1.server"
@@ -143,7 +143,7 @@ def test_a_second_balancer_marks_no_node_that_the_first_gives_back(world):
     assert (w.batch.commands(), marks(w)) == (commands, set())
     w.batch.marked["n01"] = True  # and takes one again, with the very same mark
     w.engine.reconcile()
-    assert w.engine.held().keys() == {"n01"}
+    assert w.engine.quarantined().keys() == {"n01"}
 
 
 def claims(w):
@@ -173,7 +173,7 @@ def test_a_second_balancer_started_by_mistake_moves_no_node_and_says_why(world, 
     before = marks(w)
     assert lent <= before
     b = second(w, reserve=3)
-    assert b.settled() == {name: "HELD" if name in before else "OA_IDLE" for name in b.names}
+    assert b.settled() == {name: "QUARANTINED" if name in before else "OA_IDLE" for name in b.names}
     assert granted(b) == ()
     http = create_app(b.engine).test_client()
     why = (
@@ -197,7 +197,7 @@ def test_the_second_goes_on_when_an_operator_says_that_the_first_is_gone(world, 
     w.settled()
     b = second(w, reserve=1)
     w.engine.stop()
-    b.engine.adopt_nodes(tuple(b.engine.held()), on_demand=False)
+    b.engine.adopt_nodes(tuple(b.engine.quarantined()), on_demand=False)
     b.settled()
     b.engine.reconcile()
     assert sorted(b.settled().values()) == ["OA_IDLE", "OA_IDLE", "OA_IDLE", "OD_RESERVE"]
@@ -215,7 +215,7 @@ def test_a_service_that_has_lent_nodes_goes_on_when_another_marks_some(world, se
     b = second(w, reserve=1)  # finds no mark, and takes a node
     (taken,) = (name for name, state in b.settled().items() if state == "OD_RESERVE")
     w.engine.reconcile()
-    assert (w.engine.held().keys(), w.engine.problem()) == ({taken}, None)
+    assert (w.engine.quarantined().keys(), w.engine.problem()) == ({taken}, None)
     assert len(granted(w, 2)) == 2
 
 
@@ -232,18 +232,18 @@ def test_an_operator_says_whose_they_are_and_is_asked_once(world, kit):
     w.engine.reconcile()
     kit.until(lambda: w.batch.stamps[one].ledger_id == w.engine.ledger.ledger_id)
     w.restart()
-    assert (w.engine.held(), w.states()[one]) == ({}, "OD_ALLOC")
+    assert (w.engine.quarantined(), w.states()[one]) == ({}, "OD_ALLOC")
     w.engine.release_nodes((one,))
     assert w.states()[one] in ("OD_RESERVE", "RESTORING")
 
 
 def test_the_cloud_says_whose_they_are(world):
-    w = world(nodes=4, hold_s=100)
+    w = world(nodes=4, quarantine_s=100)
     used, unused = granted(w, 2)
     replaced(w, lambda: [Path(f"{w.db}{side}").unlink(missing_ok=True) for side in _SIDES])
     w.cloud.hosts = {used: CloudStatus(False, ("vm",)), unused: CloudStatus(False)}
     w.engine.reconcile()
-    assert (w.states()[used], w.states()[unused]) == ("OD_ALLOC", "HELD")
+    assert (w.states()[used], w.states()[unused]) == ("OD_ALLOC", "QUARANTINED")
     w.clock.advance_to(w.clock.now_us() + 101_000_000)
     w.engine.reconcile()
     assert w.settled()[unused] == "OA_IDLE"
@@ -310,11 +310,11 @@ def test_an_operator_holds_a_node_in_any_state_and_says_whose_it_is(world, kit):
     idle = next(name for name, state in w.settled().items() if state == "OA_IDLE")
     operator = Caller("root", is_operator=True)
     with pytest.raises(Refused, match="there is no node n99"):
-        w.engine.hold_nodes((lent, "n99"), "strange", caller=operator)
+        w.engine.quarantine_nodes((lent, "n99"), "strange", caller=operator)
     for _ in range(2):
-        w.engine.hold_nodes((lent, idle), "nobody knows what runs there", caller=operator)
-        assert {*w.engine.held()} == {lent, idle}
-        assert all("root" in why and "nobody knows" in why for why in w.engine.held().values())
+        w.engine.quarantine_nodes((lent, idle), "nobody knows what runs there", caller=operator)
+        assert {*w.engine.quarantined()} == {lent, idle}
+        assert all("root" in why and "nobody knows" in why for why in w.engine.quarantined().values())
         kit.until(lambda: {lent, idle} <= marks(w))  # batch starts no job there
         w.engine.adopt_nodes((lent,), on_demand=True, caller=operator, reason="its server is there")
         w.engine.adopt_nodes((idle,), on_demand=False, caller=operator, reason="it is empty")
@@ -323,18 +323,18 @@ def test_an_operator_holds_a_node_in_any_state_and_says_whose_it_is(world, kit):
     assert [body["by"] for body in bodies if body.get("reason") == "it is empty"] == ["root", "root"]
 
 
-def test_a_request_that_waits_with_a_held_node_gets_another(world, kit):
+def test_a_request_that_waits_with_a_quarantined_node_gets_another(world, kit):
     w = world(nodes=2, reserve=0, wait_s=600, has_cloud=False)
     w.batch.jobs = {"n02": "1.server"}
     w.engine.update_nodes(busy=("n02",), job="1.server")
     waiting = w.engine.submit_request(2).request_id
     kit.until(lambda: w.states()["n01"] == "OD_RESERVE")
-    w.engine.hold_nodes(("n01",), "strange", caller=Caller("root", is_operator=True))
+    w.engine.quarantine_nodes(("n01",), "strange", caller=Caller("root", is_operator=True))
     record = w.engine.ledger.request(waiting)
-    assert (record.status, w.states()["n01"]) == ("waiting", "HELD")
+    assert (record.status, w.states()["n01"]) == ("waiting", "QUARANTINED")
 
 
-def test_an_order_to_take_the_mark_off_ends_when_its_node_is_held(world, kit):
+def test_an_order_to_take_the_mark_off_ends_when_its_node_is_quarantined(world, kit):
     w = world(nodes=1, idle_hold_s=0)
     nodes = granted(w)
     w.batch.without_effect.add("restore")
@@ -342,7 +342,7 @@ def test_an_order_to_take_the_mark_off_ends_when_its_node_is_held(world, kit):
     kit.until(lambda: ("restore", nodes) in w.batch.commands())
     w.batch.stamps["n01"] = Stamp("ffffffff", 7, "00000000")
     w.engine.reconcile()
-    assert w.settled() == {"n01": "HELD"}
+    assert w.settled() == {"n01": "QUARANTINED"}
     w.batch.without_effect.clear()
     w.engine.reconcile()
-    assert (w.settled(), marks(w)) == ({"n01": "HELD"}, {"n01"})
+    assert (w.settled(), marks(w)) == ({"n01": "QUARANTINED"}, {"n01"})

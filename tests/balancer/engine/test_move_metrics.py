@@ -17,7 +17,7 @@ from balancer.service.metrics import Metrics
         ("RESTORING", "OA_IDLE", ("on_demand", "batch", "done")),
         ("RESTORING", "OA_BUSY", ("on_demand", "batch", "done")),
         ("RESTORING", "DOWN", ("on_demand", "batch", "failed")),
-        ("RESTORING", "HELD", ("on_demand", "batch", "failed")),
+        ("RESTORING", "QUARANTINED", ("on_demand", "batch", "failed")),
         ("OA_IDLE", "RECLAIMING", None),
         ("OD_RESERVE", "OD_ALLOC", None),
     ],

@@ -34,10 +34,10 @@ _AFTER = {
     Action.SEE_IDLE: "OA_IDLE",
     Action.SEE_BUSY: "OA_BUSY",
     Action.SEE_DOWN: "DOWN",
-    Action.SET_ASIDE: "DOWN",
-    Action.GIVE_UP: "RESTORING",
+    Action.QUARANTINE_IN_BATCH: "DOWN",
+    Action.ABANDON: "RESTORING",
     Action.ADOPT: "OD_ALLOC",
-    Action.LET_GO: "RESTORING",
+    Action.RELEASE: "RESTORING",
 }
 
 
@@ -50,7 +50,7 @@ def _brought_to(w, kit, state):
         case NodeState.DOWN:
             w.batch.down.add("n01")
             w.engine.reconcile()
-        case NodeState.HELD:
+        case NodeState.QUARANTINED:
             w.batch.marked["n01"] = True
             w.batch.stamps["n01"] = Stamp(w.engine.ledger.ledger_id, 999, "01234567")
             w.engine.reconcile()
@@ -72,8 +72,8 @@ def _brought_to(w, kit, state):
 @pytest.mark.parametrize("state", list(NodeState))
 def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
     action = TABLE[state][what]
-    limit_s = 0.1 if action in (Action.LEAVE, Action.GIVE_UP) else 5.0
-    w = world(nodes=1, wait_s=600, reconcile_period_s=0, confirm_limit_s=limit_s, hold_s=0)
+    limit_s = 0.1 if action in (Action.ROLL_BACK, Action.ABANDON) else 5.0
+    w = world(nodes=1, wait_s=600, reconcile_period_s=0, confirm_limit_s=limit_s, quarantine_s=0)
     _brought_to(w, kit, state)
     if state in (NodeState.RECLAIMING, NodeState.RESTORING):
         _its_command_sees_to_it(w, kit, state, what)
@@ -84,19 +84,21 @@ def test_each_cell_of_the_table_has_its_action(world, kit, state, what):
     w.batch.reports = {"n01": batch} if batch is not None else {}
     w.cloud.hosts = {"n01": cloud} if cloud is not None else {}
     w.engine.reconcile()
-    is_contested = action is Action.CONTEST or (action is Action.MARK and state is not NodeState.HELD)
+    is_contested = action is Action.FLAG_CONFLICT or (
+        action is Action.MARK and state is not NodeState.QUARANTINED
+    )
     assert bool(w.engine.node("n01").contested) == is_contested
-    if action is Action.GIVE_UP and batch.is_foreign:
+    if action is Action.ABANDON and batch.is_foreign:
         kit.until(lambda: w.states() == {"n01": "DOWN"})  # on its way back it is seen to be others'
-    elif action is Action.GIVE_UP and what is Seen.BATCH_BUSY:
+    elif action is Action.ABANDON and what is Seen.BATCH_BUSY:
         kit.until(lambda: w.states() == {"n01": "OA_BUSY"})  # on its way back batch has it already
     else:
         assert w.states()["n01"] == _AFTER.get(action, state.value)
     if action is Action.MARK:
         kit.until(lambda: w.batch.commands()[commands:] == [("reclaim", ("n01",))])
-    elif action not in (Action.GIVE_UP, Action.LET_GO):
+    elif action not in (Action.ABANDON, Action.RELEASE):
         assert w.batch.commands()[commands:] == []
-    is_aside = action is Action.SET_ASIDE or what in (Seen.FOREIGN, Seen.FOREIGN_BUSY)
+    is_aside = action is Action.QUARANTINE_IN_BATCH or what in (Seen.FOREIGN, Seen.FOREIGN_BUSY)
     assert w.engine.taken_offline_by_others == (("n01",) if is_aside else ())
 
 
@@ -121,24 +123,24 @@ def _its_command_sees_to_it(w, kit, state, what):
     match TABLE[state][what]:
         case Action.HAND_OVER:
             kit.until(lambda: w.states() == {"n01": "OD_ALLOC"})
-        case Action.TAKE_BACK:
+        case Action.RECLAIM:
             # In its history: with both enabled, the next reconcile has another cell for it.
             back_in_batch = f'["n01","RESTORING","{"OA_BUSY" if batch.jobs else "OA_IDLE"}"]'
             kit.until(lambda: any(back_in_batch in event.body for event in w.engine.ledger.events(0, 1000)))
         case Action.ORDER:
             kit.until(lambda: given(mine) >= before.count((mine, ("n01",))) + 3)
             assert w.states() == {"n01": state.value}
-        case Action.LEAVE:
+        case Action.ROLL_BACK:
             if batch.marked:
                 kit.until(lambda: given(back) >= 1)
                 w.batch.reports = {"n01": NodeStatus("busy", batch.jobs)}
             kit.until(lambda: w.states() == {"n01": "OA_BUSY"})
-        case Action.GIVE_UP if batch.is_foreign:
+        case Action.ABANDON if batch.is_foreign:
             kit.until(lambda: w.states() == {"n01": "DOWN"})
             assert given(back) == 0
-        case Action.GIVE_UP:
+        case Action.ABANDON:
             kit.until(lambda: w.states() == {"n01": "RESTORING"})
-        case Action.SET_ASIDE:
+        case Action.QUARANTINE_IN_BATCH:
             kit.until(lambda: w.states() == {"n01": "DOWN"})
             assert w.batch.commands() == before
         case Action.WAIT:

@@ -106,7 +106,7 @@ def test_a_release_4_ledger_keeps_its_id_its_log_and_what_it_lent(place):
     place.build_release_4()
     ledger = place.open()
     reclaimed = node("n04", NodeState.RECLAIMING, since_us=1002 * US, held_for="r8", generation=4)
-    held = node("n03", NodeState.HELD, since_us=1003 * US, generation=4)
+    quarantined = node("n03", NodeState.QUARANTINED, since_us=1003 * US, generation=4)
     reserve = ReserveRecord(
         reserve_id="h14",
         count=2,
@@ -120,7 +120,7 @@ def test_a_release_4_ledger_keeps_its_id_its_log_and_what_it_lent(place):
         STATE,
         now_us=1004 * US,
         serial=14,
-        nodes=(*STATE.nodes[:2], held, reclaimed),
+        nodes=(*STATE.nodes[:2], quarantined, reclaimed),
         reserves=(*STATE.reserves, reserve),
     )
     assert (ledger.load(), replayed(ledger), ledger.ledger_id) == (kept, kept, "8aaf102d")
@@ -133,6 +133,32 @@ def test_a_release_4_ledger_keeps_its_id_its_log_and_what_it_lent(place):
     assert ledger.load().reserves[-1] == every
     with closing(open_to_read(place.target)) as reader:
         assert verify(reader)[0] == []
+
+
+def test_a_quarantined_node_is_stored_by_its_old_word_so_that_a_service_of_0_3_can_take_over(place):
+    ledger = place.open()
+    quarantined = node(state=NodeState.QUARANTINED)
+    ledger.commit([entry(1, nodes=(quarantined,))])
+    assert ledger.load().nodes == replayed(ledger).nodes == (quarantined,)
+    with ledger.connected() as connection:
+        stored = connection.execute(sa.text("SELECT nodes.state, changes FROM nodes, events")).one()
+    assert (stored.state, '"HELD"' in stored.changes, "QUARANTINED" in stored.changes) == (
+        "HELD",
+        True,
+        False,
+    )
+
+
+def test_an_event_that_an_older_release_wrote_is_told_in_the_words_of_this_one(place):
+    ledger = place.open()
+    bodies = ('{"moved":[["HELD","OA_IDLE","HELD"]]}', '{"job":"HELD"}')
+    for number, body in enumerate(bodies, 1):
+        written = entry(number)
+        ledger.commit([replace(written, event=replace(written.event, body=body))])
+    assert [event.body for event in ledger.events(0, 9)] == [
+        '{"moved":[["HELD","OA_IDLE","QUARANTINED"]]}',
+        '{"job":"HELD"}',
+    ]
 
 
 @pytest.mark.parametrize("release", [1, 2, 4])

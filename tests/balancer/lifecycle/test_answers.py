@@ -74,7 +74,7 @@ def test_a_node_that_breaks_on_its_way_goes_back_from_that_moment_on(world):
     assert (w.state("n1"), w.lifecycle.node("n1").since_us) == ("RESTORING", 10 * US)
 
 
-def test_a_node_in_doubt_is_held_from_that_moment_on_and_settled_at_that(world):
+def test_a_node_in_doubt_is_quarantined_from_that_moment_on_and_settled_at_that(world):
     w = world(2)
     w.request("r", 2)
     w.at(10).handle(NodesDoubted(at_us=10 * US, reasons={"n1": "an old ledger", "n2": "an old ledger"}))

@@ -99,7 +99,7 @@ def did(given):
         ("a server on a batch node", {"servers": ONE, "node": replace(NODE, state="OA_BUSY")}, ((), {}, ["s1"])),
         ("on one that is down", {"servers": ONE, "node": replace(NODE, state="DOWN")}, ((), {}, ["s1"])),
         ("on one that is reserved", {"servers": ONE, "node": replace(NODE, state="OD_RESERVE")}, ((), {}, ["s1"])),
-        ("on one in doubt", {"servers": ONE, "node": replace(NODE, state="HELD")}, ((), {}, [])),
+        ("on one in doubt", {"servers": ONE, "node": replace(NODE, state="QUARANTINED")}, ((), {}, [])),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip

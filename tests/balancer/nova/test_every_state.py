@@ -18,7 +18,7 @@ NODES = {
     "granted to another": "OD_ALLOC",
     "batch's": "OA_BUSY",
     "reserved": "OD_RESERVE",
-    "in doubt": "HELD",
+    "in doubt": "QUARANTINED",
 }
 SERVICES = ("up", "down", "disabled", "forced down", "gone")
 SERVERS = ("none", "some")
