@@ -29,14 +29,14 @@ _FRAMES = """new Promise((done) => {
   const step = (now) => {
     longest = Math.max(longest, now - last); last = now;
     if (now - begin > 3000) return done(JSON.stringify([frames / (now - begin) * 1000, longest]));
-    frames++; deed((now - begin) / 3000); requestAnimationFrame(step);
+    frames++; action((now - begin) / 3000); requestAnimationFrame(step);
   };
   requestAnimationFrame(step);
 })"""
-_DEEDS = {
-    "scrolled": "deed = (share) => scrollTo(0, share * (document.documentElement.scrollHeight - innerHeight))",
-    "chart, all of it": "deed = () => chart.gantt.draw()",
-    "chart, moved along": """span = chart.gantt.view.t1, deed = (share) => {
+_ACTIONS = {
+    "scrolled": "action = (share) => scrollTo(0, share * (document.documentElement.scrollHeight - innerHeight))",
+    "chart, all of it": "action = () => chart.gantt.draw()",
+    "chart, moved along": """span = chart.gantt.view.t1, action = (share) => {
       const view = chart.gantt.view;
       view.t0 = share * 0.9 * span; view.t1 = view.t0 + 0.1 * span;
       chart.gantt.draw();
@@ -64,11 +64,11 @@ def main() -> None:
                 page.open(file.as_uri())
                 page.wait_for(f"document.readyState === 'complete' && {_LOADED} > 0")
                 row = {"page": what, "bytes": file.stat().st_size, "loaded_ms": round(page.evaluate(_LOADED))}
-                for deed, script in _DEEDS.items():
-                    if deed != "scrolled" and what != "the report":
+                for action, script in _ACTIONS.items():
+                    if action != "scrolled" and what != "the report":
                         continue
                     per_s, longest_ms = json.loads(page.evaluate(_FRAMES.replace("DEED", script)))
-                    row[f"{deed}, frames_per_s"], row[f"{deed}, longest_ms"] = (
+                    row[f"{action}, frames_per_s"], row[f"{action}, longest_ms"] = (
                         round(per_s, 1),
                         round(longest_ms),
                     )

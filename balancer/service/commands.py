@@ -192,12 +192,12 @@ class Commander:
         """At most so long; not at all while the batch system gives trouble."""
         if not self._threaded:
             self.step()
-        issued.wait(0 if self._batch.silence else limit_s)
+        issued.wait(0 if self._batch.last_read_error else limit_s)
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """What the latest command, or the latest look, failed with; "": they did not."""
-        return self._batch.failure or self._batch.silence
+        return self._batch.last_command_error or self._batch.last_read_error
 
     @property
     def refused(self) -> str | None:

@@ -57,9 +57,9 @@ class DriverCalls:
         self._tidied_us = -_TIDY_EVERY_US
         self._refusals = 0
         self._withheld: dict[str, tuple[tuple[str, ...], str]] = {}
-        self.silence = ""
+        self.last_read_error = ""
         """What the latest look failed with; "": it did not."""
-        self.failure = ""
+        self.last_command_error = ""
         """What the latest command failed with; "": it did not."""
 
     @property
@@ -69,7 +69,7 @@ class DriverCalls:
     @property
     def refused(self) -> str | None:
         """What the batch system says no to, again and again."""
-        return self.failure if self._refusals >= _MANY_REFUSALS else None
+        return self.last_command_error if self._refusals >= _MANY_REFUSALS else None
 
     def poll_s(self, least_s: float) -> float:
         """Between looks at what is open: longer and longer while every command is refused."""
@@ -95,7 +95,7 @@ class DriverCalls:
     ) -> tuple[dict[str, NodeStatus], DriverError | None]:
         states: dict[str, NodeStatus] = {}
         error = self._call("status", lambda: states.update(ask()))
-        self.silence = str(error or "")
+        self.last_read_error = str(error or "")
         return states, error
 
     # Commands
@@ -140,10 +140,12 @@ class DriverCalls:
             return
         self._withheld.clear()
         failure = self._call(command, action)
-        self.failure = str(failure or "")
+        self.last_command_error = str(failure or "")
         self._refusals = self._refusals + 1 if isinstance(failure, RefusedError) else 0
         if self._refusals == _MANY_REFUSALS:
-            _log.error("the batch system refuses our commands", command=command, error=self.failure)
+            _log.error(
+                "the batch system refuses our commands", command=command, error=self.last_command_error
+            )
 
     def _call(self, command: str, action: Callable[[], None]) -> DriverError | None:
         """Run one driver command; its failure is counted, logged and returned. We read back anyway."""

@@ -436,7 +436,7 @@ class Engine(OnDemandCalls, NodeCalls):
                 self._timers.wake_at(instruction.at_us)
 
     def _on_wake(self, now_us: int) -> None:  # noqa: ARG002 - the writer stamps its events
-        trouble = self._commander.trouble or self.batch.error or ""
+        trouble = self._commander.last_error or self.batch.error or ""
         self._write(lambda at_us, _: TimerFired(at_us=at_us, trouble=trouble))
         if self._writer.failures != self._failures_seen:
             # A commit that failed may have been stored: then its commands have not been given to anybody.

@@ -186,12 +186,12 @@ class ClusterViews(TableViews):
         self._free[: reg[t.FREE]] = np.flatnonzero(is_free)[::-1]
         reg[t.COUNTS_ONLY] = False
 
-    def must_be(self, job: int, state: JobState, deed: str) -> None:
+    def must_be(self, job: int, state: JobState, action: str) -> None:
         """Raises IllegalJobTransition, with the job's history, unless the job is in this state."""
         found = int(self._job["state"][job])
         if found != state:
             raise IllegalJobTransition(
-                f"job {self.number(job)} cannot {deed}: it is {JobState(found).name}, not {state.name}"
+                f"job {self.number(job)} cannot {action}: it is {JobState(found).name}, not {state.name}"
                 f"{self.story(job)}"
             )
 

@@ -131,7 +131,7 @@ def _rank(allowed: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class Boundaries:
-    """When reservations begin and end: a pass must follow. Part of the happenings of a run."""
+    """When reservations begin and end: a pass must follow. Part of the external events of a run."""
 
     def __init__(self, events_us: Sequence[int]) -> None:
         self._ahead = list(events_us)[::-1]

@@ -1,4 +1,4 @@
-"""`emulator fleet`: a live fleet of containers, started, watched, hurt and removed."""
+"""`emulator fleet`: a live fleet of containers, started, watched, given faults and removed."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def down(name: str | None, keep_data: bool) -> None:
 
 @fleet.command()
 @click.argument(
-    "deed",
+    "action",
     type=click.Choice(["kill", "start", "pause", "unpause", "disconnect", "connect", "slow", "unslow"]),
 )
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
@@ -281,7 +281,7 @@ def down(name: str | None, keep_data: bool) -> None:
     "--delay-ms", type=click.IntRange(min=1), help="Of slow: how long each packet waits (needs netem)."
 )
 def fault(
-    deed: str, targets: tuple[str, ...], name: str | None, rate_kbit: int | None, delay_ms: int | None
+    action: str, targets: tuple[str, ...], name: str | None, rate_kbit: int | None, delay_ms: int | None
 ) -> None:
     """Do something to containers of a fleet: TARGET is a service (batch, balancer, ...) or a node (n003).
 
@@ -294,9 +294,10 @@ def fault(
         client = on.docker_client()
         fleet_name = on.the_fleet(client, name)
         for target in targets:
-            at_s = on.fault(client, fleet_name, target, FaultAction(deed), slow=Slow(rate_kbit, delay_ms))
+            at_s = on.fault(client, fleet_name, target, FaultAction(action), slow=Slow(rate_kbit, delay_ms))
             say(
-                f"{deed} {target}" + (f" at {at_s:.0f} s" if at_s is not None else " (no controller to tell)")
+                f"{action} {target}"
+                + (f" at {at_s:.0f} s" if at_s is not None else " (no controller to tell)")
             )
 
     report_engine_errors(act)

@@ -93,7 +93,7 @@ def _run(replayer: Replayer, *, quiet: bool) -> bool:
 
     def follow() -> None:
         with RunProgress(
-            jobs=replayer.job_count, end_us=replayer.last_us, quiet=quiet, deed="submitted"
+            jobs=replayer.job_count, end_us=replayer.last_us, quiet=quiet, verb="submitted"
         ) as progress:
             while not is_over.wait(_LOOK_S):
                 counted = replayer.counted

@@ -62,29 +62,29 @@ class Slow:
         return " and ".join(said)
 
 
-def text_of(deed: FaultAction, target: str, slow: Slow) -> str:
-    """A deed as people read it."""
-    return f"{deed} {target}" + (f" {slow.text()}" if deed == FaultAction.SLOW else "")
+def text_of(action: FaultAction, target: str, slow: Slow) -> str:
+    """A action as people read it."""
+    return f"{action} {target}" + (f" {slow.text()}" if action == FaultAction.SLOW else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One deed at one time. `slow`: of the deed of that name."""
+    """One action at one time. `slow`: of the action of that name."""
 
     number: int
     at_us: int
-    deed: FaultAction
+    action: FaultAction
     target: str
     slow: Slow
 
     def text(self) -> str:
-        return text_of(self.deed, self.target, self.slow)
+        return text_of(self.action, self.target, self.slow)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "number": self.number,
             "at_s": seconds(self.at_us),
-            "do": str(self.deed),
+            "do": str(self.action),
             "target": self.target,
             "slow": asdict(self.slow),
         }
@@ -94,14 +94,14 @@ def steps_of(faults: Iterable[FaultPart]) -> list[Step]:
     """The steps in order of time; a fault that lasts `for_s` is two of them."""
     found = []
     for fault in faults:
-        deed = FaultAction(fault.do)
-        found.append((micros(fault.at_s), deed, fault))
+        action = FaultAction(fault.do)
+        found.append((micros(fault.at_s), action, fault))
         if fault.for_s is not None:
-            found.append((micros(fault.at_s + fault.for_s), UNDO[deed], fault))
+            found.append((micros(fault.at_s + fault.for_s), UNDO[action], fault))
     found.sort(key=lambda step: step[0])
     return [
-        Step(number, at_us, deed, fault.target, Slow(fault.rate_kbit_s, fault.delay_ms))
-        for number, (at_us, deed, fault) in enumerate(found)
+        Step(number, at_us, action, fault.target, Slow(fault.rate_kbit_s, fault.delay_ms))
+        for number, (at_us, action, fault) in enumerate(found)
     ]
 
 

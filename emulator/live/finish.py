@@ -30,7 +30,7 @@ class Ending(Source, Protocol):
     def failure(self) -> Failure | None:
         """A plug-in that failed in the batch system."""
 
-    def note(self, at_us: int, text: str) -> None:
+    def annotate(self, at_us: int, text: str) -> None:
         """For the report."""
 
     def batch_side(self) -> BatchSide:
@@ -69,7 +69,7 @@ def record_of(
     run.now_us = max(run.now_us, batch.now_us)
     # Who waits for a server that is gone waits in vain.
     if not all_done and batch.offline is not None and not failure:
-        run.note(run.now_us, STILL_WORKING)
+        run.annotate(run.now_us, STILL_WORKING)
     run.end_processes()
     record = with_differences(collect(run, batch, reason), run.prepared.jobs)
     return (replace(record, traceback=failure.traceback) if failure else record), pace

@@ -409,11 +409,11 @@ class Fleet:
         finally:
             self._disk_guard.release()
 
-    def note(self, at_us: int, text: str) -> None:
+    def annotate(self, at_us: int, text: str) -> None:
         self.marks.append(Mark(at_us, text))
         self._note_progress()
 
-    def tell(self, counts: Counts) -> None:  # noqa: ARG002 - the page has more than counts
+    def report_progress(self, counts: Counts) -> None:  # noqa: ARG002 - the page has more than counts
         """To the page, where there is one."""
         if self._page is not None:
             self._page.offer(self._so_far)

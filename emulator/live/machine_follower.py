@@ -73,9 +73,9 @@ class MachineFollower:
         node_names: tuple[str, ...],
         executor: LiveExecutor,
         effects: RunEffects,
-        happenings: ExternalEvents | None = None,
+        external_events: ExternalEvents | None = None,
     ) -> None:
-        """`happenings`: what happens to jobs and nodes whoever schedules."""
+        """`external_events`: what happens to jobs and nodes whoever schedules."""
         self._machine = machine
         self._executor = executor
         self._effects = effects
@@ -84,7 +84,7 @@ class MachineFollower:
         # A machine may count parts of nodes, as many on each; the record then speaks of these.
         has_whole_nodes = machine.node_count == len(node_names)
         names = node_names if has_whole_nodes else getattr(machine, "node_names", None)
-        self._loop = Loop(machine, mechanism, node_names=names, name=name, happenings=happenings)
+        self._loop = Loop(machine, mechanism, node_names=names, name=name, external_events=external_events)
         self._slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
         known = machine.job_table()
         self._workload = Workload(workload)  # as it is submitted: the machine may count nodes in its own way

@@ -92,7 +92,7 @@ class ProcessFaults:
 
     def _comes_back(self, name: str) -> bool:
         return any(
-            step.target == name and step.deed == FaultAction.START for step in self._all[self._steps.done :]
+            step.target == name and step.action == FaultAction.START for step in self._all[self._steps.done :]
         )
 
     @property
@@ -124,7 +124,7 @@ class ProcessFaults:
         process = self._fleet.processes.get(name)
         if process is None or (process.exit_status is not None and name not in self._down):
             return "it has ended"
-        match step.deed:
+        match step.action:
             case FaultAction.KILL:
                 process.kill()
                 self._down.add(name)
@@ -139,18 +139,18 @@ class ProcessFaults:
             case _:
                 process.unpause()
                 clock.expect_process(name)
-        if name in self._fleet.names and step.deed in {FaultAction.KILL, FaultAction.START}:
-            (self._absent.add if step.deed == FaultAction.KILL else self._absent.discard)(name)
+        if name in self._fleet.names and step.action in {FaultAction.KILL, FaultAction.START}:
+            (self._absent.add if step.action == FaultAction.KILL else self._absent.discard)(name)
         return self._wait(step, process)
 
     def _wait(self, step: Step, process: FleetProcess) -> str:
         """Until those whom it concerns know of it, since otherwise the run would depend on who is faster."""
-        if step.deed == FaultAction.START and step.target not in self._fleet.names:
+        if step.action == FaultAction.START and step.target not in self._fleet.names:
             try:
                 process.wait_until(lambda: self._is_ready(process))
             except FleetProcessError as error:
                 return str(error)
-        if step.deed in {FaultAction.KILL, FaultAction.START} and BATCH not in self._down:
+        if step.action in {FaultAction.KILL, FaultAction.START} and BATCH not in self._down:
             end_us = wall_us() + micros(_LIMIT_S)
             while not self._batch.serves_all_but(len(self._absent)) and wall_us() < end_us:
                 self._pause.wait(_LOOK_S)

@@ -14,8 +14,8 @@ trap '' HUP INT TERM
 sessions=' '
 tags=
 files=
-while read -r deed session; do
-    case $deed in
+while read -r action session; do
+    case $action in
         watch) sessions="$sessions$session " ;;
         tag) tags="$tags $session" ;;
         remove) files="$files $session" ;;

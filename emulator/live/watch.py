@@ -38,10 +38,10 @@ class Watched(Protocol):
     def stuck(self) -> str | None:
         """Nothing more will happen, though jobs wait: '' if that is how it should end, a text if not; else None."""
 
-    def note(self, at_us: int, text: str) -> None:
+    def annotate(self, at_us: int, text: str) -> None:
         """For the report: what happened to the fleet."""
 
-    def tell(self, counts: Counts) -> None:
+    def report_progress(self, counts: Counts) -> None:
         """How far it has come, for who asks."""
 
 
@@ -58,11 +58,11 @@ def watch(
             if why := run.abort_reason():
                 return why
             for at_us, text in clock.news():
-                run.note(at_us, text)
+                run.annotate(at_us, text)
             is_replayed = run.is_replayed()  # before its last lines are read
             counts.look()
             progress.update(clock.now_us(), counts.ended, counts.granted, counts.rejected)
-            run.tell(counts)
+            run.report_progress(counts)
             has_ended = counts.ended >= batch_jobs - counts.failed
             if is_replayed and has_ended and run.is_settled():
                 return ""

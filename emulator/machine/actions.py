@@ -234,10 +234,10 @@ class Accounting:
         self._moved(_listed(added), NodePool.OD_ALLOC)
         self._effects.run_changes(job)
 
-    def _lease_must_run(self, job: int, deed: str) -> None:
+    def _lease_must_run(self, job: int, action: str) -> None:
         if job not in self._lease_ends:
             raise IllegalJobTransition(
-                f"job {self.cluster.number(job)} cannot {deed} as a lease: it is none that runs"
+                f"job {self.cluster.number(job)} cannot {action} as a lease: it is none that runs"
             )
 
     # Jobs that run.

@@ -440,13 +440,13 @@ class RunningJobs:
         row.done, row.saved, row.since_us = phase.done, phase.saved, phase.since_us
         row.num, row.den = phase.num, phase.den
 
-    def _may(self, job: int, deed: str) -> None:
-        if not (self.cluster.state[job] == JobState.SUSPENDED and deed in _ALLOWED_OFF_NODES):
-            self.cluster.must_be(job, JobState.RUNNING, deed)
+    def _may(self, job: int, action: str) -> None:
+        if not (self.cluster.state[job] == JobState.SUSPENDED and action in _ALLOWED_OFF_NODES):
+            self.cluster.must_be(job, JobState.RUNNING, action)
         activity = self.activity(job)
-        if activity not in _ALLOWED[deed]:
+        if activity not in _ALLOWED[action]:
             raise IllegalJobTransition(
-                f"job {self.cluster.number(job)} cannot {deed} while it is {activity}"
+                f"job {self.cluster.number(job)} cannot {action} while it is {activity}"
                 f"{self.cluster.story(job)}"
             )
 

@@ -226,8 +226,8 @@
     n: () => go(place + 1), p: () => go(place - 1), "/": () => input.focus(),
   };
   canvas.addEventListener("keydown", (event) => {
-    const deed = !event.ctrlKey && !event.metaKey && !event.altKey && keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (deed) { event.preventDefault(); deed(); }
+    const action = !event.ctrlKey && !event.metaKey && !event.altKey && keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (action) { event.preventDefault(); action(); }
   });
   input.addEventListener("input", search);
   choice.addEventListener("change", () => { isChosen = true; paint(); redraw(); });

@@ -43,7 +43,7 @@ class RunProgress:
         jobs: int,
         end_us: int | None = None,
         quiet: bool = False,
-        deed: str = "done",
+        verb: str = "done",
         what: str = "jobs",
         goes_on: bool = False,
         console: Console | None = None,
@@ -51,14 +51,14 @@ class RunProgress:
     ) -> None:
         """`jobs` to be run in all, 0 if unknown; `end_us`, where known, is the cluster time at the end of the run.
 
-        `deed`: what is done to the jobs. `what`: what `jobs` counts, where it is not only jobs.
+        `verb`: what is done to the jobs. `what`: what `jobs` counts, where it is not only jobs.
         `goes_on`: perhaps a later part of a run. What is done at the first update says nothing of what is to come.
         """
         self._jobs = jobs
         self._end_us = end_us
         self._console = console
         self._quiet = quiet
-        self._deed = deed
+        self._verb = verb
         self._what = what
         self._wall = wall
         self._begin_us = wall()
@@ -155,9 +155,9 @@ class RunProgress:
         cluster_us, jobs_done, granted, rejected = self._last
         parts = [
             f"cluster time {clock_text(seconds(cluster_us))}",
-            f"{number(jobs_done)} of {number(self._jobs)} {self._what} {self._deed}"
+            f"{number(jobs_done)} of {number(self._jobs)} {self._what} {self._verb}"
             if self._jobs
-            else f"{number(jobs_done)} {self._what} {self._deed}",
+            else f"{number(jobs_done)} {self._what} {self._verb}",
         ]
         if granted or rejected:
             parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")

@@ -24,7 +24,7 @@ from emulator.runs.node_rules import (
 )
 from emulator.runs.qos_rules import WHAT as QOS
 from emulator.runs.scenario import Scenario, ScenarioError
-from emulator.runs.scenario_events import OUTAGES, RULES, SLEEP, make_happenings
+from emulator.runs.scenario_events import OUTAGES, RULES, SLEEP, make_external_events
 from emulator.simulation.loop import Loop
 from emulator.simulation.mechanism import (
     HasArrival,
@@ -275,7 +275,7 @@ def run_or_fail(
         mechanism,
         node_names=getattr(machine, "node_names", None),
         name=plugin_name(scenario.mechanism),
-        happenings=make_happenings(scenario, prepared, machine, mechanism),
+        external_events=make_external_events(scenario, prepared, machine, mechanism),
     )
     complete = False
 

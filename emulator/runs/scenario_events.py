@@ -42,7 +42,7 @@ OUTAGES = "failures, maintenance: nodes that fail or are maintained"
 SLEEP = "energy: nodes that are switched off"
 
 
-def make_happenings(
+def make_external_events(
     scenario: Scenario, prepared: Prepared, machine: Machine, mechanism: Mechanism | None
 ) -> ExternalEvents | None:
     """What happens to these jobs and nodes whoever schedules; None if nothing does.

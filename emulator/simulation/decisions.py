@@ -193,14 +193,14 @@ class Decisions:
                 event += f" of job {self.machine.job_table().number[arguments[0]]}"
             raise self._failed(event, error) from error
 
-    def machine_failed(self, deed: str, error: Exception) -> NoReturn:
+    def machine_failed(self, action: str, error: Exception) -> NoReturn:
         """The machine raised: its queue order's failure, or the mechanism's, if that brought it."""
         self.actions.now_us = self.machine.now_us
         if isinstance(error, PluginError):
             self.failure = error
         if self.failure is error or ability(self.mechanism, HasMachine) is None:  # type: ignore[type-abstract]
             raise error
-        raise self._failed(f"{deed} of its {type(self.machine).__name__}", error) from error
+        raise self._failed(f"{action} of its {type(self.machine).__name__}", error) from error
 
     def goes_round(self, timers: int) -> NoReturn:
         """The mechanism was woken so many times in a row, and nothing happened but that."""

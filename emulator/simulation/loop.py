@@ -59,7 +59,7 @@ class Loop:
     """A machine, a mechanism and virtual time. `run` to the end; `record` whenever wanted.
 
     `name`: the mechanism's, for errors. Raises PluginError when it raises.
-    `happenings`: what happens to jobs and nodes whoever schedules.
+    `external_events`: what happens to jobs and nodes whoever schedules.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Loop:
         *,
         node_names: tuple[str, ...] | None = None,
         name: str = "",
-        happenings: ExternalEvents | None = None,
+        external_events: ExternalEvents | None = None,
     ) -> None:
         self.machine = machine
-        self._happenings = happenings
+        self._external_events = external_events
         self._whole: WholeRun | None = None
         self.went_whole = False
         """Whether the mechanism's own loop has done the run, as far as it went."""
-        if mechanism is None and happenings is None and type(machine) is Cluster:
+        if mechanism is None and external_events is None and type(machine) is Cluster:
             machine.choose_nodes_afterwards()  # nobody is there to ask for single nodes
         ahead = (
             _Ahead()
@@ -85,8 +85,8 @@ class Loop:
         self.decisions = Decisions(machine, mechanism, agenda=ahead, node_names=node_names, name=name)
         self._leases = 0
         """On-demand jobs that somebody decides about."""
-        if happenings is not None and self.decisions.knows_failures:
-            happenings.act_by(self.decisions)
+        if external_events is not None and self.decisions.knows_failures:
+            external_events.act_by(self.decisions)
             self._leases = int((machine.job_table().kind == Kind.ON_DEMAND).sum())
         self._known: NDArray[np.int64] | None = _arrivals(machine.job_table(), mechanism)
         """Points known from the begin, until somebody goes step by step."""
@@ -102,8 +102,8 @@ class Loop:
         """
         actions, machine = self.decisions.actions, self.machine
         self.decisions.begin(bad_input=ValueError)
-        if self._happenings is not None:
-            self._happenings.begin(actions)
+        if self._external_events is not None:
+            self._external_events.begin(actions)
         elif not by_steps and self._known is not None:
             self._whole = self.decisions.whole_run(self._known)
         if self._whole is not None:
@@ -155,7 +155,7 @@ class Loop:
     @property
     def next_us(self) -> int:
         """When something will happen, NEVER_US if nothing will: nobody is left then who could use a node."""
-        next_us = min(self.machine.next_event_us, self._next_happening_us())
+        next_us = min(self.machine.next_event_us, self._next_external_us())
         point_us = self._next_point_us()
         if next_us == NEVER_US != point_us and self._is_over():
             return NEVER_US
@@ -175,26 +175,26 @@ class Loop:
                 return False
         return True
 
-    def _next_happening_us(self) -> int:
-        happenings = self._happenings
-        if happenings is None:
+    def _next_external_us(self) -> int:
+        external = self._external_events
+        if external is None:
             return NEVER_US
         actions = self.decisions.actions
-        return happenings.next_us(actions, leases_to_come=actions.granted + actions.rejected < self._leases)
+        return external.next_us(actions, leases_to_come=actions.granted + actions.rejected < self._leases)
 
     def step(self, limit_us: int = NEVER_US, pause_after: int = -1) -> Stop:
         """Go to the next decision point, at the latest to `limit_us`, and let that instant happen."""
-        decisions, machine, happenings = self.decisions, self.machine, self._happenings
+        decisions, machine, external = self.decisions, self.machine, self._external_events
         actions = decisions.actions
-        until_us = min(self._next_point_us(), limit_us, self._next_happening_us())
+        until_us = min(self._next_point_us(), limit_us, self._next_external_us())
         seen_ends = machine.ended_count
         if machine.next_event_us != NEVER_US:
             self._timers_in_a_row = 0
         try:
             stop = machine.advance(
                 until_us,
-                stop_on_end=actions.needs_ends or (happenings is not None and happenings.watches_ends),
-                stop_on_pass=actions.watches_passes or (happenings is not None and happenings.watches_passes),
+                stop_on_end=actions.needs_ends or (external is not None and external.watches_ends),
+                stop_on_pass=actions.watches_passes or (external is not None and external.watches_passes),
                 pause_after=pause_after,
             )
         except Exception as error:  # noqa: BLE001 - raised again, with the name of whose it is
@@ -207,9 +207,9 @@ class Loop:
         elif stop == Stop.AT_ENDS or (stop == Stop.AT_UNTIL and until_us != NEVER_US):
             if actions.needs_ends:
                 decisions.jobs_ended(actions.cluster.ended_since(seen_ends))
-            if happenings is not None:
-                ended = actions.cluster.ended_since(seen_ends) if happenings.watches_ends else []
-                self._happen(happenings, ended)
+            if external is not None:
+                ended = actions.cluster.ended_since(seen_ends) if external.watches_ends else []
+                self._apply_events(external, ended)
             if stop == Stop.AT_UNTIL:
                 self._handle_points(until_us)
             self._finish_instant()
@@ -223,11 +223,11 @@ class Loop:
             return False
         return int(machine.end_us.max(initial=0)) < now_us
 
-    def _happen(self, happenings: ExternalEvents, ended: list[int]) -> None:
+    def _apply_events(self, external_events: ExternalEvents, ended: list[int]) -> None:
         try:
-            happenings.at(ended, self.decisions.actions)
+            external_events.at(ended, self.decisions.actions)
         except Exception as error:  # noqa: BLE001 - raised again; the record tells of a plug-in that failed
-            self.decisions.machine_failed("happenings", error)
+            self.decisions.machine_failed("external events", error)
 
     def _finish_instant(self) -> None:
         decisions = self.decisions
@@ -238,7 +238,7 @@ class Loop:
 
     def _pass_over(self) -> None:
         self.decisions.pass_over()
-        while self._happenings is not None and self._happenings.after_pass(self.decisions.actions):
+        while self._external_events is not None and self._external_events.after_pass(self.decisions.actions):
             self._finish_instant()
             self.decisions.pass_over()
 

@@ -84,7 +84,7 @@ def ruled_table(jobs: list[Job], rules: dict[int, Rule]) -> JobTable:
 def run_ruled(
     jobs: JobTable, nodes: int, scheduler: SchedulerConfig, limits: Sequence[Limit] = ()
 ) -> RunRecord:
-    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=ExternalEvents(JobRules(jobs, limits)))
+    loop = Loop(make_cluster(nodes, scheduler, jobs), external_events=ExternalEvents(JobRules(jobs, limits)))
     loop.run()
     return loop.record()
 

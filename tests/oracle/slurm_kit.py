@@ -94,12 +94,12 @@ def with_rules(  # noqa: PLR0917
         asked = np.array([wants[number] for number in table.number.tolist()])
         table = table.with_extra(cores=asked[:, 0], memory_kib=asked[:, 1] * 1024)
     cluster = SlurmCluster(nodes, SchedulerConfig(), table, ruled)
-    happenings = (
+    external_events = (
         None
         if outages is None
         else ExternalEvents(None, outages.on(nodes, lost=not cluster.expect_outages()))
     )
-    loop = Loop(cluster, happenings=happenings)
+    loop = Loop(cluster, external_events=external_events)
     loop.run()
     return loop.record()
 

@@ -3,7 +3,7 @@
 GET  /start/ROLE             200 the role's settings (JSON), 503 what it waits for (text);
                              a node adds ?name=NODE, or ?host=HOSTNAME to be named by its address
 GET  /status                 where the run is
-POST /marks                  {"text": ..., "fault": number, "do": deed, "host": name}: what was done to the fleet
+POST /marks                  {"text": ..., "fault": number, "do": action, "host": name}: what was done to the fleet
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Answers(Protocol):
 
     def start_settings(self, role: str, name: str | None) -> dict[str, Any]: ...
     def status(self) -> dict[str, Any]: ...
-    def mark(self, text: str, *, fault: int | None, deed: str | None, host: str | None) -> dict[str, Any]: ...
+    def mark(
+        self, text: str, *, fault: int | None, action: str | None, host: str | None
+    ) -> dict[str, Any]: ...
 
 
 class ControlServer(Serving):
@@ -91,7 +93,10 @@ class _Handler(BaseHTTPRequestHandler):
             body = json.loads(self.rfile.read(min(size, _MOST_BYTES)))
             text, fault = str(body["text"]), body.get("fault")
             answer = self.answers.mark(
-                text, fault=None if fault is None else int(fault), deed=body.get("do"), host=body.get("host")
+                text,
+                fault=None if fault is None else int(fault),
+                action=body.get("do"),
+                host=body.get("host"),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._text(400, f"not a mark: {error!r}")

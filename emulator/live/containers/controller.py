@@ -184,14 +184,14 @@ class Controller:
                 "viewer_token": self._state.viewer_token if self._mechanism is not None else "",
             }
 
-    def mark(self, text: str, *, fault: int | None, deed: str | None, host: str | None) -> dict[str, Any]:
+    def mark(self, text: str, *, fault: int | None, action: str | None, host: str | None) -> dict[str, Any]:
         """Note what somebody did to the fleet; the clock waits no longer for a host that cannot answer."""
         with self._lock:
             at_us = self._clock.now_us()
-            if host is not None and deed is not None:
-                if FaultAction(deed) in STILL:
+            if host is not None and action is not None:
+                if FaultAction(action) in STILL:
                     self._clock.excuse(host)
-                elif FaultAction(deed) in {UNDO[each] for each in STILL}:
+                elif FaultAction(action) in {UNDO[each] for each in STILL}:
                     self._clock.expect(host)
             if fault is None or self._steps.finish(fault):
                 self._state.marks.append((at_us, text))
@@ -258,7 +258,7 @@ class Controller:
         return True
 
     def _mark_now(self, text: str) -> None:
-        self.note(self._clock.now_us(), text)
+        self.annotate(self._clock.now_us(), text)
 
     def run(self, stopped: threading.Event) -> str | None:
         """Until everything has happened. Returns why it ended early, '' if it did not; None: told to stop."""
@@ -327,13 +327,13 @@ class Controller:
         except NotYet:
             return False
 
-    def note(self, at_us: int, text: str) -> None:
+    def annotate(self, at_us: int, text: str) -> None:
         sys.stderr.write(f"controller: {text}\n")
         with self._lock:
             self._state.marks.append((at_us, text))
             self._state.save(self._shared.state)
 
-    def tell(self, counts: Counts) -> None:
+    def report_progress(self, counts: Counts) -> None:
         self._progress = {
             "jobs_ended": counts.ended,
             "granted": counts.granted,
@@ -356,7 +356,7 @@ class Controller:
                 sys.stderr.write(f"controller: fault due: {step.text()}\n")
             elif wall_us() - self._step_since_us > _STEP_US:
                 text = f"not carried out: {step.text()} (nobody follows this fleet: `emulator fleet follow`)"
-                self.mark(text, fault=step.number, deed=None, host=None)
+                self.mark(text, fault=step.number, action=None, host=None)
 
     def record(self, reason: str) -> RunRecord:
         """Let everything stand still and collect."""

@@ -161,11 +161,11 @@ class CpuMeter:
         return parts and f"processor time until {ago_s:.0f} s before the end: {parts}"
 
 
-def do(client: Any, target: Member, deed: FaultAction, *, slow: Slow) -> None:
+def do(client: Any, target: Member, action: FaultAction, *, slow: Slow) -> None:
     """Carry out a fault or its end. Raises FleetError when the engine refuses."""
     container = target.container
     try:
-        match deed:
+        match action:
             case FaultAction.KILL:
                 container.kill()
             case FaultAction.START:
@@ -184,7 +184,7 @@ def do(client: Any, target: Member, deed: FaultAction, *, slow: Slow) -> None:
             case FaultAction.UNSLOW:
                 _tc(target, "del", ["root"])
     except docker.errors.APIError as error:
-        raise FleetError(f"{deed} {target.name}: {error.explanation or error}") from error
+        raise FleetError(f"{action} {target.name}: {error.explanation or error}") from error
 
 
 def _networks(client: Any, target: Member) -> list[Any]:
@@ -243,11 +243,11 @@ class ControllerClient:
         found: dict[str, Any] = answer.json()
         return found
 
-    def mark(self, text: str, deed: FaultAction, host: str, fault: int | None = None) -> float | None:
+    def mark(self, text: str, action: FaultAction, host: str, fault: int | None = None) -> float | None:
         """Tell it what was done; the cluster time of the mark, None if nobody listens."""
-        return self._post({"text": text, "do": str(deed), "host": host, "fault": fault})
+        return self._post({"text": text, "do": str(action), "host": host, "fault": fault})
 
-    def note(self, text: str, fault: int) -> float | None:
+    def annotate(self, text: str, fault: int) -> float | None:
         """Tell it of a step that was not done, as `mark`."""
         return self._post({"text": text, "fault": fault})
 
@@ -281,10 +281,10 @@ def controller_of(client: Any, fleet: str) -> ControllerClient:
 
 
 def fault(
-    client: Any, fleet: str, name: str, deed: FaultAction, *, slow: Slow, number: int | None = None
+    client: Any, fleet: str, name: str, action: FaultAction, *, slow: Slow, number: int | None = None
 ) -> float | None:
     """Do it to the fleet's member and tell the controller. The mark's cluster time; None: there was none to tell."""
     target = member(client, fleet, name)
     host = client.api.inspect_container(target.container.id)["Config"]["Hostname"]
-    do(client, target, deed, slow=slow)
-    return controller_of(client, fleet).mark(f"fault: {text_of(deed, name, slow)}", deed, host, number)
+    do(client, target, action, slow=slow)
+    return controller_of(client, fleet).mark(f"fault: {text_of(action, name, slow)}", action, host, number)

@@ -107,11 +107,11 @@ def _start_again(client: Any, fleet: str) -> None:
 
 def _carry_out(client: Any, fleet: str, controller: ControllerClient, step: dict[str, Any]) -> None:
     """A step of the scenario. One that cannot be done is no reason to end the run: the report says so."""
-    deed, target, slow = FaultAction(step["do"]), step["target"], Slow(**step["slow"])
+    action, target, slow = FaultAction(step["do"]), step["target"], Slow(**step["slow"])
     try:
-        fault(client, fleet, target, deed, slow=slow, number=step["number"])
+        fault(client, fleet, target, action, slow=slow, number=step["number"])
     except FleetError as error:
-        controller.note(f"not carried out: {text_of(deed, target, slow)}: {error}", step["number"])
+        controller.annotate(f"not carried out: {text_of(action, target, slow)}: {error}", step["number"])
 
 
 def logs_of(client: Any, fleet: str, role: str, lines: int = 15) -> str:

@@ -160,7 +160,7 @@ def _run(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, record: RunReco
     assert isinstance(machine, HasOutages)  # noqa: S101 - the twin
     requeues = machine.expect_outages()
     outages = outages_of(from_mapping(record.scenario), nodes, requeues=requeues)
-    loop = Loop(machine, happenings=ExternalEvents(None, outages))
+    loop = Loop(machine, external_events=ExternalEvents(None, outages))
     loop.run()
     return loop.record()
 

@@ -215,7 +215,7 @@ class BatchServer:
         self._follow_holds(job, now_us)
 
     def _follow_holds(self, job: Job, now_us: int) -> None:
-        """Tell the scheduler of a waiting job's holds; one that is let go is a reason for a pass."""
+        """Tell the scheduler of a waiting job's holds; one that is released is a reason for a pass."""
         if job.state in (PbsState.QUEUED, PbsState.HELD):
             self.scheduler.hold(job.row, now_us, held=job.user_hold or job.deferred)
             job.state = PbsState.HELD if job.user_hold else PbsState.QUEUED

@@ -92,9 +92,9 @@ def _failing_scheduler(
         raise ValueError(f"failures: the mechanism {name} does not know what they mean")
     warm_mechanism(mechanism)
     knows.expect_failures()
-    happenings = ExternalEvents(outages=_outages(config))
+    external_events = ExternalEvents(outages=_outages(config))
     cluster = cluster_for(len(config.nodes), config.scheduler, jobs)
-    return MachineScheduler(cluster, mechanism, name, jobs, happenings=happenings, **parts)
+    return MachineScheduler(cluster, mechanism, name, jobs, external_events=external_events, **parts)
 
 
 def _outages(config: ServerConfig) -> NodeOutages:

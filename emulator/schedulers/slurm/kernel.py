@@ -262,7 +262,7 @@ def next_timer(job: Jobs, reg: Ints, twin: Twin) -> int:
 
 @compiled
 def next_event(state: State, twin: Twin) -> int:
-    """The next end, submit or deed of the scheduler, NEVER if there is none."""
+    """The next end, submit or action of the scheduler, NEVER if there is none."""
     job, heap, reg = state.job, state.heap, state.reg
     next_end = heap[0].at_us if reg[HEAP_N] else NEVER
     at: int = min(next_end, next_submit(job, reg), next_timer(job, reg, twin))

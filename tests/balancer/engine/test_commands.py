@@ -282,7 +282,7 @@ def test_a_look_that_fails_leaves_a_node_open(of):
     commander, batch, told = of("n1")
     batch.fails["status"] = UnreachableError("no route")
     stepped(commander, Reclaim(nodes=("n1",), event_id="e1"), steps=1)
-    assert (told, commander.open_nodes(), commander.trouble) == ([], {"n1"}, "no route")
+    assert (told, commander.open_nodes(), commander.last_error) == ([], {"n1"}, "no route")
     del batch.fails["status"]
     commander.step()
     assert told == [NodesReclaimed(at_us=7, event_id="e1", done=("n1",))]

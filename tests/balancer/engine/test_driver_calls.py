@@ -77,7 +77,7 @@ def made():
 def test_commands_and_looks_go_to_the_driver_and_are_counted(made):
     driver = Driver()
     calls, counted, _ = made(driver)
-    assert (calls.failure, calls.silence) == ("", "")
+    assert (calls.last_command_error, calls.last_read_error) == ("", "")
     calls.reclaim(["n1"])
     calls.restore(["n2"])
     assert calls.look(["n1"]) == driver.states
@@ -89,7 +89,12 @@ def test_commands_and_looks_go_to_the_driver_and_are_counted(made):
         ("status of all",),
     ]
     assert counted.done == [("reclaim", "ok"), ("restore", "ok"), ("status", "ok"), ("status", "ok")]
-    assert (calls.name, calls.failure, calls.silence, calls.refused) == ("fake", "", "", None)
+    assert (calls.name, calls.last_command_error, calls.last_read_error, calls.refused) == (
+        "fake",
+        "",
+        "",
+        None,
+    )
     assert calls.site_checks(["n1"]) == ()
 
 
@@ -99,15 +104,15 @@ def test_what_failed_last_is_remembered_until_it_succeeds_for_looks_and_commands
     driver.error = UnclearError("no answer in 30 s")
     states, error = calls.look_at_all()
     assert (states, error) == ({}, driver.error)
-    assert (calls.silence, calls.failure) == ("no answer in 30 s", "")
+    assert (calls.last_read_error, calls.last_command_error) == ("no answer in 30 s", "")
     driver.error = RefusedError("not an operator")
     calls.reclaim(["n1"])
-    assert (calls.silence, calls.failure) == ("no answer in 30 s", "not an operator")
+    assert (calls.last_read_error, calls.last_command_error) == ("no answer in 30 s", "not an operator")
     driver.error = None
     calls.look(["n1"])
-    assert (calls.silence, calls.failure) == ("", "not an operator")
+    assert (calls.last_read_error, calls.last_command_error) == ("", "not an operator")
     calls.restore(["n1"])
-    assert (calls.silence, calls.failure) == ("", "")
+    assert (calls.last_read_error, calls.last_command_error) == ("", "")
     outcomes = [UnclearError("").outcome, RefusedError("").outcome, "ok", "ok"]
     assert counted.done == list(zip(("status", "reclaim", "status", "restore"), outcomes, strict=True))
 
@@ -127,7 +132,7 @@ def test_a_bug_of_the_driver_is_a_call_whose_outcome_is_unclear(made):
             "error": "the driver fake raised KeyError('n1')",
         }
     ]
-    assert calls.failure == "the driver fake raised KeyError('n1')"
+    assert calls.last_command_error == "the driver fake raised KeyError('n1')"
     assert counted.done == [("restore", UnclearError("").outcome)]
 
 

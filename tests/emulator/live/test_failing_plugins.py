@@ -101,12 +101,12 @@ def test_live_a_mechanism_that_fails_as_the_run_begins_is_named_too(tmp_path):
     assert record.interrupted == said("on_begin at 0.000000 s")
 
 
-@pytest.mark.parametrize("deed", ["advance", "finish_instant"])
-def test_a_machine_that_fails_is_its_mechanisms_failure(deed):
-    wanted = scenario({"failing_machine": {"event": deed, "at_s": 3000}})
+@pytest.mark.parametrize("action", ["advance", "finish_instant"])
+def test_a_machine_that_fails_is_its_mechanisms_failure(action):
+    wanted = scenario({"failing_machine": {"event": action, "at_s": 3000}})
     record = run_virtual(wanted, Prepared(jobs(), wanted.nodes))
     where = record.interrupted.rpartition(" at ")[2].partition(" s: ")[0]
-    assert record.interrupted == said(f"{deed} of its _Brittle at {where} s", "mechanism failing_machine")
+    assert record.interrupted == said(f"{action} of its _Brittle at {where} s", "mechanism failing_machine")
     assert float(where) >= 3000
 
 

@@ -97,9 +97,11 @@ def test_services_that_are_killed_and_started_while_nobody_needs_them_change_not
     _nothing_is_lost(record)
     found = compare(virtual, record)
     assert found.is_same, found
-    deeds = [(1000.5, "kill"), (1000.75, "start")]
+    actions = [(1000.5, "kill"), (1000.75, "start")]
     services = ("batch", "balancer", "ondemand", "replayer")
-    assert _said(record) == [(at_s, f"fault: {deed} {name}") for at_s, deed in deeds for name in services]
+    assert _said(record) == [
+        (at_s, f"fault: {action} {name}") for at_s, action in actions for name in services
+    ]
 
 
 @pytest.mark.slow

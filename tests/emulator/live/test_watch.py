@@ -34,10 +34,10 @@ class Run:
     def stuck(self):
         return self._stuck
 
-    def note(self, at_us, text):
+    def annotate(self, at_us, text):
         self.notes.append((at_us, text))
 
-    def tell(self, counts):
+    def report_progress(self, counts):
         self.told.append(counts.ended)
 
 

@@ -59,7 +59,9 @@ def run(
         for each in sorted(outages, key=lambda each: each.begin)
     ]
     cluster = make_cluster(nodes, SchedulerConfig(), jobs)
-    loop = Loop(cluster, made, happenings=ExternalEvents(None, NodeOutages(nodes, iter(told), lost=lost)))
+    loop = Loop(
+        cluster, made, external_events=ExternalEvents(None, NodeOutages(nodes, iter(told), lost=lost))
+    )
     loop.run()
     record = loop.record()
     object.__setattr__(record, "scenario", {"failures": {"model": "by hand"}})

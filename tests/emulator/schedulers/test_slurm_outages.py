@@ -75,7 +75,8 @@ def runs_of(
     told = [Outage(int(begin * US), int(end * US), node) for node, begin, end in failures]
     lost = not cluster.expect_outages()
     loop = Loop(
-        cluster, happenings=ExternalEvents(None, NodeOutages(nodes, iter(told), lost=lost, windows=windows))
+        cluster,
+        external_events=ExternalEvents(None, NodeOutages(nodes, iter(told), lost=lost, windows=windows)),
     )
     loop.run()
     record = loop.record()

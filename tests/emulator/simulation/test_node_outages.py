@@ -37,7 +37,7 @@ _ORDERS = ("fcfs", "sjf", "wfp3")
 
 
 def run_with(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, outages: NodeOutages) -> RunRecord:
-    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=ExternalEvents(None, outages))
+    loop = Loop(make_cluster(nodes, scheduler, jobs), external_events=ExternalEvents(None, outages))
     loop.run()
     return loop.record()
 

@@ -60,7 +60,7 @@ def run_with(  # noqa: PLR0917
     own = owners(jobs, reserved, groups)
     placement = placement_of(len(jobs), nodes, groups=groups, reserved=reserved, own=own)
     cluster = make_cluster(nodes, scheduler, jobs, placement)
-    loop = Loop(cluster, happenings=ExternalEvents(boundaries=Boundaries(placement.events_us)))
+    loop = Loop(cluster, external_events=ExternalEvents(boundaries=Boundaries(placement.events_us)))
     loop.run()
     return loop.record()
 

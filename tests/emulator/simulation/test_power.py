@@ -49,7 +49,7 @@ def run_with(
 ) -> tuple[RunRecord, Energy]:
     energy = EnergyPart(**keys_of(power)).model_dump()  # type: ignore[arg-type]
     sleeping = SleepingNodes(SleepTimes.of(energy)) if power.sleep_after is not None else None
-    loop = Loop(make_cluster(nodes, scheduler, jobs), happenings=ExternalEvents(None, outages, sleeping))
+    loop = Loop(make_cluster(nodes, scheduler, jobs), external_events=ExternalEvents(None, outages, sleeping))
     loop.run()
     record = loop.record()
     record.scenario["energy"] = energy

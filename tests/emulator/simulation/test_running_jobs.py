@@ -38,7 +38,7 @@ def jobs_of(*rows, **extra):
 class Script:
     """A mechanism that does what it is told, when it is told."""
 
-    deeds: dict
+    actions: dict
     seen: list = field(default_factory=list)
 
     def on_begin(self, act):
@@ -46,13 +46,13 @@ class Script:
         self._next(act)
 
     def _next(self, act):
-        later = [at for at in self.deeds if at > act.now_us or not self.seen]
+        later = [at for at in self.actions if at > act.now_us or not self.seen]
         if later:
             act.wake(min(later))
 
     def on_timer(self, act):
         self.seen.append(act.now_us)
-        self.deeds[act.now_us](act)
+        self.actions[act.now_us](act)
         self._next(act)
 
     def on_arrival(self, job, act):
@@ -65,8 +65,8 @@ class Script:
         self.seen.append(("ended", act.ended_jobs, act.now_us))
 
 
-def run(nodes, jobs, deeds, scheduler="fcfs+easy"):
-    script = Script(deeds)
+def run(nodes, jobs, actions, scheduler="fcfs+easy"):
+    script = Script(actions)
     loop = Loop(Cluster(nodes, SchedulerConfig.parse(scheduler), jobs), script)
     assert loop.run()
     record = loop.record()
@@ -112,8 +112,8 @@ def test_a_checkpoint_is_not_written_where_the_job_ends_first():
 
 
 def test_a_job_that_saves_before_it_goes_keeps_its_nodes_until_it_has_written():
-    deeds = {4: lambda act: act.preempt(0, Save.NOW, write_us=3)}
-    record, script = run(1, jobs_of((0, 10, 1), (1, 5, 1)), deeds, scheduler="sjf+none")
+    actions = {4: lambda act: act.preempt(0, Save.NOW, write_us=3)}
+    record, script = run(1, jobs_of((0, 10, 1), (1, 5, 1)), actions, scheduler="sjf+none")
     assert runs_of(record) == [
         (0, 0, 7, "PREEMPTED", [0], 4, 0),
         (1, 7, 12, "FINISHED", [0], 5, 0),
@@ -142,8 +142,8 @@ def test_a_reconfiguration_may_cost_time():
 
 
 def test_a_suspended_job_keeps_its_nodes_and_does_nothing():
-    deeds = {3: lambda act: act.suspend(0), 9: lambda act: act.resume(0)}
-    record, _ = run(1, jobs_of((0, 10, 1), (0, 1, 1)), deeds)
+    actions = {3: lambda act: act.suspend(0), 9: lambda act: act.resume(0)}
+    record, _ = run(1, jobs_of((0, 10, 1), (0, 1, 1)), actions)
     assert runs_of(record) == [(0, 0, 16, "FINISHED", [0], 10, 0), (1, 16, 17, "FINISHED", [0], 1, 0)]
 
 
@@ -154,19 +154,19 @@ def test_a_job_at_a_third_of_its_speed_takes_three_times_as_long():
 
 def test_a_checkpoint_on_demand_counts_only_once_it_is_written():
     def scene(stop_at):
-        deeds = {
+        actions = {
             4: lambda act: act.checkpoint(0, write_us=3),
             stop_at: lambda act: act.preempt(0, Save.LATEST_CHECKPOINT),
         }
-        return runs_of(run(1, jobs_of((0, 10, 1)), deeds)[0])
+        return runs_of(run(1, jobs_of((0, 10, 1)), actions)[0])
 
     assert scene(6) == [(0, 0, 6, "PREEMPTED", [0], 4, 4), (0, 6, 16, "FINISHED", [0], 10, 0)]
     assert scene(9) == [(0, 0, 9, "PREEMPTED", [0], 6, 2), (0, 9, 15, "FINISHED", [0], 6, 0)]
 
 
 def test_nodes_reserved_for_when_they_are_free_are_not_given_to_the_queue():
-    deeds = {2: lambda act: act.reserve([0], when_free=True), 8: lambda act: act.release([0])}
-    record, script = run(1, jobs_of((0, 5, 1), (1, 3, 1)), deeds)
+    actions = {2: lambda act: act.reserve([0], when_free=True), 8: lambda act: act.release([0])}
+    record, script = run(1, jobs_of((0, 5, 1), (1, 3, 1)), actions)
     assert record.start_us.tolist() == [0, 8]
     assert [(move.at_us, move.nodes, move.pool.name) for move in record.moves] == [
         (5, (0,), "OD_RESERVE"),
@@ -176,13 +176,13 @@ def test_nodes_reserved_for_when_they_are_free_are_not_given_to_the_queue():
 
 
 def test_a_batch_job_borrows_reserved_nodes_and_they_come_back():
-    deeds = {
+    actions = {
         1: lambda act: act.reserve([1]),
         2: lambda act: act.start(1, [1]),
         12: lambda act: act.release([1]),
     }
     jobs = jobs_of((0, 20, 1), (1, 4, 2), (3, 3, 1), min_nodes=[1, 1, 1], max_nodes=[1, 2, 1])
-    record, _ = run(2, jobs, deeds)
+    record, _ = run(2, jobs, actions)
     # Node 1 does the work of two in twice the time, is reserved again from 10 to 12, and then the queue's.
     assert [row[:5] for row in runs_of(record)] == [
         (0, 0, 20, "FINISHED", [0]),
@@ -205,8 +205,8 @@ def test_an_on_demand_job_may_wait_at_the_head_of_the_queue():
 
 
 def test_jobs_on_a_node_that_fails_wait_again_and_the_node_is_given_to_nobody():
-    deeds = {4: lambda act: act.take_down([0]), 30: lambda act: act.repair([0])}
-    record, _ = run(1, jobs_of((0, 10, 1)), deeds)
+    actions = {4: lambda act: act.take_down([0]), 30: lambda act: act.repair([0])}
+    record, _ = run(1, jobs_of((0, 10, 1)), actions)
     assert [row[:4] for row in runs_of(record)] == [(0, 0, 4, "PREEMPTED"), (0, 30, 40, "FINISHED")]
 
 
@@ -246,9 +246,9 @@ FOREVER = 1 << 60
     job=st.tuples(
         st.integers(1, 60), st.integers(1, 4), st.integers(0, 5), st.integers(0, 6), st.integers(0, 4)
     ),
-    deeds=st.lists(st.tuples(st.integers(1, 12), st.sampled_from(ACTIONS), st.integers(1, 4)), max_size=8),
+    actions=st.lists(st.tuples(st.integers(1, 12), st.sampled_from(ACTIONS), st.integers(1, 4)), max_size=8),
 )
-def test_the_work_of_a_job_is_what_the_slow_truth_says(job, deeds):
+def test_the_work_of_a_job_is_what_the_slow_truth_says(job, actions):
     owed, width, setup, interval, cost = job
     jobs = jobs_of(
         (0, owed, width), setup_us=[setup], checkpoint_interval_us=[interval], checkpoint_us=[cost]
@@ -260,7 +260,7 @@ def test_the_work_of_a_job_is_what_the_slow_truth_says(job, deeds):
     slow.begin_run()
     now = 0
     pending = None  # of a checkpoint on demand: when it is whole, and what counts until then
-    for gap, deed, value in deeds:
+    for gap, action, value in actions:
         for _ in range(gap):
             if not slow.over:
                 slow.tick()
@@ -270,13 +270,13 @@ def test_the_work_of_a_job_is_what_the_slow_truth_says(job, deeds):
             break
         done, saved = running.done(0, now), running.saved(0, now)
         assert (done, saved) == (slow.done, pending[1] if pending and now < pending[0] else slow.saved)
-        if slow.stands_still and deed not in {"resume", "rate", "preempt"}:
+        if slow.stands_still and action not in {"resume", "rate", "preempt"}:
             continue
-        if cluster.state[0] == JobState.SUSPENDED and deed == "rate":
+        if cluster.state[0] == JobState.SUSPENDED and action == "rate":
             continue
-        pending = apply((deed, value), now, running, slow, pending)
-        if deed in {"preempt", "save"}:
-            now += value - 1 if deed == "save" else 0
+        pending = apply((action, value), now, running, slow, pending)
+        if action in {"preempt", "save"}:
+            now += value - 1 if action == "save" else 0
             cluster.finish_instant(now)
             slow.begin_run()
     while not slow.over:
@@ -294,28 +294,28 @@ def test_the_work_of_a_job_is_what_the_slow_truth_says(job, deeds):
 
 
 def apply(what, now, running, slow, pending):
-    """One deed, done to both. Returns the checkpoint on demand that is being written, if there is one."""
-    deed, value = what
+    """One action, done to both. Returns the checkpoint on demand that is being written, if there is one."""
+    action, value = what
     idle = slow.idle_us
-    if deed == "checkpoint":
+    if action == "checkpoint":
         old = pending[1] if pending and now < pending[0] else slow.saved
         running.checkpoint(0, value, now)
         slow.new_phase(idle + value)
         slow.saved = slow.done
         return (now + value, old)
-    if deed == "resize":
+    if action == "resize":
         running.resize(0, range(value), now)
         slow.nodes = value
         slow.new_phase(idle)
-    elif deed == "rate":
+    elif action == "rate":
         running.set_rate(0, 1, value, now)
         slow.num, slow.den = 1, value
         if not slow.stands_still:
             slow.new_phase(idle)
-    elif deed in {"suspend", "leave"} or (deed == "resume" and slow.stands_still):
-        return stand(deed, now, running, slow, pending)
-    elif deed in {"preempt", "save"}:
-        if deed == "preempt":
+    elif action in {"suspend", "leave"} or (action == "resume" and slow.stands_still):
+        return stand(action, now, running, slow, pending)
+    elif action in {"preempt", "save"}:
+        if action == "preempt":
             running.preempt(0, Save.LATEST_CHECKPOINT, now)
             if pending and now < pending[0]:
                 slow.saved = pending[1]
@@ -329,14 +329,14 @@ def apply(what, now, running, slow, pending):
     return pending
 
 
-def stand(deed, now, running, slow, pending):
+def stand(action, now, running, slow, pending):
     """A suspension or its end. A write stands still as well where the job leaves its nodes."""
     slow.new_phase(slow.idle_us)
-    slow.stands_still = deed != "resume"
-    if deed == "resume":
+    slow.stands_still = action != "resume"
+    if action == "resume":
         running.resume(0, now)
         return (now + pending[0] - FOREVER, pending[1]) if pending and pending[0] >= FOREVER else pending
-    if deed == "suspend":
+    if action == "suspend":
         running.suspend(0, now)
         return pending
     running.suspend_off_nodes(0, now)

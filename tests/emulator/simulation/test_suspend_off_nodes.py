@@ -42,19 +42,19 @@ def jobs_of(*rows, **extra):
 class Script:
     """Does what it is told, when it is told."""
 
-    def __init__(self, deeds):
-        self.deeds = deeds
+    def __init__(self, actions):
+        self.actions = actions
 
     def on_begin(self, act):
         self._next(act, -1)
 
     def _next(self, act, now_us):
-        later = [at for at in self.deeds if at > now_us]
+        later = [at for at in self.actions if at > now_us]
         if later:
             act.wake(min(later))
 
     def on_timer(self, act):
-        self.deeds[act.now_us](act)
+        self.actions[act.now_us](act)
         self._next(act, act.now_us)
 
     def on_arrival(self, job, act):
@@ -62,8 +62,8 @@ class Script:
         act.start(job, [0])
 
 
-def run(nodes, jobs, deeds, scheduler="fcfs+easy"):
-    loop = Loop(Cluster(nodes, SchedulerConfig.parse(scheduler), jobs), Script(deeds), name="script")
+def run(nodes, jobs, actions, scheduler="fcfs+easy"):
+    loop = Loop(Cluster(nodes, SchedulerConfig.parse(scheduler), jobs), Script(actions), name="script")
     assert loop.run()
     record = loop.record()
     assert_lawful(record, jobs_in=len(jobs))
@@ -119,11 +119,11 @@ def test_its_nodes_are_returned_and_are_idle():
 
 def test_it_may_be_suspended_again_and_again_and_be_resized_and_slowed_in_between():
     jobs = jobs_of((0, 20, 2), min_nodes=[1], max_nodes=[2])
-    deeds = {
+    actions = {
         4: leave(0), 6: resume(0), 7: lambda act: act.resize(0, [1]), 9: leave(0), 11: resume(0),
         12: lambda act: act.set_rate(0, 1, 2), 14: leave(0), 19: resume(0),
     }  # fmt: skip
-    record = run(2, jobs, deeds)
+    record = run(2, jobs, actions)
     assert [row[1:4] + row[5:] for row in runs_of(record)] == [
         (0, 4, "SUSPENDED", 8, 0),
         (6, 7, "RESIZED", 2, 0),
@@ -179,8 +179,8 @@ def test_a_resume_that_is_refused_changes_nothing():
 
 
 def test_it_goes_on_on_reserved_nodes_and_they_are_reserved_again_afterwards():
-    deeds = {3: leave(0), 4: lambda act: act.reserve([0], when_free=True), 9: resume(0)}
-    record = run(1, jobs_of((0, 10, 1), (1, 5, 1), (2, 1, 1)), deeds)
+    actions = {3: leave(0), 4: lambda act: act.reserve([0], when_free=True), 9: resume(0)}
+    record = run(1, jobs_of((0, 10, 1), (1, 5, 1), (2, 1, 1)), actions)
     assert runs_of(record)[-1][:4] == (0, 9, 16, "FINISHED")
     assert [(move.at_us, move.pool.name) for move in record.moves] == [
         (8, "OD_RESERVE"),
@@ -191,7 +191,7 @@ def test_it_goes_on_on_reserved_nodes_and_they_are_reserved_again_afterwards():
 
 
 @pytest.mark.parametrize(
-    ("deed", "outcome", "kept"),
+    ("action", "outcome", "kept"),
     [
         (lambda act: act.take_down([1]), "PREEMPTED", 4),
         (lambda act: act.preempt(0, Save.LATEST_CHECKPOINT), "PREEMPTED", 4),
@@ -199,9 +199,9 @@ def test_it_goes_on_on_reserved_nodes_and_they_are_reserved_again_afterwards():
         (lambda act: act.requeue(0), "REQUEUED", 0),
     ],
 )
-def test_who_loses_its_memory_waits_again_with_what_it_had_saved(deed, outcome, kept):
-    deeds = {2: lambda act: act.checkpoint(0), 5: leave(0), 8: deed}
-    record = run(4, jobs_of((0, 10, 2)), deeds)
+def test_who_loses_its_memory_waits_again_with_what_it_had_saved(action, outcome, kept):
+    actions = {2: lambda act: act.checkpoint(0), 5: leave(0), 8: action}
+    record = run(4, jobs_of((0, 10, 2)), actions)
     assert [row[:4] + row[5:] for row in runs_of(record)] == [
         (0, 0, 5, outcome, 10, 10 - kept),
         (0, 8, 8 + 10 - kept // 2, "FINISHED", 20 - kept, 0),
@@ -210,12 +210,12 @@ def test_who_loses_its_memory_waits_again_with_what_it_had_saved(deed, outcome, 
 
 
 def test_a_node_that_fails_beside_its_memory_does_nothing_to_it():
-    deeds = {
+    actions = {
         5: leave(0),
         6: lambda act: act.take_down([2]) == [] or pytest.fail("it stopped a job"),
         9: resume(0),
     }
-    assert [row[:4] for row in runs_of(run(4, jobs_of((0, 10, 2)), deeds))] == [
+    assert [row[:4] for row in runs_of(run(4, jobs_of((0, 10, 2)), actions))] == [
         (0, 0, 5, "SUSPENDED"),
         (0, 9, 14, "FINISHED"),
     ]
@@ -229,14 +229,14 @@ def test_take_down_names_those_whose_memory_is_lost():
 
 def test_a_checkpoint_that_was_being_written_is_whole_only_when_the_job_has_gone_on_with_it():
     def stopped_at(at_us):
-        deeds = {
+        actions = {
             4: lambda act: act.checkpoint(0, write_us=3),
             5: leave(0),
             at_us: lambda act: act.preempt(0, Save.LATEST_CHECKPOINT),
         }
         if at_us > 20:
-            deeds[20] = resume(0)
-        return [row[3:] for row in runs_of(run(1, jobs_of((0, 10, 1)), deeds))]
+            actions[20] = resume(0)
+        return [row[3:] for row in runs_of(run(1, jobs_of((0, 10, 1)), actions))]
 
     assert stopped_at(15)[0] == ("PREEMPTED", [0], 4, 4), "it stood still when it would have been written"
     assert stopped_at(21)[1] == ("PREEMPTED", [0], 0, 4)
@@ -244,7 +244,7 @@ def test_a_checkpoint_that_was_being_written_is_whole_only_when_the_job_has_gone
 
 
 @pytest.mark.parametrize(
-    ("deed", "message"),
+    ("action", "message"),
     [
         (
             leave(0),
@@ -259,9 +259,9 @@ def test_a_checkpoint_that_was_being_written_is_whole_only_when_the_job_has_gone
         (lambda act: act.start(0, [0]), "cannot be started: it is SUSPENDED"),
     ],
 )
-def test_what_cannot_be_done_to_it_is_an_error_with_its_history(deed, message):
+def test_what_cannot_be_done_to_it_is_an_error_with_its_history(action, message):
     with pytest.raises(PluginError, match=message):
-        run(1, jobs_of((0, 10, 1)), {3: leave(0), 5: deed})
+        run(1, jobs_of((0, 10, 1)), {3: leave(0), 5: action})
 
 
 def test_an_on_demand_job_cannot_leave_its_nodes_so():
@@ -333,17 +333,17 @@ class Restless:
         running = np.flatnonzero(cluster.state == JobState.RUNNING)
         if len(running) and act.now_us < 300:
             job = int(rng.choice(running))
-            deed = rng.choice(["leave", "leave", "leave", "checkpoint", "write", "down"])
-            if deed == "leave":
+            action = rng.choice(["leave", "leave", "leave", "checkpoint", "write", "down"])
+            if action == "leave":
                 act.suspend(job, free_nodes=True)
-            elif deed == "down" and rng.random() < 0.3:
+            elif action == "down" and rng.random() < 0.3:
                 act.repair(self.down)
                 self.down = [int(rng.integers(cluster.node_count))]
                 if cluster.node_offline[self.down[0]]:
                     self.down = []
                 act.take_down(self.down)
-            elif deed in ("checkpoint", "write"):
-                act.checkpoint(job, write_us=int(rng.integers(1, 4)) if deed == "write" else 0)
+            elif action in ("checkpoint", "write"):
+                act.checkpoint(job, write_us=int(rng.integers(1, 4)) if action == "write" else 0)
 
 
 def painted(record):

@@ -19,7 +19,7 @@ DEEDS = (
 
 @dataclass(slots=True)
 class Rota:
-    """`turns` times, every `period_s`, the next deed to the next batch job; a node is kept for on-demand jobs.
+    """`turns` times, every `period_s`, the next action to the next batch job; a node is kept for on-demand jobs.
 
     `leaves`: suspended jobs leave their nodes to others.
     """
@@ -172,7 +172,7 @@ class Rota:
 
 @dataclass(slots=True)
 class Scripted:
-    """Does what it is told at the time it is told: `steps` are [seconds, deed, row, *arguments], in order of time."""
+    """Does what it is told at the time it is told: `steps` are [seconds, action, row, *arguments], in order of time."""
 
     steps: list = field(default_factory=list)
     _left: list = field(init=False, repr=False)
@@ -190,8 +190,8 @@ class Scripted:
 
     def on_timer(self, act):
         while self._left and self._left[0][0] * 1e6 <= act.now_us:
-            _, deed, *arguments = self._left.pop(0)
-            getattr(self, f"_{deed}")(act, *arguments)
+            _, action, *arguments = self._left.pop(0)
+            getattr(self, f"_{action}")(act, *arguments)
         self._plan(act)
 
     def _width(self, act, job, count):
