@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from balancer.lifecycle.records import NodeRecord
     from balancer.service.engine import Engine
 
@@ -34,18 +37,17 @@ class Headroom:
 
 
 def headroom(source: Engine, now_us: int, *, within_us: int = SOON_US) -> Headroom:
-    """What a request for any nodes could get that waits for `within_us`; nodes held for another are not counted."""
+    """What a request for any nodes could get that waits for `within_us`; nodes reserved for another are not counted."""
     if source.frozen is not None or source.claimed or source.is_read_only:
         return Headroom()
     by_hand = set(source.taken_offline_by_others)
     reserve = idle = ending = 0
-    held: dict[str, int] = {}
-    for node in source.nodes():
-        if node.held_for is not None and node.state is not NodeState.OD_ALLOC:
-            held[node.held_for] = held.get(node.held_for, 0) + 1
-        elif node.contested or node.name in by_hand:
+    nodes = source.nodes()
+    reserved = reserved_nodes(nodes)
+    for node in nodes:
+        if _is_reserved(node) or node.contested or node.name in by_hand:
             continue
-        elif node.state in (NodeState.OD_RESERVE, NodeState.RECLAIMING):
+        if node.state in (NodeState.OD_RESERVE, NodeState.RECLAIMING):
             reserve += 1
         elif node.state is NodeState.OA_IDLE:
             idle += 1
@@ -53,8 +55,17 @@ def headroom(source: Engine, now_us: int, *, within_us: int = SOON_US) -> Headro
             end_us = job_end_us(source, node)
             ending += end_us is not None and end_us <= now_us + within_us
     waiting = (record for record in source.open_requests() if record.status is RequestStatus.WAITING)
-    wanted = sum(max(0, record.count - held.get(record.request_id, 0)) for record in waiting)
+    wanted = sum(max(0, record.count - reserved[record.request_id]) for record in waiting)
     return Headroom(reserve, idle, ending, wanted)
+
+
+def reserved_nodes(nodes: Iterable[NodeRecord]) -> Counter[str]:
+    """How many nodes each waiting request has already."""
+    return Counter(node.held_for for node in nodes if node.held_for is not None and _is_reserved(node))
+
+
+def _is_reserved(node: NodeRecord) -> bool:
+    return node.held_for is not None and node.state is not NodeState.OD_ALLOC
 
 
 def job_end_us(source: Engine, node: NodeRecord) -> int | None:

@@ -12,7 +12,7 @@ from flask import Response, current_app, render_template, request
 from balancer.api import api_pages, events, requests, reserves, status
 from balancer.api.context import MAX_VERSION, MIN_VERSION, engine, service
 from balancer.clock import seconds
-from balancer.headroom import job_end_us
+from balancer.headroom import job_end_us, reserved_nodes
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
 from balancer.service.pools import SLOT_US, SLOTS
@@ -172,13 +172,10 @@ def _waits(source: Engine, records: list[RequestRecord]) -> list[dict[str, Any]]
     """Oldest first: that is the order in which they are served."""
     if not records:
         return []
-    reserved: dict[str, int] = {}
-    for node in source.nodes():
-        if node.held_for is not None and node.state is not NodeState.OD_ALLOC:
-            reserved[node.held_for] = reserved.get(node.held_for, 0) + 1
+    reserved = reserved_nodes(source.nodes())
     busy = source.counts()[NodeState.OA_BUSY]
     return [
-        requests.to_json(record) | _why(record, reserved.get(record.request_id, 0), place, busy, source)
+        requests.to_json(record) | _why(record, reserved[record.request_id], place, busy, source)
         for place, record in enumerate(reversed(records))
     ]
 

@@ -81,14 +81,13 @@ def _open_requests(engine: Engine) -> dict[str, int]:
 def metrics() -> Any:
     """Metrics for Prometheus."""
     engine = service().engine
+    nodes, now_us = engine.nodes(), engine.clock.now_us()
     engine.metrics.nodes(engine.counts())
-    engine.metrics.leads(engine.is_leader)
-    nodes = engine.nodes()
-    engine.metrics.contested(sum(bool(node.contested) for node in nodes))
-    engine.metrics.failed(len(engine.failed()))
-    engine.metrics.asleep(engine.asleep())
     engine.metrics.open_requests(_open_requests(engine))
-    now_us = engine.clock.now_us()
-    granted = [node.since_us for node in nodes if node.state is NodeState.OD_ALLOC]
-    engine.metrics.stands(status.to_json(engine), seconds(now_us - min(granted, default=now_us)))
+    engine.metrics.stands(status.to_json(engine))
+    granted = (node.since_us for node in nodes if node.state is NodeState.OD_ALLOC)
+    engine.metrics.set(
+        nodes_contested=sum(bool(node.contested) for node in nodes),
+        oldest_grant_seconds=seconds(now_us - min(granted, default=now_us)),
+    )
     return Response(engine.metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -24,7 +24,7 @@ from balancer.api.context import (
 from balancer.api.operations import Operations
 from balancer.api.problems import NOT_FOUND, WRONG_NODE, Problem
 from balancer.clock import micros
-from balancer.lifecycle.states import NodeState
+from balancer.lifecycle.states import POOL, NodeState
 from balancer.timestamps import iso, iso_or_none
 
 if TYPE_CHECKING:
@@ -39,18 +39,6 @@ Nodes = Annotated[list[NodeName], Field(min_length=1, max_length=100_000)]
 State = Literal[
     "OD_RESERVE", "OD_ALLOC", "OA_IDLE", "OA_BUSY", "DOWN", "RECLAIMING", "RESTORING", "QUARANTINED"
 ]
-
-POOL = {
-    NodeState.OD_RESERVE: "on-demand",
-    NodeState.OD_ALLOC: "on-demand",
-    NodeState.OA_IDLE: "batch",
-    NodeState.OA_BUSY: "batch",
-    NodeState.DOWN: "batch",
-    NodeState.RECLAIMING: "moving",
-    NodeState.RESTORING: "moving",
-    NodeState.QUARANTINED: "quarantined",
-}
-
 
 Generations = Annotated[
     dict[NodeName, Generation],

@@ -11,10 +11,10 @@ import re
 from typing import Any
 
 from balancer.clock import micros
-from balancer.drivers.base import NodeState, NodeStatus, UnclearError
+from balancer.drivers.base import NodeStatus, UnclearError
+from balancer.drivers.pbs import state_of
 
 _BUSY = frozenset({"job-exclusive", "job-busy", "resv-exclusive", "busy"})
-_KNOWN = _BUSY | {"free", "offline", "down"}
 _JOB_ID = re.compile(r"\d+(\[\d*\])?\.[\w.-]+")
 _NODES = re.compile(r'\n[ \t]+"nodes":[ \t]*\{(\n[ \t]+)(?=")')
 _WALLTIME = re.compile(r"(\d+):(\d\d):(\d\d)")
@@ -103,20 +103,10 @@ def _status(name: str, node: Any) -> NodeStatus:
         raise UnclearError(f"pbsnodes says of node {name} that it is {available['vnode']!r}")
     jobs = _jobs(name, node.get("jobs", []))
     words = frozenset(states.split(","))
-    state = _state(words, has_jobs=bool(jobs))
+    state = state_of(words, busy=_BUSY, has_jobs=bool(jobs))
     if not jobs and state in ("idle", "offline") and (assigned or "jobs" in node or words & _BUSY):
         state = "unknown"  # something runs there, and what it is has been lost
     return NodeStatus(state, jobs, str(node.get("comment", "")), marked="offline" in words)
-
-
-def _state(words: frozenset[str], *, has_jobs: bool) -> NodeState:
-    if "down" in words:
-        return "down"
-    if not words <= _KNOWN or ("free" in words and len(words) > 1):
-        return "unknown"
-    if "offline" in words:
-        return "offline"
-    return "busy" if has_jobs or words & _BUSY else "idle"
 
 
 def _jobs(name: str, listed: Any) -> tuple[str, ...]:

@@ -18,10 +18,21 @@ from balancer.plugins import check_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from balancer.drivers.base import NodeStatus
+    from balancer.drivers.base import NodeState, NodeStatus
     from balancer.drivers.incremental_parse import Form
 
     Options = Callable[[str], Sequence[str]]
+
+
+def state_of(words: frozenset[str], *, busy: frozenset[str], has_jobs: bool) -> NodeState:
+    """What the words of a node's state say. `busy`: those that the program uses for a node with jobs."""
+    if "down" in words:
+        return "down"
+    if not words <= busy | {"free", "offline", "down"} or ("free" in words and len(words) > 1):
+        return "unknown"
+    if "offline" in words:
+        return "offline"
+    return "busy" if has_jobs or words & busy else "idle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ import re
 from xml.etree import ElementTree as ET
 
 from balancer.clock import micros
-from balancer.drivers.base import NodeState, NodeStatus, UnclearError
+from balancer.drivers.base import NodeStatus, UnclearError
+from balancer.drivers.pbs import state_of
 
 _BUSY = frozenset({"job-exclusive", "job-sharing", "busy"})
 _HELD = frozenset({"job-exclusive", "job-sharing"})
-_KNOWN = _BUSY | {"free", "offline", "down"}
 _SLOTS = re.compile(r"\d+(-\d+)?")
 _HEAD, _NODE_END, _TAIL = "<Data>", "</Node>", "</Data>"
 _NOT_READ = ("status", "gpu_status", "mic_status")
@@ -108,24 +108,13 @@ def _text(element: ET.Element, tag: str) -> str:
 def _status(element: ET.Element, name: str) -> NodeStatus:
     jobs = _jobs(_text(element, "jobs"), name)
     has_jobs_element = element.find("jobs") is not None
-    states = _text(element, "state")
-    state = _state(states, has_jobs=bool(jobs))
-    if not jobs and (has_jobs_element or (state == "offline" and _HELD & set(states.split(",")))):
+    words = frozenset(_text(element, "state").split(","))
+    state = state_of(words, busy=_BUSY, has_jobs=bool(jobs))
+    if not jobs and (has_jobs_element or (state == "offline" and _HELD & words)):
         state = "unknown"  # a job holds it, and which one has been lost
     if state == "idle" and _text(element, "power_state") not in ("", "Running"):
         state = "down"
-    return NodeStatus(state, jobs, _text(element, "note"), marked="offline" in states.split(","))
-
-
-def _state(text: str, *, has_jobs: bool) -> NodeState:
-    words = set(text.split(","))
-    if "down" in words:
-        return "down"
-    if not words <= _KNOWN or ("free" in words and len(words) > 1):
-        return "unknown"
-    if "offline" in words:
-        return "offline"
-    return "busy" if has_jobs or words & _BUSY else "idle"
+    return NodeStatus(state, jobs, _text(element, "note"), marked="offline" in words)
 
 
 def _jobs(text: str, name: str) -> tuple[str, ...]:

@@ -43,6 +43,19 @@ STATE_WORDS = {
 """Each state as people read it: on the dashboard, in the terminal and, as far as it has them, in a run's report."""
 
 
+POOL = {
+    NodeState.OD_RESERVE: "on-demand",
+    NodeState.OD_ALLOC: "on-demand",
+    NodeState.OA_IDLE: "batch",
+    NodeState.OA_BUSY: "batch",
+    NodeState.DOWN: "batch",
+    NodeState.RECLAIMING: "moving",
+    NodeState.RESTORING: "moving",
+    NodeState.QUARANTINED: "quarantined",
+}
+"""Whose a node is in each state."""
+
+
 class Cause(StrEnum):
     """Why a node changes its state."""
 

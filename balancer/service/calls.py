@@ -128,9 +128,15 @@ class Calls:
             self._commander.wait_until_issued(issued, self.settings.mark_wait_s)
         return done
 
-    def _write_held(self, make: Callable[[int, int], Event]) -> None:
+    def _write_held(
+        self,
+        make: Callable[[int, int], Event],
+        *,
+        key: Key | None = None,
+        answer: Callable[[Changes], str] | None = None,
+    ) -> Decided:
         with self.clock.held():
-            self._write(make)
+            return self._write(make, key=key, answer=answer)
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:
         """Hand over the commands; the event is set once they have been issued."""

@@ -120,19 +120,13 @@ class NodeCalls(Calls):
     ) -> None:
         """An operator says whose these nodes are: granted as before, or batch's. Durable when this returns."""
         on, back = (nodes, ()) if on_demand else ((), nodes)
-        with self.clock.held():
-            self._write(
-                lambda at_us, _: NodesAdopted(
-                    at_us=at_us,
-                    event_id=event_id,
-                    on_demand=on,
-                    batch=back,
-                    by=caller.name,
-                    reason=reason,
-                ),
-                key=key,
-                answer=lambda _: answer,
-            )
+        self._write_held(
+            lambda at_us, _: NodesAdopted(
+                at_us=at_us, event_id=event_id, on_demand=on, batch=back, by=caller.name, reason=reason
+            ),
+            key=key,
+            answer=lambda _: answer,
+        )
 
     def quarantine_nodes(
         self,

@@ -57,8 +57,7 @@ class OnDemandCalls(Calls):
         """request_nodes: durable when this returns, and granted, rejected or waiting. Asks the batch system nothing."""
 
         def requested(at_us: int, seq: int) -> NodesRequested:
-            if self._writer.pending()[0] >= self.settings.max_waiting_requests:
-                raise TooManyError("requests", self.settings.max_waiting_requests)
+            _check_limit("requests", self._writer.pending()[0], self.settings.max_waiting_requests)
             return NodesRequested(
                 at_us=at_us,
                 event_id=event_id,
@@ -204,8 +203,7 @@ class OnDemandCalls(Calls):
                 as_operator=caller.is_operator,
             )
 
-        with self.clock.held():
-            self._write(released, key=key, answer=lambda _: answer)
+        self._write_held(released, key=key, answer=lambda _: answer)
 
     def add_reserve(
         self,
@@ -231,8 +229,7 @@ class OnDemandCalls(Calls):
             return max(changes.reserves, key=lambda record: record.order)
 
         def add(at_us: int, seq: int) -> ReserveAdded:
-            if self._writer.pending()[1] >= self.settings.max_reserves:
-                raise TooManyError("reserves", self.settings.max_reserves)
+            _check_limit("reserves", self._writer.pending()[1], self.settings.max_reserves)
             return ReserveAdded(
                 at_us=at_us,
                 event_id=event_id,
@@ -245,13 +242,10 @@ class OnDemandCalls(Calls):
                 lead_us=0 if every is None else notice_us,
             )
 
-        with self.clock.held():
-            done = self._write(
-                add,
-                key=key,
-                answer=lambda changes: answer(added(changes)) if answer is not None else "",
-            )
-        return added(done.changes)
+        def text(changes: Changes) -> str:
+            return answer(added(changes)) if answer is not None else ""
+
+        return added(self._write_held(add, key=key, answer=text).changes)
 
     def withdraw_reserve(
         self, reserve_id: str, *, caller: Caller = NOBODY, event_id: str = ""
@@ -269,6 +263,11 @@ class OnDemandCalls(Calls):
                 )
             )
         return record
+
+
+def _check_limit(what: str, pending: int, limit: int) -> None:
+    if pending >= limit:
+        raise TooManyError(what, limit)
 
 
 def _wait_with(waiter: Waiter, timeout_s: float | None, is_gone: Callable[[], bool]) -> None:

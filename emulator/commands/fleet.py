@@ -10,10 +10,10 @@ import click
 from rich.table import Table
 
 from emulator.commands.engine_errors import report_engine_errors, say
-from emulator.commands.fleet_swarm import swarm
+from emulator.commands.fleet_swarm import DEFAULT_SCENARIO, load_for_containers, swarm
 from emulator.commands.options import plugin_option
 from emulator.commands.run import interruptible
-from emulator.terminal import InputError, stdout_console
+from emulator.terminal import stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,21 +75,10 @@ def up(  # noqa: PLR0917
     """
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
     from emulator.live.containers.fleet import Order, start  # noqa: PLC0415
-    from emulator.live.containers.preconditions import check_containers  # noqa: PLC0415
     from emulator.live.containers.supervise import STOPPED  # noqa: PLC0415
-    from emulator.runs.scenario import ScenarioError, load  # noqa: PLC0415
 
-    path = scenario_file or Path("scenarios/fleet.yaml")
-    try:
-        scenario = load(path, changes)
-        check_containers(
-            scenario, has_rest=containers is not None and containers < (nodes or scenario.nodes or 0)
-        )
-    except ScenarioError as error:
-        raise InputError(str(error)) from error
-    nodes = nodes or scenario.nodes
-    if nodes is None:
-        raise InputError(f"{path} does not say how many nodes there are; give --nodes")
+    path = scenario_file or DEFAULT_SCENARIO
+    scenario, nodes = load_for_containers(path, changes, nodes, containers=containers)
     folders = {path.absolute().parent}
     if scenario.workload.trace is not None:
         folders.add(scenario.workload.trace.resolve().parent)

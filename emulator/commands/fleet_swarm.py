@@ -24,6 +24,30 @@ if TYPE_CHECKING:
 _NAME = click.option("--fleet", "name", default="fleet", show_default=True, help="Name of the stack.")
 
 
+DEFAULT_SCENARIO = Path("scenarios/fleet.yaml")
+
+
+def load_for_containers(
+    path: Path, changes: tuple[str, ...], nodes: int | None, *, containers: int | None = None
+) -> tuple[Scenario, int]:
+    """A scenario that containers can run, and for how many nodes. `containers`: so many nodes have their own.
+
+    Raises InputError.
+    """
+    from emulator.live.containers.preconditions import check_containers  # noqa: PLC0415
+    from emulator.runs.scenario import ScenarioError, load  # noqa: PLC0415
+
+    try:
+        scenario = load(path, changes)
+        nodes = nodes or scenario.nodes
+        check_containers(scenario, has_rest=containers is not None and containers < (nodes or 0))
+    except ScenarioError as error:
+        raise InputError(str(error)) from error
+    if nodes is None:
+        raise InputError(f"{path} does not say how many nodes there are; give --nodes")
+    return scenario, nodes
+
+
 @click.group()
 def swarm() -> None:
     """The fleet over several hosts: a stack of a Docker Swarm (deploy/swarm.yml)."""
@@ -65,19 +89,10 @@ def up(  # noqa: PLR0917
     Ctrl-C leaves the data of the run: the same command goes on with it, `emulator fleet swarm down` forgets it.
     """
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
-    from emulator.live.containers.preconditions import check_containers  # noqa: PLC0415
     from emulator.live.containers.swarm import SwarmOrder, check  # noqa: PLC0415
-    from emulator.runs.scenario import ScenarioError, load  # noqa: PLC0415
 
-    path = scenario_file or Path("scenarios/fleet.yaml")
-    try:
-        scenario = load(path, changes)
-        check_containers(scenario)
-    except ScenarioError as error:
-        raise InputError(str(error)) from error
-    nodes = nodes or scenario.nodes
-    if nodes is None:
-        raise InputError(f"{path} does not say how many nodes there are; give --nodes")
+    path = scenario_file or DEFAULT_SCENARIO
+    scenario, nodes = load_for_containers(path, changes, nodes)
     if scenario.live.faults:
         raise InputError("live.faults: a Swarm starts again what fails; faults are for `emulator fleet up`")
 

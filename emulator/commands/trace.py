@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -13,6 +13,7 @@ from emulator.terminal import InputError, stdout_console
 from emulator.workload.overruns import Overrun, Size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import date
 
     from emulator.workload.swf import SwfLog
@@ -24,6 +25,19 @@ _MOST_NODES = 2**31 - 1
 _lenient = click.option(
     "--lenient", is_flag=True, help="Leave out and count malformed lines instead of stopping at the first."
 )
+
+
+def _cluster(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How large the log's cluster is."""
+    procs = click.option(
+        "--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node."
+    )
+    nodes = click.option(
+        "--nodes", type=int, help="Size of the cluster; without it, the size in the log's header."
+    )
+    return nodes(procs(command))
+
+
 _json = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 _size = click.option(
     "--size",
@@ -44,8 +58,7 @@ def trace() -> None:
 @usage_option
 @zone_option
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
-@click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
+@_cluster
 @click.option(
     "--overrun",
     type=click.Choice(get_args(Overrun)),
@@ -77,13 +90,7 @@ def info(  # noqa: PLR0917 - click passes them by name
 
     try:
         log = load(file, lenient=lenient)
-        workload = to_jobs(
-            log,
-            nodes=nodes,
-            procs_per_node=procs_per_node,
-            overrun=overrun,
-            size=size,
-        )
+        workload = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, overrun=overrun, size=size)
         figures = describe(log, workload)
         if plot is not None:
             from emulator.workload.plot import plot_workload  # noqa: PLC0415
@@ -102,8 +109,7 @@ def info(  # noqa: PLR0917 - click passes them by name
 @usage_option
 @zone_option
 @click.argument("file", metavar="LOG", type=click.Path(path_type=Path))
-@click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
-@click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
+@_cluster
 @click.option("--down-nodes", type=click.Path(path_type=Path),
               help="When nodes were down: a table such as sacctmgr show event prints.")  # fmt: skip
 @click.option("--reservations", type=click.Path(path_type=Path),
@@ -341,8 +347,7 @@ def generate(  # noqa: PLR0917
 @usage_option
 @zone_option
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--nodes", type=int, help="Size of the cluster; without it, the size in the log's header.")
-@click.option("--procs-per-node", type=int, default=1, show_default=True, help="Processors of a node.")
+@_cluster
 @click.option(
     "--model",
     type=click.Choice(["lublin", "jann"]),
@@ -383,12 +388,7 @@ def fit(  # noqa: PLR0917
         raise InputError(f"{out}: a scenario's name ends in .yaml")
     try:
         log = load(file, lenient=lenient)
-        workload = to_jobs(
-            log,
-            nodes=nodes,
-            procs_per_node=procs_per_node,
-            size=size,
-        )
+        workload = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, size=size)
         fitted = fit_jann.fit if model == "jann" else fit_lublin.fit
         found = fitted(workload.jobs, workload.nodes)
         made = found.model.generate(stream(seed, "workload.generate.0"), nodes=workload.nodes)

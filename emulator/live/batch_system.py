@@ -165,13 +165,19 @@ class BatchSystem(Protocol):
 
 def make_batch_system(scenario: Scenario) -> BatchSystem:
     """The batch system of a scenario. Raises ScenarioError."""
+    system: BatchSystem = make_system(scenario, BATCH_SYSTEMS, "batch", "batch system")
+    return system
+
+
+def make_system(scenario: Scenario, kind: str, key: str, what: str) -> Any:
+    """The plug-in that `live.KEY` names. Raises ScenarioError, also where it cannot go at the run's pace."""
     try:
         with scenario.plugged_in():
-            system: BatchSystem = make_plugin(BATCH_SYSTEMS, scenario.live.batch)
+            system = make_plugin(kind, getattr(scenario.live, key))
     except (PluginError, ValueError, TypeError) as error:
-        raise ScenarioError(f"live.batch: {error}") from error
+        raise ScenarioError(f"live.{key}: {error}") from error
     if scenario.live.pace == "held" and not system.can_wait:
         raise ScenarioError(
-            "live.pace: held is not possible with this batch system, which has a clock of its own; use free or strict"
+            f"live.pace: held is not possible with this {what}, which has a clock of its own; use free or strict"
         )
     return system

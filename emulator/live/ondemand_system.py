@@ -12,10 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.config.node_names import default_node_names
-from emulator.live.batch_system import Site
+from emulator.live.batch_system import Site, make_system
 from emulator.live.fleet_process import read_ready
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.plugins import PluginError, make_plugin
 from emulator.runs.scenario import Scenario, ScenarioError
 
 if TYPE_CHECKING:
@@ -67,16 +66,7 @@ class OndemandSystem(Protocol):
 
 def make_ondemand_system(scenario: Scenario) -> OndemandSystem:
     """The manager of a scenario. Raises ScenarioError."""
-    try:
-        with scenario.plugged_in():
-            system: OndemandSystem = make_plugin(ONDEMAND_SYSTEMS, scenario.live.ondemand)
-    except (PluginError, ValueError, TypeError) as error:
-        raise ScenarioError(f"live.ondemand: {error}") from error
-    if scenario.live.pace == "held" and not system.can_wait:
-        raise ScenarioError(
-            "live.pace: held is not possible with this on-demand manager, which has a clock of its own;"
-            " use free or strict"
-        )
+    system: OndemandSystem = make_system(scenario, ONDEMAND_SYSTEMS, "ondemand", "on-demand manager")
     return system
 
 

@@ -16,7 +16,6 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,13 +33,14 @@ from emulator.live.qsub import (
 from emulator.live.readiness import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.replayer_config import ReplayerConfig
-from emulator.live.settings import SettingsError, load_settings
+from emulator.live.settings import SettingsError, config_option, load_settings
 from emulator.live.submissions import Job, Submissions
 from emulator.workload.store import load
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from emulator.live.replay_log import ReplayResult
 
@@ -401,13 +401,7 @@ def check(config: ReplayerConfig, table: JobTable) -> None:
 
 
 @click.command()
-@click.option(
-    "--config",
-    "config_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="YAML file; see docs/live-ondemand.md.",
-)
+@config_option
 def main(config_file: Path) -> None:
     """Submit a workload to a live fleet: batch jobs with qsub, leases with openstacksdk."""
     try:

@@ -75,6 +75,16 @@ class TimeAxis:
         axes.label(x=f"cluster time ({self.unit[0]})")
 
 
+def _draw_shaded(
+    axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64], record: RunRecord, axis: TimeAxis
+) -> None:
+    """One figure over time, with the marks of the run."""
+    axes.area(x, y, ACCENT, alpha=0.18)
+    axes.line(x, y, ACCENT)
+    axis.dress(axes)
+    _draw_marks(axes, record, axis)
+
+
 def _steps(
     line: Timeline, values: NDArray[np.int64], axis: TimeAxis, points: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -133,14 +143,10 @@ def utilization(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
 
     def paint(axes: Axes, is_wide: bool) -> None:
         x, height = _steps(line, line.used_nodes, axis, _POINTS[is_wide])
-        share = 100 * height / max(line.nodes, 1)
-        axes.area(x, share, ACCENT, alpha=0.18)
-        axes.line(x, share, ACCENT)
         axes.show(y=(0, 104))
         axes.y_names([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100"])
         axes.label(y="nodes in use (%)")
-        axis.dress(axes)
-        _draw_marks(axes, record, axis)
+        _draw_shaded(axes, x, 100 * height / max(line.nodes, 1), record, axis)
 
     return draw("utilization", "Utilisation over time", paint, height=2.3)
 
@@ -150,13 +156,10 @@ def queue_length(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
 
     def paint(axes: Axes, is_wide: bool) -> None:
         x, height = _steps(line, line.queued_jobs, axis, _POINTS[is_wide])
-        axes.area(x, height, ACCENT, alpha=0.18)
-        axes.line(x, height, ACCENT)
         axes.show(y=(0, max(1, height.max(initial=0) * 1.08)))
         axes.y_steps(4, whole=True)
         axes.label(y="jobs waiting")
-        axis.dress(axes)
-        _draw_marks(axes, record, axis)
+        _draw_shaded(axes, x, height, record, axis)
 
     return draw("queue-length", "Length of the batch queue over time", paint, height=2.3)
 

@@ -158,9 +158,7 @@ def advise(
 
     If none does, the one with the fewest rejections among those whose wait is bearable. None without runs.
     """
-    candidates = [each for each in settings if each.is_merger and each.wait_min <= wishes.longest_wait_min]
-    weeks = sorted({str(row[WEEK]) for row in rows})
-    table = _table(rows, candidates, weeks)
+    weeks, table = _mergers(rows, settings, wishes)
     if not table.settings or not weeks:
         return None
     split = _table(rows, [each for each in settings if each.algorithm == SPLIT], weeks)
@@ -192,11 +190,18 @@ def advise(
     )
 
 
-def choice(rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], wishes: Wishes) -> Setting | None:
-    """The setting that `advise` takes on these rows."""
+def _mergers(
+    rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], wishes: Wishes
+) -> tuple[list[str], _Table]:
+    """The weeks, and what the mergers do in them whose requests wait no longer than the wishes allow."""
     candidates = [each for each in settings if each.is_merger and each.wait_min <= wishes.longest_wait_min]
     weeks = sorted({str(row[WEEK]) for row in rows})
-    table = _table(rows, candidates, weeks)
+    return weeks, _table(rows, candidates, weeks)
+
+
+def choice(rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], wishes: Wishes) -> Setting | None:
+    """The setting that `advise` takes on these rows."""
+    weeks, table = _mergers(rows, settings, wishes)
     if not table.settings or not weeks:
         return None
     return table.settings[_choose(table, np.arange(len(weeks)), wishes)[0]]

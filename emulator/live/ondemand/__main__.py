@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import click
 
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
 from emulator.live.readiness import write_ready
-from emulator.live.settings import SettingsError, load_settings
+from emulator.live.settings import SettingsError, config_option, load_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
-@click.option(
-    "--config",
-    "config_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="YAML file; see docs/live-ondemand.md.",
-)
+@config_option
 def main(config_file: Path) -> None:
     """Serve Keystone, Nova, Glance, Placement and an empty Neutron; one whole node a server."""
     try:

@@ -78,7 +78,7 @@ def compute_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
             return None
         token = caller(keyring)
         if token is None:
-            return unauthorized(f"{site_url()}/identity")
+            return unauthorized()
         g.account = token.account
         if not _MINIMUM <= g.version <= _MAXIMUM:
             raise ComputeError(

@@ -32,15 +32,26 @@ def service(name: str) -> Flask:
     return app
 
 
+def service_for_callers(name: str, keyring: Keyring, *, free: frozenset[str]) -> Flask:
+    """As `service`; whoever has no token sees only the `free` paths."""
+    app = service(name)
+
+    @app.before_request
+    def guard() -> tuple[dict[str, object], int, dict[str, str]] | None:
+        return None if request.path.rstrip("/") in free or caller(keyring) is not None else unauthorized()
+
+    return app
+
+
 def caller(keyring: Keyring) -> Token | None:
     """Whoever sends this request."""
     return keyring.token(request.headers.get("X-Auth-Token"))
 
 
-def unauthorized(identity_url: str) -> tuple[dict[str, object], int, dict[str, str]]:
+def unauthorized() -> tuple[dict[str, object], int, dict[str, str]]:
     """The answer of the token check in front of compute and placement."""
     body: dict[str, object] = {"error": {"code": 401, "title": "Unauthorized", "message": UNAUTHORIZED}}
-    return body, 401, {"WWW-Authenticate": f'Keystone uri="{identity_url}"'}
+    return body, 401, {"WWW-Authenticate": f'Keystone uri="{site_url()}/identity"'}
 
 
 def site_url() -> str:

@@ -14,7 +14,7 @@ from emulator.live.ondemand.times import iso
 from emulator.live.ondemand.users import add_users
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from emulator.live.ondemand.auth import Account
 
@@ -128,24 +128,25 @@ def _add_tokens(app: Flask, keyring: Keyring, region: str) -> None:
             return _login_failed()
         return _token_answer(token, region, 201)
 
-    @app.get("/v3/auth/tokens")
-    def validate() -> Response:
+    def of_subject(rule: str, answer: Callable[[Token], Response]) -> Response:
         subject = keyring.token(request.headers.get("X-Subject-Token"))
         if subject is None:
             return _error(404, "Not Found", "Failed to validate token")
         if not g.token.account.admin and subject.account != g.token.account:
-            return _forbidden("identity:validate_token")
-        return _token_answer(subject, region, 200)
+            return _forbidden(rule)
+        return answer(subject)
+
+    @app.get("/v3/auth/tokens")
+    def validate() -> Response:
+        return of_subject("identity:validate_token", lambda token: _token_answer(token, region, 200))
 
     @app.delete("/v3/auth/tokens")
     def revoke() -> Response:
-        subject = keyring.token(request.headers.get("X-Subject-Token"))
-        if subject is None:
-            return _error(404, "Not Found", "Failed to validate token")
-        if not g.token.account.admin and subject.account != g.token.account:
-            return _forbidden("identity:revoke_token")
-        keyring.revoke(subject.id)
-        return Response(status=204)
+        def revoked(token: Token) -> Response:
+            keyring.revoke(token.id)
+            return Response(status=204)
+
+        return of_subject("identity:revoke_token", revoked)
 
     @app.get("/v3/auth/catalog")
     def catalog() -> dict[str, Any]:

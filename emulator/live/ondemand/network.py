@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, request
 
-from emulator.live.ondemand.http import caller, service, site_url, unauthorized
+from emulator.live.ondemand.http import service_for_callers
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Keyring
@@ -26,13 +26,7 @@ _EXTENSIONS = ("binding", "security-group", "quotas")
 
 
 def network_app(keyring: Keyring) -> Flask:
-    app = service("network")
-
-    @app.before_request
-    def guard() -> tuple[dict[str, object], int, dict[str, str]] | None:
-        if request.path.rstrip("/") in {"", "/v2.0"} or caller(keyring) is not None:
-            return None
-        return unauthorized(f"{site_url()}/identity")
+    app = service_for_callers("network", keyring, free=frozenset({"", "/v2.0"}))
 
     @app.get("/")
     def versions() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from flask import Flask, Response, g, jsonify, request
 from werkzeug.http import http_date
 
 from balancer.clock import SystemClock, seconds
-from emulator.live.ondemand.http import caller, service, site_url, unauthorized
+from emulator.live.ondemand.http import caller, service, unauthorized
 from emulator.live.ondemand.site import Site, provider_id
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def placement_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask
             return None
         token = caller(keyring)
         if token is None:
-            return unauthorized(f"{site_url()}/identity")
+            return unauthorized()
         if not token.account.admin:
             what = request.path.strip("/").split("/", maxsplit=1)[0]
             raise _Error(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, request
 
-from emulator.live.ondemand.http import caller, service, site_url, unauthorized
+from emulator.live.ondemand.http import service_for_callers
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Keyring
@@ -27,13 +27,7 @@ _QUOTA = {"volumes": 0, "snapshots": 0, "gigabytes": 0, "backups": 0, "backup_gi
 
 
 def volume_app(keyring: Keyring) -> Flask:
-    app = service("volume")
-
-    @app.before_request
-    def guard() -> tuple[dict[str, object], int, dict[str, str]] | None:
-        if request.path.rstrip("/") in {"", "/v3"} or caller(keyring) is not None:
-            return None
-        return unauthorized(f"{site_url()}/identity")
+    app = service_for_callers("volume", keyring, free=frozenset({"", "/v3"}))
 
     def version() -> dict[str, Any]:
         href = f"{request.root_url.rstrip('/')}/v3/"

@@ -14,6 +14,7 @@ import numpy as np
 from balancer.clock import NEVER_US
 from emulator.clock.event_priority import EventPriority
 from emulator.kernel.job_states import JobState
+from emulator.live.torque.scheduler import WholeNodes
 from emulator.live.torque.workload import announced, row_of
 from emulator.live.workload import Workload, as_json, phase_in
 from emulator.machine.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from emulator.simulation.mechanism import Mechanism
 
 
-class MechanismScheduler:
+class MechanismScheduler(WholeNodes):
     """`cluster` holds the whole workload, and does nothing by itself; everything is told the time."""
 
     iteration_us = (
@@ -202,16 +203,6 @@ class MechanismScheduler:
         self._effects.job_rejected(job, reason, self._actions.now_us)
 
     # What can be seen.
-
-    def nodes_of(self, row: int) -> Sequence[int]:
-        nodes: list[int] = self.cluster.nodes_of(row).tolist()
-        return nodes
-
-    def slots_of(self, row: int) -> Mapping[int, tuple[int, ...]]:  # noqa: ARG002 - it has whole nodes
-        return {}
-
-    def cores_of(self, row: int) -> list[int]:  # noqa: ARG002 - as above
-        return []
 
     def phase(self, row: int) -> dict[str, Any]:
         rank = EventPriority.COMPLETION if self._actions.is_lease(row) else EventPriority.JOB_END

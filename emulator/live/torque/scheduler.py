@@ -18,6 +18,7 @@ from emulator.plugin_failure import plugin_error
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from emulator.cluster.cluster import Cluster
     from emulator.kernel.job_states import RunOutcome
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.jobs import JobRequest
@@ -82,7 +83,23 @@ class Scheduler(Protocol):
         """The run so far, for `collect`; `exit_status`: of the last run of each row."""
 
 
-class QueueScheduler:
+class WholeNodes:
+    """What can be seen of jobs that have whole nodes."""
+
+    cluster: Cluster
+
+    def nodes_of(self, row: int) -> Sequence[int]:
+        nodes: list[int] = self.cluster.nodes_of(row).tolist()
+        return nodes
+
+    def slots_of(self, row: int) -> Mapping[int, tuple[int, ...]]:  # noqa: ARG002 - it has whole nodes
+        return {}
+
+    def cores_of(self, row: int) -> list[int]:  # noqa: ARG002 - as above
+        return []
+
+
+class QueueScheduler(WholeNodes):
     """A queue and its passes; users and their jobs say what happens."""
 
     def __init__(self, config: ServerConfig, executor: LiveExecutor) -> None:
@@ -170,16 +187,6 @@ class QueueScheduler:
     def node_back(self, node: int, now_us: int) -> None:
         self._pool.add(node)
         self.cluster.bring_online([node], now_us)
-
-    def nodes_of(self, row: int) -> Sequence[int]:
-        nodes: list[int] = self.cluster.nodes_of(row).tolist()
-        return nodes
-
-    def slots_of(self, row: int) -> Mapping[int, tuple[int, ...]]:  # noqa: ARG002 - it has whole nodes
-        return {}
-
-    def cores_of(self, row: int) -> list[int]:  # noqa: ARG002 - as above
-        return []
 
     def phase(self, row: int) -> None:  # noqa: ARG002 - its script knows
         return None
