@@ -61,11 +61,13 @@ def headroom(source: Engine, now_us: int, *, within_us: int = SOON_US) -> Headro
 
 def reserved_nodes(nodes: Iterable[NodeRecord]) -> Counter[str]:
     """How many nodes each waiting request has already."""
-    return Counter(node.held_for for node in nodes if node.held_for is not None and _is_reserved(node))
+    return Counter(
+        node.reserved_for for node in nodes if node.reserved_for is not None and _is_reserved(node)
+    )
 
 
 def _is_reserved(node: NodeRecord) -> bool:
-    return node.held_for is not None and node.state is not NodeState.OD_ALLOC
+    return node.reserved_for is not None and node.state is not NodeState.OD_ALLOC
 
 
 def job_end_us(source: Engine, node: NodeRecord) -> int | None:

@@ -160,13 +160,13 @@ def is_running(config: Config) -> bool:
         except LedgerError:
             return False
     try:
-        held = os.open(f"{config.db}.lock", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"{config.db}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
-        os.close(held)
+        os.close(descriptor)
     return False

@@ -38,7 +38,7 @@ def fill(path: Path, nodes: int, events: int) -> None:
             name=node.name,
             state=NodeState.OD_ALLOC if is_request else NodeState.OD_RESERVE,
             since_us=seq,
-            held_for=f"r{seq}" if is_request else None,
+            reserved_for=f"r{seq}" if is_request else None,
             generation=node.generation + 1,
         )
         if is_request:

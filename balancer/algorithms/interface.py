@@ -35,7 +35,7 @@ class Candidates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A request that waits. `short` nodes have still to be found; the others are held for it already."""
+    """A request that waits. `short` nodes have still to be found; the others are reserved for it already."""
 
     request_id: str
     count: int
@@ -74,9 +74,9 @@ class View:
     hints: tuple[ReserveWish, ...]
     """In order of `by_us`."""
     free: Candidates
-    """OD_RESERVE nodes that no request holds, longest reserved first."""
+    """OD_RESERVE nodes reserved for no request, longest reserved first."""
     coming: Candidates
-    """RECLAIMING nodes that no request holds: they will be free, unless a job turns out to run on them."""
+    """RECLAIMING nodes reserved for no request: they will be free, unless a job turns out to run on them."""
     idle: Candidates
     """OA_IDLE nodes in the order of `Settings.pick`."""
     busy: int

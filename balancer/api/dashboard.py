@@ -146,7 +146,7 @@ def _row(source: Engine, node: NodeRecord, *, by_hand: bool) -> list[Any]:
         node.name,
         node.state.value,
         round(seconds(node.since_us)),
-        node.held_for or "",
+        node.reserved_for or "",
         " ".join(jobs),
         left_s,
         _remark(node, reading, by_hand=by_hand),

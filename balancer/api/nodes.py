@@ -188,7 +188,7 @@ def to_json(record: NodeRecord, reading: NodeStatus | None) -> dict[str, Any]:
         "pool": POOL[record.state],
         "since": iso(record.since_us),
         "generation": record.generation,
-        "request_id": record.held_for,
+        "request_id": record.reserved_for,
         "jobs": list(record.jobs),
         "contested": record.contested,
         "doubt": record.doubt if record.state is NodeState.QUARANTINED else None,

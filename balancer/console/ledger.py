@@ -97,8 +97,8 @@ def story(db: str, node: str, limit: int) -> None:
 
 def _change(before: NodeRecord | None, now: NodeRecord) -> str:
     text = str(now.state) if before is None or before.state is now.state else f"{before.state} -> {now.state}"
-    if now.held_for is not None:
-        text += f", for {now.held_for}"
+    if now.reserved_for is not None:
+        text += f", for {now.reserved_for}"
     if now.jobs:
         text += f", runs {' '.join(now.jobs)}"
     return f"{text} (generation {now.generation})"

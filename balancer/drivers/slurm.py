@@ -106,8 +106,8 @@ class SlurmDriver:
             reason = noted(self._note, why, kept)
             new = [node for node in some if not lines[node].is_drained or lines[node].reason != reason]
             groups.append((new, ("state=drain", f"reason={reason}")))
-        held = self._held() if self._reserves else frozenset(wanted)
-        reservations = [self._reservation(node) for node in wanted if node not in held]
+        reserved = self._reserved() if self._reserves else frozenset(wanted)
+        reservations = [self._reservation(node) for node in wanted if node not in reserved]
         self._update(groups, left=self._not_ours(nodes, lines), then=reservations)
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
@@ -120,8 +120,8 @@ class SlurmDriver:
             left.append(str(error))  # a node goes home all the same
         if self._reserves:
             # First: a node that is resumed and still reserved would be nobody's.
-            held = self._held()
-            self._update([], left=(), then=[self._end_of(node) for node in nodes if node in held])
+            reserved = self._reserved()
+            self._update([], left=(), then=[self._end_of(node) for node in nodes if node in reserved])
         ours = [
             node
             for node in nodes
@@ -138,14 +138,14 @@ class SlurmDriver:
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         """One `scontrol show node`, then one `squeue`: a drained node has no job in the second if none in the first."""
         lines = self._lines()
-        held = self._held() if self._reserves else frozenset()
+        reserved = self._reserved() if self._reserves else frozenset()
         said = self._run((self.settings.squeue, "--all", "--local", f"--format={JOBS_FORMAT}"))
         jobs = parse_jobs(said, self._job_nodes.of_all)
         facts: list[_Facts] = [
             (
                 line,
                 tuple(job if remaining else Job(job.job_id, None) for job in jobs.get(node, ())),
-                node in held,
+                node in reserved,
             )
             for node, line in lines.items()
         ]
@@ -153,8 +153,8 @@ class SlurmDriver:
         return dict(zip(lines, each(facts), strict=True))
 
     def _status(self, facts: _Facts) -> NodeStatus:
-        line, jobs, is_held = facts
-        return status_of(line, jobs, note=self._note, remaining=True, is_held=is_held)
+        line, jobs, is_reserved = facts
+        return status_of(line, jobs, note=self._note, remaining=True, is_reserved=is_reserved)
 
     def check_site(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
         settings = self.settings
@@ -192,7 +192,7 @@ class SlurmDriver:
     def _lent(self, lines: Mapping[str, NodeLine]) -> set[str]:
         """The nodes that something of ours keeps from batch."""
         marked = {name for name, line in lines.items() if line.is_drained and not self._is_foreign(line)}
-        return marked | (self._held() if self._reserves else frozenset())
+        return marked | (self._reserved() if self._reserves else frozenset())
 
     def _keep_awake(self, changed: Callable[[frozenset[str]], frozenset[str]]) -> None:
         """Change the nodes of the partition that is not switched off. Raises DriverError."""
@@ -240,7 +240,7 @@ class SlurmDriver:
     def _reserves(self) -> bool:
         return self.settings.hold == "reservation"
 
-    def _held(self) -> frozenset[str]:
+    def _reserved(self) -> frozenset[str]:
         """The nodes that a reservation of ours keeps."""
         said = self._run((self.settings.scontrol, "--oneliner", "show", "reservation"))
         return parse_reservations(said, f"{self.settings.mark}-")

@@ -181,19 +181,19 @@ def parse_partition(text: str, name: str) -> Partition:
 
 
 def status_of(
-    node: NodeLine, jobs: tuple[Job, ...], *, note: str, remaining: bool, is_held: bool = False
+    node: NodeLine, jobs: tuple[Job, ...], *, note: str, remaining: bool, is_reserved: bool = False
 ) -> NodeStatus:
     """All answers together; where they contradict each other the node is `unknown`.
 
-    `is_held`: a reservation of ours keeps it, so that no job starts there also when it is not drained.
+    `is_reserved`: a reservation of ours keeps it, so that no job starts there also when it is not drained.
     """
     left_us = [job.left_us for job in jobs if job.left_us is not None]
     ours = parse(node.reason, note)
     mark = ours if node.is_drained else None
     # 24.11 leaves the reason of a node that somebody has resumed.
     reason = node.reason if ours is None or node.is_drained else ours.kept
-    is_ours = mark is not None or (is_held and not node.is_drained)
-    if is_held:
+    is_ours = mark is not None or (is_reserved and not node.is_drained)
+    if is_reserved:
         node = replace(node, flags=node.flags - {"RESERVED"} | {"DRAIN"})
     is_asleep = node.state != "DOWN" and bool(node.flags & _ASLEEP)
     return NodeStatus(

@@ -43,12 +43,12 @@ def back_up(db: str, to: Path) -> str:
 def restore(db: str, backup: Path) -> tuple[str, Seen, Path | None]:
     """Puts a backup in the place of the ledger, while no service uses it. Raises LedgerError; nothing is changed then.
 
-    What the backup was found to be, who wrote it, and where the ledger is that was there. The next start holds the
+    What the backup was found to be, who wrote it, and where the ledger is that was there. The next start quarantines
     nodes that were lent in the backup, unless nothing was stored since.
     """
     target = _file(db)
     summary = _sound(backup)
-    held = lock(target, 0.0)
+    descriptor = lock(target, 0.0)
     try:
         beside = target.with_name(f"{target.name}.new")
         _copy(backup, beside)
@@ -61,7 +61,7 @@ def restore(db: str, backup: Path) -> tuple[str, Seen, Path | None]:
         replaced = _set_aside(target)
         _move(beside, target)
     finally:
-        os.close(held)
+        os.close(descriptor)
     return summary, who, replaced
 
 

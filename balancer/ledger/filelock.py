@@ -22,20 +22,20 @@ def lock(path: Path, wait_s: float) -> int:
     check_is_local(path.parent)
     # The lock is a file of its own because SQLite's locks would be lost when any descriptor is closed.
     try:
-        held = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be written: {error.strerror}") from error
     # A killed service's worker may need a moment to notice; wait for it instead of failing.
     limit_us, pause = wall_us() + micros(wait_s), threading.Event()
     while True:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if wall_us() < limit_us:
                 pause.wait(0.05)
                 continue
-            os.close(held)
+            os.close(descriptor)
             raise LedgerError(
                 f"another Balancer uses the ledger {path}: stop it, or choose another --db"
             ) from None
-        return held
+        return descriptor

@@ -313,7 +313,7 @@ class Ledger(Reader):
 
 
 def _insert(table: sa.Table) -> Statement:
-    return Statement(sa.insert(table).inline(), [column.name for column in table.columns])
+    return Statement(sa.insert(table).inline(), [column.key for column in table.columns])
 
 
 class _Rows(Generic[_Record]):
@@ -321,7 +321,7 @@ class _Rows(Generic[_Record]):
 
     def __init__(self, table: sa.Table, key: str, to_row: Callable[[_Record], dict[str, Any]]) -> None:
         self._insert = _insert(table)
-        values: dict[str, Any] = {c.name: sa.bindparam(f"b_{c.name}") for c in table.columns if c.name != key}
+        values: dict[str, Any] = {c.key: sa.bindparam(f"b_{c.key}") for c in table.columns if c.key != key}
         same = table.c[key] == sa.bindparam(f"b_{key}"), table.c.generation == sa.bindparam("b_before")
         self._update = Statement(sa.update(table).where(*same).values(values))
         self._key = key

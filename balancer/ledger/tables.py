@@ -21,7 +21,8 @@ nodes = sa.Table(
     sa.Column("name", sa.String(255), primary_key=True),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("since_us", sa.BigInteger, nullable=False),
-    sa.Column("held_for", sa.String(64)),
+    # Its name up to 0.3, which a service of that release beside this one reads.
+    sa.Column("held_for", sa.String(64), key="reserved_for"),
     sa.Column("generation", sa.BigInteger, nullable=False),
     sa.Column("jobs", sa.Text, nullable=False),
     sa.Column("contested", sa.Text, nullable=False, server_default=""),

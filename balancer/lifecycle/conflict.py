@@ -20,9 +20,9 @@ ANOTHERS_MARK = "its mark is of "
 """How the doubt begins that a mark of another ledger raises."""
 
 
-def is_anothers_mark(doubt: str, held_for: str | None) -> bool:
+def is_anothers_mark(doubt: str, reserved_for: str | None) -> bool:
     """Whether a node is quarantined for the mark of another ledger alone: this one never gave it to anybody."""
-    return held_for is None and doubt.startswith(ANOTHERS_MARK)
+    return reserved_for is None and doubt.startswith(ANOTHERS_MARK)
 
 
 class Doubts:
@@ -38,12 +38,14 @@ class Doubts:
             node = self._nodes.get(name)
             if node is None or node.state is NodeState.QUARANTINED or node.doubt == reason:
                 continue
-            granted_to = node.held_for if node.state is NodeState.OD_ALLOC else None
+            granted_to = node.reserved_for if node.state is NodeState.OD_ALLOC else None
             if granted_to is None:
                 self._requests.lose(node)
             if node.jobs:
                 self._nodes.set_jobs(node, ())
-            self._nodes.move(node, NodeState.QUARANTINED, Cause.DOUBTED, since_us=now_us, held_for=granted_to)
+            self._nodes.move(
+                node, NodeState.QUARANTINED, Cause.DOUBTED, since_us=now_us, reserved_for=granted_to
+            )
             node.doubt = reason
 
     def settled(self, event: NodesAdopted, now_us: int) -> list[str]:
@@ -61,7 +63,7 @@ class Doubts:
             raise Refused(Refused.DUPLICATE_NODE, "a node is said to be both on-demand's and batch's")
         for node in on_demand:
             cause = Cause.SEEN_IN_CLOUD if event.by_cloud else Cause.ADOPTED
-            self._nodes.move(node, NodeState.OD_ALLOC, cause, since_us=now_us, held_for=node.held_for)
+            self._nodes.move(node, NodeState.OD_ALLOC, cause, since_us=now_us, reserved_for=node.reserved_for)
             self._leases.keep(node)
         for node in batch:
             cause = Cause.NOT_IN_CLOUD if event.by_cloud else Cause.ADOPTED

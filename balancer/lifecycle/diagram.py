@@ -10,7 +10,7 @@ import sys
 from balancer.lifecycle.states import TRANSITIONS, NodeState
 
 _WHAT = {
-    NodeState.OD_RESERVE: "in the on-demand pool, no lease: held for a request, the reserve, or `I`",
+    NodeState.OD_RESERVE: "in the on-demand pool, no lease: for a request, the reserve, or `I`",
     NodeState.OD_ALLOC: "granted to an on-demand request",
     NodeState.OA_IDLE: "in the batch pool, without a job",
     NodeState.OA_BUSY: "in the batch pool, runs a job",

@@ -35,7 +35,7 @@ class Failures:
                 continue
             if node.down_since_us is None:
                 self._nodes.set_down(node, since_us)
-            lease = self._leases.get(node.held_for or "")
+            lease = self._leases.get(node.reserved_for or "")
             # One that is past its end waits for nothing but the cloud's word: there is nothing to replace.
             if lease is not None and lease.record.replace and not lease.record.overdue:
                 leaving.setdefault(lease.record.request_id, []).append(node)

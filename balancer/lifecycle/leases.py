@@ -58,11 +58,11 @@ class LeaseBook:
         """Requests by `due_us`, but for those that are overdue: they wait for the cloud."""
         self._overdue: set[str] = set()
         granted = {r.request_id: r for r in records if r.status is RequestStatus.GRANTED}
-        held: dict[str, list[str]] = {}
+        granted_to: dict[str, list[str]] = {}
         for node in nodes:
-            if node.state in GRANTED and node.held_for in granted:
-                held.setdefault(node.held_for, []).append(node.name)
-        for request_id, names in held.items():
+            if node.state in GRANTED and node.reserved_for in granted:
+                granted_to.setdefault(node.reserved_for, []).append(node.name)
+        for request_id, names in granted_to.items():
             self._enter(Lease(granted[request_id], names))
         self.is_news = bool(self._overdue)
         """A grant is overdue of which the cloud has not been asked."""
@@ -79,8 +79,8 @@ class LeaseBook:
 
     def cares_for(self, servers: Iterable[str], empty: Iterable[str]) -> bool:
         """Whether it changes anything to hear that there are servers on these nodes, and none on those."""
-        with_server = {self._nodes[node].held_for or "" for node in servers}
-        without = {self._nodes[node].held_for or "" for node in empty}
+        with_server = {self._nodes[node].reserved_for or "" for node in servers}
+        without = {self._nodes[node].reserved_for or "" for node in empty}
         found = [lease for holder in with_server if (lease := self._leases.get(holder)) is not None]
         return not self._overdue.isdisjoint(without) or any(not lease.record.confirmed for lease in found)
 
@@ -114,7 +114,7 @@ class LeaseBook:
         for node in nodes:
             if node.state is not NodeState.OD_ALLOC:
                 raise Refused(Refused.NODE_NOT_ALLOCATED, f"node {node.name} is {node.state}, not OD_ALLOC")
-            lease = self._leases.get(node.held_for or "")
+            lease = self._leases.get(node.reserved_for or "")
             if lease is not None:
                 check_owner(lease.record, event, f"node {node.name} is")
         self._give_back(nodes, Cause.RELEASED, now_us)
@@ -165,7 +165,7 @@ class LeaseBook:
 
     def lose(self, node: Node, cause: Cause, now_us: int) -> None:
         """The node is about to leave the grant that it is part of, if any; the grant ends with its last one."""
-        lease = self._leases.get(node.held_for or "")
+        lease = self._leases.get(node.reserved_for or "")
         if lease is None:
             return
         del lease.nodes[node.name]
@@ -175,7 +175,7 @@ class LeaseBook:
 
     def lose_failed(self, node: Node, replaced_by: str, now_us: int) -> None:
         """The failed node leaves its grant, which notes that; the grant ends with its last node."""
-        lease = self._leases[node.held_for or ""]
+        lease = self._leases[node.reserved_for or ""]
         since_us = now_us if node.down_since_us is None else node.down_since_us
         del lease.nodes[node.name]
         lost = (*lease.record.lost, Lost(node.name, since_us, replaced_by))
@@ -187,7 +187,7 @@ class LeaseBook:
 
     def keep(self, node: Node) -> None:
         """A node of a grant is the grant's beyond doubt; one that is past its end can end now."""
-        lease = self._leases.get(node.held_for or "")
+        lease = self._leases.get(node.reserved_for or "")
         if lease is None or not lease.record.overdue:
             return
         if self._settings.has_cloud:
@@ -227,8 +227,8 @@ class LeaseBook:
     def check(self) -> None:
         """Assert that book and nodes agree."""
         for request_id, lease in self._leases.items():
-            held = {node.name for node in self._nodes if node.held_for == request_id}
-            assert held == lease.nodes.keys(), (request_id, held, lease.nodes)  # noqa: S101
+            nodes = {node.name for node in self._nodes if node.reserved_for == request_id}
+            assert nodes == lease.nodes.keys(), (request_id, nodes, lease.nodes)  # noqa: S101
             assert lease.nodes, request_id  # noqa: S101
             assert lease.record.is_open, lease.record  # noqa: S101
         assert self._overdue == {lease.record.request_id for lease in self if lease.record.overdue}  # noqa: S101

@@ -438,7 +438,7 @@ class Lifecycle:
                 if node.state is NodeState.OA_IDLE:
                     self._take(node, request_id)
                 else:
-                    nodes.hold(node, request_id)
+                    nodes.reserve(node, request_id)
                 self._requests.keep(request_id, node)
         for name in plan.collect:
             self._take(nodes[name], None)
@@ -453,20 +453,20 @@ class Lifecycle:
 
     def _take(self, node: Node, request_id: str | None) -> None:
         self._nodes.move(
-            node, NodeState.RECLAIMING, Cause.RECLAIM, since_us=self._now_us, held_for=request_id
+            node, NodeState.RECLAIMING, Cause.RECLAIM, since_us=self._now_us, reserved_for=request_id
         )
         self._reclaim.append(node.name)
 
     def _grant(self, request: Request) -> None:
         request_id = request.record.request_id
-        names = tuple(request.held)
+        names = tuple(request.reserved)
         for name in names:
             self._nodes.move(
                 self._nodes[name],
                 NodeState.OD_ALLOC,
                 Cause.GRANTED,
                 since_us=self._now_us,
-                held_for=request_id,
+                reserved_for=request_id,
             )
         self._hints.use(len(names), self._now_us)
         self._leases.grant(request, names, self._now_us)

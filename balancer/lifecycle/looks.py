@@ -50,7 +50,7 @@ class Looks:
         if request.ready_us is None:
             request.ready_us = now_us
         since_us = min(now_us - fresh_us, request.ready_us)
-        return all(self._reports.seen_us(self._nodes[name]) >= since_us for name in request.held)
+        return all(self._reports.seen_us(self._nodes[name]) >= since_us for name in request.reserved)
 
     def could_help(self, request: Request, now_us: int) -> bool:
         """Whether one may still show more nodes for a request that is short: it is not rejected before."""

@@ -21,7 +21,7 @@ MAY_BE_CONTESTED = (NodeState.OD_RESERVE, NodeState.OD_ALLOC, NodeState.RECLAIMI
 """States in which batch may not use the node: that somebody says it does is a contradiction."""
 
 GRANTED = (NodeState.OD_ALLOC, NodeState.QUARANTINED)
-"""States in which `held_for` is the request that a node was granted to, and not one that waits."""
+"""States in which `reserved_for` is the request that a node was granted to, and not one that waits."""
 
 _SIGN = {PickOrder.LONGEST_IDLE: 1, PickOrder.SHORTEST_IDLE: -1, PickOrder.NAME: 0}
 
@@ -37,9 +37,9 @@ class Node:
         "doubt",
         "down_since_us",
         "generation",
-        "held_for",
         "jobs",
         "name",
+        "reserved_for",
         "seen_us",
         "since_us",
         "state",
@@ -49,7 +49,7 @@ class Node:
         self.name = record.name
         self.state = record.state
         self.since_us = record.since_us
-        self.held_for = record.held_for
+        self.reserved_for = record.reserved_for
         self.generation = record.generation
         self.jobs = record.jobs
         self.contested = record.contested
@@ -61,14 +61,14 @@ class Node:
     @property
     def is_listed(self) -> bool:
         """Whether an algorithm may dispose of it."""
-        return self.held_for is None and not self.contested
+        return self.reserved_for is None and not self.contested
 
     def record(self) -> NodeRecord:
         return NodeRecord(
             name=self.name,
             state=self.state,
             since_us=self.since_us,
-            held_for=self.held_for,
+            reserved_for=self.reserved_for,
             generation=self.generation,
             jobs=self.jobs,
             contested=self.contested,
@@ -127,9 +127,9 @@ class NodeTable:
         self.idle = NodeIndex(pick)
         """OA_IDLE."""
         self.free = NodeIndex()
-        """OD_RESERVE, held for nobody, not contested."""
+        """OD_RESERVE, reserved for nobody, not contested."""
         self.coming = NodeIndex()
-        """RECLAIMING, held for nobody, not contested."""
+        """RECLAIMING, reserved for nobody, not contested."""
         self.counts = dict.fromkeys(NodeState, 0)
         self.contested = 0
         """How many OD_RESERVE nodes are contested."""
@@ -184,7 +184,7 @@ class NodeTable:
         self._event_id = event_id
 
     def move(
-        self, node: Node, to: NodeState, cause: Cause, *, since_us: int, held_for: str | None = None
+        self, node: Node, to: NodeState, cause: Cause, *, since_us: int, reserved_for: str | None = None
     ) -> None:
         """The node is in another state now. Raises IllegalTransition where the table has no such row."""
         start = node.state
@@ -193,22 +193,22 @@ class NodeTable:
         self._leave(node)
         node.state = to
         node.since_us = since_us
-        node.held_for = held_for
+        node.reserved_for = reserved_for
         if to not in MAY_BE_CONTESTED:
             node.contested = ""
         if to is not NodeState.OD_ALLOC:
             node.down_since_us = None
         self._enter(node)
         self._touched[node.name] = node
-        self.story.add(StoryEntry(self._at_us, self._event_id, node.name, start, to, cause, held_for))
+        self.story.add(StoryEntry(self._at_us, self._event_id, node.name, start, to, cause, reserved_for))
 
-    def hold(self, node: Node, request_id: str) -> None:
+    def reserve(self, node: Node, request_id: str) -> None:
         """Keep a free or coming node for a request."""
         self._change_holder(node, request_id, Cause.RESERVED, request_id)
 
     def let_go(self, node: Node) -> None:
-        """No request holds the node any more; a reserved one is free from now on."""
-        holder = node.held_for
+        """It is reserved for no request any more; a reserved one is free from now on."""
+        holder = node.reserved_for
         self._change_holder(node, None, Cause.UNRESERVED, holder)
 
     def contest(self, node: Node, why: str) -> None:
@@ -228,7 +228,9 @@ class NodeTable:
         self._touched[node.name] = node
         cause = Cause.RECOVERED if since_us is None else Cause.FAILED
         self.story.add(
-            StoryEntry(self._at_us, self._event_id, node.name, node.state, node.state, cause, node.held_for)
+            StoryEntry(
+                self._at_us, self._event_id, node.name, node.state, node.state, cause, node.reserved_for
+            )
         )
 
     def set_jobs(self, node: Node, jobs: tuple[str, ...]) -> None:
@@ -259,10 +261,10 @@ class NodeTable:
         """What changed so far is nobody's business."""
         self._changed.clear()
 
-    def _change_holder(self, node: Node, held_for: str | None, cause: Cause, whom: str | None) -> None:
+    def _change_holder(self, node: Node, reserved_for: str | None, cause: Cause, whom: str | None) -> None:
         self._leave(node)
-        node.held_for = held_for
-        if held_for is None and node.state is NodeState.OD_RESERVE:
+        node.reserved_for = reserved_for
+        if reserved_for is None and node.state is NodeState.OD_RESERVE:
             node.since_us = self._at_us
         self._enter(node)
         self._touched[node.name] = node
@@ -275,7 +277,7 @@ class NodeTable:
         self.counts[state] += 1
         if node.contested:
             self.contested += state is NodeState.OD_RESERVE
-        elif node.held_for is None and (index := self._index.get(state)) is not None:
+        elif node.reserved_for is None and (index := self._index.get(state)) is not None:
             index.add(node.name, node.since_us)
 
     def _leave(self, node: Node) -> None:
@@ -283,7 +285,7 @@ class NodeTable:
         self.counts[state] -= 1
         if node.contested:
             self.contested -= state is NodeState.OD_RESERVE
-        elif node.held_for is None and (index := self._index.get(state)) is not None:
+        elif node.reserved_for is None and (index := self._index.get(state)) is not None:
             index.remove(node.name)
 
     def check(self) -> None:
@@ -297,11 +299,11 @@ class NodeTable:
         reserved = [node for node in self if node.state is NodeState.OD_RESERVE]
         assert self.contested == sum(bool(node.contested) for node in reserved), self.contested  # noqa: S101
         for node in self:
-            assert node.state in _MAY_BE_RESERVED or node.held_for is None, node.record()  # noqa: S101
+            assert node.state in _MAY_BE_RESERVED or node.reserved_for is None, node.record()  # noqa: S101
             assert node.state is NodeState.OA_BUSY or not node.jobs, node.record()  # noqa: S101
             assert node.state in MAY_BE_CONTESTED or not node.contested, node.record()  # noqa: S101
             assert node.state is NodeState.OD_ALLOC or node.down_since_us is None, node.record()  # noqa: S101
-            is_held = node.held_for is not None and node.state is not NodeState.OD_ALLOC
-            assert not (is_held and node.contested), node.record()  # noqa: S101
+            is_reserved = node.reserved_for is not None and node.state is not NodeState.OD_ALLOC
+            assert not (is_reserved and node.contested), node.record()  # noqa: S101
             assert node.generation >= 0, node.record()  # noqa: S101
         assert not self._touched, "an event was not ended"  # noqa: S101

@@ -40,8 +40,8 @@ class NodeRecord:
     name: str
     state: NodeState
     since_us: int
-    """Since when it is in this state; for a free OD_RESERVE node, since when no request holds it."""
-    held_for: str | None = None
+    """Since when it is in this state; for a free OD_RESERVE node, since when it is reserved for no request."""
+    reserved_for: str | None = None
     """The waiting request it is kept for (RECLAIMING, OD_RESERVE) or the one it was granted to (OD_ALLOC)."""
     generation: int = 0
     jobs: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class RequestRecord:
     order: int
     status: RequestStatus = RequestStatus.WAITING
     nodes: tuple[str, ...] = ()
-    """What was granted. The nodes held for a waiting request name it in their `held_for`."""
+    """What was granted. The nodes reserved for a waiting request name it in their `reserved_for`."""
     decided_us: int | None = None
     reason: str = ""
     generation: int = 0

@@ -73,7 +73,7 @@ class Referee:
             if name in seen:
                 return f"names node {name} twice"
             if not any(name in candidates for candidates in among):
-                holder = f" for {node.held_for}" if node.held_for is not None else ""
+                holder = f" for {node.reserved_for}" if node.reserved_for is not None else ""
                 return f"would {verb} node {name}, which is {node.state}{holder} and not {wanted}"
             seen.add(name)
         return None

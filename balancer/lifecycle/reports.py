@@ -72,9 +72,9 @@ class BatchReports:
         )
         for node in done:
             if node.state is NodeState.RECLAIMING:
-                holder = node.held_for
+                holder = node.reserved_for
                 self._nodes.move(
-                    node, NodeState.OD_RESERVE, Cause.RECLAIMED, since_us=now_us, held_for=holder
+                    node, NodeState.OD_RESERVE, Cause.RECLAIMED, since_us=now_us, reserved_for=holder
                 )
                 node.seen_us = now_us
                 if holder is not None:
@@ -123,7 +123,7 @@ class BatchReports:
             node = self._nodes.get(name)
             if node is None or node.state not in MAY_BE_CONTESTED or node.contested == why:
                 continue
-            if node.held_for is not None and node.state is not NodeState.OD_ALLOC:
+            if node.reserved_for is not None and node.state is not NodeState.OD_ALLOC:
                 self._requests.lose(node)
                 self._nodes.let_go(node)
             self._nodes.contest(node, why)
@@ -169,4 +169,4 @@ class BatchReports:
 
 def _is_quarantined_for_a_mark(node: Node) -> bool:
     """Of another ledger, and for nothing else: without the mark nobody doubts that batch has the node."""
-    return node.state is NodeState.QUARANTINED and is_anothers_mark(node.doubt, node.held_for)
+    return node.state is NodeState.QUARANTINED and is_anothers_mark(node.doubt, node.reserved_for)

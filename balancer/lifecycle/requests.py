@@ -31,9 +31,9 @@ Wish = tuple[int, "frozenset[str] | None"]
 
 
 class Request:
-    """A waiting request and the nodes held for it; `ready` of them are OD_RESERVE, the rest RECLAIMING."""
+    """A waiting request and the nodes reserved for it; `ready` of them are OD_RESERVE, the rest RECLAIMING."""
 
-    __slots__ = ("among", "held", "is_looked_for", "ready", "ready_us", "record")
+    __slots__ = ("among", "is_looked_for", "ready", "ready_us", "record", "reserved")
 
     def __init__(self, record: RequestRecord, among: frozenset[str] | None = None) -> None:
         self.record = record
@@ -43,12 +43,12 @@ class Request:
         """Since when nothing but a fresh look is missing."""
         self.is_looked_for = False
         """All nodes have been read since it arrived."""
-        self.held: dict[str, None] = {}
+        self.reserved: dict[str, None] = {}
         self.ready = 0
 
     @property
     def short(self) -> int:
-        return self.record.count - len(self.held)
+        return self.record.count - len(self.reserved)
 
     @property
     def end_us(self) -> int | None:
@@ -73,8 +73,8 @@ class RequestQueue:
         }
         self._changed: dict[str, RequestRecord] = {}
         for node in nodes:
-            if node.held_for in self._waiting and node.state is not NodeState.OD_ALLOC:
-                self.keep(node.held_for, node)
+            if node.reserved_for in self._waiting and node.state is not NodeState.OD_ALLOC:
+                self.keep(node.reserved_for, node)
 
     def __iter__(self) -> Iterator[Request]:
         return iter(self._waiting.values())
@@ -118,24 +118,24 @@ class RequestQueue:
         del self._changed[request_id]
 
     def keep(self, request_id: str, node: Node) -> None:
-        """The node is held for this request now."""
+        """The node is reserved for this request now."""
         request = self._waiting[request_id]
-        request.held[node.name] = None
+        request.reserved[node.name] = None
         request.ready += node.state is NodeState.OD_RESERVE
 
     def lose(self, node: Node) -> None:
-        """The node is about to leave the request it is held for, which is short of one more then."""
-        if node.held_for is not None:
-            request = self._waiting[node.held_for]
-            del request.held[node.name]
+        """The node is about to leave the request it is reserved for, which is short of one more then."""
+        if node.reserved_for is not None:
+            request = self._waiting[node.reserved_for]
+            del request.reserved[node.name]
             request.ready -= node.state is NodeState.OD_RESERVE
             request.ready_us = None
 
     def let_go_all(self, request: Request) -> None:
-        """Nothing is held for it any more."""
-        for name in request.held:
+        """Nothing is reserved for it any more."""
+        for name in request.reserved:
             self._nodes.let_go(self._nodes[name])
-        request.held.clear()
+        request.reserved.clear()
         request.ready = 0
 
     def change(self, record: RequestRecord, **changes: Any) -> RequestRecord:
@@ -189,7 +189,7 @@ def is_due(record: RequestRecord, now_us: int, *, is_due_now: bool) -> bool:
 
 def reason_of(request: Request, *, trouble: str, is_late: bool) -> str:
     """Why it is rejected. `trouble`: what the batch system's commands failed with; `is_late`: a look came too late."""
-    found, count = len(request.held), request.record.count
+    found, count = len(request.reserved), request.record.count
     if request.short and request.record.at_once:
         reason = f"{count} nodes are not available at once"
     elif request.short:

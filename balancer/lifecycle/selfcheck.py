@@ -30,19 +30,19 @@ def check(
     hints.check()
     for request in requests:
         request_id = request.record.request_id
-        held = {
-            node.name: node for node in nodes if node.held_for == request_id and node.state not in GRANTED
+        reserved = {
+            node.name: node for node in nodes if node.reserved_for == request_id and node.state not in GRANTED
         }
-        assert held.keys() == request.held.keys(), (request_id, held.keys(), request.held.keys())  # noqa: S101
+        assert reserved.keys() == request.reserved.keys(), (request_id, reserved, request.reserved)  # noqa: S101
         assert request.record.status is RequestStatus.WAITING, request.record  # noqa: S101
-        ready = sum(node.state is NodeState.OD_RESERVE for node in held.values())
+        ready = sum(node.state is NodeState.OD_RESERVE for node in reserved.values())
         assert request.ready == ready <= request.record.count, request.record  # noqa: S101
         is_waiting = ready < request.record.count or settings.fresh_us is not None
         assert is_waiting, request.record  # noqa: S101
         assert request.short >= 0, request.record  # noqa: S101
     for node in nodes:
-        if node.held_for is not None and node.state not in GRANTED:
-            assert node.held_for in requests, node.record()  # noqa: S101
+        if node.reserved_for is not None and node.state not in GRANTED:
+            assert node.reserved_for in requests, node.record()  # noqa: S101
     orders = [request.record.order for request in requests]
     assert orders == sorted(set(orders)), orders  # noqa: S101
     for hint in hints:

@@ -13,7 +13,7 @@ class NodeState(StrEnum):
     """Where a node is. Only OA_IDLE and OA_BUSY nodes are enabled in the batch system."""
 
     OD_RESERVE = "OD_RESERVE"
-    """In the on-demand pool, without a lease: held for a waiting request, for the reserve, or for I."""
+    """In the on-demand pool, without a lease: for a waiting request, for the reserve, or for I."""
     OD_ALLOC = "OD_ALLOC"
     """Granted to an on-demand request."""
     OA_IDLE = "OA_IDLE"

@@ -89,7 +89,7 @@ def event_body(event: Event, moves: Moves, changes: Changes, answered: Sequence[
 
 def _whose(event: NodesFailed, changes: Changes) -> dict[str, Any]:
     """For whoever follows the log: whose the failed nodes are, and what was asked for in their place."""
-    kept = {record.name: record.held_for for record in changes.nodes if record.held_for is not None}
+    kept = {record.name: record.reserved_for for record in changes.nodes if record.reserved_for is not None}
     lost = {
         each.node: (request.request_id, each.replaced_by)
         for request in changes.requests

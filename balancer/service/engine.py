@@ -363,7 +363,7 @@ class Engine(OnDemandCalls, NodeCalls):
         return {
             node.name: node.down_since_us
             for node in found
-            if node is not None and node.held_for == record.request_id and node.down_since_us is not None
+            if node is not None and node.reserved_for == record.request_id and node.down_since_us is not None
         }
 
     def asleep(self) -> int:

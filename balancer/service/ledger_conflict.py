@@ -68,7 +68,7 @@ def unknown_stamps(
 
 def has_lent(records: Iterable[NodeRecord]) -> bool:
     """Whether nodes are lent by this ledger, or were when they came in doubt."""
-    return any(record.state in _LENT_BY_US or record.held_for is not None for record in records)
+    return any(record.state in _LENT_BY_US or record.reserved_for is not None for record in records)
 
 
 def another_claims(records: Iterable[NodeRecord], found: Mapping[str, str], ledger_id: str) -> str:
@@ -77,7 +77,7 @@ def another_claims(records: Iterable[NodeRecord], found: Mapping[str, str], ledg
         record.name
         for record in records
         if (record.name in found or record.state is NodeState.QUARANTINED)
-        and is_anothers_mark(found.get(record.name, record.doubt), record.held_for)
+        and is_anothers_mark(found.get(record.name, record.doubt), record.reserved_for)
     ]
     if not named:
         return ""

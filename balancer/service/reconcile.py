@@ -164,7 +164,7 @@ def _action(record: NodeRecord, found: Seen, *, is_cloud_silent: bool) -> Action
     if (
         record.state is not NodeState.QUARANTINED
         or not is_free
-        or not is_anothers_mark(record.doubt, record.held_for)
+        or not is_anothers_mark(record.doubt, record.reserved_for)
     ):
         return TABLE[record.state][found]
     if is_cloud_silent:

@@ -294,8 +294,8 @@ class BalancerPolicy:
         found: dict[str, list[str]] = {}
         for name in event.nodes:
             record = self.lifecycle.node(name)
-            if record is not None and record.held_for is not None:
-                found.setdefault(record.held_for, []).append(name)
+            if record is not None and record.reserved_for is not None:
+                found.setdefault(record.reserved_for, []).append(name)
         return found
 
     def _told(self, holders: Mapping[str, list[str]]) -> list[Outcome]:

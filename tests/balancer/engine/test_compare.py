@@ -214,7 +214,7 @@ def test_a_node_in_doubt_is_the_clouds_where_a_server_runs_and_batchs_after_a_ti
 ANOTHERS = "its mark is of ledger 5f3a9c01, event 7-00000000; this is ledger 00000000"
 
 
-def test_a_node_held_for_the_mark_of_another_ledger_alone_is_batchs_when_that_mark_is_gone():
+def test_a_node_quarantined_for_the_mark_of_another_ledger_alone_is_batchs_when_that_mark_is_gone():
     assert found("QUARANTINED", IDLE, doubt=ANOTHERS) == Difference({"n1": "idle"})
     busy = found("QUARANTINED", BUSY, doubt=ANOTHERS)
     assert (busy.observed, busy.unmarked) == ({"n1": "busy"}, ())
@@ -222,7 +222,7 @@ def test_a_node_held_for_the_mark_of_another_ledger_alone_is_batchs_when_that_ma
     assert found("QUARANTINED", IDLE, doubt=ANOTHERS, is_silent=True) == Difference(), (
         "a server may run there"
     )
-    assert found("QUARANTINED", IDLE, doubt=ANOTHERS, held_for="r1").unmarked == ("n1",), (
+    assert found("QUARANTINED", IDLE, doubt=ANOTHERS, reserved_for="r1").unmarked == ("n1",), (
         "this ledger granted it"
     )
     assert found("QUARANTINED", IDLE, doubt="its mark is newer, of event 7").unmarked == ("n1",)

@@ -241,11 +241,13 @@ def test_everything_is_as_before_after_a_restart(world):
     waiting = w.engine.submit_request(4)
     w.engine.add_reserve(1, micros(60))
     nodes = (
-        {record.name: (record.state, record.held_for) for record in w.engine.nodes()} if w.settled() else {}
+        {record.name: (record.state, record.reserved_for) for record in w.engine.nodes()}
+        if w.settled()
+        else {}
     )
     reserves = w.engine.ledger.reserves()
     w.restart()
-    assert {record.name: (record.state, record.held_for) for record in w.engine.nodes()} == nodes
+    assert {record.name: (record.state, record.reserved_for) for record in w.engine.nodes()} == nodes
     assert w.engine.ledger.reserves() == reserves
     assert w.engine.ledger.request(waiting.request_id).status == "waiting"
 

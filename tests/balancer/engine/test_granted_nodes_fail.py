@@ -18,7 +18,7 @@ UP = CloudStatus(False, is_up=True)
 
 def granted(down_since_us=None):
     return NodeRecord(
-        name="n1", state=NodeState.OD_ALLOC, since_us=0, held_for="r", down_since_us=down_since_us
+        name="n1", state=NodeState.OD_ALLOC, since_us=0, reserved_for="r", down_since_us=down_since_us
     )
 
 

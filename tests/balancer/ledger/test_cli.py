@@ -19,7 +19,7 @@ from ledger_kit.places import Place, entry, node, request
 def asked(place):
     """A ledger in use, with a short history; asks it."""
     opened = place.open()
-    lent = node(state=NodeState.OD_ALLOC, held_for="r1", generation=1)
+    lent = node(state=NodeState.OD_ALLOC, reserved_for="r1", generation=1)
     granted = request(1, status=RequestStatus.GRANTED, generation=1)
     opened.commit(
         [
@@ -68,7 +68,7 @@ def test_the_state_after_any_event_can_be_shown(asked):
     assert (at["seq"], [each["state"] for each in at["nodes"]]) == (2, ["OA_BUSY", "OA_BUSY"])
     assert [each["request_id"] for each in at["requests"]] == ["r1"]
     now = json.loads(asked("replay").output)
-    assert (now["seq"], now["nodes"][0]["held_for"]) == (3, "r1")
+    assert (now["seq"], now["nodes"][0]["reserved_for"]) == (3, "r1")
     assert [(each["request_id"], each["status"]) for each in now["requests"]] == [("r1", "granted")]
 
 

@@ -178,7 +178,7 @@ def test_what_was_acknowledged_survives_every_kill(service):
     # One event for each request that was ever stored, and no node with two of them.
     assert [e.kind for e in events].count("nodes_requested") == len(requests)
     assert len({record.request_id for record in requests}) == len(requests)
-    held = [each.name for each in stored.nodes if each.held_for is not None and each.state == "OD_ALLOC"]
+    held = [each.name for each in stored.nodes if each.reserved_for is not None and each.state == "OD_ALLOC"]
     assert len(held) <= CALLERS
     repeated = sum(caller.repeated for caller in callers)
     print(f"{GATE.kills} kills in {took_s:.0f} s: {acknowledged} acknowledged, {repeated} repeated")

@@ -24,7 +24,7 @@ def test_a_new_ledger_is_empty(place):
 
 def test_what_was_committed_is_there_after_reopening(place):
     ledger = place.open()
-    lent = node(state=NodeState.OD_ALLOC, held_for="r1")
+    lent = node(state=NodeState.OD_ALLOC, reserved_for="r1")
     busy = node("n2", jobs=("1.server", "2.server"))
     hint = ReserveRecord(reserve_id="h1", count=2, by_us=9, ends_us=10, added_us=1, order=2)
     ledger.commit([entry(1, nodes=(lent, busy), requests=(request(1),), reserves=(hint,))])

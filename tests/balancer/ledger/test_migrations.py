@@ -26,9 +26,9 @@ STATE = Snapshot(
     now_us=1000 * US,
     serial=9,
     nodes=(
-        node("n01", NodeState.OD_ALLOC, since_us=1000 * US, held_for="r6", generation=3),
-        node("n02", NodeState.OD_RESERVE, since_us=1000 * US, held_for="r8", generation=4),
-        node("n03", NodeState.OD_RESERVE, since_us=1000 * US, held_for="r8", generation=3),
+        node("n01", NodeState.OD_ALLOC, since_us=1000 * US, reserved_for="r6", generation=3),
+        node("n02", NodeState.OD_RESERVE, since_us=1000 * US, reserved_for="r8", generation=4),
+        node("n03", NodeState.OD_RESERVE, since_us=1000 * US, reserved_for="r8", generation=3),
         node("n04", NodeState.OA_BUSY, since_us=1000 * US, generation=2, jobs=("1.server",)),
     ),
     requests=(
@@ -90,7 +90,7 @@ def test_a_release_1_ledger_is_taken_over_whole(place):
 def test_a_release_2_ledger_gets_an_id_and_its_digests_and_is_sound(place):
     place.build_release_2()
     ledger = place.open()
-    reclaimed = node("n04", NodeState.RECLAIMING, since_us=1002 * US, held_for="r8", generation=4)
+    reclaimed = node("n04", NodeState.RECLAIMING, since_us=1002 * US, reserved_for="r8", generation=4)
     assert ledger.load() == replace(STATE, now_us=1002 * US, serial=12, nodes=(*STATE.nodes[:3], reclaimed))
     assert ledger.answer("k3") == StoredAnswer("k3", "digest", status=200, body='{"nodes": ["n04"]}')
     assert len(ledger.ledger_id) == 8
@@ -105,7 +105,7 @@ def test_a_release_2_ledger_gets_an_id_and_its_digests_and_is_sound(place):
 def test_a_release_4_ledger_keeps_its_id_its_log_and_what_it_lent(place):
     place.build_release_4()
     ledger = place.open()
-    reclaimed = node("n04", NodeState.RECLAIMING, since_us=1002 * US, held_for="r8", generation=4)
+    reclaimed = node("n04", NodeState.RECLAIMING, since_us=1002 * US, reserved_for="r8", generation=4)
     quarantined = node("n03", NodeState.QUARANTINED, since_us=1003 * US, generation=4)
     reserve = ReserveRecord(
         reserve_id="h14",

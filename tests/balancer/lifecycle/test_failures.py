@@ -21,7 +21,7 @@ def test_a_node_that_fails_stays_with_its_owner_and_shows_since_when(world):
     w.request("r", 1)
     w.at(30).fail("n1")
     assert w.lifecycle.node("n1") == NodeRecord(
-        name="n1", state=NodeState.OD_ALLOC, since_us=0, held_for="r", generation=3, down_since_us=30 * US
+        name="n1", state=NodeState.OD_ALLOC, since_us=0, reserved_for="r", generation=3, down_since_us=30 * US
     )
     assert w.grant("r").nodes == ("n1",)
 

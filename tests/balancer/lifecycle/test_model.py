@@ -150,7 +150,7 @@ class World(RuleBasedStateMachine):
             if is_replaced[node]:
                 assert self.lifecycle.node(node).state is NodeState.DOWN
             else:
-                assert self.lifecycle.node(node).held_for == held[node], "it is its owner's still"
+                assert self.lifecycle.node(node).reserved_for == held[node], "it is its owner's still"
 
     @precondition(lambda self: self.failed)
     @rule(data=st.data())
@@ -266,7 +266,7 @@ class World(RuleBasedStateMachine):
             if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
                 assert node in commanded, f"I10: nobody will ever tell how it went with {node}"
         for key, (count, deadline_us) in self.waiting.items():
-            held = sum(record.held_for == key for record in states.values())
+            held = sum(record.reserved_for == key for record in states.values())
             due = self.wake_us is not None and self.wake_us <= deadline_us
             assert held == count or due, f"I10: nobody wakes {key} when its time is up"
 

@@ -29,7 +29,9 @@ def test_only_changed_records_are_to_be_written(world):
     w = world(3, obeys=False)
     w.at(1).request("r", 1)
     assert w.lifecycle.drain_changes() == Changes(
-        nodes=(NodeRecord(name="n1", state=NodeState.RECLAIMING, since_us=US, held_for="r", generation=1),),
+        nodes=(
+            NodeRecord(name="n1", state=NodeState.RECLAIMING, since_us=US, reserved_for="r", generation=1),
+        ),
         requests=(
             RequestRecord(request_id="r", count=1, arrived_us=US, deadline_us=US, order=1, at_once=True),
         ),
@@ -38,7 +40,9 @@ def test_only_changed_records_are_to_be_written(world):
     )
     w.at(2).reclaimed("n1")
     assert w.lifecycle.drain_changes() == Changes(
-        nodes=(NodeRecord(name="n1", state=NodeState.OD_ALLOC, since_us=2 * US, held_for="r", generation=2),),
+        nodes=(
+            NodeRecord(name="n1", state=NodeState.OD_ALLOC, since_us=2 * US, reserved_for="r", generation=2),
+        ),
         requests=(
             RequestRecord(
                 request_id="r",

@@ -152,7 +152,7 @@ def test_a_later_small_request_does_not_take_what_an_earlier_one_has_gathered(wo
     w.at(1).request("small", 1, wait_s=0)
 
     assert w.answers == {"small": "1 nodes are not available at once"}
-    assert [record.held_for for record in w.lifecycle.snapshot().nodes] == ["large", "large", None, None]
+    assert [record.reserved_for for record in w.lifecycle.snapshot().nodes] == ["large", "large", None, None]
 
 
 def test_a_later_request_is_granted_at_once_when_the_earlier_ones_have_all_their_nodes(world):
