@@ -6,7 +6,6 @@ Times are wall times: connections are real, also where the cluster's clock runs 
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.ledger.log import log_failure
+from balancer.service.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,36 +38,25 @@ class CallerSettings:
     return_s: float = 120.0
 
 
-class Callers:
+class Callers(Worker):
     """`withdraw(request_id, reason)` is called when time is up. Methods may be called from any thread."""
 
     def __init__(
         self, withdraw: Callable[[str, str], object], settings: CallerSettings, *, threaded: bool = True
     ) -> None:
+        super().__init__("callers", threaded=threaded)
         self._withdraw = withdraw
         self._settings = settings
-        self._changed = threading.Condition()
         self._away: dict[str, tuple[int, str]] = {}
         """Request -> when it is withdrawn, and why."""
         self._present: dict[str, int] = {}
         """Request -> how many calls wait for it."""
-        self._stopped = False
-        self._threaded = threaded
-        self._thread = threading.Thread(target=self._run, name="callers", daemon=True)
 
     def start(self, waiting: Iterable[str]) -> None:
         """These requests waited before: their callers have to show up."""
         for request_id in waiting:
             self._leave(request_id, self._settings.return_s, "after a restart its caller did not come back")
-        if self._threaded:
-            self._thread.start()
-
-    def stop(self) -> None:
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self.begin()
 
     def calls(self, request_id: str) -> None:
         """Its owner asks for it."""

@@ -47,6 +47,7 @@ from balancer.lifecycle.events import (
 )
 from balancer.service.confirmation import Aim, NodeCommand, Outcome, is_to_be_repeated
 from balancer.service.driver_calls import DriverCalls
+from balancer.service.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -110,7 +111,7 @@ class _Ticket:
     issued: threading.Event = field(default_factory=threading.Event)
 
 
-class Commander:
+class Commander(Worker):
     """Owns the driver. `report` takes the outcomes; when it raises, the outcome is told again.
 
     `check_writer` raises LedgerError when this process may not command (any more): a reading is all it does then.
@@ -134,23 +135,20 @@ class Commander:
         claims: Claims | None = None,
         threaded: bool = True,
     ) -> None:
+        super().__init__("commands", threaded=threaded)
         self._claims = claims
         self._batch = DriverCalls(driver, observer=observer, check_writer=check_writer, signature=signature)
         self._clock = clock
         self._settings = settings
         self._report = report
         self._is_batchs, self._is_kept_off = is_batchs, is_kept_off
-        self._changed = threading.Condition()
         self._tickets: list[_Ticket] = []
         self._issuing: list[Order] = []
         self._readers: list[Future[Reading]] = []
         self._open: dict[str, NodeCommand] = {}
         self._telling = 0
         self._hold: ExitStack | None = None
-        self._stopped = False
-        self._threaded = threaded
         self._looked_us = 0
-        self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
 
     @property
     def driver_name(self) -> str:
@@ -164,18 +162,6 @@ class Commander:
     def site_checks(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
         """Whether the batch system is set up for what we do, as far as the driver can tell. Raises DriverError."""
         return self._batch.site_checks(nodes)
-
-    def start(self) -> None:
-        if self._threaded:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Ends after the command that is running; what is open is taken up again at the next start."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-        if self._thread.ident is not None:  # a start that failed before has none
-            self._thread.join()
 
     def submit(self, instructions: Sequence[Order]) -> threading.Event:
         """Have these carried out; the event is set when their commands have been issued."""

@@ -177,7 +177,7 @@ class Engine(OnDemandCalls, NodeCalls):
             self._bounded.start()
         with self.clock.held():
             instructions = self._writer.start()
-            self._commander.start()
+            self._commander.begin()
             # First: what a former process left under way is not to be done for nodes that are in doubt.
             if self._threaded:
                 self._reader.ask(with_cloud=True)

@@ -6,7 +6,6 @@ either nobody is asked again. A paced clock stands still from the asking to the 
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import structlog
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from balancer.ledger.log import log_failure
+from balancer.service.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,37 +25,31 @@ _log = structlog.get_logger()
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 60.0
 
 
-class Reader:
+class Reader(Worker):
     """`read(with_cloud)` does it and says whether the batch system answered. Methods may be called from any thread."""
 
     def __init__(
         self, read: Callable[[bool], bool], clock: Clock, refresh_age_s: float, *, threaded: bool = True
     ) -> None:
+        super().__init__("reader", threaded=threaded)
         self._read = read
         self._clock = clock
         self._pause_s = max(_SHORTEST_PAUSE_S, refresh_age_s)
-        self._changed = threading.Condition()
-        self._wanted = self._with_cloud = self._is_at_work = self._stopped = False
+        self._wanted = self._with_cloud = self._is_at_work = False
         self._failures = 0
         self._not_before_us = 0
         self._attempts = 0
         self._hold: ExitStack | None = None
-        self._threaded = threaded
-        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
 
     def start(self, wait_s: float) -> None:
         """Begin, and wait until the first attempt has ended, or for this long."""
+        self.begin()
         if self._threaded:
-            self._thread.start()
             with self._changed:
                 self._changed.wait_for(lambda: self._stopped or self._attempts, wait_s)
 
     def stop(self) -> None:
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join()
+        super().stop()
         self._release()
 
     def ask(self, *, with_cloud: bool = False) -> None:

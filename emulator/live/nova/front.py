@@ -19,10 +19,9 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.config import OndemandConfig
+from emulator.live.ondemand.empty_services import network_app, volume_app
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.ondemand.image import image_app
-from emulator.live.ondemand.network import network_app
-from emulator.live.ondemand.volume import volume_app
 from emulator.live.process import stop_on_signal
 from emulator.live.readiness import write_ready
 from emulator.live.settings import Settings, SettingsError, load_settings

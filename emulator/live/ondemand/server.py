@@ -18,15 +18,14 @@ from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.balancer_source import BalancerSource
 from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.compute import compute_app
+from emulator.live.ondemand.empty_services import network_app, volume_app
 from emulator.live.ondemand.failed_hosts import FailedHosts
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.ondemand.image import image_app
-from emulator.live.ondemand.network import network_app
 from emulator.live.ondemand.nodes import FixedPool, NodeSource
 from emulator.live.ondemand.placement import placement_app
 from emulator.live.ondemand.site import Site
 from emulator.live.ondemand.state_journal import Memory
-from emulator.live.ondemand.volume import volume_app
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication

@@ -326,7 +326,7 @@ def test_a_paced_clock_stands_still_exactly_while_there_is_something_to_do(kit):
     batch, clock, told = kit.FakeBatch(("n1",)), HeldClock(7), []
     settings = CommandSettings(confirm_poll_s=0.001, confirm_limit_s=60.0)
     commander = Commander(batch, clock, settings, report=told.append, observer=Metrics("fake"))
-    commander.start()
+    commander.begin()
     try:
         assert clock.holds == 0
         batch.gate.clear()

@@ -1,4 +1,4 @@
-"""An empty Cinder: every list has no element, so that clients that look for volumes find none."""
+"""An empty Neutron and an empty Cinder: no list has an element, so that clients that look for some find none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ from emulator.live.ondemand.http import service_for_callers
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Keyring
 
-_LIMITS = {
+_NETWORK_QUOTA = (
+    "network",
+    "port",
+    "security_group",
+    "security_group_rule",
+    "floatingip",
+    "subnet",
+    "router",
+    "rbac_policy",
+    "subnetpool",
+)
+_EXTENSIONS = ("binding", "security-group", "quotas")
+_VOLUME_LIMITS = {
     "maxTotalVolumes": 0,
     "maxTotalSnapshots": 0,
     "maxTotalVolumeGigabytes": 0,
@@ -23,7 +35,64 @@ _LIMITS = {
     "totalBackupsUsed": 0,
     "totalBackupGigabytesUsed": 0,
 }
-_QUOTA = {"volumes": 0, "snapshots": 0, "gigabytes": 0, "backups": 0, "backup_gigabytes": 0, "groups": 0}
+_VOLUME_QUOTA = {
+    "volumes": 0,
+    "snapshots": 0,
+    "gigabytes": 0,
+    "backups": 0,
+    "backup_gigabytes": 0,
+    "groups": 0,
+}
+
+
+def network_app(keyring: Keyring) -> Flask:
+    app = service_for_callers("network", keyring, free=frozenset({"", "/v2.0"}))
+
+    @app.get("/")
+    def versions() -> dict[str, Any]:
+        href = f"{request.root_url.rstrip('/')}/v2.0/"
+        return {"versions": [{"id": "v2.0", "status": "CURRENT", "links": [{"rel": "self", "href": href}]}]}
+
+    @app.get("/v2.0")
+    def resources() -> dict[str, Any]:
+        return {"resources": []}
+
+    @app.get("/v2.0/extensions")
+    def extensions() -> dict[str, Any]:
+        return {"extensions": [_extension(alias) for alias in _EXTENSIONS]}
+
+    @app.get("/v2.0/extensions/<alias>")
+    def extension(alias: str) -> tuple[dict[str, Any], int]:
+        if alias not in _EXTENSIONS:
+            return _missing(), 404
+        return {"extension": _extension(alias)}, 200
+
+    @app.get("/v2.0/quotas/<project_id>")
+    def quotas(project_id: str) -> dict[str, Any]:  # noqa: ARG001 - the same for every project
+        return {"quota": dict.fromkeys(_NETWORK_QUOTA, -1)}
+
+    @app.delete("/v2.0/quotas/<project_id>")
+    def revert_quotas(project_id: str) -> tuple[str, int]:  # noqa: ARG001 - nothing was changed
+        return "", 204
+
+    @app.get("/v2.0/<collection>")
+    def collection(collection: str) -> dict[str, Any]:
+        return {collection.replace("-", "_"): []}
+
+    @app.get("/v2.0/<collection>/<path:element>")
+    def element(collection: str, element: str) -> tuple[dict[str, Any], int]:  # noqa: ARG001
+        return _missing(), 404
+
+    return app
+
+
+def _extension(alias: str) -> dict[str, Any]:
+    shown = {"alias": alias, "name": alias, "description": "", "links": []}
+    return shown | {"updated": "2020-01-01T00:00:00-00:00"}
+
+
+def _missing() -> dict[str, Any]:
+    return {"NeutronError": {"type": "NotFound", "message": "not found", "detail": ""}}
 
 
 def volume_app(keyring: Keyring) -> Flask:
@@ -53,9 +122,9 @@ def volume_app(keyring: Keyring) -> Flask:
 
     @app.get("/v3/limits")
     def limits() -> dict[str, Any]:
-        return {"limits": {"rate": [], "absolute": _LIMITS}}
+        return {"limits": {"rate": [], "absolute": _VOLUME_LIMITS}}
 
-    _add_quotas(app)
+    _add_volume_quotas(app)
 
     @app.get("/v3/<collection>")
     @app.get("/v3/<collection>/detail")
@@ -69,12 +138,12 @@ def volume_app(keyring: Keyring) -> Flask:
     return app
 
 
-def _add_quotas(app: Flask) -> None:
+def _add_volume_quotas(app: Flask) -> None:
     quotas: dict[str, dict[str, int]] = {}
 
     @app.get("/v3/os-quota-sets/<project>")
     def quota(project: str) -> dict[str, Any]:
-        return {"quota_set": {"id": project, **_QUOTA, **quotas.get(project, {})}}
+        return {"quota_set": {"id": project, **_VOLUME_QUOTA, **quotas.get(project, {})}}
 
     @app.put("/v3/os-quota-sets/<project>")
     def change_quota(project: str) -> tuple[dict[str, Any], int]:
@@ -83,7 +152,7 @@ def _add_quotas(app: Flask) -> None:
         if not isinstance(told, dict) or not all(isinstance(limit, int) for limit in told.values()):
             return {"badRequest": {"code": 400, "message": f"Invalid input for quota_set: {told}."}}, 400
         quotas[project] = quotas.get(project, {}) | told
-        return {"quota_set": _QUOTA | quotas[project]}, 200
+        return {"quota_set": _VOLUME_QUOTA | quotas[project]}, 200
 
     @app.delete("/v3/os-quota-sets/<project>")
     def revert_quota(project: str) -> tuple[str, int]:
