@@ -11,6 +11,7 @@ import requests
 
 import balancer.client
 from balancer.client import Balancer, Unreachable
+from balancer.client_records import Node, node_of
 from balancer.clock import US
 from service_kit import running, until
 
@@ -95,3 +96,14 @@ def test_a_waiting_client_gets_its_node_after_a_kill_and_a_restart(service):
         (request,) = granted
         assert (request.state, request.nodes, request.confirmed) == ("granted", ("n01",), True)
         assert [each.id for each in hook.requests()] == [request.id]
+
+
+def test_a_node_of_a_service_of_0_3_is_told_in_the_words_of_this_one():
+    body = {
+        "name": "n1", "state": "HELD", "pool": "held", "since": "1970-01-01T00:00:05Z", "generation": 2,
+        "request_id": None, "jobs": [], "reported": None,
+    }  # fmt: skip
+    assert node_of(body) == Node(
+        name="n1", state="QUARANTINED", pool="quarantined", since_s=5.0, generation=2, request_id=None, jobs=(),
+        contested="", reported=None, note="",
+    )  # fmt: skip
