@@ -106,8 +106,8 @@ BUGS = (
     Bug(
         "a grant that nobody confirms stays",
         "balancer/lifecycle/leases.py",
-        "        due_us = now_us + confirm_us if confirm_us else _end_us(record, now_us)",
-        "        due_us = now_us + 400 * confirm_us if confirm_us else _end_us(record, now_us)",
+        "        due_us = now_us + confirm_us if confirm_us else _end_us(request.record, now_us)",
+        "        due_us = now_us + 400 * confirm_us if confirm_us else _end_us(request.record, now_us)",
     ),
     Bug(
         "a lease never ends",

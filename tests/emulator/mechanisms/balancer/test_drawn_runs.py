@@ -141,7 +141,7 @@ def test_a_run_is_lawful_its_indices_agree_and_everything_becomes_of_some_reques
         return told
 
     def watched_reject(self, request, reason):
-        seen["rejected" + (", nodes let go" if request.held else "")] += 1
+        seen["rejected" + (", nodes let go" if request.reserved else "")] += 1
         reject(self, request, reason)
 
     def watched_grant(self, request):
