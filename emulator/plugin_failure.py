@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import Any, NamedTuple
 
 from balancer.clock import seconds
 
@@ -20,6 +20,14 @@ class PluginError(RuntimeError):
     def __str__(self) -> str:
         plugin, event, at_us, reason = self.args
         return f"{plugin} failed in {event} at {seconds(at_us):.6f} s: {reason}"
+
+
+class Cause(NamedTuple):
+    """Who made an event, as a `PluginError` names it, and what to change where its events lead nowhere."""
+
+    plugin: str
+    event: str
+    advice: str
 
 
 def plugin_error(plugin: str, event: str, at_us: int, error: BaseException) -> PluginError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US
+from emulator.plugin_failure import Cause
 
 if TYPE_CHECKING:
     from emulator.cluster.placement import Boundaries
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from emulator.events.node_outages import NodeOutages, Nodes
     from emulator.events.power import SleepingNodes
     from emulator.machine.actions import Accounting
+
+
+_BOUNDARIES = Cause(
+    "reservations", "their begins and ends", "A job fits between no two of them: make them rarer, or the job shorter"
+)
 
 
 class ExternalEvents:
@@ -39,6 +45,11 @@ class ExternalEvents:
     def act_by(self, nodes: Nodes) -> None:
         """Outages go through `nodes`, whose mechanism knows what failures mean."""
         self._nodes = nodes
+
+    @property
+    def cause(self) -> Cause:
+        """Of what happened last."""
+        return _BOUNDARIES if self._outages is None else self._outages.cause
 
     @property
     def watches_ends(self) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from balancer.clock import NEVER_US, micros
+from emulator.plugin_failure import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -77,8 +78,18 @@ class Window:
     every_us: int = 0
 
 
+_MAINTENANCE = Cause(
+    "maintenance",
+    "its windows",
+    "No job ends between two of them: make every_s longer, the jobs shorter, or set jobs: lost",
+)
+
+
 class NodeOutages:
-    """`failures` in order of their begins; `lost`: jobs on a node that fails are lost, else they wait again."""
+    """`failures` in order of their begins; `lost`: jobs on a node that fails are lost, else they wait again.
+
+    `model`: the name of who says when, for errors.
+    """
 
     def __init__(
         self,
@@ -87,7 +98,16 @@ class NodeOutages:
         *,
         lost: bool = False,
         windows: Iterable[Window] = (),
+        model: str = "",
     ) -> None:
+        self._failing = Cause(
+            f"failure model {model}",
+            "outages",
+            "Nodes fail before jobs end: let them fail less often or come back sooner, let jobs write checkpoints, or "
+            "set jobs: lost in failures",
+        )
+        self.cause = self._failing
+        """Of the latest outage."""
         self._reasons = [0] * node_count
         """How many outages and drains keep each node out."""
         self._draining: set[int] = set()
@@ -170,6 +190,7 @@ class NodeOutages:
 
     def _go_down(self, nodes: tuple[int, ...], window: Window | None, act: Nodes) -> list[int]:
         """Also plans when they come back, and what comes next of the same kind."""
+        self.cause = self._failing if window is None else _MAINTENANCE
         is_lost = self._lost if window is None else window.lost
         down = [node for node in nodes if not self._reasons[node] or node in self._draining]
         lost = act.take_down_for_good(down) if is_lost else []

@@ -119,15 +119,16 @@ def outages_of(scenario: Scenario, nodes: int, *, requeues: bool = True) -> Node
     """
     names = default_node_names(nodes)
     failures: Iterator[Outage] = iter(())
-    lost = not requeues
+    lost, model = not requeues, ""
     if scenario.failures is not None:
+        model = plugin_name(scenario.failures.model)
         with scenario.plugged_in():
             failures = failures_of(scenario.failures, scenario.seed, names)
         lost = lost or scenario.failures.jobs == "lost"
     windows = [window_of(part, names) for part in scenario.maintenance]
     if not requeues:
         windows = [replace(window, lost=True) for window in windows]
-    return NodeOutages(nodes, failures, lost=lost, windows=windows)
+    return NodeOutages(nodes, failures, lost=lost, windows=windows, model=model)
 
 
 def failures_of(part: FailuresPart, seed: int, names: Sequence[str]) -> Iterator[Outage]:

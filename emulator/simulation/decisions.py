@@ -15,7 +15,7 @@ from emulator.kernel.job_states import JobState
 from emulator.machine.actions import Accounting
 from emulator.machine.effects import NoEffects
 from emulator.machine.points import ARRIVAL, CHECKPOINT, COMPLETION, NOTICE, PREDICTED, TIMER
-from emulator.plugin_failure import PluginError, plugin_error, traceback_of
+from emulator.plugin_failure import Cause, PluginError, plugin_error, traceback_of
 from emulator.record.lease_table import LeaseTable
 from emulator.record.run_record import Mark, RunRecord
 from emulator.simulation.mechanism import (
@@ -34,6 +34,7 @@ from emulator.simulation.mechanism import (
     HasWholeRun,
     ability,
 )
+from emulator.simulation.progress import Progress
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -73,6 +74,13 @@ class Decisions:
         """What ended the run."""
         names = node_names or default_node_names(machine.node_count)
         self.actions = Accounting(machine, names, agenda, effects)
+        self._progress = Progress(machine, self.actions)
+        self._timers = Cause(
+            f"mechanism {self.name}",
+            "on_timer",
+            "A timer must not be set for ever where no job can start, and a job that is stopped again and again must "
+            "keep its work (Save.NOW)",
+        )
         self._at_arrival = ability(mechanism, HasArrival)  # type: ignore[type-abstract]
         self._at_begin = ability(mechanism, HasBegin)  # type: ignore[type-abstract]
         self._at_timer = ability(mechanism, HasTimer)  # type: ignore[type-abstract]
@@ -110,6 +118,7 @@ class Decisions:
             self.lease_over(job)
         elif point == CHECKPOINT:
             nodes = actions.checkpoint_written(job)
+            self.count_timers()
             if self._at_preempted is not None:
                 self._call(self._at_preempted.on_preempted, job, nodes, actions)
         elif point == PREDICTED and self._at_predicted is not None:
@@ -118,6 +127,7 @@ class Decisions:
             self._call(self._at_notice.on_notice, job, actions)
         elif point == TIMER and self._at_timer is not None:
             actions.woken()
+            self.count_timers()
             self._call(self._at_timer.on_timer, actions)
 
     def lease_over(self, job: int) -> None:
@@ -202,19 +212,17 @@ class Decisions:
             raise error
         raise self._failed(f"{action} of its {type(self.machine).__name__}", error) from error
 
-    def goes_round(self, timers: int) -> NoReturn:
-        """The mechanism was woken so many times in a row, and nothing happened but that."""
-        open_jobs = int(
-            np.isin(self.machine.state, [JobState.QUEUED, JobState.HELD, JobState.SUSPENDED]).sum()
-        )
-        self.failure = PluginError(
-            f"mechanism {self.name}",
-            "on_timer",
-            self.actions.now_us,
-            f"it was woken {timers:,} times in a row and nothing else happened; {open_jobs} jobs wait. "
-            "A timer must not be set for ever where no job can start",
-        )
-        raise self.failure
+    def count_timers(self, timers: int = 1) -> None:
+        """As `count`, of timers and saves that the mechanism asked for."""
+        self.count(self._timers, timers)
+
+    def count(self, cause: Cause, events: int = 1) -> None:
+        """Events have happened. Raises PluginError where they have led nowhere for long."""
+        try:
+            self._progress.event(cause, events)
+        except PluginError as error:
+            self.failure = error
+            raise
 
     def _failed(self, event: str, error: Exception) -> PluginError:
         self.failure = plugin_error(f"mechanism {self.name}", event, self.actions.now_us, error)

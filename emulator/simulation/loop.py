@@ -38,8 +38,6 @@ _PAUSE_AFTER = 1000
 """Instants until the first look at progress and interruption, where there are no decision points."""
 _PAUSE_US = 200_000
 """Wall time between two looks that later ones aim at: an instant costs anything from 0.1 us to 10 ms."""
-_MOST_TIMERS = 1_000_000
-"""Timers in a row that a mechanism may have while nothing runs and nothing else is to come."""
 _SAY_NOTHING_OF_JOBS = (TIMER, NOTICE, PREDICTED)
 """Points that may be due when every job is over; each other one is of a job that is not."""
 _OVER = (JobState.ENDED, JobState.REJECTED, JobState.CANCELLED)
@@ -92,7 +90,6 @@ class Loop:
         """Points known from the begin, until somebody goes step by step."""
         self._first_open = 0
         """All jobs before this one were over at the latest look."""
-        self._timers_in_a_row = 0
 
     def run(self, on_progress: OnProgress | None = None, *, by_steps: bool = False) -> bool:
         """Run to the end. `on_progress` is called now and then; False from it stops the run.
@@ -138,6 +135,7 @@ class Loop:
                 stop = whole.go(pause_after)
             except Exception as error:  # noqa: BLE001 - raised again, with the name of whose it is
                 self.decisions.machine_failed("advance", error)
+            self.decisions.count_timers(pause_after)
             pause_after = _next_pause(pause_after, wall_us() - began_us)
             if on_progress is not None and not on_progress(
                 actions.now_us, machine.ended_count, actions.granted, actions.rejected
@@ -186,10 +184,9 @@ class Loop:
         """Go to the next decision point, at the latest to `limit_us`, and let that instant happen."""
         decisions, machine, external = self.decisions, self.machine, self._external_events
         actions = decisions.actions
-        until_us = min(self._next_point_us(), limit_us, self._next_external_us())
+        external_us = self._next_external_us()
+        until_us = min(self._next_point_us(), limit_us, external_us)
         seen_ends = machine.ended_count
-        if machine.next_event_us != NEVER_US:
-            self._timers_in_a_row = 0
         try:
             stop = machine.advance(
                 until_us,
@@ -210,6 +207,8 @@ class Loop:
             if external is not None:
                 ended = actions.cluster.ended_since(seen_ends) if external.watches_ends else []
                 self._apply_events(external, ended)
+                if external_us <= actions.now_us:
+                    decisions.count(external.cause)
             if stop == Stop.AT_UNTIL:
                 self._handle_points(until_us)
             self._finish_instant()
@@ -257,9 +256,6 @@ class Loop:
         """All decision points of this instant, in order, those that they bring about included."""
         while self._points and self._points[0][0] == now_us:
             at_us, point, job = heapq.heappop(self._points)
-            self._timers_in_a_row = self._timers_in_a_row + 1 if point == TIMER else 0
-            if self._timers_in_a_row > _MOST_TIMERS:
-                self.decisions.goes_round(_MOST_TIMERS)
             self.decisions.handle(at_us, point, job)
 
     def record(self, *, interrupted: str = "") -> RunRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.clock.event_priority import EventPriority
+from emulator.simulation.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +23,7 @@ class FailingNodes:
         self._outages = outages
         self._batch = batch
         self._executor = executor
+        self._progress = Progress(batch.scheduler.cluster)
         self._plan()
 
     def _plan(self) -> None:
@@ -31,6 +33,7 @@ class FailingNodes:
     def _due(self, now_us: int) -> None:
         self.now_us = now_us
         self._outages.at(self)
+        self._progress.event(self._outages.cause)
         self._plan()
 
     def take_down(self, nodes: Iterable[int]) -> list[int]:

@@ -101,7 +101,12 @@ def _outages(config: ServerConfig) -> NodeOutages:
     assert config.failures is not None  # noqa: S101 - asked for
     with config.plugged_in():
         failures = failures_of(config.failures, config.seed, config.nodes)
-    return NodeOutages(len(config.nodes), failures, lost=config.failures.jobs == "lost")
+    return NodeOutages(
+        len(config.nodes),
+        failures,
+        lost=config.failures.jobs == "lost",
+        model=plugin_name(config.failures.model),
+    )
 
 
 class TorqueServer:

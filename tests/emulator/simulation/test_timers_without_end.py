@@ -12,7 +12,7 @@ from emulator.cluster.cluster import Cluster
 from emulator.kernel.job_states import JobState
 from emulator.plugin_failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
-from emulator.simulation import loop as loop_module
+from emulator.simulation import progress
 from emulator.simulation.loop import Loop
 from emulator.workload.table import JobTable, Kind
 
@@ -105,12 +105,12 @@ def test_every_run_ends_with_its_last_job_however_often_the_mechanism_is_woken(r
 
 
 def test_a_mechanism_that_only_wakes_while_a_job_waits_for_ever_is_told_by_name(monkeypatch):
-    monkeypatch.setattr(loop_module, "_MOST_TIMERS", 50)
-    with pytest.raises(PluginError, match=r"^mechanism ticker failed in on_timer .* woken 50 times in a row"):
+    monkeypatch.setattr(progress, "MOST_EVENTS", 50)
+    with pytest.raises(PluginError, match=r"^mechanism ticker failed in on_timer at .* 1 are not over. A timer must not be set for ever"):
         run(jobs_of((0, 5, 1, Kind.BATCH), (3, 5, 1, Kind.ON_DEMAND)), Keeper(1))
 
 
 def test_a_mechanism_that_wakes_at_the_same_time_for_ever_is_told_by_name(monkeypatch):
-    monkeypatch.setattr(loop_module, "_MOST_TIMERS", 50)
-    with pytest.raises(PluginError, match="woken 50 times in a row"):
+    monkeypatch.setattr(progress, "MOST_EVENTS", 50)
+    with pytest.raises(PluginError, match="50 events in a row brought no job"):
         run(jobs_of((0, 5, 1, Kind.BATCH)), Ticker(0))
