@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 _BOUNDARIES = Cause(
-    "reservations", "their begins and ends", "A job fits between no two of them: make them rarer, or the job shorter"
+    "reservations",
+    "their begins and ends",
+    "A job fits between no two of them: make them rarer, or the job shorter",
 )
 
 

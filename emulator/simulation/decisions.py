@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from emulator.config.node_names import default_node_names
-from emulator.kernel.job_states import JobState
 from emulator.machine.actions import Accounting
 from emulator.machine.effects import NoEffects
 from emulator.machine.points import ARRIVAL, CHECKPOINT, COMPLETION, NOTICE, PREDICTED, TIMER

@@ -73,9 +73,7 @@ def test_a_predictors_slots_do_not_hide_that_jobs_fail_for_ever(tmp_path):
         "algorithm": "hint", "slots_per_day": 1440, "history": [0, 1] * 1440,
         "predictor": {"seasonal_quantile": {"quantile": 0.8}},
     }  # fmt: skip
-    said = failure_of(
-        log_of(tmp_path, (0, 24 * HOUR_S, 3)), failures=OFTEN, mechanism={"balancer": forecast}
-    )
+    said = failure_of(log_of(tmp_path, (0, 24 * HOUR_S, 3)), failures=OFTEN, mechanism={"balancer": forecast})
     assert "brought no job or lease nearer to its end" in said
 
 

@@ -106,7 +106,10 @@ def test_every_run_ends_with_its_last_job_however_often_the_mechanism_is_woken(r
 
 def test_a_mechanism_that_only_wakes_while_a_job_waits_for_ever_is_told_by_name(monkeypatch):
     monkeypatch.setattr(progress, "MOST_EVENTS", 50)
-    with pytest.raises(PluginError, match=r"^mechanism ticker failed in on_timer at .* 1 are not over. A timer must not be set for ever"):
+    with pytest.raises(
+        PluginError,
+        match=r"^mechanism ticker failed in on_timer at .* 1 are not over. A timer must not be set for ever",
+    ):
         run(jobs_of((0, 5, 1, Kind.BATCH), (3, 5, 1, Kind.ON_DEMAND)), Keeper(1))
 
 
