@@ -69,6 +69,7 @@ class PredictingCluster(Cluster):
     def _make_state(self) -> None:
         super()._make_state()
         self._reg[t.ASK], self._reg[t.CORRECT] = self._addresses
+        self._reg[t.ASK_ALWAYS] |= self._predictions.at_submit
 
     def _before_ends(self, _context: int, now_us: int) -> None:
         """The hook before `exact_ends_first` looks who ends when it was expected to: who ran on before now does not."""
@@ -113,6 +114,8 @@ class Predictions:
         self._untold: list[int] = []
         """Jobs that gave their nodes back before their turn (`exact_ends_first`)."""
         self._predictor = predictor
+        self.at_submit = bool(getattr(predictor, "at_submit", False))
+        """Whether each job is predicted once, at the first pass after its submit."""
         self._history = History()
         self._seen = SeenJobs()
         self._kind = np.zeros(0, np.int8)
@@ -138,7 +141,8 @@ class Predictions:
             self._tell_of_end(who, job, runs)
         self.correct(state, now_us)
         waiting = queue[reg[t.QUEUE_LO] : reg[t.QUEUE_HI]]
-        new = waiting[self._predicted_at[waiting] != len(self._history.ended)]
+        latest = 0 if self.at_submit else len(self._history.ended)
+        new = waiting[self._predicted_at[waiting] < latest]
         for who in new[self._kind[new] == t.BATCH].tolist():
             self._predict(job, who)
 

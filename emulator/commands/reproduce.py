@@ -14,6 +14,7 @@ from rich.table import Table
 
 from balancer.clock import seconds, wall_us
 from emulator.commands.options import names_of, plugin_option
+from emulator.commands.reproduce_tables import TABLES, reproduce_tables
 from emulator.commands.run import interruptible
 from emulator.commands.sweep import SweepProgress, choose_pool
 from emulator.experiments import fit as fit_
@@ -94,6 +95,8 @@ class _Job:
 @click.option("--worlds", "world_count", type=click.IntRange(min=1),
               help="With --atlas: how many worlds (default: 200, with --quick 20).")  # fmt: skip
 @click.option("--world", "world_id", metavar="ID", help="Run the experiments in one world of the atlas.")
+@click.option("--only", multiple=True, metavar="NAME",
+              help="Of `tables`: this one, or a .yaml file of your own (repeatable).")  # fmt: skip
 @click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")
@@ -112,6 +115,7 @@ def reproduce(  # noqa: PLR0917
     atlas: bool,
     world_count: int | None,
     world_id: str | None,
+    only: tuple[str, ...],
     seeds: int | None,
     jobs: int | None,
     dask: str | None,
@@ -121,10 +125,15 @@ def reproduce(  # noqa: PLR0917
 ) -> None:
     """Run the experiments of each PAPER and say claim by claim whether it holds, and why not. `all`: of all papers.
 
+    `tables` stands for tables that others have published: number by number, exact or with the reason.
+
     What counts was written down beforehand: a difference needs a margin and a test over the seeds, a figure the
     precision that the paper prints. Runs are kept in --out and not done again. The exit status is 0 whatever the
     verdicts are.
     """
+    if TABLES in papers or only:
+        _tables(papers, only, traces, as_json=as_json, quiet=quiet)
+        return
     names = list(dict.fromkeys(plugin_names(GROUP) if papers == ("all",) else papers))
     try:
         _check_atlas(
@@ -163,6 +172,20 @@ def reproduce(  # noqa: PLR0917
         _print_all(rows)
     if has_failed:
         sys.exit(1)
+
+
+def _tables(
+    papers: tuple[str, ...], only: tuple[str, ...], traces: Path | None, *, as_json: bool, quiet: bool
+) -> None:
+    """Figures that others have published. Raises InputError."""
+    if papers != (TABLES,):
+        raise InputError(
+            f"reproduce: {TABLES} stands alone, and --only goes with it: reproduce {TABLES} --only NAME"
+        )
+    try:
+        reproduce_tables(only, checkout_logs() if traces is None else traces, as_json=as_json, quiet=quiet)
+    except ScenarioError as error:
+        raise InputError(str(error)) from error
 
 
 def _print_json(documents: Sequence[dict[str, Any]], *, as_json: bool) -> None:

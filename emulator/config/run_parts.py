@@ -37,6 +37,7 @@ class WorkloadPart(Part):
     size: Size = "nodes"
     origin_s: float | None = Field(default=None, ge=0)
     zero_run: Literal["leave_out", "one_second"] = "leave_out"
+    no_estimate: Literal["run_time", "leave_out"] = "run_time"
     lenient: bool = False
     dependencies: Literal["start", "submit"] | None = None
     cancelled: Literal["as_run", "at_time"] = "as_run"

@@ -203,6 +203,7 @@ def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
         size=part.size,
         origin_s=part.origin_s,
         zero_run=part.zero_run,
+        no_estimate=part.no_estimate,
         dependencies=part.dependencies,
         cancelled=part.cancelled,
         queue_field=part.queue_field,

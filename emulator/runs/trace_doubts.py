@@ -52,6 +52,7 @@ def _doubts(scenario: Scenario) -> list[str]:
             size=part.size,
             origin_s=part.origin_s,
             zero_run=part.zero_run,
+            no_estimate=part.no_estimate,
             queue_field=part.queue_field,
         )
         return list(check(log, work, format_name=reader.name, is_size_known=True).doubts)

@@ -5,7 +5,9 @@ The scheduler then expects ends and backfills by the predictions (docs/scheduler
 * `predict(job, history)`: for how many seconds a waiting job will run, None where it does not know: the estimate then;
 * `correct(job, ran_s, history)`, if it likes: the same of a job that has run for as long as was predicted and runs on.
   Without it the user's estimate stands;
-* `on_job_end(job, run_s)`, if it likes: a job has ended.
+* `on_job_end(job, run_s)`, if it likes: a job has ended;
+* `at_submit`, if it likes: true where each job is predicted once, with what had ended when it was submitted. Without it
+  a waiting job is predicted again when others have ended.
 
 A prediction above the user's estimate counts as that. A function of `(job, history)` is a predictor that has no more.
 """
@@ -62,18 +64,23 @@ class LastTwo:
     """The mean run time of the user's last two jobs (Tsafrir, Etsion and Feitelson 2007).
 
     `jobs`: of how many. A prediction that was too short grows by `steps` (1, 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and
-    100 hours, one after the other), or becomes the user's `estimate`. `whole_seconds`: rounded down, as pyss does it.
+    100 hours, one after the other), or becomes the user's `estimate`. `steps_of_first`: the first prediction and one of
+    these; `doubled`: twice as long. `whole_seconds`: rounded down, as pyss does it.
+    `at_submit`: a job is predicted once, when it is submitted.
     """
 
     jobs: int = 2
-    correction: Literal["steps", "estimate"] = "steps"
+    correction: Literal["steps", "steps_of_first", "doubled", "estimate"] = "steps"
     whole_seconds: bool = False
-    _corrected: dict[int, int] = field(default_factory=dict, init=False, repr=False)
+    at_submit: bool = False
+    _corrected: dict[int, tuple[int, float]] = field(default_factory=dict, init=False, repr=False)
+    """Of jobs that run on: how often they were corrected, and what was predicted first."""
 
     def __post_init__(self) -> None:
         check_number("last_two", "jobs", self.jobs, at_least=1, whole=True)
-        if self.correction not in ("steps", "estimate"):
-            raise ValueError(f"last_two: correction is steps or estimate, not {self.correction!r}")
+        known = ("steps", "steps_of_first", "doubled", "estimate")
+        if self.correction not in known:
+            raise ValueError(f"last_two: correction is one of {', '.join(known)}, not {self.correction!r}")
 
     def predict(self, job: Job, history: History) -> float | None:
         last = history.of_user(job.user)[-self.jobs :]
@@ -85,9 +92,13 @@ class LastTwo:
     def correct(self, job: Job, ran_s: float, _history: History) -> float | None:
         if self.correction == "estimate":
             return None
-        done = self._corrected.get(job.number, 0)
-        self._corrected[job.number] = done + 1
-        return ran_s + _STEPS_S[min(done, len(_STEPS_S) - 1)]
+        if self.correction == "doubled":
+            return 2 * ran_s
+        done, first_s = self._corrected.get(job.number, (0, ran_s))
+        self._corrected[job.number] = done + 1, first_s
+        if self.correction == "steps":
+            return ran_s + _STEPS_S[min(done, len(_STEPS_S) - 1)]
+        return first_s + _STEPS_S[done] if done < len(_STEPS_S) else None
 
     def on_job_end(self, job: Job, _run_s: float) -> None:
         self._corrected.pop(job.number, None)

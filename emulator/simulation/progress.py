@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from emulator.machine.actions import Accounting
     from emulator.machine.machine import Machine
 
-MOST_EVENTS = 1_000_000
+MOST_EVENTS = 500_000
 """Timers, failures, repairs and the like in a row that may bring no job and no lease nearer to its end."""
 _LOOKS = 10
 """How often jobs are looked at meanwhile: that costs as much as there are jobs."""
@@ -25,7 +25,8 @@ _UNDER_WAY = (JobState.RUNNING, JobState.SUSPENDED)
 class Progress:
     """Counts the events of a run. Progress is a job or lease that is submitted, is over, or has more of its work done.
 
-    Work that is lost when a job must begin anew is no progress: only more than there ever was since the latest end is.
+    While some are still to be submitted, time that passes is progress, too: it leads to them. Work that is lost when a
+    job must begin anew is no progress: only more than there ever was since the latest end is.
     """
 
     def __init__(self, machine: Machine, actions: Accounting | None = None) -> None:
@@ -58,17 +59,20 @@ class Progress:
         return self._machine.now_us if self._actions is None else self._actions.now_us
 
     def _jobs_and_work(self) -> tuple[int, float]:
-        """How many times a job was submitted or over; work done of those that are not (us, or node-us)."""
+        """How many times a job was submitted or over; work done of those that are not (us, or node-us), and waiting."""
         state = self._machine.state
-        steps = int((state != JobState.FUTURE).sum()) + int(np.isin(state, _OVER).sum())
         acts, now_us = self._actions, self._now_us
+        is_to_come = (state == JobState.FUTURE) & (self._machine.job_table().submit_us > now_us)
+        to_come = int(is_to_come.sum())
+        steps = len(state) - to_come + int(np.isin(state, _OVER).sum())
+        waited = float(now_us) if to_come else 0.0
         if acts is None or not acts.has_acted_on_runs:
             running = state == JobState.RUNNING
-            return steps, float((now_us - self._machine.start_us[running]).sum(dtype=float))
+            return steps, waited + float((now_us - self._machine.start_us[running]).sum(dtype=float))
         done, _ = acts.running.done_of(np.flatnonzero(np.isin(state, _UNDER_WAY)), now_us)
         waits = ~np.isin(state, (*_OVER, *_UNDER_WAY))
         saved = acts.running.work["saved"][waits]
-        return steps, float(done.sum(dtype=float)) + float(saved.sum(dtype=float))
+        return steps, waited + float(done.sum(dtype=float)) + float(saved.sum(dtype=float))
 
     def _fail(self) -> NoReturn:
         (cause, _), events = self._events.most_common(1)[0], self._events.total()

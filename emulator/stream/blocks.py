@@ -88,6 +88,7 @@ class LogBlocks:
                 size=part.size,
                 origin_s=part.origin_s if self._origin_s is None else self._origin_s,
                 zero_run=part.zero_run,
+                no_estimate=part.no_estimate,
             )
         except NothingToReplayError as error:
             self._count(error.left_out, {MALFORMED: log.malformed})

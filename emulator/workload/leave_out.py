@@ -1,9 +1,9 @@
-"""Leaving out batch jobs by what they are, to see what an experiment owes to them."""
+"""Leaving out batch jobs by what they are, or other estimates for them, to see what an experiment owes to them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -55,3 +55,24 @@ class RunToWalltime:
     def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
         run_us = np.where(jobs.kind == Kind.BATCH, jobs.estimate_us, jobs.run_us)
         return replace(jobs, run_us=run_us)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleEstimates:
+    """The transform `scale_estimates`: estimates of batch jobs are `factor` times what they were, or the run times.
+
+    Doubled estimates and exact ones (Gaussier et al. 2015, "clairvoyant": `of: run_time`).
+    """
+
+    factor: float = 1
+    of: Literal["estimate", "run_time"] = "estimate"
+
+    def __post_init__(self) -> None:
+        check_number("scale_estimates", "factor", self.factor, at_least=1, at_most=1000)
+        if self.of not in ("estimate", "run_time"):
+            raise ValueError(f"scale_estimates: of is estimate or run_time, not {self.of!r}")
+
+    def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
+        of_us = jobs.estimate_us if self.of == "estimate" else jobs.run_us
+        scaled_us = np.rint(of_us * self.factor).astype(np.int64)
+        return replace(jobs, estimate_us=np.where(jobs.kind == Kind.BATCH, scaled_us, jobs.estimate_us))

@@ -34,6 +34,7 @@ NO_SUBMIT = "no submit time"
 BEFORE_ORIGIN = "submitted before the origin"
 NO_RUN = "no run time"
 NO_SIZE = "no size"
+NO_ESTIMATE = "no estimate"
 TOO_LONG = "longer than 285 years"
 TOO_WIDE = "wider than the cluster"
 
@@ -46,8 +47,8 @@ RENUMBERED = "job number missing or taken, renumbered"
 RELABELLED = "{} number too large, renumbered"
 
 _IN_ORDER = (
-    NO_SUBMIT, BEFORE_ORIGIN, NO_RUN, NO_SIZE, TOO_WIDE, TOO_LONG, MALFORMED, INSTANT, ESTIMATE_MISSING, ESTIMATE_CUT,
-    OVERRUN,
+    NO_SUBMIT, BEFORE_ORIGIN, NO_RUN, NO_SIZE, NO_ESTIMATE, TOO_WIDE, TOO_LONG, MALFORMED, INSTANT, ESTIMATE_MISSING,
+    ESTIMATE_CUT, OVERRUN,
 )  # fmt: skip
 
 _LONGEST_S = 9_000_000_000
@@ -72,6 +73,7 @@ def to_jobs(
     size: Size = "nodes",
     origin_s: float | None = None,
     zero_run: Literal["leave_out", "one_second"] = "leave_out",
+    no_estimate: Literal["run_time", "leave_out"] = "run_time",
     dependencies: Literal["start", "submit"] | None = None,
     cancelled: Literal["as_run", "at_time"] = "as_run",
     queue_field: Literal["queue", "partition"] = "queue",
@@ -82,7 +84,8 @@ def to_jobs(
       Where the log itself says nodes (accounting logs), those, unless `size` is "procs". With "requested" field 8 goes
       before field 5.
     * A recorded run time from 0 to below a second is no run time, or with `zero_run` "one_second" a second.
-    * A missing estimate (field 9) takes the run time. A run time above the estimate raises the estimate
+    * A missing estimate (field 9) takes the run time, or with `no_estimate` "leave_out" the job is left out. A run time
+      above the estimate raises the estimate
       (`extend`) or is cut at it (`kill`); with `run_on` both stay.
     * Order (submit, job number); the first kept job is submitted at 0, or, with `origin_s`, that time of the
       log is 0 and what was submitted before is left out. A number that is taken (or missing) is
@@ -104,6 +107,8 @@ def to_jobs(
         raise ValueError(f"size is 'nodes', 'procs' or 'requested', not {size!r}")
     if zero_run not in ("leave_out", "one_second"):
         raise ValueError(f"zero_run is 'leave_out' or 'one_second', not {zero_run!r}")
+    if no_estimate not in ("run_time", "leave_out"):
+        raise ValueError(f"no_estimate is 'run_time' or 'leave_out', not {no_estimate!r}")
     cluster = cluster_size(log, procs_per_node) if nodes is None else nodes
     if not 1 <= cluster <= _LARGEST_INT32:
         raise ValueError(f"the cluster needs at least 1 node (and at most {_LARGEST_INT32}), not {cluster}")
@@ -117,7 +122,9 @@ def to_jobs(
     run_s = np.where(is_instant, 1, run_s)
     cancel_s = cancelled_at(log) if cancelled == "at_time" else np.full(len(log), -1.0)
     run_s = np.where(cancel_s >= 0, np.maximum(run_s, log.column("requested_s")), run_s)
-    rows, left_out = _replayable(log, run_s, sizes, cluster, origin_s)
+    rows, left_out = _replayable(
+        log, run_s, sizes, cluster, origin_s, needs_estimate=no_estimate == "leave_out"
+    )
     if not len(rows):
         reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise NothingToReplayError(
@@ -253,7 +260,13 @@ def _sizes(log: SwfLog, procs_per_node: int, size: Size) -> NDArray[np.int64]:
 
 
 def _replayable(
-    log: SwfLog, run_s: Column, sizes: NDArray[np.int64], cluster: int, origin_s: float | None
+    log: SwfLog,
+    run_s: Column,
+    sizes: NDArray[np.int64],
+    cluster: int,
+    origin_s: float | None,
+    *,
+    needs_estimate: bool,
 ) -> tuple[NDArray[np.intp], dict[str, int]]:
     """The rows that can be replayed, and how many cannot, each counted under the first reason that holds."""
     submit_s = log.column("submit_s")
@@ -262,6 +275,7 @@ def _replayable(
         BEFORE_ORIGIN: submit_s < (0 if origin_s is None else origin_s),
         NO_RUN: run_s < 1,
         NO_SIZE: sizes < 1,
+        NO_ESTIMATE: (log.column("requested_s") <= 0) & needs_estimate,
         TOO_WIDE: sizes > cluster,
         TOO_LONG: (run_s > _LONGEST_S) | (submit_s > _LONGEST_S),
     }

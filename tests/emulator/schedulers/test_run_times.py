@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from emulator.cluster.predicting_cluster import cluster_for
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.orders import static_keys
+from emulator.schedulers.run_times import History, LastTwo
 from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
@@ -127,7 +129,7 @@ def live_starts_s(jobs: Given, nodes: int, config: SchedulerConfig) -> tuple[flo
     return tuple(by_number[number] / US for number in sorted(by_number))
 
 
-@pytest.mark.parametrize("correction", ["steps", "estimate"])
+@pytest.mark.parametrize("correction", ["steps", "steps_of_first", "doubled", "estimate"])
 def test_both_clocks_predict_and_correct_alike(correction: str) -> None:
     rng = np.random.default_rng(5)
     differ = 0
@@ -150,6 +152,36 @@ def test_both_clocks_predict_and_correct_alike(correction: str) -> None:
         assert virtual == live_starts_s(jobs, nodes, SchedulerConfig.from_mapping(options)), (nodes, jobs)
         differ += virtual != starts_s(jobs, nodes, choice="shortest_first")
     assert differ > 20
+
+
+def test_corrections_are_of_what_was_predicted_first_or_twice_as_much() -> None:
+    job, history = SimpleNamespace(number=1, user=1), History()
+    expected = {
+        "steps": [160, 460, 1360], "steps_of_first": [160, 400, 1000], "doubled": [200, 320, 920],
+        "estimate": [None, None, None],
+    }  # fmt: skip
+    for correction, said in expected.items():
+        predictor = LastTwo(correction=correction)
+        assert [predictor.correct(job, ran_s, history) for ran_s in (100, 160, 460)] == said
+    with pytest.raises(
+        ValueError, match="correction is one of steps, steps_of_first, doubled, estimate, not 'step'"
+    ):
+        LastTwo(correction="step")
+
+
+def test_a_job_is_predicted_once_when_it_is_submitted_if_the_predictor_says_so() -> None:
+    seen: list[tuple[int, int]] = []
+
+    class Once:
+        at_submit = True
+
+        def predict(self, job: Any, history: Any) -> float | None:
+            seen.append((job.number, len(history.ended)))
+            return None
+
+    jobs = {"submit_s": [0, 1, 2], "run_s": [10, 10, 10], "nodes": [4, 4, 4]}
+    emulator.run(jobs, nodes=4, scheduler={"predict": Once()})
+    assert seen == [(1, 0), (2, 0), (3, 0)]
 
 
 def test_a_function_predicts_and_none_is_the_estimate() -> None:
@@ -196,7 +228,10 @@ def test_a_correction_that_is_none_is_an_error() -> None:
     [
         ({"predict": "last_too"}, "last_two"),
         ({"predict": {"last_two": {"jobs": 0}}}, "jobs"),
-        ({"predict": {"last_two": {"correction": "none"}}}, "correction is steps or estimate, not 'none'"),
+        (
+            {"predict": {"last_two": {"correction": "none"}}},
+            "correction is one of steps, steps_of_first, doubled, estimate, not 'none'",
+        ),
         (
             {"order": {"slurm": {}}, "predict": "last_two"},
             "scheduler predict: slurm goes by limits of its own",

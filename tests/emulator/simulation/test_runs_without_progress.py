@@ -145,3 +145,9 @@ def test_a_job_that_runs_for_a_year_of_seconds_outlives_its_timers():
     loop = Loop(Cluster(4, SchedulerConfig(), jobs), Interrupter(US, Save.NOW), name="ticker")
     loop.decisions.mechanism.on_timer = lambda act: act.wake(act.now_us + US)
     assert loop.run()
+
+
+def test_timers_in_a_long_gap_of_the_log_end_nothing():
+    jobs = JobTable.build(submit_us=[0, 50_000 * US], run_us=[US] * 2, nodes=[1] * 2, estimate_us=[US] * 2)
+    loop = Loop(Cluster(4, SchedulerConfig(), jobs), Interrupter(US, Save.NOW), name="ticker")
+    assert loop.run()

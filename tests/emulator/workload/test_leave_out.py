@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from emulator.workload import store
 from emulator.workload.formats import load
 from emulator.workload.generators import parse_generators
-from emulator.workload.leave_out import LeaveOut, RunToWalltime
+from emulator.workload.leave_out import LeaveOut, RunToWalltime, ScaleEstimates
 from emulator.workload.paper_workloads import ApsLeases, figures
 from emulator.workload.rules import to_jobs
 from emulator.workload.streams import stream
@@ -76,3 +77,16 @@ def test_leases_may_be_limited_to_so_many_at_once_and_keep_their_figures(seed):
 def test_fewer_at_once_than_an_experiment_needs_is_an_error():
     with pytest.raises(ValueError, match="most_at_once is 5, fewer than the peak of 11"):
         ApsLeases(most_at_once=5)
+
+
+def test_estimates_are_scaled_or_the_run_times():
+    table = jobs()
+    batch = table.kind == Kind.BATCH
+    doubled = ScaleEstimates(factor=2).apply(table, nodes=8)
+    exact = ScaleEstimates(of="run_time").apply(table, nodes=8)
+    assert doubled.estimate_us.tolist() == np.where(batch, 2 * table.estimate_us, table.estimate_us).tolist()
+    assert exact.estimate_us[batch].tolist() == table.run_us[batch].tolist()
+    with pytest.raises(ValueError, match="factor"):
+        ScaleEstimates(factor=0.5)
+    with pytest.raises(ValueError, match="of is estimate or run_time, not 'runtime'"):
+        ScaleEstimates(of="runtime")

@@ -77,6 +77,16 @@ def test_jobs_that_ran_for_less_than_a_second_are_kept_if_one_asks_for_them():
     assert workload.counted["ran for less than a second, taken as one"] == 2
 
 
+def test_a_job_without_an_estimate_takes_its_run_time_or_is_left_out():
+    log = log_of((1, 0, 9, 1, -1), (2, 0, 9, 1, 12), (3, 0, 9, 1, 0))
+    assert [row[3] for row in table(to_jobs(log, nodes=4))] == [9, 12, 9]
+    workload = to_jobs(log, nodes=4, no_estimate="leave_out")
+    assert table(workload) == [(2, 0, 9, 12, 1)]
+    assert workload.left_out == {"no estimate": 2}
+    with pytest.raises(ValueError, match="no_estimate is 'run_time' or 'leave_out', not 'drop'"):
+        to_jobs(log, nodes=4, no_estimate="drop")
+
+
 def test_the_size_is_what_was_allocated_else_what_was_requested():
     log = SwfLog.build(3, run_s=[9] * 3, submit_s=[0] * 3, number=[1, 2, 3], allocated_procs=[3, -1, 0],
                        requested_procs=[8, 8, 2])  # fmt: skip

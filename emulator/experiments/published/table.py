@@ -1,0 +1,157 @@
+"""A published table as data: its source, its log, and rows of a scenario and the figures that were printed for it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from emulator.experiments.logs import find_log
+from emulator.metrics.summary import figures
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import ScenarioError, from_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER = Path(__file__).parent
+_DOUBLE_DIGITS = 12
+"""Of more significant digits the last ones of a double depend on the order in which numbers were added."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Figure(_Part):
+    """A figure of `summary.json`, divided by `per` (60: the table has minutes)."""
+
+    figure: str
+    per: float = Field(default=1, gt=0)
+
+
+class Row(_Part):
+    """`scenario` goes over that of the table. `published`: by the table's names, with all printed digits.
+
+    `differs`: why it is not met, as far as that is known.
+    """
+
+    name: str
+    scenario: dict[str, Any] = Field(default_factory=dict)
+    published: dict[str, str]
+    differs: str = ""
+
+
+class PublishedTable(_Part):
+    """`paper`, and where the figures are printed (`figures_from`); `log`: its name, and where it is from."""
+
+    title: str
+    paper: str
+    figures_from: str
+    log: str
+    log_from: str
+    about: str = ""
+    scenario: dict[str, Any]
+    figures: dict[str, Figure]
+    rows: tuple[Row, ...] = Field(min_length=1)
+
+
+class Outcome(StrEnum):
+    """How a figure stands to the printed one."""
+
+    EXACT = "exact"
+    LAST_DIGIT = "last digit"
+    DIFFERS = "differs"
+
+
+class Found(NamedTuple):
+    """A printed number beside the emulator's."""
+
+    row: str
+    figure: str
+    published: str
+    ours: float
+    outcome: Outcome
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict() | {
+            "outcome": self.outcome.value,
+            "difference": self.ours / float(self.published) - 1,
+        }
+
+
+def table_names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def read_table(path: Path) -> PublishedTable:
+    """Raises ScenarioError for a file that is no table; the message names file and field."""
+    try:
+        table = PublishedTable.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, yaml.YAMLError) as error:
+        raise ScenarioError(f"{path}: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ScenarioError(f"{path}: {where}: {first['msg']}") from error
+    for row in table.rows:
+        for name, digits in row.published.items():
+            if name not in table.figures:
+                raise ScenarioError(
+                    f"{path}: row {row.name}: {name} is none of figures: {', '.join(table.figures)}"
+                )
+            if not _is_number(digits):
+                raise ScenarioError(f"{path}: row {row.name}: {name}: {digits!r} is no number")
+    return table
+
+
+def run_row(table: PublishedTable, row: Row, traces: Path) -> list[Found]:
+    """Runs the row's scenario. Raises ScenarioError, TraceError; also where the log is not in `traces`."""
+    mapping = merged(table.scenario, row.scenario)
+    mapping = merged({"name": "published", "workload": {"trace": str(find_log(traces, table.log))}}, mapping)
+    scenario = from_mapping(mapping)
+    summary = figures(run_virtual(scenario, prepare(scenario)))
+    found = []
+    for name, printed in row.published.items():
+        figure = table.figures[name]
+        if summary.get(figure.figure) is None:
+            raise ScenarioError(f"row {row.name}: the run has no figure {figure.figure}")
+        ours = summary[figure.figure] / figure.per
+        outcome = judged(printed, ours)
+        found.append(
+            Found(row.name, name, printed, ours, outcome, row.differs if outcome is Outcome.DIFFERS else "")
+        )
+    return found
+
+
+def judged(printed: str, ours: float) -> Outcome:
+    """Exact: the same to the last printed digit; `LAST_DIGIT`: one unit of it away."""
+    number = Decimal(printed)
+    digits = number.normalize().as_tuple()
+    exponent = Decimal(printed).as_tuple().exponent
+    assert isinstance(exponent, int)  # noqa: S101 - a number, as the table was checked for
+    too_many = max(len(digits.digits) - _DOUBLE_DIGITS, 0)
+    unit = Decimal(1).scaleb(exponent + too_many)
+    away = abs(Decimal(ours).quantize(unit) - number.quantize(unit))
+    if away == 0:
+        return Outcome.EXACT
+    return Outcome.LAST_DIGIT if away <= unit else Outcome.DIFFERS
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` goes before `under`, mappings key by key."""
+    both = dict(under)
+    for key, value in over.items():
+        is_nested = isinstance(value, dict) and isinstance(both.get(key), dict)
+        both[key] = merged(both[key], value) if is_nested else value
+    return both
+
+
+def _is_number(digits: str) -> bool:
+    return digits.replace(".", "", 1).isdigit()

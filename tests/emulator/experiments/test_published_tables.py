@@ -1,0 +1,152 @@
+"""Tables that others have published: each file is whole, figures are judged by their printed digits, rows are met."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from emulator.cli import main
+from emulator.experiments.logs import checkout_logs, find_log
+from emulator.experiments.published.table import (
+    FOLDER,
+    Outcome,
+    judged,
+    merged,
+    read_table,
+    run_row,
+    table_names,
+)
+from emulator.runs.scenario import from_mapping
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = table_names()
+DAY = "day-64.swf"
+
+
+def reproduce(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["reproduce", "tables", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("printed", "ours", "outcome"),
+    [
+        ("7992", 7991.6, Outcome.EXACT),
+        ("7992", 7991.4, Outcome.LAST_DIGIT),
+        ("7992", 7990.4, Outcome.DIFFERS),
+        ("3.10", 3.104, Outcome.EXACT),
+        ("3.10", 3.114, Outcome.LAST_DIGIT),
+        ("15696.798181243601", 15696.798181243636, Outcome.EXACT),
+        ("15696.798181243601", 15696.7983, Outcome.DIFFERS),
+    ],
+)
+def test_a_figure_is_judged_by_the_digits_that_were_printed(
+    printed: str, ours: float, outcome: Outcome
+) -> None:
+    assert judged(printed, ours) is outcome
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_table_names_its_source_and_each_row_is_a_scenario(name: str) -> None:
+    table = read_table(FOLDER / f"{name}.yaml")
+    assert "" not in {table.paper, table.figures_from, table.log_from}
+    log = find_log(checkout_logs(), table.log)
+    for row in table.rows:
+        mapping = merged(
+            {"name": name, "workload": {"trace": str(log)}}, merged(table.scenario, row.scenario)
+        )
+        from_mapping(mapping)
+
+
+def rows_that_are_met(name: str, *, predicted: bool) -> None:
+    table = read_table(FOLDER / f"{name}.yaml")
+    for row in table.rows:
+        if not row.differs and ("predict" in str(row.scenario)) == predicted:
+            found = run_row(table, row, checkout_logs())
+            assert {each.figure: each.outcome for each in found} == dict.fromkeys(
+                row.published, Outcome.EXACT
+            )
+
+
+@pytest.mark.parametrize("name", ["sc15-kth", "sc15-ctc"])
+def test_the_schedules_of_sc15_without_predictions_are_met_to_the_last_digit(name: str) -> None:
+    rows_that_are_met(name, predicted=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sc15-kth", "sc15-ctc"])
+def test_those_with_predictions_are_met_but_for_the_rows_that_say_why_not(name: str) -> None:
+    rows_that_are_met(name, predicted=True)
+
+
+def own_table(path: Path, **changes: Any) -> str:
+    """A table of one's own on a day of 300 jobs: what EASY gives, and two figures that it does not."""
+    table: dict[str, Any] = {
+        "title": "A day", "paper": "none", "figures_from": "made up", "log": DAY, "log_from": "the checkout",
+        "scenario": {"nodes": 64, "scheduler": "fcfs+easy"},
+        "figures": {"jobs": {"figure": "jobs_run"}, "minutes": {"figure": "mean_wait_s", "per": 60}},
+        "rows": [
+            {"name": "EASY", "published": {"jobs": "300", "minutes": "1"}, "differs": "it is made up"},
+            {"name": "none", "scenario": {"scheduler": "fcfs+none"}, "published": {"jobs": "301"}},
+        ],
+    }  # fmt: skip
+    file = path / "mine.yaml"
+    file.write_text(yaml.safe_dump(table | changes), encoding="utf-8")
+    return str(file)
+
+
+def test_a_table_of_ones_own_is_compared_number_by_number(tmp_path: Path) -> None:
+    answer = reproduce("--only", own_table(tmp_path), "--json")
+    assert answer.exit_code == 0, answer.output
+    document = json.loads(answer.stdout)
+    assert [
+        (each["row"], each["figure"], each["outcome"], each["reason"]) for each in document["numbers"]
+    ] == [
+        ("EASY", "jobs", "exact", ""),
+        ("EASY", "minutes", "differs", "it is made up"),
+        ("none", "jobs", "last digit", ""),
+    ]
+    assert document["counts"] == {"exact": 1, "last digit": 1, "differs": 1}
+    told = reproduce("--only", own_table(tmp_path), "--quiet").stdout
+    assert "EASY: it is made up" in told
+    assert "1 exact, 1 last digit, 1 differs" in told
+
+
+def test_a_log_that_is_not_there_is_told_of_with_where_it_is_from(tmp_path: Path) -> None:
+    answer = reproduce("--only", own_table(tmp_path, log="theirs.swf", log_from="git clone x"), "--quiet")
+    assert answer.exit_code == 0
+    assert "has no theirs.swf. git clone x" in " ".join(answer.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rows": []}, "rows: "),
+        ({"figures": {}}, "row EASY: jobs is none of figures"),
+        ({"rows": [{"name": "x", "published": {"jobs": "many"}}]}, "row x: jobs: 'many' is no number"),
+        (
+            {"figures": {"jobs": {"figure": "jobz"}, "minutes": {"figure": "mean_wait_s"}}},
+            "has no figure jobz",
+        ),
+        ({"scenario": {"nodes": 64, "scheduler": "fcfs+easyy"}}, "row EASY: "),
+        ({"unknown": 1}, "unknown: "),
+    ],
+)
+def test_a_table_that_is_wrong_is_an_error_that_says_where(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    answer = reproduce("--only", own_table(tmp_path, **changes), "--quiet")
+    assert answer.exit_code == 2
+    assert words in answer.output
+
+
+def test_a_name_that_is_none_is_an_error_with_the_nearest() -> None:
+    answer = reproduce("--only", "sc15-kht")
+    assert (answer.exit_code, "did you mean sc15-kth" in answer.output) == (2, True)
+    alone = CliRunner().invoke(main, ["reproduce", "balancer", "--only", "sc15-kth"])
+    assert (alone.exit_code, "reproduce tables --only NAME" in alone.output) == (2, True)
