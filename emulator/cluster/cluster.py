@@ -144,6 +144,7 @@ class Cluster(ClusterViews):
         reg[t.BEFORE_SHADOW] = not scheduler.end_at_shadow
         reg[t.EXACT_FIRST] = scheduler.exact_ends_first
         reg[t.SUBMITS_FIRST] = scheduler.submits_first
+        reg[t.FITTING_SUBMITS] = scheduler.submit_pass == "if_it_fits"  # noqa: S105 - a scheduling pass
         reg[t.ENDS_BY_START] = scheduler.ends_in_order_of == "start"
         reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
         reg[t.SIMULATED] = simulated

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 TABLES = "tables"
 """Stands for all of them where a paper's name is expected."""
-_COLOURS = {Outcome.EXACT: "green", Outcome.LAST_DIGIT: "yellow", Outcome.DIFFERS: "red"}
+_COLOURS = {
+    Outcome.EXACT: "green",
+    Outcome.LAST_DIGIT: "yellow",
+    Outcome.DIFFERS: "red",
+    Outcome.BESIDE: "dim",
+}
 
 
 def reproduce_tables(only: Sequence[str], traces: Path, *, as_json: bool, quiet: bool) -> None:
@@ -104,7 +109,7 @@ def _print(name: str, table: PublishedTable, found: Sequence[Found], missing: st
         colour = _COLOURS[each.outcome]
         said = each.outcome.value
         if each.outcome is Outcome.DIFFERS:
-            said += f" by {each.ours / float(each.published) - 1:+.2%}"
+            said += "" if each.difference is None else f" by {each.difference:+.2%}"
         shown.add_row(
             each.row, each.figure, each.published, f"{each.ours:.12g}", f"[{colour}]{said}[/{colour}]"
         )

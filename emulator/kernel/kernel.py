@@ -12,11 +12,16 @@ from emulator.kernel.passes import schedule_pass, schedule_pass_inline
 from emulator.kernel.stepping import next_submit, step_to
 from emulator.kernel.structures import heap_pop, heap_remove, queue_insert
 from emulator.kernel.tables import (
+    ASK,
+    ASK_ALWAYS,
+    ASK_CONTEXT,
     BATCH,
     CORRECT,
     ENDS_BY_START,
     EVERY_EVENT,
     EXACT_FIRST,
+    FITTING_SUBMITS,
+    FREE,
     HEAP_N,
     JOBS_N,
     LOG_N,
@@ -51,10 +56,14 @@ def submit_due(job: Jobs, queue: Ints32, reg: Ints, now: int, at_most: int) -> i
 
 @compiled
 def submit_one_by_one(state: State, now: int) -> None:
-    """One pass after each submit (scheduler option `pass: event`)."""
+    """One pass after each submit (scheduler option `pass: event`), or each that fits (`submit_pass: if_it_fits`)."""
     job, queue, reg = state.job, state.queue, state.reg
     while submit_due(job, queue, reg, now, 1):
-        schedule_pass(state, now)
+        if reg[FITTING_SUBMITS] and job[reg[NEXT_SUBMIT] - 1].nodes > reg[FREE]:
+            if reg[ASK] and reg[ASK_ALWAYS]:
+                call_hook(reg[ASK], reg[ASK_CONTEXT], now)
+        else:
+            schedule_pass(state, now)
 
 
 @inlined

@@ -136,6 +136,7 @@ BLOCK = 32
 # HEAD_WAITS: a blocked head starts at its reservation, not before; BEFORE_SHADOW: who is not spare ends before it.
 # EXACT_FIRST: jobs that end when they were expected to give their nodes back before the first pass of an instant.
 # SUBMITS_FIRST: submits come before ends of the same instant; ENDS_BY_START: such ends go in order of the starts.
+# FITTING_SUBMITS: there is a pass after a submit only if its job fits the free nodes.
 # CORRECT: address of the hook that corrects expected ends before EXACT_FIRST looks at them, 0 for none.
 # COUNTS_ONLY: nodes are only counted; the free stack and what is in the node log are not kept up.
 # COMMIT: a head that does not fit stays the head until it starts.
@@ -145,9 +146,9 @@ NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = E
     FREE, QUEUE_LO, QUEUE_HI, BLOCKS_N, HEAP_N, STARTED_N, BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT,
     KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD, KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, NODES_KEPT,
     LAST_ENDED, STOP_ON_PASS, ASK, ASK_CONTEXT, ASK_ALWAYS, ORDER_FAILED, CYCLE, NEXT_CYCLE, HEAD_WAITS, BEFORE_SHADOW,
-    EXACT_FIRST, COUNTS_ONLY, SUBMITS_FIRST, ENDS_BY_START, CORRECT, COMMIT,
-) = range(8, 42)  # fmt: skip
-REGISTERS = 42
+    EXACT_FIRST, COUNTS_ONLY, SUBMITS_FIRST, ENDS_BY_START, CORRECT, COMMIT, FITTING_SUBMITS,
+) = range(8, 43)  # fmt: skip
+REGISTERS = 43
 # Key of a job that was put before all others: less than any that an order gives.
 FRONT = -(1 << 62)
 

@@ -26,9 +26,11 @@ Estimates = Literal["user", "actual_for_queued"]
 PassRule = Literal["instant", "event"]
 Reservation = Literal["refreshed", "kept"]
 EndOrder = Literal["submit", "start"]
+SubmitPass = Literal["always", "if_it_fits"]
 
-_OF_EVENTS = ("exact_ends_first", "submits_first", "ends_in_order_of")
-"""Options that say in which order events of one time happen; with `pass: event`, in virtual time."""
+_OF_EVENTS = ("exact_ends_first", "submits_first", "submit_pass", "ends_in_order_of")
+"""Options that say which events have a pass, and in which order those of one time happen; with `pass: event`, in
+virtual time."""
 
 
 @runtime_checkable
@@ -65,6 +67,7 @@ class SchedulerConfig:
     commit: bool = False
     exact_ends_first: bool = False
     submits_first: bool = False
+    submit_pass: SubmitPass = "always"  # noqa: S105 - a scheduling pass
     ends_in_order_of: EndOrder = "submit"
     cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)

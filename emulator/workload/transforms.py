@@ -138,15 +138,17 @@ class WholeSeconds:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Keeps the first jobs, this many."""
+    """Keeps the first jobs, this many, after those to `skip`."""
 
     jobs: int
+    skip: int = 0
 
     def __post_init__(self) -> None:
         check_number("limit", "jobs", self.jobs, at_least=1, whole=True)
+        check_number("limit", "skip", self.skip, at_least=0, whole=True)
 
     def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
-        return jobs.take(np.arange(min(self.jobs, len(jobs))))
+        return jobs.take(np.arange(min(self.skip, len(jobs)), min(self.skip + self.jobs, len(jobs))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ class Options:
     commit: bool = False
     exact_ends_first: bool = False
     submits_first: bool = False
+    submit_pass: str = "always"
     ends_in_order_of: str = "submit"
     cycle_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
@@ -127,8 +128,9 @@ class _Machine:
 
     def submits(self, *, after_each: bool) -> None:
         while self.future and self.future[0].submit_us == self.now:
-            self.queue.append(self.future.pop(0))
-            if after_each:
+            self.queue.append(job := self.future.pop(0))
+            fits = job.nodes <= self.free()
+            if after_each and (fits or self.options.submit_pass == "always"):
                 self.scheduling_pass()
 
     def at_the_cycle(self) -> None:

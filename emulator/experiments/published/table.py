@@ -38,13 +38,21 @@ class Figure(_Part):
 class Row(_Part):
     """`scenario` goes over that of the table. `published`: by the table's names, with all printed digits.
 
-    `differs`: why it is not met, as far as that is known.
+    Where it is {} nobody has published the row: it stands beside the others. `differs`: why it is not met, as far as
+    that is known.
     """
 
     name: str
     scenario: dict[str, Any] = Field(default_factory=dict)
     published: dict[str, str]
     differs: str = ""
+
+
+class Windows(_Part):
+    """Parts of the log that are run one by one, so many jobs each; a figure is the mean of theirs."""
+
+    jobs: int = Field(ge=1)
+    skip: tuple[int, ...] = Field(min_length=1)
 
 
 class PublishedTable(_Part):
@@ -57,6 +65,7 @@ class PublishedTable(_Part):
     log_from: str
     about: str = ""
     scenario: dict[str, Any]
+    windows: Windows | None = None
     figures: dict[str, Figure]
     rows: tuple[Row, ...] = Field(min_length=1)
 
@@ -67,6 +76,8 @@ class Outcome(StrEnum):
     EXACT = "exact"
     LAST_DIGIT = "last digit"
     DIFFERS = "differs"
+    BESIDE = "beside"
+    """Nothing was published."""
 
 
 class Found(NamedTuple):
@@ -80,10 +91,13 @@ class Found(NamedTuple):
     reason: str
 
     def as_json(self) -> dict[str, Any]:
-        return self._asdict() | {
-            "outcome": self.outcome.value,
-            "difference": self.ours / float(self.published) - 1,
-        }
+        return self._asdict() | {"outcome": self.outcome.value, "difference": self.difference}
+
+    @property
+    def difference(self) -> float | None:
+        """As a share of the published figure; None where that is 0 or there is none."""
+        printed = float(self.published or 0)
+        return self.ours / printed - 1 if printed else None
 
 
 def table_names() -> list[str]:
@@ -113,16 +127,17 @@ def read_table(path: Path) -> PublishedTable:
 
 def run_row(table: PublishedTable, row: Row, traces: Path) -> list[Found]:
     """Runs the row's scenario. Raises ScenarioError, TraceError; also where the log is not in `traces`."""
-    mapping = merged(table.scenario, row.scenario)
-    mapping = merged({"name": "published", "workload": {"trace": str(find_log(traces, table.log))}}, mapping)
-    scenario = from_mapping(mapping)
-    summary = figures(run_virtual(scenario, prepare(scenario)))
+    under = {"name": "published", "workload": {"trace": str(find_log(traces, table.log))}}
+    mapping = merged(under, merged(table.scenario, row.scenario))
+    summaries = [_figures(part) for part in _parts(mapping, table.windows)]
     found = []
-    for name, printed in row.published.items():
-        figure = table.figures[name]
-        if summary.get(figure.figure) is None:
+    for name in row.published or table.figures:
+        figure, printed = table.figures[name], row.published.get(name, "")
+        values = [summary.get(figure.figure) for summary in summaries]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
             raise ScenarioError(f"row {row.name}: the run has no figure {figure.figure}")
-        ours = summary[figure.figure] / figure.per
+        ours = sum(known) / len(known) / figure.per
         outcome = judged(printed, ours)
         found.append(
             Found(row.name, name, printed, ours, outcome, row.differs if outcome is Outcome.DIFFERS else "")
@@ -130,8 +145,24 @@ def run_row(table: PublishedTable, row: Row, traces: Path) -> list[Found]:
     return found
 
 
+def _figures(mapping: dict[str, Any]) -> dict[str, Any]:
+    scenario = from_mapping(mapping)
+    return figures(run_virtual(scenario, prepare(scenario)))
+
+
+def _parts(mapping: dict[str, Any], windows: Windows | None) -> list[dict[str, Any]]:
+    """A scenario for each window of the log."""
+    if windows is None:
+        return [mapping]
+    transforms = mapping["workload"].get("transforms", [])
+    limits = [{"limit": {"jobs": windows.jobs, "skip": skip}} for skip in windows.skip]
+    return [merged(mapping, {"workload": {"transforms": [*transforms, limit]}}) for limit in limits]
+
+
 def judged(printed: str, ours: float) -> Outcome:
     """Exact: the same to the last printed digit; `LAST_DIGIT`: one unit of it away."""
+    if not printed:
+        return Outcome.BESIDE
     number = Decimal(printed)
     digits = number.normalize().as_tuple()
     exponent = Decimal(printed).as_tuple().exponent
