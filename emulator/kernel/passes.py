@@ -111,10 +111,11 @@ def choose_first_fit(
 
 @compiled
 def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
-    """As first fit, but always the widest (best fit) or the shortest (shortest first) that may start."""
+    """As first fit, but always the widest, the shortest or the first submitted that may start (`BackfillChoice`)."""
     job, queue, started, reg = state.job, state.queue, state.started, state.reg
     by_run = reg[QUEUED_ESTIMATES] != 0
     widest = reg[CHOICE] == BackfillChoice.BEST_FIT
+    shortest = reg[CHOICE] == BackfillChoice.SHORTEST_FIRST
     latest = shadow - now - reg[BEFORE_SHADOW]
     left = reg[FREE]
     while left > 0:
@@ -124,7 +125,7 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
             who = queue[place]
             needed = job[who].nodes
             if needed <= left and (length_of(job, who, by_run) <= latest or needed <= spare):
-                score = needed if widest else -job[who].estimate_us
+                score = needed if widest else -(job[who].estimate_us if shortest else who)
                 if score > best_score:
                     best = place
                     best_score = score

@@ -169,6 +169,7 @@ class BackfillChoice(IntEnum):
     FIRST_FIT = 0
     BEST_FIT = 1
     SHORTEST_FIRST = 2
+    FIRST_SUBMITTED = 3
 
 
 class OrderFailure(IntEnum):

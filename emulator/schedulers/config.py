@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ORDERS = "emulator.queue_orders"
 """The group of plug-ins that put the queue in order."""
 Backfill = Literal["none", "easy", "conservative"]
-Choice = Literal["first_fit", "best_fit", "shortest_first"]
+Choice = Literal["first_fit", "best_fit", "shortest_first", "first_submitted"]
 Estimates = Literal["user", "actual_for_queued"]
 PassRule = Literal["instant", "event"]
 Reservation = Literal["refreshed", "kept"]

@@ -297,6 +297,8 @@ class _Machine:
             return max(candidates, key=lambda each: each[0].job.units)
         if self.rules.choice == "shortest_first":
             return min(candidates, key=lambda each: each[0].job.estimate_us)
+        if self.rules.choice == "first_submitted":
+            return min(candidates, key=lambda each: (each[0].job.submit_us, each[0].job.number))
         return candidates[0]
 
     def partition(self, place: int) -> frozenset[int]:

@@ -49,7 +49,7 @@ STATIC_ORDERS = ("fcfs", "sjf", "ljf", "smallest", "largest", "priority", "f1", 
 ASKED_ORDERS = ("wfp3", "unicef", "multifactor")
 ORDERS = (*STATIC_ORDERS, *ASKED_ORDERS)
 BACKFILLS = ("none", "easy", "conservative")
-CHOICES = ("first_fit", "best_fit", "shortest_first")
+CHOICES = ("first_fit", "best_fit", "shortest_first", "first_submitted")
 
 
 def reference_schedule(
@@ -288,6 +288,8 @@ class _Machine:
             return max(candidates, key=lambda job: job.nodes)
         if self.options.choice == "shortest_first":
             return min(candidates, key=lambda job: job.estimate_us)
+        if self.options.choice == "first_submitted":
+            return min(candidates, key=_submit_order)
         return candidates[0]
 
     # -- conservative --------------------------------------------------------------------------------------

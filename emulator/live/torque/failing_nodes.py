@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.clock.event_priority import EventPriority
+from emulator.live.torque.scheduler import QueueScheduler
 from emulator.simulation.progress import Progress
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class FailingNodes:
         self._outages = outages
         self._batch = batch
         self._executor = executor
+        assert isinstance(batch.scheduler, QueueScheduler)  # noqa: S101 - as the module's text says
         self._progress = Progress(batch.scheduler.cluster)
         self._plan()
 

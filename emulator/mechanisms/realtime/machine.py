@@ -43,6 +43,7 @@ _CHOICE = {
     "first_fit": BackfillChoice.FIRST_FIT,
     "best_fit": BackfillChoice.BEST_FIT,
     "shortest_first": BackfillChoice.SHORTEST_FIRST,
+    "first_submitted": BackfillChoice.FIRST_SUBMITTED,
 }
 _ADVANCE = entry_point(kernel.advance)
 _FINISH_INSTANT = entry_point(kernel.finish_instant)

@@ -150,7 +150,12 @@ def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
         best_score = -_ANY
         for at in range(first, queue.size.jobs):
             who = queue.rows[at]
-            score = job[who].nodes if registers.choice == BackfillChoice.BEST_FIT else -job[who].estimate_us
+            if registers.choice == BackfillChoice.BEST_FIT:
+                score = job[who].nodes
+            elif registers.choice == BackfillChoice.SHORTEST_FIRST:
+                score = -job[who].estimate_us
+            else:
+                score = -who
             if score <= best_score and registers.choice != BackfillChoice.FIRST_FIT:
                 continue
             place = backfill_place(state, who, now, shadow, reserved, spare, urgent=urgent)

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from emulator.cli import main
-from emulator.experiments.logs import checkout_logs, find_log
+from emulator.experiments.logs import checkout_logs
 from emulator.experiments.published.table import (
     FOLDER,
     Outcome,
@@ -55,12 +55,11 @@ def test_a_figure_is_judged_by_the_digits_that_were_printed(
 def test_each_table_names_its_source_and_each_row_is_a_scenario(name: str) -> None:
     table = read_table(FOLDER / f"{name}.yaml")
     assert "" not in {table.paper, table.figures_from, table.log_from}
-    log = find_log(checkout_logs(), table.log)
     for row in table.rows:
-        mapping = merged(
-            {"name": name, "workload": {"trace": str(log)}}, merged(table.scenario, row.scenario)
+        assert row.published or row.scenario
+        from_mapping(
+            merged({"name": name, "workload": {"trace": table.log}}, merged(table.scenario, row.scenario))
         )
-        from_mapping(mapping)
 
 
 def rows_that_are_met(name: str, *, predicted: bool) -> None:
@@ -111,10 +110,28 @@ def test_a_table_of_ones_own_is_compared_number_by_number(tmp_path: Path) -> Non
         ("EASY", "minutes", "differs", "it is made up"),
         ("none", "jobs", "last digit", ""),
     ]
-    assert document["counts"] == {"exact": 1, "last digit": 1, "differs": 1}
+    assert document["counts"] == {"exact": 1, "last digit": 1, "differs": 1, "beside": 0}
     told = reproduce("--only", own_table(tmp_path), "--quiet").stdout
     assert "EASY: it is made up" in told
     assert "1 exact, 1 last digit, 1 differs" in told
+
+
+def test_a_row_that_nobody_has_published_stands_beside_and_windows_are_run_one_by_one(tmp_path: Path) -> None:
+    rows = [{"name": "EASY", "published": {"jobs": "50"}}, {"name": "none", "published": {}}]
+
+    def numbers(*skip: int) -> list[dict[str, Any]]:
+        changes = {"rows": rows, "windows": {"jobs": 50, "skip": list(skip)}}
+        found: list[dict[str, Any]] = json.loads(
+            reproduce("--only", own_table(tmp_path, **changes), "--json").stdout
+        )["numbers"]
+        return found
+
+    both, first, second = numbers(0, 100), numbers(0), numbers(100)
+    assert [(each["row"], each["figure"], each["outcome"]) for each in both] == [
+        ("EASY", "jobs", "exact"), ("none", "jobs", "beside"), ("none", "minutes", "beside"),
+    ]  # fmt: skip
+    assert both[2]["ours"] == pytest.approx((first[2]["ours"] + second[2]["ours"]) / 2)
+    assert first[2]["ours"] != second[2]["ours"]
 
 
 def test_a_log_that_is_not_there_is_told_of_with_where_it_is_from(tmp_path: Path) -> None:

@@ -118,6 +118,16 @@ def test_ends_of_one_time_go_in_order_of_the_starts():
     assert starts_s(jobs, 5, pass_="event", ends_in_order_of="start") == {1: 2, 2: 6, 3: 9, 4: 14, 5: 5}
 
 
+def test_a_submit_that_does_not_fit_may_have_no_pass():
+    """Job 3 is ahead of job 2 as soon as both have waited; at 5 job 4 comes, for whom there is no room."""
+    jobs = seconds((0, 100, 100, 3), (0, 10, 10, 2), (0, 1, 1, 1), (5, 1, 1, 4))
+    options: dict[str, Any] = {"pass_": "event", "order": "wfp3", "backfill": "none"}
+    assert starts_s(jobs, **options) == {1: 0, 2: 101, 3: 5, 4: 100}
+    assert starts_s(jobs, **options, submit_pass="if_it_fits") == {1: 0, 2: 101, 3: 101, 4: 100}
+    with pytest.raises(ValueError, match="submit_pass: goes with `pass: event`"):
+        SchedulerConfig(submit_pass="if_it_fits")
+
+
 MADE_BY_PYSS = [
     (4, ((1, 2, 5, 1), (2, 3, 3, 4), (3, 1, 1, 1)), (1, 4, 3)),
     (6, ((2, 3, 11, 4), (2, 7, 8, 6), (5, 4, 7, 3), (5, 3, 3, 1), (7, 2, 10, 4), (7, 3, 11, 3)), (2, 8, 15, 5, 19, 21)),

@@ -6,6 +6,7 @@ Both the reference and the kernel must meet them: they could agree and be wrong 
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +91,12 @@ def test_who_is_head_changes_with_time(starts):
 def test_unicef_is_wait_over_the_logarithm_of_nodes_and_estimate():
     assert Unicef().score(waiting(wait_s=60, estimate_s=20, nodes=8)) == 1
     assert Unicef().score(waiting(wait_s=60, estimate_s=20, nodes=2)) == 3
+
+
+def test_a_negative_wait_is_that_of_a_start_at_minus_one_second():
+    job = SimpleNamespace(submit_us=59 * US, wait_us=7, estimate_us=20 * US, nodes=8)
+    assert Wfp3(negative_wait=True).score(job) == -27 * 8
+    assert Unicef(negative_wait=True).score(job) == -1
 
 
 def test_unicef_serves_small_jobs_first_and_one_node_before_all(starts):

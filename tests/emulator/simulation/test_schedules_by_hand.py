@@ -102,7 +102,7 @@ def test_jobs_that_end_exactly_at_the_shadow_all_count_as_spare(starts: Starts) 
 
 @pytest.mark.parametrize(
     ("choice", "started_at_once"),
-    [("first_fit", {3, 5}), ("best_fit", {4}), ("shortest_first", {5, 6})],
+    [("first_fit", {3, 5}), ("best_fit", {4}), ("shortest_first", {5, 6}), ("first_submitted", {3, 5})],
 )
 def test_choices_among_the_jobs_that_may_start(
     starts: Starts, choice: str, started_at_once: set[int]
@@ -117,6 +117,13 @@ def test_best_fit_and_shortest_first_break_ties_in_queue_order(starts: Starts) -
     queue = jobs((0, 1, 10), (1, 2, 1), (2, 1, 3), (2, 1, 3))
     for choice in ("best_fit", "shortest_first"):
         assert starts(queue, 2, "fcfs", "easy", choice=choice) == [0, 10, 2, 5]
+
+
+def test_the_first_submitted_is_backfilled_first_whatever_the_order(starts: Starts) -> None:
+    """Job 2 is the head, one node is free until 10: room for job 3, or for job 4, which the order puts before it."""
+    queue = jobs((0, 3, 10), (1, 4, 1), (1, 1, 8), (1, 1, 4))
+    assert starts(queue, 4, "sjf", "easy") == [0, 10, 11, 1]
+    assert starts(queue, 4, "sjf", "easy", choice="first_submitted") == [0, 10, 1, 11]
 
 
 def test_actual_run_times_of_queued_jobs_let_more_of_them_pass(starts: Starts) -> None:

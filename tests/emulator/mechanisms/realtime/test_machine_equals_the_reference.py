@@ -121,7 +121,7 @@ def random_rules(rng: np.random.Generator, scheme: str) -> Rules:
     return Rules(
         scheme,
         str(rng.choice(("easy", "easy", "none"))),
-        str(rng.choice(("first_fit", "best_fit", "shortest_first"))),
+        str(rng.choice(("first_fit", "best_fit", "shortest_first", "first_submitted"))),
         str(rng.choice(("back", "place"))),
         bool(rng.random() < 0.5),
     )
