@@ -32,10 +32,10 @@ NAMES = tuple(f"n{number}" for number in range(NODES))
 
 @dataclass
 class Timers:
-    """Does one `deed` a timer, `delays_us` apart; then it wakes for ever, at the last delay, and serves all leases."""
+    """Does one `action` a timer, `delays_us` apart; then it wakes for ever, at the longest delay, and serves leases."""
 
     delays_us: list[int]
-    deeds: list[str]
+    actions: list[str]
     at_us: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
 
@@ -48,20 +48,20 @@ class Timers:
     def on_timer(self, act):
         done = len(self.at_us)
         self.at_us.append(act.now_us)
-        deed = self.deeds[done] if done < len(self.deeds) else "serve"
-        if deed == "serve":
+        action = self.actions[done] if done < len(self.actions) else "serve"
+        if action == "serve":
             while self.waiting:
                 act.enqueue(self.waiting.pop(0))
-        elif deed == "give":
+        elif action == "give":
             act.release(range(NODES))
-        elif deed == "take":
+        elif action == "take":
             act.reserve(range(NODES // 2), when_free=True)
-        elif deed != "nothing":
+        elif action != "nothing":
             running = [
                 job for job, state in enumerate(act.cluster.state.tolist()) if state == JobState.RUNNING
             ]
             for job in running[:1]:
-                act.preempt(job, Save(deed))
+                act.preempt(job, Save(action))
         after = self.delays_us[done + 1] if done + 1 < len(self.delays_us) else max(*self.delays_us, 1)
         act.wake(act.now_us + after)
 
@@ -129,11 +129,11 @@ def runs_of(record):
     return sorted(rows), record.state.tolist(), record.start_us.tolist(), record.end_us.tolist()
 
 
-def in_both_clocks(rows, delays_us, deeds):
+def in_both_clocks(rows, delays_us, actions):
     """(runs, times of timers) in virtual time and live; timers count up to the end of the last job."""
     submit, run, nodes, kind = (list(column) for column in zip(*sorted(rows), strict=True))
     jobs = JobTable.build(submit_us=submit, run_us=run, nodes=nodes, kind=kind, estimate_us=run)
-    virtual, live = Timers(delays_us, deeds), Timers(delays_us, deeds)
+    virtual, live = Timers(delays_us, actions), Timers(delays_us, actions)
     loop = Loop(Cluster(NODES, SchedulerConfig(), jobs), virtual, name="timers")
     assert loop.run()
     recorded = loop.record()
@@ -150,13 +150,13 @@ ROWS = st.lists(
     min_size=1,
     max_size=10,
 )
-DEEDS = st.sampled_from(["nothing", "serve", "take", "give", "none", "latest_checkpoint", "now"])
+ACTIONS = st.sampled_from(["nothing", "serve", "take", "give", "none", "latest_checkpoint", "now"])
 
 
-@given(ROWS, st.lists(st.integers(0, 25), min_size=1, max_size=8), st.lists(DEEDS, max_size=8))
+@given(ROWS, st.lists(st.integers(0, 25), min_size=1, max_size=8), st.lists(ACTIONS, max_size=8))
 @settings(max_examples=GATE.fuzz_examples, deadline=None)
-def test_a_run_with_timers_is_the_same_in_both_clocks_and_ends(rows, delays_us, deeds):
-    virtual, live = in_both_clocks(rows, delays_us, [*deeds, "give"])
+def test_a_run_with_timers_is_the_same_in_both_clocks_and_ends(rows, delays_us, actions):
+    virtual, live = in_both_clocks(rows, delays_us, [*actions, "give"])
     assert live == virtual
     assert set(virtual[0][1]) == {JobState.ENDED}
 
