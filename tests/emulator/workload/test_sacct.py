@@ -28,7 +28,7 @@ def test_a_recorded_trace_gives_its_jobs(output_of, rows_of):
     rows = {row[0]: row[1:] for row in rows_of(log, "number", "wait_s", "run_s", "requested_s", "status")}
     assert len(rows) == len(log) == 20
     assert rows[8] == (0, 6, 300, 1)
-    assert rows[10] == (9, 0, 300, 5)  # cancelled in the queue
+    assert rows[10] == (-1, -1, 300, 5)  # cancelled in the queue
     assert rows[26] == (2, 0, 300, 0)  # failed at once
     assert rows[27] == (2, 1, 300, 5)  # "CANCELLED by 0"
     assert rows[28] == (-1, -1, 300, -1)  # requeued and pending: not started yet
@@ -361,7 +361,7 @@ def test_time_before_a_job_was_eligible_is_not_waited(text_file, rows_of):
         "7|100|Unknown|Unknown|0|1|PENDING",
         "8|100|900|160|0|1|CANCELLED by 0",  # before it was eligible
     )
-    assert rows_of(load(path), "submit_s", "wait_s") == [(500, 60), (100, 60), (100, -1), (100, 60)]
+    assert rows_of(load(path), "submit_s", "wait_s") == [(500, 60), (100, 60), (100, -1), (100, -1)]
 
 
 def test_each_row_is_a_job_or_counted_by_what_it_is(text_file):
