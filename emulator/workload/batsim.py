@@ -121,7 +121,8 @@ def _run_s(name: Any, profiles: dict[str, Any], deep: int = 0) -> float:
             f"profile {name!r} is of type {kind!r}: how long it takes depends on Batsim's platform; only delays"
             " (`delay`, `DelayProfile`) and sequences of them (`composed`, `SequentialCompositionProfile`) say it"
         )
-    parts, times = profile.get("seq"), profile.get("repeat", profile.get("nb", 1))
+    parts = next((profile[key] for key in ("seq", "profile_ids") if key in profile), None)
+    times = next((profile[key] for key in ("repeat", "nb", "repetition_count") if key in profile), 1)
     if deep == _DEEPEST:
         raise Malformed(f"profile {name!r}: sequences within sequences, more than {_DEEPEST} deep")
     if not isinstance(parts, list) or not parts:

@@ -39,7 +39,8 @@ UNSET = frozenset({"4294967294", "4294967295", "18446744073709551614", "18446744
 _WHOLE_FRACTION = re.compile(r"(\d+)\.0*")
 __all__ = [
     "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "UNSET", "Faults", "Malformed", "Names", "Rows", "csv_fields",
-    "csv_rows", "files_of", "first_line", "json_line", "lines_of", "read_records", "span_s", "unix_time_s", "whole",
+    "csv_rows", "files_of", "first_line", "json_line", "lines_of", "read_records", "seconds_between", "span_s",
+    "unix_time_s", "whole",
 ]  # fmt: skip
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
@@ -254,13 +255,25 @@ def csv_fields(line: str, mark: str = ",", *, strict: bool = False) -> list[str]
         raise Malformed(f"not a line of CSV: {error}") from error
 
 
-def csv_rows(path: Path, lines: Iterable[str], mark: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a table below its heading, a line each, with their numbers."""
+def csv_rows(
+    path: Path,
+    lines: Iterable[str],
+    mark: str,
+    faults: Faults,
+    *,
+    heading: str,
+    pass_over: Callable[[str], None],
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table below its heading, a line each, with their numbers. The heading may come again."""
     for number, line in enumerate(lines, 2):
-        if not line.strip():
+        text = line.rstrip("\r\n")
+        if not text.strip():
+            continue
+        if text == heading:
+            pass_over(HEADING)
             continue
         try:
-            yield number, csv_fields(line.rstrip("\r\n"), mark, strict=True)
+            yield number, csv_fields(text, mark, strict=True)
         except Malformed as fault:
             faults.add(path, number, fault)
 
@@ -319,7 +332,9 @@ def whole(text: str | None, name: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        written = _WHOLE_FRACTION.fullmatch(text)  # as a table has it that went through a program of statistics
+        written = _WHOLE_FRACTION.fullmatch(
+            text
+        )  # as a table has it that went through a program of statistics
         if written is None:
             raise Malformed(f"{name} is {text[:40]!r}, not a whole number") from None
         number = int(written[1])
@@ -334,6 +349,12 @@ def unix_time_s(text: str | None, name: str) -> float:
     if point and fraction.strip("0") and whole_part.isdecimal() and fraction.isdecimal():
         return float(f"{whole_part}.{fraction}")
     return whole(text, name)
+
+
+def seconds_between(begin_s: float, end_s: float) -> float:
+    """Of two Unix times, to the microsecond: fractions of large numbers are not exact."""
+    span = round(end_s - begin_s, 6)
+    return int(span) if span == int(span) else span
 
 
 def span_s(text: str, name: str) -> int:

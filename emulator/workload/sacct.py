@@ -104,7 +104,12 @@ def _is_heading(line: str) -> bool:
     """Whether a line names columns of sacct, in whatever case. That of squeue, in capitals, is none."""
     found = _NAMES.findall(line)
     names = {name.lower() for name in found}
-    return "state" in names and bool({"jobid", "jobidraw"} & names) and "JOBID" not in found
+    return (
+        "state" in names
+        and bool({"jobid", "jobidraw"} & names)
+        and "JOBID" not in found
+        and not line.startswith("{")
+    )
 
 
 def _by_character(heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
@@ -112,7 +117,9 @@ def _by_character(heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
     found = re.search(r"[^\w\"]", heading)
     mark = found[0] if found else "|"
     is_quoted = mark != "|" and '"' in heading
-    names = [_CALLED.get(name.lower(), name) for name in (csv_fields if is_quoted else str.split)(heading, mark)]
+    names = [
+        _CALLED.get(name.lower(), name) for name in (csv_fields if is_quoted else str.split)(heading, mark)
+    ]
     ends_in_mark = len(names) > 1 and not names[-1]  # --parsable
     if ends_in_mark:
         names.pop()

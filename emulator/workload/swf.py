@@ -206,7 +206,7 @@ class SwfFormat:
         with open_trace(path) as stream:
             start = stream.read(1 << 16)
         for line in start.removeprefix(b"\xef\xbb\xbf").splitlines():
-            if line.strip():
+            if line.strip() and not line.lstrip().startswith(b"#"):
                 words = line.split()
                 return line.lstrip().startswith(b";") or (
                     len(words) >= len(FIELDS) and all(map(_NUMBER.fullmatch, words))
@@ -316,6 +316,8 @@ class _Reader:
         for row in odd_rows.tolist():
             begin = int(ends[row - 1]) + 1 if row else 0
             line = block[begin : int(ends[row])]
+            if line.lstrip().startswith(b"#"):
+                line = b";" + line.lstrip()
             body, comment, _ = line.partition(b";")
             words = body.split()
             if not words:

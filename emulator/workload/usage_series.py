@@ -107,7 +107,9 @@ def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
         mark = next((each for each in ("\t", ";") if each in heading), ",")
         rows = [
             (number, dict(zip(names, fields, strict=False)))
-            for number, fields in csv_rows(path, text, mark, faults)
+            for number, fields in csv_rows(
+                path, text, mark, faults, heading=heading.rstrip(), pass_over=said_of.pass_over
+            )
         ]
         amount = usage_column(path, names, [said for _, said in rows])
         clock = None if _OF_OPENSTACK & set(names) else said_of.clock
