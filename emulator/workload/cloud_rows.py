@@ -41,8 +41,8 @@ class Server:
     user: str | None = None
     has_failed: bool = False
     """It never ran: no host was its own."""
-    name: str | None = None
-    """Its id: the same server may be in several reports."""
+    name: Any = None
+    """Its id, if it is a text: the same server may be in several reports."""
 
 
 class Servers:
@@ -57,7 +57,8 @@ class Servers:
         """Raises Malformed for one that ends before it begins."""
         if server.end_s is not None and server.end_s < server.begin_s:
             raise Malformed(f"it ends at {iso(server.end_s)}, before it begins at {iso(server.begin_s)}")
-        key = (server.name, server.begin_s) if server.name else len(self._found)
+        is_named = isinstance(server.name, str) and server.name != ""
+        key = (server.name, server.begin_s) if is_named else len(self._found)
         if key in self._found:
             self.pass_over(SAME_RUN)
         self._found[key] = _longest(self._found.get(key, server), server)

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import Server, Servers, beginning, count, unix_s
-from emulator.workload.files import TraceError, open_trace, read_json
-from emulator.workload.rows import Faults, Malformed, csv_fields, csv_rows
+from emulator.workload.files import TraceError, read_json
+from emulator.workload.rows import Faults, Malformed, csv_fields, csv_rows, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,16 +77,15 @@ def _of_json(path: Path) -> list[dict[str, Any]]:
 
 
 def _of_csv(path: Path, faults: Faults, servers: Servers) -> Iterator[dict[str, Any]]:
-    with open_trace(path) as stream:
-        text = (line.decode("utf-8-sig", "replace") for line in stream)
-        first = next(text, "").rstrip("\r\n")
-        mark = "\t" if "\t" in first else ";" if ";" in first else ","
-        try:
-            names = csv_fields(first, mark)
-        except Malformed as fault:
-            raise TraceError(f"{path}:1: {fault}") from fault
-        for _, fields in csv_rows(path, text, mark, faults, heading=first, pass_over=servers.pass_over):
-            yield dict(zip(names, fields, strict=False))
+    lines = ((number, line) for number, line in lines_of(path) if line.strip())
+    at, first = next(lines, (1, ""))
+    mark = "\t" if "\t" in first else ";" if ";" in first else ","
+    try:
+        names = csv_fields(first, mark)
+    except Malformed as fault:
+        raise TraceError(f"{path}:{at}: {fault}") from fault
+    for _, fields in csv_rows(path, lines, mark, faults, heading=first, pass_over=servers.pass_over):
+        yield dict(zip(names, fields, strict=False))
 
 
 def _header(begin: str) -> set[str]:

@@ -257,7 +257,7 @@ def csv_fields(line: str, mark: str = ",", *, strict: bool = False) -> list[str]
 
 def csv_rows(
     path: Path,
-    lines: Iterable[str],
+    lines: Iterable[tuple[int, str]],
     mark: str,
     faults: Faults,
     *,
@@ -265,8 +265,7 @@ def csv_rows(
     pass_over: Callable[[str], None],
 ) -> Iterator[tuple[int, list[str]]]:
     """The rows of a table below its heading, a line each, with their numbers. The heading may come again."""
-    for number, line in enumerate(lines, 2):
-        text = line.rstrip("\r\n")
+    for number, text in lines:
         if not text.strip():
             continue
         if text == heading:

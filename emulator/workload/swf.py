@@ -186,6 +186,11 @@ class SwfLog:
             return 0
         return self.key_int("UnixStartTime") or None
 
+    def names_of(self, key: str) -> dict[int, str]:
+        """Names that the header gives to numbers: `; Queue: 1 debug`."""
+        pairs = (line.split(None, 1) for line in self.keys.get(key, ()))
+        return {int(pair[0]): pair[1] for pair in pairs if len(pair) > 1 and pair[0].isdecimal()}
+
     def key_int(self, key: str) -> int | None:
         """The number that a header value starts with (338 in `MaxNodes: 338 (batch)`), None if absent."""
         for value in self.keys.get(key, ()):
