@@ -7,6 +7,7 @@ import json
 import re
 from array import array
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,27 +109,38 @@ class Rows:
         self.doubts: list[str] = []
         """What was not understood in the record being read, though its job is kept."""
         self._runs: dict[Hashable, tuple[int, tuple[bool, float, float]]] = {}
-        self._appends = self._append_of_each()
-
-    def _append_of_each(self) -> list[tuple[str, Callable[[float], None]]]:
-        return [(name, column.append) for name, column in self.columns.items()]
+        self._given: tuple[str, ...] = ()
+        """What the last job said. The columns of other things are filled up when they are looked at (`_fill`)."""
+        self._appends: list[Callable[[float], None]] = []
 
     def __len__(self) -> int:
-        return len(self.columns["number"])
+        return len(self.columns[self._given[0]]) if self._given else 0
+
+    def _fill(self) -> None:
+        """Make all columns as long as there are jobs."""
+        count = len(self)
+        for column in self.columns.values():
+            column.extend(repeat(UNKNOWN, count - len(column)))
+        self._appends = [self.columns[name].append for name in self._given]
 
     def add(self, **values: float) -> None:
         """One job; what is not given is unknown."""
-        value_of = values.get
+        given = tuple(values)
+        if given != self._given:
+            self._fill()
+            self._given, self._appends = given, [self.columns[name].append for name in given]
         try:
-            for name, append in self._appends:
-                append(value_of(name, UNKNOWN))
+            for append, value in zip(self._appends, values.values(), strict=True):
+                append(value)
         except (TypeError, OverflowError):
-            self._add_with_care(min(map(len, self.columns.values())), values)
+            self._add_with_care(min(len(self.columns[name]) for name in given), values)
 
     def _add_with_care(self, row: int, values: dict[str, float]) -> None:
         """The same where a column has to become one of fractions first. Raises Malformed."""
+        for name in values:
+            del self.columns[name][row:]
+        self._fill()
         for column in self.columns.values():
-            del column[row:]
             column.append(UNKNOWN)
         try:
             for name, value in values.items():
@@ -142,12 +154,14 @@ class Rows:
         """A value of a row that is there. Raises Malformed for one of more than 64 bits."""
         if not -_BIGGEST <= value <= _BIGGEST:
             raise Malformed(f"{name} is {value:g}, out of range")
+        if row >= len(self.columns[name]):
+            self._fill()
         try:
             self.columns[name][row] = value
         except TypeError:  # the first of its column with a fraction
             self.columns[name] = array("d", self.columns[name])
             self.columns[name][row] = value
-            self._appends = self._append_of_each()
+            self._fill()
 
     def pass_over(self, what: str) -> None:
         """A record that is no job of its own."""
@@ -176,6 +190,7 @@ class Rows:
         key, rows = np.unique(np.asarray(keys, np.int64), return_inverse=True)
         if len(key) == len(self):
             return
+        self._fill()
         wait_s, run_s = (np.asarray(self.columns[name]) for name in ("wait_s", "run_s"))
         # By key, then by how much of the job a record tells; the last one of each key stays.
         order = np.lexsort((np.arange(len(self)), run_s, wait_s >= 0, rows))
@@ -183,7 +198,7 @@ class Rows:
         self.passed_over[SAME_RUN] = self.passed_over.get(SAME_RUN, 0) + len(self) - len(stays)
         for name, column in self.columns.items():
             self.columns[name] = array(column.typecode, np.asarray(column)[stays].tobytes())
-        self._appends = self._append_of_each()
+        self._fill()
 
     def remark(self, what: str) -> None:
         """Something to tell of the job being read, which is kept."""
@@ -191,8 +206,9 @@ class Rows:
 
     def remark_on_times(self) -> None:
         """To be called behind each record whose times `clock` has read."""
-        for what in self.clock.odd():
-            self.remark(what)
+        if self.clock.is_odd:
+            for what in self.clock.odd():
+                self.remark(what)
 
     def doubt(self, what: str, reason: object) -> None:
         """A value that is not understood and is taken to be unknown; the job is kept."""
@@ -201,6 +217,7 @@ class Rows:
 
     def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
         """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
+        self._fill()
         header = [
             "; Version: 2.2",
             f"; MaxJobs: {len(self)}",

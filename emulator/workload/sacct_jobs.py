@@ -41,6 +41,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
 _KIB = {"K": 1, "": 1024, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 """Slurm counts memory in MiB where it names no unit."""
 _NO_END, _MAYBE_THE_END = {"REQUEUED", "RESIZING"}, {"PREEMPTED", "NODE_FAIL"}
+_MAY_GO_ON = _NO_END | _MAYBE_THE_END
 _LATE_S = 86_400
 """A further run is submitted no longer than this after the one before it was over: numbers come again in time."""
 _COUNT = re.compile(r"(\d+)(\.50?)?([KMG])")
@@ -72,6 +73,9 @@ COLUMNS = (
     "ReqGRES", "Reservation", "Cluster", "User", "UID", "Group", "GID", "Account", "Partition",
 )  # fmt: skip
 """All that are read."""
+_NODE_COLUMNS = ("AllocNodes", "NNodes", "ReqNodes")
+_CPU_COLUMNS = ("AllocCPUS", "NCPUS", "ReqCPUS")
+"""What a job had, what it had or asked for, what it asked for."""
 OTHER_NODES = "had another number of nodes than it asked for, and what it had counts"
 _MOST_KEPT = 1 << 16
 """Texts of resources and nodes whose meaning is kept: most come again."""
@@ -92,12 +96,8 @@ class _Row:
     limit_s: int
     nodes: int
     procs: int
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Who is the same job."""
-        said = self.said
-        return self.job, said.get("Cluster", ""), said.get("User") or said.get("UID", "")
+    key: tuple[str, str, str]
+    """Who is the same job."""
 
     def goes_on_in(self, other: _Row) -> bool:
         """Whether another row is a further run of this job, or it with another size."""
@@ -155,7 +155,7 @@ class SacctJobs:
                 self.rows.pass_over(RESIZES if first.state == "RESIZING" else RUNS)
             else:
                 self._last(first)
-        if row.state in _NO_END | _MAYBE_THE_END:
+        if row.state in _MAY_GO_ON:
             self._unfinished[key] = row
         else:
             self._add(row)
@@ -229,7 +229,8 @@ def _row(job: str, number: int, said: Mapping[str, str], clock: LocalTimes) -> _
     submit_s = _time_s(said, "Submit", clock)
     if submit_s is None:
         raise Malformed("Submit is missing")
-    start_s, eligible_s = (_time_s(said, name, clock, submit_s) for name in ("Start", "Eligible"))
+    start_s = _time_s(said, "Start", clock, submit_s)
+    eligible_s = _time_s(said, "Eligible", clock, submit_s)
     run_s = -1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s, clock)
     if eligible_s is None or (start_s is not None and eligible_s > start_s):
         eligible_s = submit_s  # who is cancelled before being eligible "starts" then
@@ -245,24 +246,26 @@ def _row(job: str, number: int, said: Mapping[str, str], clock: LocalTimes) -> _
         start_s=start_s,
         run_s=run_s,
         limit_s=_limit_s(said),
-        nodes=_size(said, "Nodes", "NNodes"),
-        procs=_size(said, "CPUS", "NCPUS"),
+        nodes=_size(said, _NODE_COLUMNS),
+        procs=_size(said, _CPU_COLUMNS),
+        key=(job, said.get("Cluster", ""), said.get("User") or said.get("UID", "")),
     )
 
 
-def _size(said: Mapping[str, str], what: str, either: str) -> int:
+def _size(said: Mapping[str, str], columns: tuple[str, str, str]) -> int:
     """Nodes or processors: what it had counts before what it asked for; -1 if unknown.
 
     A job that was cancelled in the queue has 0 allocated.
     """
-    if had := _number(said, f"Alloc{what}"):
+    allocated, either, requested = columns
+    if had := _number(said, allocated):
         return had
     if "AllocTRES" in said:
         tres = _tres(said["AllocTRES"])
-        had = tres.nodes if what == "Nodes" else tres.procs
-    if not had and what == "Nodes" and "NodeList" in said:
+        had = tres.nodes if columns is _NODE_COLUMNS else tres.procs
+    if not had and columns is _NODE_COLUMNS and "NodeList" in said:
         had = _nodes_in(said["NodeList"])
-    return had or _number(said, either) or _number(said, f"Req{what}") or -1
+    return had or _number(said, either) or _number(said, requested) or -1
 
 
 def _time_s(
@@ -379,7 +382,7 @@ def _number(said: Mapping[str, str], name: str) -> int:
     text = said.get(name)
     if text is None:
         return 0
-    if not text.endswith(tuple(_UNITS)):
+    if text[-1] not in _UNITS:
         return whole(text, name)
     match = _COUNT.fullmatch(text)
     if match is None or (match[2] and match[3] != "K"):
