@@ -20,11 +20,15 @@ class NodeListError(ValueError):
     """The text is not a list of nodes."""
 
 
-def expand(text: str) -> list[str]:
-    """Names in the order they are written. Raises NodeListError for bad syntax and repeated names."""
+def expand(text: str, *, once: bool = False) -> list[str]:
+    """Names in the order they are written; `once`: a name that comes again counts once.
+
+    Raises NodeListError for bad syntax, and for repeated names unless `once`.
+    """
     found = (name for part in re.split(r",(?![^\[]*\])", text) for name in _expand_one(part.strip()))
     # No more than are refused: three ranges make as many names as nobody has room for.
-    return _checked(list(islice(found, _MOST + 1)))
+    names = list(islice(found, _MOST + 1))
+    return _checked(list(dict.fromkeys(names)) if once else names)
 
 
 def read_nodes(source: str) -> list[str]:

@@ -157,6 +157,7 @@ def _merge(**options: Any) -> None:
     from emulator.sweeps.grid import LABEL, Sweep  # noqa: PLC0415
     from emulator.sweeps.store import Store  # noqa: PLC0415
     from emulator.sweeps.sweep import describe  # noqa: PLC0415
+    from emulator.terminal import InputError  # noqa: PLC0415
 
     batch_nodes, ondemand_nodes = _split(options["nodes"])
     options["percents"] = [] if options["growth"] is None else _numbers(options["growth"], "--growth")
@@ -184,9 +185,11 @@ def _merge(**options: Any) -> None:
     said = plausible.recorded(logs, weeks, [week_name(logs, week) for week in weeks])
     doubts = _doubt(plausible.doubts_of_the_log(said, batch_nodes), options)
     # Today first: if it is not understood, the other settings are not worth their time.
-    rows, _ = _run(
+    rows, outcome = _run(
         Sweep(sweep.name, tuple(run for run in sweep.runs if run.varied[LABEL] == SPLIT)), store, options
     )
+    if outcome.failed and not rows:
+        raise InputError(f"no run of today could be made: {outcome.failed[0][1]}")
     today = plausible.beside_simulated(said, rows, batch_nodes=batch_nodes, ondemand_nodes=ondemand_nodes)
     tell(plausible.sentence(today))
     tell(plausible.trust(today))

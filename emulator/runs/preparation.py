@@ -61,6 +61,8 @@ class Prepared:
     """Of the log's jobs; None where they are not run as the log has them."""
     user_names: Mapping[int, str] = field(default_factory=dict)
     """By their numbers in the jobs; empty where jobs are generated, whose users have numbers of their own."""
+    queue_names: Mapping[int, str] = field(default_factory=dict)
+    """Likewise, of the log's queues."""
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -83,8 +85,9 @@ def _prepare(scenario: Scenario) -> Prepared:
         keys = {"cores", "memory_gib", "job_memory", "kinds"}
         what_nodes_have = "" if nodes is None else nodes.model_dump_json(include=keys)
         work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), what_nodes_have)
-        names = {} if part.generate else work.user_names
-        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part), names)
+        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
+        if not part.generate:
+            prepared = replace(prepared, user_names=work.user_names, queue_names=work.queue_names)
     else:
         if scenario.nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")

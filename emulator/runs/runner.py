@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from emulator.record.run_record import RunRecord
     from emulator.report.watch_page import WatchPage
     from emulator.runs.preparation import Prepared
+    from emulator.schedulers.config import SchedulerConfig
     from emulator.simulation.loop import OnProgress
     from emulator.simulation.mechanism import Mechanism
 
@@ -81,7 +82,7 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
 
     Raises ScenarioError, and PluginError for a mechanism or a queue order that fails.
     """
-    scheduler, jobs = scenario.scheduler_config, prepared.jobs
+    scheduler, jobs = _with_partitions(scenario, prepared), prepared.jobs
     decides = "" if scheduler.decide is None else plugin_name(scheduler.decide)
     if scenario.workload.overrun == "run_on" and decides == "slurm":
         raise ScenarioError(
@@ -128,6 +129,26 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
             problem = "the mechanism has no on_arrival to serve it, and its machine does not either"
             raise ScenarioError(f"mechanism: job {lease} is an on-demand lease; {problem}")
     return machine
+
+
+def _with_partitions(scenario: Scenario, prepared: Prepared) -> SchedulerConfig:
+    """The scheduler; in Slurm's twin queues of the log go to the partitions of their names, unless `queues` is set."""
+    scheduler = scenario.scheduler_config
+    if scheduler.decide is None or plugin_name(scheduler.decide) != "slurm" or not prepared.queue_names:
+        return scheduler
+    said = scheduler.decide["slurm"] if isinstance(scheduler.decide, dict) else {}
+    if said.get("queues"):
+        return scheduler
+    with scenario.plugged_in():
+        machine = scheduler.make_machine()
+    if not isinstance(machine, Slurm):
+        return scheduler
+    try:
+        known = {each.name for each in machine.rules(prepared.nodes).partitions}
+    except ValueError:  # told where the machine is made
+        return scheduler
+    queues = {number: name for number, name in prepared.queue_names.items() if name in known}
+    return replace(scheduler, decide={"slurm": {**said, "queues": queues}})
 
 
 def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:

@@ -119,7 +119,7 @@ def read_site(
     notes = [] if is_said else [f"{work.nodes:,} nodes, by the NodeName lines of {conf}"]
     notes += [f"left out: {count:,} {reason}" for reason, count in work.left_out.items()]
     notes += [*not_read(work), *told(log)]
-    queue_names = _numbered(log, "Queue")
+    queue_names = log.names_of("Queue")
     changed, lent = settings(changes)
     if lent >= work.nodes:
         raise ScenarioError(f"nodes.lent: {lent} of {work.nodes} nodes; some must be left")
@@ -150,7 +150,7 @@ def read_site(
         jobs=jobs.take(fits),
         nodes=work.nodes,
         recorded_us=waited_us[fits],
-        names={"partition": queue_names, "account": _numbered(log, "Group")},
+        names={"partition": queue_names, "account": log.names_of("Group")},
         today=today,
         changed=then,
         notes=tuple(notes),
@@ -196,12 +196,6 @@ def _allowed(jobs: JobTable, slurm: Slurm, nodes: int) -> NDArray[np.bool_]:
     for _, wrong in refusals(jobs, slurm, slurm.rules(nodes), nodes):
         allowed &= ~wrong
     return allowed
-
-
-def _numbered(log: SwfLog, key: str) -> dict[int, str]:
-    """Names that the header gives to numbers: `; Queue: 1 debug`."""
-    pairs = (line.split(None, 1) for line in log.keys.get(key, ()))
-    return {int(pair[0]): pair[1] for pair in pairs if len(pair) > 1 and pair[0].isdecimal()}
 
 
 def _kinds(site: Site) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:

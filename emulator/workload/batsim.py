@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from emulator.workload.files import TraceError, open_trace, read_json
+from emulator.workload.cloud_rows import beginning
+from emulator.workload.files import TraceError, read_json
 from emulator.workload.rows import Faults, Malformed, Rows
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from emulator.workload.swf import SwfLog
 
-_BEGINNING = 1 << 16
 _KEYS = re.compile(r'"(?:nb_res|profiles|subtime)"\s*:')
 _NUMBER = re.compile(r"(?:.*!)?(\d{1,18})$")
 """Batsim writes `w0!17` for job 17 of the workload that it knows as w0."""
@@ -37,9 +37,8 @@ class BatsimFormat:
 
     def can_read(self, path: Path) -> bool:
         """True if the file is a JSON object that begins with what a workload has."""
-        with open_trace(path) as stream:
-            begin = stream.read(_BEGINNING).decode("utf-8", "replace")
-        return begin.lstrip().startswith("{") and _KEYS.search(begin) is not None
+        begin = beginning(path)
+        return begin.startswith("{") and _KEYS.search(begin) is not None
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs; `MaxNodes` is `nb_res`. Raises TraceError naming file and job, or line and column of bad JSON."""
@@ -122,7 +121,8 @@ def _run_s(name: Any, profiles: dict[str, Any], deep: int = 0) -> float:
             f"profile {name!r} is of type {kind!r}: how long it takes depends on Batsim's platform; only delays"
             " (`delay`, `DelayProfile`) and sequences of them (`composed`, `SequentialCompositionProfile`) say it"
         )
-    parts, times = profile.get("seq"), profile.get("repeat", profile.get("nb", 1))
+    parts = next((profile[key] for key in ("seq", "profile_ids") if key in profile), None)
+    times = next((profile[key] for key in ("repeat", "nb", "repetition_count") if key in profile), 1)
     if deep == _DEEPEST:
         raise Malformed(f"profile {name!r}: sequences within sequences, more than {_DEEPEST} deep")
     if not isinstance(parts, list) or not parts:

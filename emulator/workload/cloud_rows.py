@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.files import open_trace
-from emulator.workload.rows import Malformed, Rows
+from emulator.workload.rows import SAME_RUN, Malformed, Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from pathlib import Path
 
     from emulator.workload.local_times import LocalTimes
@@ -40,13 +41,15 @@ class Server:
     user: str | None = None
     has_failed: bool = False
     """It never ran: no host was its own."""
+    name: Any = None
+    """Its id, if it is a text: the same server may be in several reports."""
 
 
 class Servers:
     """Servers one by one into a log."""
 
     def __init__(self) -> None:
-        self._found: list[Server] = []
+        self._found: dict[Hashable, Server] = {}
         self._newest_s = 0.0
         self._passed_over: list[str] = []
 
@@ -54,7 +57,11 @@ class Servers:
         """Raises Malformed for one that ends before it begins."""
         if server.end_s is not None and server.end_s < server.begin_s:
             raise Malformed(f"it ends at {iso(server.end_s)}, before it begins at {iso(server.begin_s)}")
-        self._found.append(server)
+        is_named = isinstance(server.name, str) and server.name != ""
+        key = (server.name, server.begin_s) if is_named else len(self._found)
+        if key in self._found:
+            self.pass_over(SAME_RUN)
+        self._found[key] = _longest(self._found.get(key, server), server)
         self.seen(server.begin_s if server.end_s is None else server.end_s)
 
     def pass_over(self, what: str) -> None:
@@ -68,7 +75,7 @@ class Servers:
     def log(self, path: Path, note: str, faults: Faults) -> SwfLog:
         """All servers by their begin."""
         rows, running = Rows(), 0
-        for number, server in enumerate(sorted(self._found, key=lambda each: each.begin_s), 1):
+        for number, server in enumerate(sorted(self._found.values(), key=lambda each: each.begin_s), 1):
             has_ended = server.end_s is not None
             end_s = self._newest_s if server.end_s is None else server.end_s
             running += not has_ended and not server.has_failed
@@ -91,6 +98,13 @@ class Servers:
                 f"; Note: {running} servers had not ended, and are taken to run until {iso(self._newest_s)}"
             )
         return rows.log(path, f"{note}; times are Unix times", faults, tuple(more))
+
+
+def _longest(one: Server, other: Server) -> Server:
+    """Which of two records of a server says more: its end, and of two ends the later one."""
+    if one.end_s is None or other.end_s is None:
+        return one if other.end_s is None else other
+    return one if one.end_s > other.end_s else other
 
 
 def unix_s(value: Any, name: str, clock: LocalTimes | None = None) -> float | None:

@@ -9,19 +9,19 @@ Names and meaning: HTCondor manual, Job ClassAd Attributes. A job that was start
 (`JobCurrentStartDate`), submitted when it first was. It ends at `CompletionDate`, or when it was removed if it ran
 until then (`LastJobStatus`); one that was held or evicted before that ran for its time on machines. Machines are cut
 into slots, so processors, GPUs and the machine are known and whole nodes are not: a study wants `--shared-nodes`.
-Jobs of the scheduler and local universes run on the submit host and are passed over. Several records of one job (pages
+Jobs of the scheduler and local universes run on the submit host, those of the grid universe in other systems: they are
+passed over, as are ads of job sets. Several records of one job (pages
 that overlap, or a record a run) are its last run.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
 from emulator.workload.files import TraceError, read_json
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, lines_of, whole
+from emulator.workload.rows import Faults, Malformed, Rows, first_line, json_line, lines_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"([A-Za-z_][\w.]*) = (.*)")
 _BANNER = "*** "
 _JSON = re.compile(r'"(?:QDate|JobStartDate)"\s*:')
-_SCHEDULER, _PARALLEL, _LOCAL = 7, 11, 12
-"""`JobUniverse`."""
+_PARALLEL = 11
+_ELSEWHERE = {7: "scheduler", 9: "grid", 12: "local"}
+"""`JobUniverse`: those that have no machine of the pool."""
+_JOB_TYPES = {None, "", "Job", "(unknown type)"}
 _RUNNING, _REMOVED, _COMPLETED, _TRANSFERRING = 2, 3, 4, 6
 """`JobStatus`, and the one before it: `LastJobStatus`."""
 _NUMBER = re.compile(r"\d{1,12}(\.\d*)?([eE]\+?\d)?")
@@ -61,6 +63,8 @@ class CondorFormat:
         line = first_line(path)
         if {"ID", "OWNER", "SUBMITTED", "RUN_TIME"} <= set(line.split()):
             return "if condor_history wrote it: write it again with -json, its table has no times that can be read"
+        if re.match(r"\d{3} \(\d+\.\d+\.\d+\) ", line):
+            return "a log of jobs' events, as submit files name it; take condor_history -json"
         if line.startswith("-- Schedd:") or {"OWNER", "BATCH_NAME"} <= set(line.split()):
             return "condor_q shows jobs that have not ended; take condor_history -json"
         if line.startswith("<?xml") and "classad" in beginning(path):
@@ -90,10 +94,7 @@ def _ads(path: Path) -> Iterator[tuple[int | str, Any]]:
     elif begin.startswith("{"):
         for number, line in lines_of(path):
             if line.strip():
-                try:
-                    yield number, json.loads(line)
-                except ValueError as error:
-                    raise TraceError(f"{path}:{number}: not valid JSON: {error}") from error
+                yield number, line
     else:
         yield from _long(path)
 
@@ -115,17 +116,26 @@ def _long(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         yield begin, ad
 
 
-def _take(ad: Any, rows: Rows) -> None:
+def _take(record: Any, rows: Rows) -> None:
+    ad = json_line(record) if isinstance(record, str) else record
     if not isinstance(ad, dict):
         raise Malformed(f"not a job: {str(ad)[:40]}")
+    for kind, is_job in (
+        (f"{_text(ad, 'MyType')} ad", _text(ad, "MyType") in _JOB_TYPES),
+        (f"{_text(ad, 'EpochAdType')} ad", _text(ad, "EpochAdType") in {None, "", "EPOCH"}),
+    ):
+        if not is_job:
+            rows.pass_over(kind)
+            return
     universe = _known(ad, "JobUniverse")
-    if universe in {_SCHEDULER, _LOCAL}:
-        rows.pass_over(f"job of the {'scheduler' if universe == _SCHEDULER else 'local'} universe")
+    if universe in _ELSEWHERE:
+        rows.pass_over(f"job of the {_ELSEWHERE[universe]} universe")
         return
     submit_s = whole(_text(ad, "QDate"), "QDate")
     start_s = _known(ad, "JobCurrentStartDate") or _known(ad, "JobStartDate")
     status = _known(ad, "JobStatus")
-    end_s = _known(ad, "CompletionDate") or (_removed_s(ad, start_s) if status == _REMOVED and start_s else 0)
+    # Newer versions say when a job was removed as its completion, too.
+    end_s = _removed_s(ad, start_s) if status == _REMOVED else _known(ad, "CompletionDate")
     if start_s and (start_s < submit_s or (end_s and end_s < start_s)):
         raise Malformed(f"QDate {submit_s}, start {start_s} and end {end_s} are not in this order")
     hosts = max(_known(ad, "MaxHosts"), 1) if universe == _PARALLEL else 1
@@ -158,7 +168,9 @@ def _take(ad: Any, rows: Rows) -> None:
 
 def _removed_s(ad: dict[str, Any], start_s: int) -> int:
     """When a job that was removed left its machine, 0 if that is unknown."""
-    removed_s = _known(ad, "EnteredCurrentStatus")
+    if not start_s:
+        return 0
+    removed_s = _known(ad, "EnteredCurrentStatus") or _known(ad, "CompletionDate")
     if _known(ad, "LastJobStatus") in {_RUNNING, _TRANSFERRING}:
         return removed_s
     # It was held or idle when it was removed. Its time on machines is that of all its runs, unless there was one.

@@ -11,7 +11,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from emulator.workload.files import TraceError, open_trace, read_json
+from emulator.workload.cloud_rows import beginning
+from emulator.workload.files import TraceError, read_json
 from emulator.workload.rows import Faults, Malformed, Rows
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from emulator.workload.swf import SwfLog
 
-_BEGINNING = 1 << 16
 _KEYS = re.compile(r'"application_model"\s*:')
 _WAITS = ("idle", "busy_wait")
 _FLEXIBLE = ("moldable", "malleable", "evolving", "adaptive")
@@ -34,9 +34,8 @@ class ElastisimFormat:
 
     def can_read(self, path: Path) -> bool:
         """True if the file is a JSON object whose beginning names an application model."""
-        with open_trace(path) as stream:
-            begin = stream.read(_BEGINNING).decode("utf-8", "replace")
-        return begin.lstrip().startswith("{") and _KEYS.search(begin) is not None
+        begin = beginning(path)
+        return begin.startswith("{") and _KEYS.search(begin) is not None
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs, numbered from 1 as they stand. Raises TraceError naming file and job, or the place of bad JSON."""

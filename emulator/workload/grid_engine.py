@@ -4,17 +4,17 @@ A line a run of a job: fields between colons, their order in accounting(5) (Sun,
 object with the same names (Open Cluster Scheduler, Gridware). Slave tasks of parallel jobs (`pe_taskid`) are parts of a
 job and no jobs. One that was rescheduled is its last run. Nodes are not recorded, processors are the slots. The
 requested time is `h_rt` (or `s_rt`) of the request that `category` has. Times in milliseconds (Univa 8.2 and newer) and
-microseconds (version 9) are known by size. A colon in a name shifts the fields behind it: such a line is malformed.
+microseconds (version 9) are known by size. A colon in a name shifts the fields behind it: such a line is malformed;
+those of a limit (`h_rt=24:00:00`) are told from separators.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from emulator.workload.cloud_rows import beginning
-from emulator.workload.rows import Faults, Malformed, Rows, lines_of, span_s, whole
+from emulator.workload.rows import Faults, Malformed, Rows, json_line, lines_of, span_s, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +86,12 @@ _REAL = (
 """Further fields that are numbers: before and behind each name, so that a colon in one is seen."""
 _MILLISECONDS, _MICROSECONDS = 10**11, 10**14
 """No job was submitted in seconds, or in milliseconds, as late as this (the year 5138)."""
+_CLOCK = re.compile(r"_(?:rt|cpu)=\d+(?::\d+){1,2}(?=[,\s])")
+_LAST_CLOCK = tuple(re.compile(rf"_(?:rt|cpu)=\d+(?::\d+){{{colons}}}(?=:)") for colons in (2, 1, 0))
+"""Times in a request, and one at its end: how many colons are its own the fields behind it tell."""
+_COLON = "\0"
+_TASK = re.compile(r"NONE|past_usage|\d+\.\S+|")
+"""What stands for a task of a parallel job."""
 _LIMIT = re.compile(r"\b[hs]_rt=([\d:]+)")
 _SHIFTED = "a ':' in a name shifts the fields behind it"
 SLAVE = "slave task of a parallel job"
@@ -106,6 +112,17 @@ class GridEngineFormat:
             return all(f'"{name}"' in begin for name in ("job_number", "submission_time", "qname"))
         return any(_looks_like_a_record(line) for line in begin.splitlines())
 
+    def hint(self, path: Path) -> str | None:
+        """What is wrong with a file that Grid Engine may have written, None if it looks like none."""
+        line = next((each for each in beginning(path).splitlines() if _is_record(each)), "")
+        if re.match(
+            r"\d{9,16}:(new_job|job_log|acct|queue|queue_consumable|host|host_consumable|sharelog):", line
+        ):
+            return "Grid Engine's reporting file; take the accounting beside it"
+        if line.count(":") >= _FEWEST and not line.startswith(("{", "[")):
+            return f"if it is Grid Engine's accounting: {_SHIFTED}"
+        return None
+
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs. Raises TraceError naming file and line."""
         rows, faults = Rows(), Faults(lenient)
@@ -113,7 +130,7 @@ class GridEngineFormat:
             if not _is_record(line):
                 continue
             try:
-                _take(_of_json(line) if line.lstrip().startswith("{") else _of_fields(line.split(":")), rows)
+                _take(_of_json(line) if line.lstrip().startswith("{") else _of_line(line), rows)
             except Malformed as fault:
                 faults.add(path, number, fault)
         return rows.log(path, "from Grid Engine accounting records; times are Unix times", faults)
@@ -129,11 +146,32 @@ def _looks_like_a_record(line: str) -> bool:
     return len(fields) >= _FEWEST and all(fields[_AT[name]].isdecimal() for name in _NUMERIC)
 
 
+def _of_line(line: str) -> dict[str, str]:
+    """A line's fields by their names. Times in a request have colons of their own."""
+    try:
+        return _of_fields(line.split(":"))
+    except Malformed as fault:
+        within = _CLOCK.sub(_without_colons, line)
+        for clock in _LAST_CLOCK:
+            try:
+                said = _of_fields(clock.sub(_without_colons, within).split(":"))
+            except Malformed:
+                continue
+            return said | {"category": said.get("category", "").replace(_COLON, ":")}
+        raise fault from None
+
+
+def _without_colons(match: re.Match[str]) -> str:
+    return match[0].replace(":", _COLON)
+
+
 def _of_fields(fields: list[str]) -> dict[str, str]:
     """A line's fields by their names, each that is a number checked to be one."""
     if len(fields) < _FEWEST:
         raise Malformed(f"{len(fields)} fields where an accounting record has at least {_FEWEST}")
     said = dict(zip(FIELDS, fields, strict=False))
+    if not _TASK.fullmatch(said.get("pe_taskid", "")):
+        raise Malformed(f"pe_taskid is {said['pe_taskid'][:40]!r}, not a task ({_SHIFTED})")
     for name in FIELDS:
         text = said.get(name, "0")
         if (name in _NUMERIC and not text.isdecimal()) or (name in _REAL and not _is_real(text)):
@@ -151,16 +189,14 @@ def _is_real(text: str) -> bool:
 
 
 def _of_json(line: str) -> dict[str, str]:
-    try:
-        record: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise Malformed(f"not valid JSON: {error}") from error
-    if not isinstance(record, dict):
-        raise Malformed("not an object")
-    return {name: str(record[name]) for name in FIELDS if record.get(name) is not None}
+    record = json_line(line)
+    return {name: str(record[name]) for name in (*FIELDS, "type") if record.get(name) is not None}
 
 
 def _take(said: dict[str, str], rows: Rows) -> None:
+    if said.get("type", "acct") != "acct":
+        rows.pass_over(f"{said['type']} record")
+        return
     number, submit, start, end = (
         whole(said.get(name), name) for name in ("job_number", "submission_time", "start_time", "end_time")
     )

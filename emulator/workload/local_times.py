@@ -103,6 +103,11 @@ class LocalTimes:
         is_too_early = not_before_s is not None and first_s < not_before_s
         return second_s if is_twice and is_too_early else first_s
 
+    @property
+    def is_odd(self) -> bool:
+        """Whether `odd` has something to tell."""
+        return bool(self._odd)
+
     def odd(self) -> list[str]:
         """What is to be told of the times that were read since this was last asked."""
         said = list(self._odd)

@@ -4,7 +4,8 @@ A line a finished job, `"JOB_FINISH" "10.1" TIME JOBID ...`: fields between blan
 doubled within. Their order is in lsb.acct(5) (LSF 10.1 reference). A job ends when its record was written. Nodes are
 the hosts that it ran on, processors its slots, GPUs what its resource requirement reserves on each host (by `bsub -gpu`
 or `-R "rusage[ngpus_excl_p=2]"`). The estimate is the run limit, which newer versions write, else the deadline. A job
-that was requeued has a record a run; it is its last one, submitted when the first was.
+that was requeued has a record a run; it is its last one, submitted when the first was. One with a begin time
+(`bsub -b`) is submitted then.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _FILE = re.compile(r"lsb\.acct(\.\d+)?(\.gz|\.xz)?")
 _FIELD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
 _FINISH = "JOB_FINISH"
 _BEGIN = re.compile(rf'"({_FINISH}|EVENT_ADRSV_FINISH|JOB_RESIZE)" "')
+_ANY = re.compile(r'"([A-Z][A-Z0-9_]+)" "\d')
+"""A record of any kind: versions have added some."""
 _FIXED = (
     "type", "version", "eventTime", "jobId", "userId", "options", "numProcessors", "submitTime", "beginTime",
     "termTime", "startTime", "userName", "queue", "resReq", "dependCond", "preExecCmd", "fromHost", "cwd", "inFile",
@@ -45,7 +48,7 @@ _DONE = 64
 _KILLED = {8, 9, 14, 15}
 """`exitInfo`, TERM_*: killed by its owner or an administrator, with force or without."""
 _RUSAGE = re.compile(r"rusage\[([^\]]*)\]")
-_NGPUS = re.compile(r"\bngpus(?:_physical|_shared|_excl_[tp])?=(\d+)")
+_NGPUS = re.compile(r"\bngpus(?:_physical|_shared|_excl_[tp])?=(\d+)(?:\.\d*)?(?:/(host|task|job))?")
 _SLOTS = re.compile(r"(\d+)\*(.+)")
 _NEWEST_S = 10**11
 
@@ -71,6 +74,8 @@ class LsfFormat:
             )
         if re.match(r'"JOB_(NEW|START|STATUS|EXECUTE|ACCEPT)" "', line):
             return "lsb.events has jobs that have not ended; take lsb.acct beside it"
+        if re.match(r"Job <\d+(\[\d+\])?>, ", line):
+            return "bhist and bjobs -l are for reading; take LSF's accounting file lsb.acct"
         if {"JOBID", "FROM_HOST"} <= set(line.split()):
             return "bjobs shows jobs of the last hour; take LSF's accounting file lsb.acct"
         return None
@@ -89,7 +94,7 @@ class LsfFormat:
 
 
 def _take(line: str, rows: Rows) -> None:
-    match = _BEGIN.match(line)
+    match = _ANY.match(line)
     if match is None:
         raise Malformed('not an accounting record ("JOB_FINISH" "10.1" TIME JOBID ...)')
     if match[1] != _FINISH:
@@ -102,15 +107,19 @@ def _take(line: str, rows: Rows) -> None:
         raise Malformed(
             f"submitTime {submit_s}, startTime {start_s} and eventTime {end_s} are not in this order"
         )
+    # As LSF itself numbers an array's elements.
+    number = whole(said["jobId"], "jobId") | _count(said, "idx") << 32
+    job = number, submit_s, said["userName"]
+    if ran and submit_s < (begin_s := _time_s(said, "beginTime")) <= start_s:
+        submit_s = begin_s
     slots = [_slots(host) for host in hosts]
+    nodes = {host for _, host in slots}
     asked = whole(said["numProcessors"], "numProcessors")
     procs = sum(count for count, _ in slots) or asked
     limit_s = _count(said, "runLimit") or (_time_s(said, "termTime") - start_s if ran else 0)
     memory_kb = _count(said, "maxRMem")
-    # As LSF itself numbers an array's elements.
-    number = whole(said["jobId"], "jobId") | _count(said, "idx") << 32
     rows.add_run(
-        (number, submit_s, said["userName"]),
+        job,
         start_s if ran else -1,
         end_s,
         number=number,
@@ -119,9 +128,9 @@ def _take(line: str, rows: Rows) -> None:
         run_s=end_s - start_s if ran else -1,
         allocated_procs=procs or -1,
         requested_procs=asked or procs or -1,
-        nodes=len({host for _, host in slots}) or -1,
-        host=rows.host_of({host for _, host in slots}),
-        gpus=_gpus(said) * len({host for _, host in slots}) or -1,
+        nodes=len(nodes) or -1,
+        host=rows.host_of(nodes),
+        gpus=_gpus(said, hosts=len(nodes), slots=procs) or -1,
         reservation=rows.reservations.number(said.get("rsvId")),
         requested_s=limit_s if limit_s > 0 else -1,
         used_memory_kb=memory_kb // procs if memory_kb > 0 and procs else -1,
@@ -174,10 +183,11 @@ def _count(said: dict[str, str], name: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _gpus(said: dict[str, str]) -> int:
-    """GPUs on each host; 0 if it asked for none. Of requirements that differ from host to host the most."""
+def _gpus(said: dict[str, str], *, hosts: int, slots: int) -> int:
+    """GPUs of the job; 0 if it asked for none. Of requirements that differ from host to host the most, on each."""
     reserved = _RUSAGE.findall(said.get("effectiveResReq") or said.get("resReq", ""))
-    return max((int(count) for text in reserved for count in _NGPUS.findall(text)), default=0)
+    times = {"": hosts, "host": hosts, "task": slots if hosts else 0, "job": min(hosts, 1)}
+    return max((int(count) * times[of] for text in reserved for count, of in _NGPUS.findall(text)), default=0)
 
 
 def _slots(host: str) -> tuple[int, str]:

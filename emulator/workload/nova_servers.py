@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import Server, Servers, beginning, count, unix_s
-from emulator.workload.files import TraceError, open_trace, read_json
-from emulator.workload.rows import Faults, Malformed, csv_fields, csv_rows
+from emulator.workload.files import TraceError, read_json
+from emulator.workload.rows import Faults, Malformed, csv_fields, csv_rows, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,13 +48,14 @@ class NovaServersFormat:
     def hint(self, path: Path) -> str | None:
         """A list of servers without times cannot be read, but looks as if it should."""
         begin = beginning(path)
-        return _NO_TIMES if begin.startswith("[") and '"Power State"' in begin else None
+        has_list = begin.startswith("[") and '"Status"' in begin and '"Networks"' in begin
+        return _NO_TIMES if has_list else None
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All servers. Raises TraceError naming file and server."""
         servers, faults = Servers(), Faults(lenient)
         is_json = beginning(path).startswith(("{", "["))
-        for place, record in enumerate(_of_json(path) if is_json else _of_csv(path, faults), 1):
+        for place, record in enumerate(_of_json(path) if is_json else _of_csv(path, faults, servers), 1):
             said = {_plain(name): value for name, value in record.items()}
             try:
                 updated_s = unix_s(said.get("updated") or said.get("updated_at"), "updated")
@@ -75,22 +76,21 @@ def _of_json(path: Path) -> list[dict[str, Any]]:
     return [each.get("server", each) for each in listed]
 
 
-def _of_csv(path: Path, faults: Faults) -> Iterator[dict[str, Any]]:
-    with open_trace(path) as stream:
-        text = (line.decode("utf-8-sig", "replace") for line in stream)
-        first = next(text, "").rstrip("\r\n")
-        mark = "\t" if "\t" in first else ";" if ";" in first else ","
-        try:
-            names = csv_fields(first, mark)
-        except Malformed as fault:
-            raise TraceError(f"{path}:1: {fault}") from fault
-        for _, fields in csv_rows(path, text, mark, faults):
-            yield dict(zip(names, fields, strict=False))
+def _of_csv(path: Path, faults: Faults, servers: Servers) -> Iterator[dict[str, Any]]:
+    lines = ((number, line) for number, line in lines_of(path) if line.strip())
+    at, first = next(lines, (1, ""))
+    mark = "\t" if "\t" in first else ";" if ";" in first else ","
+    try:
+        names = csv_fields(first, mark)
+    except Malformed as fault:
+        raise TraceError(f"{path}:{at}: {fault}") from fault
+    for _, fields in csv_rows(path, lines, mark, faults, heading=first, pass_over=servers.pass_over):
+        yield dict(zip(names, fields, strict=False))
 
 
 def _header(begin: str) -> set[str]:
     line = begin.splitlines()[0] if begin else ""
-    return {name.strip(' "').lower() for name in line.replace("\t", ",").replace(";", ",").split(",")}
+    return {_plain(name.strip(' "')) for name in line.replace("\t", ",").replace(";", ",").split(",")}
 
 
 def _plain(name: str | None) -> str:
@@ -112,5 +112,6 @@ def _server(said: dict[str, Any]) -> Server:
         vcpus=count(vcpus, "vcpus"),
         project=said.get("tenant_id") or said.get("project_id"),
         user=said.get("user_id"),
+        name=said.get("id") or said.get("uuid"),
         has_failed=state == "error" and unix_s(said.get("launched_at"), "launched_at") is None,
     )

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from emulator.workload.swf import SwfLog
 
-_KEYS = ('"server_usages"', '"tenant_usage', '"started_at"')
+_KEYS = ('"server_usages"', '"tenant_usage')
+_OF_A_SERVER = ('"started_at"', '"ended_at"')
 
 
 class NovaUsageFormat:
@@ -32,7 +33,15 @@ class NovaUsageFormat:
     def can_read(self, path: Path) -> bool:
         """True if the file is JSON that begins with what a usage report has."""
         begin = beginning(path)
-        return begin.startswith(("{", "[")) and any(key in begin for key in _KEYS)
+        return begin.startswith(("{", "[")) and (
+            any(key in begin for key in _KEYS) or all(key in begin for key in _OF_A_SERVER)
+        )
+
+    def hint(self, path: Path) -> str | None:
+        """Some clients write how many servers there were, and not which."""
+        if '"CPU Hours"' not in beginning(path):
+            return None
+        return "a usage report without its servers; ask GET /os-simple-tenant-usage?detailed=1"
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All servers of all projects. Raises TraceError naming file and server."""
@@ -89,6 +98,7 @@ def _server(usage: Any) -> Server:
         end_s=unix_s(usage.get("ended_at"), "ended_at"),
         vcpus=count(usage.get("vcpus"), "vcpus"),
         project=usage.get("tenant_id") or usage.get("project_id"),
+        name=usage.get("instance_id"),
     )
 
 

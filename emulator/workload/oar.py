@@ -3,10 +3,11 @@
     oarstat -f -J --sql "state IN ('Terminated', 'Error') AND stop_time >= 1767225600" > oar.json
 
 An object of jobs by their numbers (OAR 2.5: `submissionTime`, `startTime`, `stopTime`, oarstat(1)), or a list of them
-(OAR 3: `submission_time`, ...). Times are Unix times, 0 for what has not come; the walltime is in seconds. Nodes are
-the different names in `assigned_network_address`, processors the `assigned_resources`, GPUs those that were asked for
-(`-l host=2/gpu=4`: each level of the hierarchy within the one before, oarsub(1)). Jobs of the type `inner` run on the
-nodes of another job (`container`) and are passed over. Several records of one job are one job.
+(OAR 3: `submission_time`, ...; Grid'5000's API: `submitted_at`, ..., under `items`). Times are Unix times, 0 for what
+has not come; the walltime is in seconds, or HH:MM:SS. Nodes are the different names in `assigned_network_address`,
+processors the `assigned_resources`, GPUs those that were asked for (`-l host=2/gpu=4`: each level of the hierarchy
+within the one before, oarsub(1)). Jobs of the type `inner` run on the nodes of another job (`container`) and are passed
+over. Several records of one job are one job.
 """
 
 from __future__ import annotations
@@ -25,21 +26,24 @@ if TYPE_CHECKING:
     from emulator.workload.swf import SwfLog
 
 _KEYS = re.compile(
-    r'"(?:assigned_network_address|launchingDirectory|launching_directory|wanted_resources)"\s*:'
+    r'"(?:assigned_network_address|launchingDirectory|launching_directory|wanted_resources|assigned_nodes|submitted_at|api_timestamp)"\s*:'
 )
 _NAMES = {
-    "number": ("Job_Id", "job_id", "id"),
-    "submit": ("submissionTime", "submission_time"),
-    "start": ("startTime", "start_time"),
-    "stop": ("stopTime", "stop_time"),
-    "owner": ("owner", "job_user", "user"),
+    "number": ("Job_Id", "job_id", "id", "uid"),
+    "submit": ("submissionTime", "submission_time", "submission", "submitted_at"),
+    "start": ("startTime", "start_time", "start", "started_at"),
+    "stop": ("stopTime", "stop_time", "stop", "stopped_at"),
+    "owner": ("owner", "job_user", "user", "user_uid"),
     "queue": ("queue", "queue_name"),
+    "nodes": ("assigned_network_address", "assigned_nodes"),
 }
 _WALLTIME = re.compile(r"\b(?:W|walltime)=(\d+(?::\d+){0,2})")
 _REQUEST = re.compile(r"""-l\s+(["'])(.*?)\1(?=\s|$)|-l\s+(\S+)""")
 _PROPERTIES = re.compile(r"\{[^}]*\}")
 _LEVEL = re.compile(r"/?([\w.-]+)=(\d+)")
-_ENDED = {"Terminated", "Error", "Finishing", "toError"}
+_COMPLETED, _FAILED = {"terminated", "finishing"}, {"error", "toerror"}
+_ENDED = _COMPLETED | _FAILED
+"""States, in small letters."""
 
 
 class OarFormat:
@@ -55,7 +59,9 @@ class OarFormat:
     def hint(self, path: Path) -> str | None:
         """What is wrong with a file that oarstat may have written, None if it looks like none."""
         line = first_line(path)
-        if re.match(r"Job id\s+S\s+User\s+", line) or re.match(r"Job_Id: \d+", line):
+        if re.match(
+            r"Job id\s+(S\s+User|Name\s+User\s+Submission Date)\b|Job_Id: \d+|\$VAR1 = ", line
+        ) or re.search(r"^\s*assigned_network_address:", beginning(path), re.MULTILINE):
             return "if oarstat wrote it: write it again with -f -J, and with --sql for jobs that have ended"
         return None
 
@@ -71,6 +77,8 @@ class OarFormat:
 
 
 def _jobs(document: Any, path: Path) -> Iterable[tuple[str, Any]]:
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        document = document["items"]
     if isinstance(document, dict):
         return document.items()
     if isinstance(document, list):
@@ -84,22 +92,20 @@ def _jobs(document: Any, path: Path) -> Iterable[tuple[str, Any]]:
 def _take(name: str, job: Any, rows: Rows) -> None:
     if not isinstance(job, dict):
         raise Malformed(f"not an object: {str(job)[:40]}")
-    if any(str(each).startswith("inner=") for each in _listed(job, "types")):
+    if any(each.startswith("inner=") for each in _types(job)):
         rows.pass_over("job inside a container")
         return
     submit_s = whole(_text(job, "submit"), "submissionTime")
     start_s, stop_s = (whole(_text(job, which) or "0", f"{which}Time") for which in ("start", "stop"))
-    has_started, has_ended = start_s > 0, str(job.get("state")) in _ENDED and stop_s > 0
+    has_started, has_ended = start_s > 0, _state(job) in _ENDED and stop_s > 0
     if not submit_s <= (start_s if has_started else submit_s) or (
         has_started and has_ended and stop_s < start_s
     ):
         raise Malformed(
             f"submissionTime {submit_s}, startTime {start_s} and stopTime {stop_s} are not in this order"
         )
-    nodes, resources = (
-        len({str(each) for each in _listed(job, "assigned_network_address")}),
-        len(_listed(job, "assigned_resources")),
-    )
+    hosts = {str(each) for each in _first(job, "nodes") or ()}
+    nodes, resources = len(hosts), len(_listed(job, "assigned_resources"))
     number = whole(_text(job, "number") or name, "Job_Id")
     rows.add_run(
         (number, submit_s, _text(job, "owner")),
@@ -113,7 +119,7 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         requested_procs=resources or nodes or -1,
         nodes=nodes or -1,
         gpus=_gpus(job) or -1,
-        host=rows.host_of({str(each) for each in _listed(job, "assigned_network_address")}),
+        host=rows.host_of(hosts),
         requested_s=_limit_s(job),
         status=_status(job),
         user=rows.users.number(_text(job, "owner")),
@@ -125,7 +131,7 @@ def _take(name: str, job: Any, rows: Rows) -> None:
 def _limit_s(job: dict[str, Any]) -> int:
     """Seconds; where `walltime` is missing the scheduler's message has it (`R=16,W=12:0:0`), or the request."""
     if job.get("walltime") is not None:
-        return whole(str(job["walltime"]), "walltime")
+        return span_s(str(job["walltime"]), "walltime")
     texts = (str(job.get(name) or "") for name in ("message", "wanted_resources"))
     found = next((match for match in map(_WALLTIME.search, texts) if match), None)
     return -1 if found is None else span_s(found[1], "walltime")
@@ -143,6 +149,18 @@ def _text(job: dict[str, Any], which: str) -> str | None:
 def _listed(job: dict[str, Any], name: str) -> list[Any]:
     value = job.get(name)
     return value if isinstance(value, list) else []
+
+
+def _types(job: dict[str, Any]) -> list[str]:
+    """A list, an object or words between commas: as versions write them."""
+    said = job.get("types")
+    if isinstance(said, dict):
+        return [f"{name}={value}" for name, value in said.items()]
+    return said.split(",") if isinstance(said, str) else [str(each) for each in _listed(job, "types")]
+
+
+def _state(job: dict[str, Any]) -> str:
+    return str(job.get("state")).lower()
 
 
 def _gpus(job: dict[str, Any]) -> int:
@@ -166,11 +184,9 @@ def _gpus(job: dict[str, Any]) -> int:
 
 def _status(job: dict[str, Any]) -> int:
     """SWF's: 1 completed, 0 failed, 5 cancelled, -1 not ended."""
-    if str(job.get("state")) not in _ENDED:
+    if _state(job) not in _ENDED:
         return -1
     kinds = {str(each.get("type")) for each in _listed(job, "events") if isinstance(each, dict)}
     if "FRAG_JOB_REQUEST" in kinds:  # oardel
         return 5
-    return (
-        1 if job.get("state") in {"Terminated", "Finishing"} and str(job.get("exit_code") or 0) == "0" else 0
-    )
+    return 1 if _state(job) in _COMPLETED and str(job.get("exit_code") or 0) == "0" else 0

@@ -24,11 +24,20 @@ _BYTES = (
     (b"PK\x03\x04", "a ZIP archive or a spreadsheet: unpack it, or save the sheet as CSV"),
     (b"BZh", "compressed with bzip2: unpack it (plain, gzip and xz files are read)"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it (plain, gzip and xz files are read)"),
+    *(
+        (magic, "an archive or compressed: unpack it (plain, gzip and xz files are read)")
+        for magic in (b"7z\xbc\xaf", b"Rar!", b"\x04\x22\x4d\x18", b"\x1f\x9d", b"LZIP")
+    ),
+    *(
+        (magic, "data of a program, no text: write the log that it was made of")
+        for magic in (b"\x80\x04\x95", b"\x80\x05\x95", b"ARROW1", b"\x89HDF", b"ORC", b"Obj\x01")
+    ),
     (b"PAR1", "a Parquet table: write the log that it was made of, or read it with a format of your own"),
     (b"SQLite format 3\x00", "a SQLite database: export the accounting as text"),
     (b"\xff\xfe", "text in UTF-16, as PowerShell writes it: write it again as UTF-8"),
     (b"\xfe\xff", "text in UTF-16: write it again as UTF-8"),
 )
+_TAR, _TAR_AT = b"ustar", 257
 _TEXTS = tuple(
     (re.compile(pattern, re.MULTILINE), said)
     for pattern, said in (
@@ -40,9 +49,30 @@ _TEXTS = tuple(
         ),
         (r"\AJob Id: \S+$", f"qstat shows jobs that are not over for long: {_PBS}"),
         (r'\A\{\s*"timestamp":\d+,\s*"pbs_version"', f"qstat shows jobs that are not over for long: {_PBS}"),
+        (r"\AJob [iI][dD] +Name +User +Time Use", f"qstat shows jobs that are not over for long: {_PBS}"),
+        (
+            r'\A\{(?s:.)*"job_state"\s*:(?s:.)*"(submit_time|job_id)"\s*:|\AJOBID\|',
+            f"squeue and scontrol show jobs of the last minutes: {_SLURM}",
+        ),
+        (r'"association"\s*:\s*\{(?s:.)*"job_id"\s*:|"job_id"\s*:(?s:.)*"association"\s*:\s*\{',
+         'jobs of sacct --json without the document around them: keep it whole, {"jobs": [...]}'),
+        (r'\A\{(?s:.)*"jobs"\s*:\s*\[\s*\]', "a document without jobs: look at the command's dates (sacct -S, -E)"),
+        (r"\A\s*(\[\s*\]|\{\s*\}|null|)\s*\Z", "there is nothing in it: look at the command's dates, or its errors"),
+        (r'"jobid"\s*:(?s:.)*"@submit"\s*:', f"records of Slurm's plug-in jobcomp/elasticsearch: {_SLURM}"),
+        (r"\A\[\d{4}-\d\d-\d\dT[\d:.]+\] ", f"a log of Slurm's daemons: {_SLURM}"),
+        (r"\APARTITION +AVAIL +|\AJob ID: \d+\nCluster: ", f"sinfo and seff show what is now, or one job: {_SLURM}"),
+        (r"\A(-+\n)?\S*/?(Account|User)\S* Utili[sz]ation \d{4}-", f"sreport shows sums: {_SLURM}"),
+        (
+            r"\ACluster\|NodeName\|TimeStart\|",
+            f"sacctmgr show event says when nodes were down (--down-nodes of trace check and study); for jobs {_SLURM}",
+        ),
+        (r"\A(-- |/\*|INSERT INTO |CREATE TABLE )", "a dump of a database: export the table with its heading as CSV"),
+        (r"\A\+-{2,}", "a table for people: write it again with -f json, or as CSV"),
+        (r'"timestamp"\s*:(?s:.)*"granularity"\s*:', "measures of Gnocchi: write them again with -f csv"),
         (r"\A={40,}\nqname +\S", "qacct's report: take the file that it reads, $SGE_ROOT/default/common/accounting"),
         (
-            r"^\d\d:\d\d:\d\d \d{9,}(:\d+)? +\S+ +\S+ +JOB\w+ |\AVERSION \d{3}\b",
+            (r"^\d\d:\d\d:\d\d \d{9,}(:\d+)? +\S+ +\S+ +JOB\w+ |\AVERSION \d{3}\b"
+             r"|\A\S+ +\d+ +\d+ +\S+ +\S+ +\d+ +(Completed|Removed|NotQueued|Cancelled) +\["),
             f"events or a trace of Moab or Maui: {_PBS} (or Slurm's sacct) below it",
         ),
         (
@@ -50,7 +80,8 @@ _TEXTS = tuple(
             f"Moab's showq shows jobs that are not over for long: {_PBS} (or Slurm's sacct) below it",
         ),
         (
-            r"\A(#.*\n)*# *(1:)?JobID\b.*\bNProcs\b|\A# Version: .*\n#(.*\n#)* *\d+:JobID",
+            (r"\A(#.*\n)*# *(1:)?JobID\b.*\bNProcs\b|\A# Version: .*\n#(.*\n#)* *\d+:JobID"
+             r"|\A\d+(\s+-?[\d.]+){10}\s+U\w+\s+G\w+\s"),
             ("the Grid Workload Format; its first 11 columns are those of SWF: "
             "grep -v '^#' IN | cut -f1-11 | sed 's/$/ -1 -1 -1 -1 -1 -1 -1/' > out.swf"),
         ),
@@ -61,7 +92,7 @@ _TEXTS = tuple(
         (r'"t_submit"\s*:|"t_depend"\s*:', f"jobs of Flux (flux jobs --json): {_OWN}"),
         (r"\A *JOBID +(QUEUE +)?USER +NAME +ST +NTASKS +NNODES", f"the table of flux jobs: {_OWN}"),
         (
-            r'"event_type"\s*:\s*"compute\.instance\.',
+            r'"event_type"\s*:\s*"(compute\.)?instance\.',
             ("events of Ceilometer (Panko): take the servers themselves, openstack usage show -f json, or the table"
             " nova.instances as CSV (docs/traces.md, Clouds)"),
         ),
@@ -70,8 +101,15 @@ _TEXTS = tuple(
             ('if openstack server list wrote it: write it again with -f json and --long -c ID -c "Created At", or'
             " better take openstack usage show -f json, which knows when servers ended"),
         ),
+        (r"\A(-?[\d.]+, *){17}-?[\d.]+ *$", "if it is the Standard Workload Format: put blanks for its commas"),
         (r"\A\s*<(!DOCTYPE html|html)\b", "a web page: fetch the file itself"),
         (r"\Aversion https://git-lfs", "a pointer of Git LFS: fetch the file itself (git lfs pull)"),
+        (
+            (r"(?i)\A(?![\[{])(?=.*submi)(?=.*(start|begin|wait))(?=.*(end|finish|stop|run|elapsed|duration))"
+             r".*[,;|\t]"),
+            ("a table of your own: call its columns as sacct does (JobIDRaw, Submit, Start, ElapsedRaw, NNodes, State;"
+             " docs/traces.md, Slurm), or add a reader (Your own)"),
+        ),
     )
 )  # fmt: skip
 
@@ -83,5 +121,7 @@ def hint(path: Path) -> str | None:
     for magic, said in _BYTES:
         if begin.startswith(magic):
             return said
+    if begin[_TAR_AT:].startswith(_TAR):
+        return "a tar archive: unpack it"
     text = begin.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n").lstrip()
     return next((said for pattern, said in _TEXTS if pattern.search(text)), None)

@@ -1,12 +1,12 @@
 """Accounting logs of Torque, PBS Pro and OpenPBS: `$PBS_HOME/server_priv/accounting`, a file a day.
 
-A line is `MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ...`. A job is its E record: submit = `ctime`, start and end
-as there, so that a job that ran again has its last run only (R records are the runs before). The record of an
-array itself (`4[].server`) is no job, its elements are. The run time is end - start, not
-`resources_used.walltime`, which excludes the prologue. Nodes and processors are those of `exec_host`; where there
-is none `unique_node_count` and `total_execution_slots` (Torque), else what was asked for: `Resource_List.nodes`,
-or `nodect` (which counts chunks in OpenPBS) and `ncpus`. GPUs are `exec_gpus`, those of `exec_vnode`, or asked for.
-A request that is not understood is unknown, and that is told; the job stays.
+A line is `MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ...`. A job is its E record: submit = `ctime`, or `etime` for one that
+was held or had to wait for another one, start and end as there, so that a job that ran again has its last run only (R
+records are the runs before). The record of an array itself (`4[].server`) is no job, its elements are. The run time is
+end - start, not `resources_used.walltime`, which excludes the prologue. Nodes and processors are those of `exec_host`;
+where there is none `unique_node_count` and `total_execution_slots` (Torque), else what was asked for:
+`Resource_List.nodes` or `select`, or `nodect` (which counts chunks in OpenPBS) and `ncpus`. GPUs are `exec_gpus`, those
+of `exec_vnode`, or asked for. A request that is not understood is unknown, and that is told; the job stays.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from emulator.workload.rows import Malformed, files_of, first_line, read_records, span_s, whole
+from emulator.workload.rows import (
+    Malformed,
+    files_of,
+    first_line,
+    read_records,
+    seconds_between,
+    span_s,
+    unix_time_s,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,11 +34,14 @@ if TYPE_CHECKING:
     from emulator.workload.swf import SwfLog
 
 _Value = TypeVar("_Value")
-_RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z]{1,2};[^;]*;")
+_RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;[A-Za-z]{1,2};[^;]*;")
 _DAY = re.compile(r"\d{8}(\.gz|\.xz)?")
-_WORD = re.compile(r"([^\s=]+)=(\S*)")
+_WORD = re.compile(r"([^\s=]+)=(\"[^\"]*\"|\S*)")
 _NUMBER = re.compile(r"\d+")
-_KILOBYTES = re.compile(r"(\d+)kb")
+_SIZE = re.compile(r"(\d+)([kmgt]?)(b|w)", re.IGNORECASE)
+_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_A_WORD = 8
+"""Bytes of a word, in which sizes may be said."""
 _EXEC_HOST = re.compile(r"([^/+]+)/([^+]+)")
 _VNODE_GPUS = re.compile(r":ngpus=(\d+)")
 _FIELDS = 4
@@ -73,25 +85,27 @@ def _take(line: str, rows: Rows) -> None:
         rows.pass_over("array itself")
         return
     said = dict(_WORD.findall(body))
-    submit_s, end_s = whole(said.get("ctime"), "ctime"), whole(said.get("end"), "end")
-    start_s = whole(said["start"], "start") if "start" in said else None  # it may have ended before it began
+    created_s, end_s = unix_time_s(said.get("ctime"), "ctime"), unix_time_s(said.get("end"), "end")
+    start_s = unix_time_s(said.get("start", "0"), "start") or None  # it may have ended before it began
+    submit_s = _eligible_s(said, created_s, start_s)
     if not submit_s <= (submit_s if start_s is None else start_s) <= end_s:
-        raise Malformed(f"ctime {submit_s}, start {start_s} and end {end_s} are not in this order")
+        raise Malformed(f"ctime {created_s}, start {start_s} and end {end_s} are not in this order")
     asked = _Asked.of(said, rows)
     names, slots = _hosts(said.get("exec_host", ""), rows)
     nodes = len(names) or _first(said, ("unique_node_count",)) or asked.nodes
-    procs = slots or _first(said, ("total_execution_slots",)) or asked.procs
+    # Torque's and Cobalt's own default is ncpus=1, whatever the nodes are.
+    procs = slots or _first(said, ("total_execution_slots",)) or max(asked.procs, nodes)
     if slots and asked.procs not in {0, slots}:
         rows.remark("exec_host has another number of processors than was asked for, and counts")
     found = _NUMBER.match(job)
     rows.add_run(
-        (job, submit_s, said.get("user")),
+        (job, created_s, said.get("user")),
         -1 if start_s is None else start_s,
         end_s,
         number=int(found[0]) if found else -1,
         submit_s=submit_s,
-        wait_s=-1 if start_s is None else start_s - submit_s,
-        run_s=-1 if start_s is None else end_s - start_s,
+        wait_s=-1 if start_s is None else seconds_between(submit_s, start_s),
+        run_s=-1 if start_s is None else seconds_between(start_s, end_s),
         allocated_procs=procs or nodes or -1,
         requested_procs=procs or nodes or -1,
         nodes=nodes or -1,
@@ -104,6 +118,14 @@ def _take(line: str, rows: Rows) -> None:
         group=rows.groups.number(said.get("group")),
         queue=rows.queues.number(said.get("queue")),
     )
+
+
+def _eligible_s(said: dict[str, str], created_s: float, start_s: float | None) -> float:
+    """When a job might first have run. One that ran again became eligible anew, and waited since it was created."""
+    if start_s is None or said.get("run_count", "1") not in {"0", "1"}:
+        return created_s
+    eligible_s = unix_time_s(said.get("etime", "0"), "etime")
+    return eligible_s if created_s <= eligible_s <= start_s else created_s
 
 
 def _first(said: dict[str, str], names: tuple[str, ...]) -> int:
@@ -133,10 +155,12 @@ class _Asked:
 
         # Some batch systems say in nodect what others say in nodes.
         where = "nodect" if ":" in said.get("Resource_List.nodect", "") else "nodes"
-        nodes, procs, gpus = value(f"Resource_List.{where}", _nodes_asked, (0, 0, 0))
+        if "Resource_List.nodes" not in said and "Resource_List.select" in said:
+            nodes, procs, gpus = value("Resource_List.select", _selected, (0, 0, 0))
+        else:
+            nodes, procs, gpus = value(f"Resource_List.{where}", _nodes_asked, (0, 0, 0))
         return cls(
             nodes=nodes or (value("Resource_List.nodect", whole, 0) if where == "nodes" else 0),
-            # Torque's own default is ncpus=1, whatever the nodes are.
             procs=procs or value("Resource_List.ncpus", whole, 0),
             gpus=value("Resource_List.ngpus", whole, 0) or gpus,
             limit_s=value("Resource_List.walltime", _limit_s, -1),
@@ -154,6 +178,20 @@ def _nodes_asked(text: str, name: str) -> tuple[int, int, int]:
         procs += count * whole(each.get("ppn", "1"), f"ppn of {name}")
         gpus += count * whole(each.get("gpus", each.get("gpu", "0")), f"gpus of {name}")
     return nodes, procs, gpus
+
+
+def _selected(text: str, name: str) -> tuple[int, int, int]:
+    """Chunks, processors and GPUs of PBS Pro's `2:ncpus=28:ngpus=4+1:ncpus=4`."""
+    chunks = procs = gpus = 0
+    for part in text.split("+"):
+        first, *resources = part.split(":")
+        is_number = first.isdecimal()
+        each = dict(_WORD.findall(" ".join(resources if is_number else [first, *resources])))
+        count = int(first) if is_number else 1
+        chunks += count
+        procs += count * whole(each.get("ncpus", "1"), f"ncpus of {name}")
+        gpus += count * whole(each.get("ngpus", "0"), f"ngpus of {name}")
+    return chunks, procs, gpus
 
 
 def _limit_s(text: str, name: str) -> int:
@@ -193,8 +231,11 @@ def _gpus(said: dict[str, str]) -> int:
 
 def _memory_kb(said: dict[str, str], procs: int) -> int:
     """Kilobytes a processor, as SWF counts them."""
-    match = _KILOBYTES.fullmatch(said.get("resources_used.mem", ""))
-    return int(match[1]) // max(procs, 1) if match else -1
+    match = _SIZE.fullmatch(said.get("resources_used.mem", ""))
+    if match is None:
+        return -1
+    of_all = int(match[1]) * _BYTES[match[2].lower()] * (_A_WORD if match[3].lower() == "w" else 1)
+    return of_all // 1024 // max(procs, 1)
 
 
 def _status(text: str | None) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 from array import array
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,17 +26,22 @@ from emulator.workload.swf import (
 )
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 _MOST_COMPLAINTS = 10
 _BIGGEST = 2**62
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
+HEADING = "heading again"
+"""A line of names within a table that was put together from several."""
+UNSET = frozenset({"4294967294", "4294967295", "18446744073709551614", "18446744073709551615"})
+"""What Slurm writes for numbers that nobody said, or that have no end (NO_VAL, INFINITE, of 32 and 64 bits)."""
+_WHOLE_FRACTION = re.compile(r"(\d+)\.0*")
 __all__ = [
-    "EARLIER_RUN", "SAME_RUN", "SAMPLES", "Faults", "Malformed", "Names", "Rows", "csv_fields", "csv_rows", "files_of",
-    "first_line", "lines_of", "read_records", "span_s", "whole",
+    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "UNSET", "Faults", "Malformed", "Names", "Rows", "csv_fields",
+    "csv_rows", "files_of", "first_line", "json_line", "lines_of", "read_records", "seconds_between", "span_s",
+    "unix_time_s", "whole",
 ]  # fmt: skip
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
@@ -101,23 +109,38 @@ class Rows:
         self.doubts: list[str] = []
         """What was not understood in the record being read, though its job is kept."""
         self._runs: dict[Hashable, tuple[int, tuple[bool, float, float]]] = {}
+        self._given: tuple[str, ...] = ()
+        """What the last job said. The columns of other things are filled up when they are looked at (`_fill`)."""
+        self._appends: list[Callable[[float], None]] = []
 
     def __len__(self) -> int:
-        return len(self.columns["number"])
+        return len(self.columns[self._given[0]]) if self._given else 0
+
+    def _fill(self) -> None:
+        """Make all columns as long as there are jobs."""
+        count = len(self)
+        for column in self.columns.values():
+            column.extend(repeat(UNKNOWN, count - len(column)))
+        self._appends = [self.columns[name].append for name in self._given]
 
     def add(self, **values: float) -> None:
         """One job; what is not given is unknown."""
-        row = len(self)
+        given = tuple(values)
+        if given != self._given:
+            self._fill()
+            self._given, self._appends = given, [self.columns[name].append for name in given]
         try:
-            for name, column in self.columns.items():
-                column.append(values.get(name, UNKNOWN))
+            for append, value in zip(self._appends, values.values(), strict=True):
+                append(value)
         except (TypeError, OverflowError):
-            self._add_with_care(row, values)
+            self._add_with_care(min(len(self.columns[name]) for name in given), values)
 
     def _add_with_care(self, row: int, values: dict[str, float]) -> None:
         """The same where a column has to become one of fractions first. Raises Malformed."""
+        for name in values:
+            del self.columns[name][row:]
+        self._fill()
         for column in self.columns.values():
-            del column[row:]
             column.append(UNKNOWN)
         try:
             for name, value in values.items():
@@ -131,11 +154,14 @@ class Rows:
         """A value of a row that is there. Raises Malformed for one of more than 64 bits."""
         if not -_BIGGEST <= value <= _BIGGEST:
             raise Malformed(f"{name} is {value:g}, out of range")
+        if row >= len(self.columns[name]):
+            self._fill()
         try:
             self.columns[name][row] = value
         except TypeError:  # the first of its column with a fraction
             self.columns[name] = array("d", self.columns[name])
             self.columns[name][row] = value
+            self._fill()
 
     def pass_over(self, what: str) -> None:
         """A record that is no job of its own."""
@@ -159,14 +185,30 @@ class Rows:
                 self.put(name, row, values.get(name, UNKNOWN))
         self._runs[job] = row, span
 
+    def keep_last_records(self, keys: Sequence[int]) -> None:
+        """Of the rows with one key, a number for each row, the one that ended last stays, as of overlapping exports."""
+        key, rows = np.unique(np.asarray(keys, np.int64), return_inverse=True)
+        if len(key) == len(self):
+            return
+        self._fill()
+        wait_s, run_s = (np.asarray(self.columns[name]) for name in ("wait_s", "run_s"))
+        # By key, then by how much of the job a record tells; the last one of each key stays.
+        order = np.lexsort((np.arange(len(self)), run_s, wait_s >= 0, rows))
+        stays = np.sort(order[np.append(np.diff(rows[order]) > 0, True)])
+        self.passed_over[SAME_RUN] = self.passed_over.get(SAME_RUN, 0) + len(self) - len(stays)
+        for name, column in self.columns.items():
+            self.columns[name] = array(column.typecode, np.asarray(column)[stays].tobytes())
+        self._fill()
+
     def remark(self, what: str) -> None:
         """Something to tell of the job being read, which is kept."""
         self.remarks[what] = self.remarks.get(what, 0) + 1
 
     def remark_on_times(self) -> None:
         """To be called behind each record whose times `clock` has read."""
-        for what in self.clock.odd():
-            self.remark(what)
+        if self.clock.is_odd:
+            for what in self.clock.odd():
+                self.remark(what)
 
     def doubt(self, what: str, reason: object) -> None:
         """A value that is not understood and is taken to be unknown; the job is kept."""
@@ -175,6 +217,7 @@ class Rows:
 
     def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
         """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
+        self._fill()
         header = [
             "; Version: 2.2",
             f"; MaxJobs: {len(self)}",
@@ -206,7 +249,19 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file, plain or compressed, with their numbers from 1; without line ends."""
     with open_trace(path) as stream:
         for number, line in enumerate(stream, 1):
-            yield number, line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+            text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+            yield number, text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}") if number == 1 else text
+
+
+def json_line(line: str) -> dict[str, Any]:
+    """The object of a line of JSON. Raises Malformed."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"not valid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Malformed(f"not an object: {line[:40]}")
+    return found
 
 
 def csv_fields(line: str, mark: str = ",", *, strict: bool = False) -> list[str]:
@@ -217,13 +272,24 @@ def csv_fields(line: str, mark: str = ",", *, strict: bool = False) -> list[str]
         raise Malformed(f"not a line of CSV: {error}") from error
 
 
-def csv_rows(path: Path, lines: Iterable[str], mark: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a table below its heading, a line each, with their numbers."""
-    for number, line in enumerate(lines, 2):
-        if not line.strip():
+def csv_rows(
+    path: Path,
+    lines: Iterable[tuple[int, str]],
+    mark: str,
+    faults: Faults,
+    *,
+    heading: str,
+    pass_over: Callable[[str], None],
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table below its heading, a line each, with their numbers. The heading may come again."""
+    for number, text in lines:
+        if not text.strip():
+            continue
+        if text == heading:
+            pass_over(HEADING)
             continue
         try:
-            yield number, csv_fields(line.rstrip("\r\n"), mark, strict=True)
+            yield number, csv_fields(text, mark, strict=True)
         except Malformed as fault:
             faults.add(path, number, fault)
 
@@ -282,10 +348,29 @@ def whole(text: str | None, name: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise Malformed(f"{name} is {text[:40]!r}, not a whole number") from None
+        written = _WHOLE_FRACTION.fullmatch(
+            text
+        )  # as a table has it that went through a program of statistics
+        if written is None:
+            raise Malformed(f"{name} is {text[:40]!r}, not a whole number") from None
+        number = int(written[1])
     if not 0 <= number <= _BIGGEST:
         raise Malformed(f"{name} is {text[:40]!r}, out of range")
     return number
+
+
+def unix_time_s(text: str | None, name: str) -> float:
+    """A Unix time in seconds, with or without a fraction. Raises Malformed naming the field."""
+    whole_part, point, fraction = (text or "").partition(".")
+    if point and fraction.strip("0") and whole_part.isdecimal() and fraction.isdecimal():
+        return float(f"{whole_part}.{fraction}")
+    return whole(text, name)
+
+
+def seconds_between(begin_s: float, end_s: float) -> float:
+    """Of two Unix times, to the microsecond: fractions of large numbers are not exact."""
+    span = round(end_s - begin_s, 6)
+    return int(span) if span == int(span) else span
 
 
 def span_s(text: str, name: str) -> int:

@@ -16,8 +16,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from emulator.workload.files import TraceError
-from emulator.workload.rows import Faults, Malformed, csv_fields, first_line, lines_of
-from emulator.workload.sacct_jobs import NEEDED, SacctJobs
+from emulator.workload.rows import HEADING, Faults, Malformed, csv_fields, first_line, lines_of
+from emulator.workload.sacct_jobs import COLUMNS, NEEDED, SacctJobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _FREE_TEXT = {"SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir"}
 _HAS_COMMAS = {"AllocTRES", "ReqTRES", "NodeList"}
+_CALLED = {name.lower(): name for name in (*COLUMNS, *_FREE_TEXT)}
+"""As sacct calls its columns: tables that went through another program have them in small letters."""
 _DASHES = re.compile(r"-+( -+)+ *")
 _NAMES = re.compile(r"[A-Za-z]+")
 _STATE = re.compile(r"\b(COMPLETED|FAILED|TIMEOUT|CANCELLED|RUNNING|PENDING)\b")
@@ -45,8 +47,7 @@ class SacctFormat:
 
     def can_read(self, path: Path) -> bool:
         """True if the first line names columns of sacct."""
-        names = _NAMES.findall(first_line(path))
-        return "State" in names and ("JobID" in names or "JobIDRaw" in names)
+        return _is_heading(first_line(path))
 
     def hint(self, path: Path) -> str | None:
         """What is wrong with a file that sacct may have written, None if it looks like none."""
@@ -54,11 +55,8 @@ class SacctFormat:
         has_fields = line.count("|") >= _MANY_FIELDS or len(_TIME.findall(line)) >= _TWO_TIMES
         if has_fields and _STATE.search(line) and not line.startswith(("{", "[", "JobId=")):
             return "if sacct wrote it: write it again without -n (--noheader), the header names the columns"
-        if {"JobID", "JobIDRaw"} & (names := set(_NAMES.findall(line))) and names & {
-            "Submit",
-            "Start",
-            "Elapsed",
-        }:
+        names = set(_NAMES.findall(line))
+        if {"JobID", "JobIDRaw"} & names and names & {"Submit", "Start", "Elapsed"}:
             return "if sacct wrote it: write it again with the column State (docs/traces.md, Slurm, has all columns)"
         if {"JOBID", "PARTITION"} <= set(line.split()):
             return "squeue shows jobs that have not ended; take the accounting: sacct --parsable2"
@@ -90,36 +88,54 @@ class SacctFormat:
         jobs, faults = SacctJobs(steps=self.steps), Faults(lenient)
         for number, line in lines:
             try:
-                jobs.take(dict(zip(names, cut(line), strict=True)))
+                jobs.take(zip(names, cut(line), strict=True))
             except Malformed as fault:
-                faults.add(path, number, fault)
+                if not _is_heading(line) and not _DASHES.fullmatch(line):
+                    faults.add(path, number, fault)
+                    continue
+                # Outputs one behind the other: each has its own.
+                jobs.rows.pass_over(HEADING)
+                if " " not in line.strip():
+                    names, cut = _by_character(line)
         return jobs.log(path, faults)
+
+
+def _is_heading(line: str) -> bool:
+    """Whether a line names columns of sacct, in whatever case. That of squeue, in capitals, is none."""
+    found = _NAMES.findall(line)
+    names = {name.lower() for name in found}
+    return (
+        "state" in names
+        and bool({"jobid", "jobidraw"} & names)
+        and "JOBID" not in found
+        and not line.startswith("{")
+    )
 
 
 def _by_character(heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
     """The names of the columns, and what cuts a line into as many fields."""
-    heading = heading.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     found = re.search(r"[^\w\"]", heading)
     mark = found[0] if found else "|"
     is_quoted = mark != "|" and '"' in heading
-    names = csv_fields(heading, mark) if is_quoted else heading.split(mark)
+    names = [
+        _CALLED.get(name.lower(), name) for name in (csv_fields if is_quoted else str.split)(heading, mark)
+    ]
     ends_in_mark = len(names) > 1 and not names[-1]  # --parsable
     if ends_in_mark:
         names.pop()
+    count = len(names)
+    # Free text may contain the separator; as the last column it can be told from the others.
+    most = count - 1 if names[-1] in _FREE_TEXT else -1
 
     def cut(line: str) -> list[str]:
         if mark != "|" and '"' in line:
             fields = csv_fields(line, mark)
         else:
-            # Free text may contain the separator; as the last column it can be told from the others.
-            is_free = names[-1] in _FREE_TEXT
-            fields = (line.removesuffix(mark) if ends_in_mark else line).split(
-                mark, len(names) - 1 if is_free else -1
-            )
-        if len(fields) != len(names):
+            fields = (line.removesuffix(mark) if ends_in_mark else line).split(mark, most)
+        if len(fields) != count:
             with_commas = [name for name in names if name in _HAS_COMMAS] if mark == "," else []
             raise Malformed(
-                f"{len(fields)} fields where the header has {len(names)} "
+                f"{len(fields)} fields where the header has {count} "
                 + (
                     f"({with_commas[0]} has commas of its own: run sacct with --parsable2)"
                     if with_commas

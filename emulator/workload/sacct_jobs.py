@@ -11,22 +11,25 @@ together, are one job where the number tells them (`5+0`, `5+1`). Time in which 
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from balancer.nodelist import NodeListError, expand
 from emulator.workload.local_times import SACCT_REMEDY, LocalTimes
-from emulator.workload.rows import Malformed, Rows, span_s, whole
+from emulator.workload.rows import SAME_RUN, UNSET, Malformed, Rows, span_s, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from emulator.workload.rows import Faults
     from emulator.workload.swf import SwfLog
 
 _NUMBER = re.compile(r"\d+")
-_UNSAID = {"", "Unknown", "None", "UNLIMITED", "Partition_Limit", "None assigned", "INVALID"}
+_UNSAID = {"", "Unknown", "None", "NULL", "UNLIMITED", "Partition_Limit", "None assigned", "INVALID", *UNSET}
 _NOT_ENDED = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING"}
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(_NOT_ENDED, -1)
 """SWF's numbers for Slurm's states; all others are 0, failed."""
@@ -38,14 +41,18 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
 _KIB = {"K": 1, "": 1024, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 """Slurm counts memory in MiB where it names no unit."""
 _NO_END, _MAYBE_THE_END = {"REQUEUED", "RESIZING"}, {"PREEMPTED", "NODE_FAIL"}
+_MAY_GO_ON = _NO_END | _MAYBE_THE_END
 _LATE_S = 86_400
 """A further run is submitted no longer than this after the one before it was over: numbers come again in time."""
 _COUNT = re.compile(r"(\d+)(\.50?)?([KMG])")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _CLOCK_FORMATS = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _DATE_ONLY = re.compile(r"(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])")
-_A_DAY, _LONGEST_UNIX = 8, 11
-"""Digits of a date without the time of day, and of the largest Unix time in seconds."""
+_A_DAY, _LONGEST_DATE, _LONGEST_UNIX = 8, 10, 11
+"""Characters of a date without the time of day, such a date with dashes, and the largest Unix time in seconds."""
+_FIRST_YEAR, _LAST_YEAR = 1970, 2200
+_FRACTION = re.compile(r"\d{9,11}\.\d*")
+_COUNTS = re.compile(r"(?:^|,)(node|cpu)=(\d{1,15})(?=,|$)")
 _HOW = "run sacct with SLURM_TIME_FORMAT=%s"
 STEPS, RUNS, RESIZES, COMPONENTS = (
     "step of a job", "earlier run of a job that ran again", "earlier size of a resized job",
@@ -58,9 +65,20 @@ NEEDED = (
     ("Submit",),
     ("Start",),
     ("ElapsedRaw", "Elapsed", "End"),
-    ("AllocNodes", "NNodes", "ReqNodes", "AllocCPUS", "NCPUS", "ReqCPUS"),
+    ("AllocNodes", "NNodes", "ReqNodes", "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "NodeList"),
 )
 """One of each must be there."""
+COLUMNS = (
+    *(name for choice in NEEDED for name in choice), "Eligible", "TimelimitRaw", "Timelimit", "ReqTRES", "AllocGRES",
+    "ReqGRES", "Reservation", "Cluster", "User", "UID", "Group", "GID", "Account", "Partition",
+)  # fmt: skip
+"""All that are read."""
+_NODE_COLUMNS = ("AllocNodes", "NNodes", "ReqNodes")
+_CPU_COLUMNS = ("AllocCPUS", "NCPUS", "ReqCPUS")
+"""What a job had, what it had or asked for, what it asked for."""
+OTHER_NODES = "had another number of nodes than it asked for, and what it had counts"
+_MOST_KEPT = 1 << 16
+"""Texts of resources and nodes whose meaning is kept: most come again."""
 
 
 @dataclass(slots=True)  # not frozen: a million of them are made
@@ -78,6 +96,8 @@ class _Row:
     limit_s: int
     nodes: int
     procs: int
+    key: tuple[str, str, str]
+    """Who is the same job."""
 
     def goes_on_in(self, other: _Row) -> bool:
         """Whether another row is a further run of this job, or it with another size."""
@@ -94,10 +114,13 @@ class SacctJobs:
         self._unfinished: dict[tuple[str, ...], _Row] = {}
         self._leaders: dict[tuple[str, ...], int] = {}
         """Row of the first component of each heterogeneous job and of each of its runs."""
+        self._components: set[tuple[str, ...]] = set()
+        self._keys = array("q")
+        """Of each row a number for its job, cluster, user and submit: rows of one come from exports that overlap."""
 
-    def take(self, row: Mapping[str, str]) -> None:
-        """One row by sacct's names. Raises Malformed naming the field."""
-        said = {name: text for name, text in row.items() if text not in _UNSAID}
+    def take(self, row: Iterable[tuple[str, str]]) -> None:
+        """One row, each field with sacct's name of it. Raises Malformed naming the field."""
+        said = {name: text for name, text in row if text not in _UNSAID}
         job = said.get("JobIDRaw") or said.get("JobID") or ""
         found = _NUMBER.match(job)
         if not found:
@@ -112,10 +135,11 @@ class SacctJobs:
         """All jobs. One whose last row says that it was requeued is there without a run time."""
         for row in self._unfinished.values():
             self._last(row)
+        self.rows.keep_last_records(self._keys)
         return self.rows.log(path, "from sacct; a job that ran again is its last run", faults)
 
     def _take(self, row: _Row) -> None:
-        key = (row.job, row.said.get("Cluster", ""), row.said.get("User") or row.said.get("UID", ""))
+        key = row.key
         first = self._unfinished.get(key)
         goes_on = first is not None and first.goes_on_in(row)
         if first is not None and goes_on:
@@ -131,7 +155,7 @@ class SacctJobs:
                 self.rows.pass_over(RESIZES if first.state == "RESIZING" else RUNS)
             else:
                 self._last(first)
-        if row.state in _NO_END | _MAYBE_THE_END:
+        if row.state in _MAY_GO_ON:
             self._unfinished[key] = row
         else:
             self._add(row)
@@ -142,14 +166,17 @@ class SacctJobs:
             self._add(row)
         else:
             self.rows.add(number=row.number, submit_s=row.submit_s, nodes=row.nodes)
+            self._keys.append(hash((row.key, row.submitted_s)))
 
     def _add(self, row: _Row) -> None:
         said, start_s, nodes = row.said, row.start_s, row.nodes
+        if "ReqNodes" in said and start_s is not None and _number(said, "ReqNodes") not in {0, nodes}:
+            self.rows.remark(OTHER_NODES)
         size = row.procs if row.procs > 0 else nodes
         gpus = _gpus(said, nodes)
-        if self._is_component(row, size, gpus):
-            self.rows.pass_over(COMPONENTS)
+        if "+" in (said.get("JobID") or row.job) and self._is_component(row, size, gpus):
             return
+        self._keys.append(hash((row.key, row.submitted_s)))
         self.rows.add(
             number=row.number,
             submit_s=row.submit_s,
@@ -170,14 +197,19 @@ class SacctJobs:
         )
 
     def _is_component(self, row: _Row, size: int, gpus: int) -> bool:
-        """Whether it is a further component of a heterogeneous job; then its size is added to the first one's."""
+        """Whether it is a further component of a heterogeneous job; then its size is added to the first one's, once."""
         leader, plus, component = row.said.get("JobID", row.job).partition("+")
         if not plus or not component.isdecimal():
             return False
         run = (leader, row.said.get("Cluster", ""), str(row.start_s))
+        is_again = (*run, component) in self._components
+        self._components.add((*run, component))
         at = self._leaders.setdefault(run, len(self.rows))
         if at == len(self.rows):
             return False
+        self.rows.pass_over(SAME_RUN if is_again else COMPONENTS)
+        if is_again:
+            return True
         for name, more in (
             ("nodes", row.nodes), ("allocated_procs", size), ("requested_procs", size), ("gpus", gpus),
         ):  # fmt: skip
@@ -197,9 +229,13 @@ def _row(job: str, number: int, said: Mapping[str, str], clock: LocalTimes) -> _
     submit_s = _time_s(said, "Submit", clock)
     if submit_s is None:
         raise Malformed("Submit is missing")
-    eligible_s, start_s = (_time_s(said, name, clock, submit_s) for name in ("Eligible", "Start"))
+    start_s = _time_s(said, "Start", clock, submit_s)
+    eligible_s = _time_s(said, "Eligible", clock, submit_s)
+    run_s = -1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s, clock)
     if eligible_s is None or (start_s is not None and eligible_s > start_s):
         eligible_s = submit_s  # who is cancelled before being eligible "starts" then
+    if state == "CANCELLED" and run_s == 0:
+        start_s, run_s = None, -1  # in the queue: sacct writes the time of its end for its start
     return _Row(
         job=job,
         number=number,
@@ -208,11 +244,28 @@ def _row(job: str, number: int, said: Mapping[str, str], clock: LocalTimes) -> _
         submitted_s=submit_s,
         submit_s=max(submit_s, eligible_s),
         start_s=start_s,
-        run_s=-1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s, clock),
+        run_s=run_s,
         limit_s=_limit_s(said),
-        nodes=_count(said, ("AllocNodes", "NNodes", "ReqNodes")),
-        procs=_count(said, ("AllocCPUS", "NCPUS", "ReqCPUS")),
+        nodes=_size(said, _NODE_COLUMNS),
+        procs=_size(said, _CPU_COLUMNS),
+        key=(job, said.get("Cluster", ""), said.get("User") or said.get("UID", "")),
     )
+
+
+def _size(said: Mapping[str, str], columns: tuple[str, str, str]) -> int:
+    """Nodes or processors: what it had counts before what it asked for; -1 if unknown.
+
+    A job that was cancelled in the queue has 0 allocated.
+    """
+    allocated, either, requested = columns
+    if had := _number(said, allocated):
+        return had
+    if "AllocTRES" in said:
+        tres = _tres(said["AllocTRES"])
+        had = tres.nodes if columns is _NODE_COLUMNS else tres.procs
+    if not had and columns is _NODE_COLUMNS and "NodeList" in said:
+        had = _nodes_in(said["NodeList"])
+    return had or _number(said, either) or _number(said, requested) or -1
 
 
 def _time_s(
@@ -222,18 +275,24 @@ def _time_s(
     text = said.get(name)
     if text is None:
         return None
-    is_number = text.isdecimal()
-    if is_number and _A_DAY < len(text) <= _LONGEST_UNIX:
-        return int(text)
-    if _DATE_ONLY.fullmatch(text):
-        raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}")
-    if is_number and len(text) <= _A_DAY:
-        return int(text)
+    if text.isdecimal():
+        if _A_DAY < len(text) <= _LONGEST_UNIX or (len(text) <= _A_DAY and not _DATE_ONLY.fullmatch(text)):
+            return int(text)
+        form = _CLOCK_FORMATS.get(len(text), "")
+    else:
+        form = None
     try:
-        form = _CLOCK_FORMATS.get(len(text), "") if is_number else None
         when = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)  # noqa: DTZ007 - `clock`
     except ValueError:
+        if _FRACTION.fullmatch(text):
+            return int(float(text))
+        if _DATE_ONLY.fullmatch(text):
+            raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}") from None
         raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44; {_HOW}") from None
+    if len(text) <= _LONGEST_DATE:
+        raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}")
+    if not _FIRST_YEAR <= when.year <= _LAST_YEAR:
+        raise Malformed(f"{name} is {text!r}, in the year {when.year}; {_HOW}")
     return int(clock.unix_s(when, not_before_s=not_before_s))
 
 
@@ -257,25 +316,60 @@ def _limit_s(said: Mapping[str, str]) -> int:
     return span_s(said["Timelimit"], "Timelimit") if "Timelimit" in said else -1
 
 
+@dataclass(frozen=True, slots=True)
+class _Tres:
+    """What a list of trackable resources says; 0 where it does not, memory and GPUs -1."""
+
+    nodes: int
+    procs: int
+    memory_kib: float
+    gpus: int
+
+
+@lru_cache(_MOST_KEPT)
+def _tres(text: str) -> _Tres:
+    counts = dict(_COUNTS.findall(text))
+    memory = _MEMORY.search(text)
+    size = _SIZE.fullmatch(memory[1]) if memory else None
+    gpus = _GPUS.findall(text)
+    return _Tres(
+        nodes=int(counts.get("node", 0)),
+        procs=int(counts.get("cpu", 0)),
+        memory_kib=float(size[1]) * _KIB[size[2]] if size else -1,
+        # gres/gpu is the sum of all types, where it is there.
+        gpus=max(
+            sum(int(count) for kind, count in gpus if kind),
+            *(int(count) for kind, count in gpus if not kind),
+            0,
+        )
+        if gpus
+        else -1,
+    )
+
+
+@lru_cache(_MOST_KEPT)
+def _nodes_in(text: str) -> int:
+    """How many nodes a list names, 0 if it is none."""
+    try:
+        return len(expand(text))
+    except NodeListError:
+        return 0
+
+
 def _memory_kb(said: Mapping[str, str], procs: int) -> int:
     """Memory of each processor in KiB, by what was allocated, else asked for; -1 if it says neither."""
-    texts = (match[1] for name in ("AllocTRES", "ReqTRES") if (match := _MEMORY.search(said.get(name, ""))))
-    match = _SIZE.fullmatch(next(texts, ""))
-    if match is None or procs <= 0:
-        return -1
-    return round(float(match[1]) * _KIB[match[2]] / procs)
+    if procs > 0:
+        for name in ("AllocTRES", "ReqTRES"):
+            if name in said and (memory_kib := _tres(said[name]).memory_kib) >= 0:
+                return round(memory_kib / procs)
+    return -1
 
 
 def _gpus(said: Mapping[str, str], nodes: int) -> int:
     """GPUs of the job, by what was allocated, else asked for; -1 if it has none. Old versions say them of a node."""
     for name in ("AllocTRES", "ReqTRES"):
-        found = _GPUS.findall(said.get(name, ""))
-        if found:  # gres/gpu is the sum of all types, where it is there
-            return max(
-                sum(int(count) for kind, count in found if kind),
-                *(int(count) for kind, count in found if not kind),
-                0,
-            )
+        if name in said and (gpus := _tres(said[name]).gpus) >= 0:
+            return gpus
     for name in ("AllocGRES", "ReqGRES"):
         of_a_node = [int(count or 1) for count in _GPUS_OF_A_NODE.findall(said.get(name, ""))]
         if of_a_node:
@@ -283,14 +377,12 @@ def _gpus(said: Mapping[str, str], nodes: int) -> int:
     return -1
 
 
-def _count(said: Mapping[str, str], names: Sequence[str]) -> int:
-    """The first of these above 0, -1 if none. A job that was cancelled in the queue has 0 allocated."""
-    return next((count for name in names if name in said and (count := _number(said[name], name))), -1)
-
-
-def _number(text: str, name: str) -> int:
-    """A whole number. Without --noconvert sacct shortens multiples of 512: 4096 is 4K, 4608 is 4.50K."""
-    if not text.endswith(tuple(_UNITS)):
+def _number(said: Mapping[str, str], name: str) -> int:
+    """A whole number, 0 if unsaid. Without --noconvert sacct shortens multiples of 512: 4096 is 4K, 4608 is 4.50K."""
+    text = said.get(name)
+    if text is None:
+        return 0
+    if text[-1] not in _UNITS:
         return whole(text, name)
     match = _COUNT.fullmatch(text)
     if match is None or (match[2] and match[3] != "K"):

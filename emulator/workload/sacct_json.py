@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from emulator.workload.files import TraceError, open_trace, read_json
+from emulator.workload.cloud_rows import beginning
+from emulator.workload.files import TraceError, read_json
 from emulator.workload.rows import Faults, Malformed
 from emulator.workload.sacct_jobs import SacctJobs
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from emulator.workload.swf import SwfLog
 
-_BEGINNING = 1 << 16
 _KEYS = re.compile(r'"(?:association|allocation_nodes|derived_exit_code)"\s*:')
 
 
@@ -31,9 +31,8 @@ class SacctJsonFormat:
 
     def can_read(self, path: Path) -> bool:
         """True if the file is a JSON object that begins with what Slurm says of a job."""
-        with open_trace(path) as stream:
-            begin = stream.read(_BEGINNING).decode("utf-8", "replace")
-        return begin.lstrip().startswith("{") and '"jobs"' in begin and _KEYS.search(begin) is not None
+        begin = beginning(path)
+        return begin.startswith("{") and '"jobs"' in begin and _KEYS.search(begin) is not None
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs; steps are passed over. Raises TraceError naming file and job, or the place of bad JSON."""
@@ -44,7 +43,7 @@ class SacctJsonFormat:
         jobs, faults = SacctJobs(), Faults(lenient)
         for place, job in enumerate(listed, 1):
             try:
-                jobs.take(_row(job))
+                jobs.take(_row(job).items())
             except Malformed as fault:
                 faults.add(path, f"job {_name(job, place)}", fault)
         return jobs.log(path, faults)

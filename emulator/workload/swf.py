@@ -186,6 +186,11 @@ class SwfLog:
             return 0
         return self.key_int("UnixStartTime") or None
 
+    def names_of(self, key: str) -> dict[int, str]:
+        """Names that the header gives to numbers: `; Queue: 1 debug`."""
+        pairs = (line.split(None, 1) for line in self.keys.get(key, ()))
+        return {int(pair[0]): pair[1] for pair in pairs if len(pair) > 1 and pair[0].isdecimal()}
+
     def key_int(self, key: str) -> int | None:
         """The number that a header value starts with (338 in `MaxNodes: 338 (batch)`), None if absent."""
         for value in self.keys.get(key, ()):
@@ -206,7 +211,7 @@ class SwfFormat:
         with open_trace(path) as stream:
             start = stream.read(1 << 16)
         for line in start.removeprefix(b"\xef\xbb\xbf").splitlines():
-            if line.strip():
+            if line.strip() and not line.lstrip().startswith(b"#"):
                 words = line.split()
                 return line.lstrip().startswith(b";") or (
                     len(words) >= len(FIELDS) and all(map(_NUMBER.fullmatch, words))
@@ -316,6 +321,8 @@ class _Reader:
         for row in odd_rows.tolist():
             begin = int(ends[row - 1]) + 1 if row else 0
             line = block[begin : int(ends[row])]
+            if line.lstrip().startswith(b"#"):
+                line = b";" + line.lstrip()
             body, comment, _ = line.partition(b";")
             words = body.split()
             if not words:

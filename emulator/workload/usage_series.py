@@ -17,9 +17,9 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.workload.cloud_rows import beginning, unix_s
-from emulator.workload.files import TraceError, open_trace, read_json
+from emulator.workload.files import TraceError, read_json
 from emulator.workload.packing import Demand, to_leases
-from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows, csv_rows
+from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows, csv_rows, lines_of
 from emulator.workload.usage_columns import might_be_usage, usage_column
 
 if TYPE_CHECKING:
@@ -100,27 +100,28 @@ def _of_prometheus(path: Path, faults: Faults) -> dict[str, Samples]:
 
 def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
     found: dict[str, Samples] = {}
-    with open_trace(path) as stream:
-        text = (line.decode("utf-8-sig", "replace") for line in stream)
-        heading = next(text, "")
-        names = _names(heading)
-        mark = next((each for each in ("\t", ";") if each in heading), ",")
-        rows = [
-            (number, dict(zip(names, fields, strict=False)))
-            for number, fields in csv_rows(path, text, mark, faults)
-        ]
-        amount = usage_column(path, names, [said for _, said in rows])
-        clock = None if _OF_OPENSTACK & set(names) else said_of.clock
-        for number, said in rows:
-            key = " ".join(
-                value for name, value in said.items() if name not in {"timestamp", "granularity", amount}
-            )
-            try:
-                at_s = _time(said.get("timestamp"), clock)
-                found.setdefault(key, []).append((at_s, _amount(said.get(amount))))
-            except Malformed as fault:
-                faults.add(path, number, fault)
-            said_of.remark_on_times()
+    lines = ((number, line) for number, line in lines_of(path) if line.strip())
+    _, heading = next(lines, (1, ""))
+    names = _names(heading)
+    mark = next((each for each in ("\t", ";") if each in heading), ",")
+    rows = [
+        (number, dict(zip(names, fields, strict=False)))
+        for number, fields in csv_rows(
+            path, lines, mark, faults, heading=heading, pass_over=said_of.pass_over
+        )
+    ]
+    amount = usage_column(path, names, [said for _, said in rows])
+    clock = None if _OF_OPENSTACK & set(names) else said_of.clock
+    for number, said in rows:
+        key = " ".join(
+            value for name, value in said.items() if name not in {"timestamp", "granularity", amount}
+        )
+        try:
+            at_s = _time(said.get("timestamp"), clock)
+            found.setdefault(key, []).append((at_s, _amount(said.get(amount))))
+        except Malformed as fault:
+            faults.add(path, number, fault)
+        said_of.remark_on_times()
     return found
 
 

@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def _number(text: str, what: str = "") -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{what}{' is ' if what else ''}{text!r}: expected a whole number") from None
+
+
 def _whole(text: str) -> int:
-    return INFINITE if text.lower() in UNLIMITED else int(text)
+    return INFINITE if text.lower() in UNLIMITED else _number(text)
 
 
 def _yes(text: str) -> bool:
@@ -37,11 +44,11 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "overtimelimit": ("over_time_limit", _whole),
     "killwait": ("kill_wait", _whole),
     "jobrequeue": ("job_requeue", _yes),
-    "priorityweightage": ("priority_weight_age", int),
-    "priorityweightfairshare": ("priority_weight_fairshare", int),
-    "priorityweightjobsize": ("priority_weight_job_size", int),
-    "priorityweightpartition": ("priority_weight_partition", int),
-    "priorityweightqos": ("priority_weight_qos", int),
+    "priorityweightage": ("priority_weight_age", _number),
+    "priorityweightfairshare": ("priority_weight_fairshare", _number),
+    "priorityweightjobsize": ("priority_weight_job_size", _number),
+    "priorityweightpartition": ("priority_weight_partition", _number),
+    "priorityweightqos": ("priority_weight_qos", _number),
     "prioritymaxage": ("priority_max_age", _seconds),
     "priorityfavorsmall": ("priority_favor_small", _yes),
     "prioritydecayhalflife": ("priority_decay_half_life", _no_half_life),
@@ -74,7 +81,8 @@ def read_conf(path: Path, node_count: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     partitions: list[Partition] = []
     found["enforce_limits"] = False
-    for line in read_fragment(path, names, has_database=True).lines:
+    fragment = read_fragment(path, names, has_database=True)
+    for line, place in zip(fragment.lines, fragment.places, strict=True):
         key, _, value = line.partition("=")
         try:
             if key.lower() == "partitionname":
@@ -85,7 +93,8 @@ def read_conf(path: Path, node_count: int) -> dict[str, Any]:
             else:
                 found |= _setting(key.lower(), value.strip())
         except ValueError as error:
-            raise ConfError(f"{path}: {line}: {error}") from error
+            raise ConfError(f"{place}: {line.removesuffix(' OverSubscribe=EXCLUSIVE')}: {error}") from error
+    found = {key: value for key, value in found.items() if value is not None}
     if partitions:
         found["partitions"] = tuple(partitions)
         found.setdefault("default_partition", partitions[0].name)
@@ -101,11 +110,12 @@ def _state(text: str) -> str:
 
 def _setting(key: str, value: str) -> dict[str, Any]:
     if key == "schedulerparameters":
-        found: dict[str, Any] = {}
+        # Of several lines the last one counts, with none of the words of those before it.
+        found: dict[str, Any] = dict.fromkeys((*_PARAMETERS, *_SWITCHES))
         for each in filter(None, value.split(",")):
-            name, _, said = each.partition("=")
+            name, _, said = each.strip().lower().partition("=")
             if name in _PARAMETERS:
-                found[name] = int(said)
+                found[name] = _number(said, name)
             elif name in _SWITCHES:
                 found[name] = True
         return found
@@ -135,16 +145,17 @@ def _with(partitions: list[Partition], more: Partition) -> list[Partition]:
 
 def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:
     said = {key.lower(): value for key, _, value in (word.partition("=") for word in line.split())}
+    index = {name: number for number, name in enumerate(names)}
+    listed = said.get("nodes", "").strip('"')
     nodes: tuple[int, ...] | None = None
-    if said.get("nodes", "ALL").upper() != "ALL":
-        index = {name: number for number, name in enumerate(names)}
-        nodes = tuple(index[name] for name in expand(said["nodes"]))
+    if listed.upper() != "ALL":
+        nodes = tuple(index[name] for name in expand(listed, once=True)) if listed else ()
     shared = said.get("priority", "1")
     partition = Partition(
         name=said["partitionname"],
         nodes=nodes,
-        priority_tier=int(said.get("prioritytier", shared)),
-        priority_job_factor=int(said.get("priorityjobfactor", shared)),
+        priority_tier=_number(said.get("prioritytier", shared), "PriorityTier"),
+        priority_job_factor=_number(said.get("priorityjobfactor", shared), "PriorityJobFactor"),
         max_time=minutes(said.get("maxtime", "INFINITE")),
         max_nodes=_whole(said.get("maxnodes", "UNLIMITED")),
         min_nodes=_whole(said.get("minnodes", "0")),

@@ -88,6 +88,8 @@ class Fragment:
 
     lines: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    """File and number of each line."""
 
     @property
     def keys(self) -> set[str]:
@@ -121,17 +123,19 @@ def read_fragment(path: Path, names: Sequence[str], *, has_database: bool = Fals
     """
     lines = read_lines(path)
     own = dict(zip(own_names(lines, names), names, strict=True))
-    kept, left_out = [], []
+    kept, left_out, places = [], [], []
     for line in lines:
         if line.name == PARTITION:
             kept_line, dropped = _partition(line, lines, own, has_database=has_database)
             kept.append(kept_line)
+            places.append(line.place)
             left_out += [f"{line.where}: {each}" for each in dropped]
         elif not (has_database and _WITH_DATABASE.fullmatch(line.key)) and is_ours(line):
             left_out.append(f"{line.where}: {line.text}")
         else:
             kept.append(f"{line.key}={line.value}")
-    return Fragment(tuple(kept), tuple(left_out))
+            places.append(line.place)
+    return Fragment(tuple(kept), tuple(left_out), tuple(places))
 
 
 def is_ours(line: Line) -> bool:
@@ -155,6 +159,8 @@ def _partition(
         if key == "nodes" and (nodes := nodes_of(line, lines)) is not None:
             here = [own[name] for name in nodes]
             value = said if here == nodes and not has_sets else hostlist(here)
+            if not here:
+                value = '""'
         word = f"{line.spelt[key]}={value}"
         (kept if key in known else dropped).append(word)
     return " ".join([*kept, "OverSubscribe=EXCLUSIVE"]), dropped

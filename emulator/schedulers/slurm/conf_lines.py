@@ -1,22 +1,30 @@
-"""The lines of a slurm.conf as Slurm reads them: without comments, with included files and DEFAULT values."""
+"""The lines of a slurm.conf as Slurm reads them: without comments, with included files and DEFAULT values.
+
+What `scontrol show config` prints is read, too: it has all settings but no nodes and partitions.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from balancer.nodelist import NodeListError, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 PARTITION, NODE, NODE_SET = "partitionname", "nodename", "nodeset"
 _PAIR = re.compile(r"([\w.]+)\s*[-*+/]?=\s*(\"[^\"]*\"|\S+)(?=\s|$)")
 _COMMENT = re.compile(r"(?<!\\)#.*")
 _MOST_DEEP = 20
 _ABSENT = "future"
+_SHOWN = "Configuration data as of "
+"""How the output of `scontrol show config` begins."""
+_SHOWN_PAIR = re.compile(r"([\w.]+)(?:\[\d+\])?\s*=\s*(.*?)(?: (?:sec|min)s?)?")
+_ONE_OF_MANY = {PARTITION, NODE, NODE_SET, "downnodes", "frontendname"}
+"""Keys that begin a line about one thing; other lines may have several settings."""
 
 
 class ConfError(ValueError):
@@ -50,8 +58,8 @@ def read_lines(path: Path) -> tuple[Line, ...]:
     defaults: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
     found: list[Line] = []
     for line in _lines(path, ()):
-        if line.name not in {PARTITION, NODE, NODE_SET, "downnodes"}:
-            found.append(line)
+        if line.name not in _ONE_OF_MANY:
+            found += _settings(line)
             continue
         words, spelt = _words(line)
         if line.name in {PARTITION, NODE} and words[line.name].upper() == "DEFAULT":
@@ -66,11 +74,27 @@ def read_lines(path: Path) -> tuple[Line, ...]:
     return tuple(found)
 
 
+def _settings(line: Line) -> list[Line]:
+    """The settings of a line, of which it may have several; without quotation marks."""
+    pairs = _PAIR.findall(line.text)
+    if len(pairs) == 1 or _PAIR.sub("", line.text).strip():
+        pairs = [(line.key, line.value)]
+    return [
+        Line(
+            line.place, line.where, key, value.strip('"'), line.text if len(pairs) == 1 else f"{key}={value}"
+        )
+        for key, value in pairs
+    ]
+
+
 def _lines(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_bytes().decode("utf-8", "replace")  # comments may be in any encoding
+    except OSError as error:
         raise ConfError(f"{path}: cannot be read: {error}") from error
+    if text.startswith(_SHOWN):
+        yield from _shown(path, text)
+        return
     for number, line in _whole_lines(text):
         place, where = f"{path}:{number}", f"{path.name}:{number}"
         first, _, rest = (
@@ -86,6 +110,18 @@ def _lines(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
         yield Line(place, where, key, value, line)
 
 
+def _shown(path: Path, text: str) -> Iterator[Line]:
+    """The settings in what `scontrol show config` printed: up to the first empty line, with units behind numbers."""
+    for number, line in enumerate(text.splitlines()[1:], 2):
+        if not line.strip():
+            return
+        match = _SHOWN_PAIR.fullmatch(line.strip())
+        if match is not None and match[2] not in {"", "(null)"}:
+            yield Line(
+                f"{path}:{number}", f"{path.name}:{number}", match[1], match[2], f"{match[1]}={match[2]}"
+            )
+
+
 def _included(path: Path, said: str, place: str, within: tuple[Path, ...]) -> Iterator[Line]:
     name = said.strip('"')
     if not name:
@@ -97,13 +133,18 @@ def _included(path: Path, said: str, place: str, within: tuple[Path, ...]) -> It
             " own name"
         )
     other = path.parent / name  # an absolute path stays one
+    if not other.is_file():  # it was taken from the site with the file that names it
+        other = path.parent / Path(name).name
     if other in (*within, path):
         raise ConfError(f"{place}: Include {name}: the file includes itself")
     if len(within) >= _MOST_DEEP:
         raise ConfError(f"{place}: Include {name}: more than {_MOST_DEEP} files include one another")
+    if any(sign in name for sign in "*?["):
+        raise ConfError(f"{place}: Include {name}: Slurm takes no wildcards here; write a line for each file")
     if not other.is_file():
         raise ConfError(
-            f"{place}: Include {name}: there is no file {other}; put it there, or leave the line out"
+            f"{place}: Include {name}: there is no file {path.parent / name}; put it there, or beside {path.name}, or"
+            " leave the line out"
         )
     yield from _lines(other, (*within, path))
 
@@ -142,25 +183,30 @@ def _words(line: Line) -> tuple[dict[str, str], dict[str, str]]:
 def expanded(line: Line, key: str) -> list[str]:
     """The names of a list of nodes that a line says. Raises ConfError."""
     try:
-        return expand(line.words[key])
+        return expand(line.words[key], once=key != NODE)
     except NodeListError as error:
         raise ConfError(f"{line.place}: {line.spelt[key]}={line.words[key]}: {error}") from error
 
 
-def site_nodes(lines: Sequence[Line]) -> dict[str, Line]:
-    """The line of each node of the site, in their order. Nodes that are still to come (FUTURE) are none."""
+def site_nodes(lines: Sequence[Line], *, to_come: bool = False) -> dict[str, Line]:
+    """The line of each node of the site, in their order. Nodes that are still to come (FUTURE) are none, or those."""
     found: dict[str, Line] = {}
     for line in lines:
-        if line.name == NODE and not line.words.get("state", "").lower().startswith(_ABSENT):
+        if line.name == NODE and line.words.get("state", "").lower().startswith(_ABSENT) == to_come:
             found |= dict.fromkeys(expanded(line, NODE), line)
     return found
 
 
 def nodes_of(line: Line, lines: Sequence[Line]) -> list[str] | None:
-    """The nodes that a partition names, None for all; node sets are what they stand for. Raises ConfError."""
-    said = line.words.get("nodes", "ALL")
+    """The nodes that a partition names, None for all; node sets are what they stand for. Raises ConfError.
+
+    One that names none has none. Nodes that are still to come are left out.
+    """
+    said = line.words.get("nodes", "")
     if said.upper() == "ALL":
         return None
+    if not said:
+        return []
     sets = {each.words[NODE_SET]: each for each in lines if each.name == NODE_SET}
     found: list[str] = []
     for name in expanded(line, "nodes"):
@@ -172,7 +218,8 @@ def nodes_of(line: Line, lines: Sequence[Line]) -> list[str] | None:
         feature = sets[name].words.get("feature")
         if feature is not None:
             found += [node for node, each in site_nodes(lines).items() if feature in _features(each)]
-    return list(dict.fromkeys(found))
+    to_come = site_nodes(lines, to_come=True)
+    return [name for name in dict.fromkeys(found) if name not in to_come]
 
 
 def _features(line: Line) -> list[str]:

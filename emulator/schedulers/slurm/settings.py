@@ -145,7 +145,11 @@ class SlurmSettings:
             )
             for each in rules.partitions
         )
-        empty = [each.name for each in partitions if not each.nodes]
+        empty = [
+            each.name
+            for each, before in zip(partitions, rules.partitions, strict=True)
+            if not each.nodes and before.nodes != ()
+        ]
         if empty:
             raise ValueError(f"slurm: with {self.nodes_lent} nodes lent partition {empty[0]} has none left")
         return replace(rules, partitions=partitions)

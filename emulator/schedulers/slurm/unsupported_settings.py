@@ -120,7 +120,7 @@ _WORDS_OF_NO_MEANING = re.compile(
     r"|correspond_after_task_cnt|default_gbytes|disable_\w+|enable_\w+|ignore_\w+|inventory_interval"
     r"|kill_invalid_depend|max_(array_tasks|depend_depth|script_size|submit_line_size)|no_(backup_scheduling|env_cache)"
     r"|nohold_on_prolog_fail|requeue_(setup_env_fail|on_resume_failure)|salloc_wait_nodes|sbatch_wait_nodes"
-    r"|step_retry_\w+|whole_hetjob|whole_pack|bb_array_stage_cnt|unavail_gres_\w+"
+    r"|permit_job_expansion|step_retry_\w+|whole_hetjob|whole_pack|bb_array_stage_cnt|unavail_gres_\w+"
 )
 """Words of SchedulerParameters; a cycle takes no time, and `bf_window_linear` was recorded to change nothing."""
 _NO_MEANING = re.compile(
@@ -135,7 +135,7 @@ _NO_MEANING = re.compile(
     r"|resv(epilog|prolog)|returntoservice|route.*|sallocdefaultcommand|sbcast.*|scheduler(auth|port|rootfilter)|scron.*"
     r"|slurm.*|srun.*|statesavelocation|suspend(exc.*|rate|time|timeout)|switch.*|task.*|tcptimeout|tls.*|tmpfs"
     r"|track.*|tree.*|unkillable.*|url.*|usepam|usespeculative.*|vsizefactor|waittime|x11.*|max.*tres.*|job.*checkpoint.*"
-    r"|disable.*|allowspec.*|usempi.*|salloc.*|sched.*debug|sched.*log.*|gres.*plugin.*|license(params|parameters)",
+    r"|boot_time|eiotimeout|hash_val|multiple_slurmd|next_job_id|disable.*|allowspec.*|usempi.*|salloc.*|sched.*debug|sched.*log.*|gres.*plugin.*|license(params|parameters)",
     re.IGNORECASE,
 )
 _UP = ("unknown", "idle", "cloud", "")
@@ -197,6 +197,8 @@ def _of_nodes(lines: Sequence[Line]) -> Iterator[str]:
     if down:
         states = "/".join(sorted({_state(nodes[name]).upper() for name in down}))
         yield f"State={states} of {_listed(down)}: the twin has these nodes up"
+    if to_come := list(site_nodes(lines, to_come=True)):
+        yield f"State=FUTURE of {_listed(to_come)}: the twin has no nodes that are still to come"
     weights = {line.words.get("weight", "1") for line in nodes.values()}
     if len(weights) > 1:
         yield f"Weight={','.join(sorted(weights))}: the twin chooses nodes by their place in a row"

@@ -18,6 +18,7 @@ from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 from emulator.workload.table import JobTable
+from testdata import RECORDED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -203,3 +204,106 @@ def test_a_template_is_told_from_a_file_with_a_mistake(tmp_path: Path) -> None:
         ConfError, match=r"slurm.conf:1: expected KEY=VALUE.*\(a template: have it filled in first\)"
     ):
         read_conf(conf(tmp_path, "{% if ha %}\nClusterName=x\n"), 4)
+
+
+def settings(folder: Path, text: str) -> dict[str, object]:
+    found = read_conf(conf(folder, text), 4)
+    return {
+        key: value
+        for key, value in found.items()
+        if not key.startswith(("enforce", "partitions", "default_p"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('PriorityType="priority/multifactor"\n', {"priority_type": "multifactor"}),
+        (
+            "KillWait=5 OverTimeLimit=2   JobRequeue=0\n",
+            {"kill_wait": 5, "over_time_limit": 2, "job_requeue": False},
+        ),
+        ("SCHEDULERPARAMETERS=BF_INTERVAL=60,Defer\n", {"bf_interval": 60, "defer": True}),
+        ('SchedulerParameters="bf_interval=60, defer"\n', {"bf_interval": 60, "defer": True}),
+        ("SchedulerParameters=bf_interval=60,defer\nSchedulerParameters=bf_window=100\n", {"bf_window": 100}),
+        ("KillWait=5\nKillWait=6 # later\n", {"kill_wait": 6}),
+    ],
+)
+def test_settings_are_read_as_slurm_reads_them(
+    tmp_path: Path, text: str, expected: dict[str, object]
+) -> None:
+    assert settings(tmp_path, text) == expected
+
+
+def test_a_partition_has_the_nodes_that_there_are(tmp_path: Path) -> None:
+    text = (
+        "NodeName=cn[1-3]\nNodeName=cloud1 State=CLOUD\nNodeName=new[1-2] State=FUTURE\nNodeSet=none Feature=x\n"
+        "PartitionName=a Nodes=cn[1-2],cn[2-3],cn1\n"  # overlapping
+        "PartitionName=b Nodes=cloud1,new[1-2]\n"
+        "PartitionName=c Nodes=new[1-2]\n"
+        'PartitionName=d Nodes=""\n'
+        "PartitionName=e\n"
+        "PartitionName=f Nodes=none\n"
+    )
+    assert [each.nodes for each in partitions(tmp_path, text)] == [(0, 1, 2), (3,), (), (), (), ()]
+    assert read_fragment(tmp_path / "slurm.conf", NAMES).lines[3] == (
+        'PartitionName=d Nodes="" OverSubscribe=EXCLUSIVE'
+    )
+    assert not_followed(tmp_path / "slurm.conf") == (
+        "slurm.conf: State=FUTURE of new1, new2: the twin has no nodes that are still to come",
+    )
+    slurm = Slurm(conf=tmp_path / "slurm.conf", queues={2: "d"})
+    jobs = JobTable.build(
+        submit_us=[0, 0], run_us=[1, 1], estimate_us=[60_000_000] * 2, nodes=[1, 1], queue=[1, 2]
+    )
+    (found,) = refusals(jobs, slurm, slurm.rules(4), 4)
+    assert (found[0], found[1].tolist()) == ("partition d takes no more than 0 nodes", [False, True])
+
+
+def test_an_included_file_of_the_site_is_looked_for_beside_the_one_that_names_it(tmp_path: Path) -> None:
+    conf(tmp_path, "PartitionName=a Nodes=ALL\n", "parts.conf")
+    assert [each.name for each in partitions(tmp_path, "Include /etc/nowhere/slurm/parts.conf\n")] == ["a"]
+
+
+def test_a_comment_in_another_encoding_does_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_bytes("# für alle\nPartitionName=a Nodes=ALL\n".encode("latin-1"))
+    assert [each.name for each in read_conf(path, 4)["partitions"]] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "\nInclude conf.d/*.conf\n",
+            r"slurm\.conf:2: Include conf\.d/\*\.conf: Slurm takes no wildcards here",
+        ),
+        ("\nPriorityWeightAge=1.5\n", r"slurm\.conf:2: PriorityWeightAge=1\.5: .*expected a whole number"),
+        (
+            "\nSchedulerParameters=bf_window=2-0\n",
+            r"slurm\.conf:2: .*bf_window is '2-0': expected a whole number",
+        ),
+        (
+            "\n\nPartitionName=a Nodes=ALL MaxTime=7days\n",
+            r"slurm\.conf:3: PartitionName=a .*'7days' is no time",
+        ),
+    ],
+)
+def test_an_error_names_file_line_and_what_is_expected(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfError, match=problem):
+        read_conf(conf(tmp_path, text), 4)
+
+
+@pytest.mark.parametrize("release", ["22.05", "24.11", "26.05"])
+def test_what_scontrol_shows_is_read_like_the_file(tmp_path: Path, release: str) -> None:
+    recorded = (RECORDED / f"slurm/{release}/config.txt").read_text()
+    shown = "Configuration data as of " + recorded.partition("Configuration data as of ")[2]
+    found = settings(tmp_path, shown)
+    assert (found["kill_wait"], found["bf_interval"], found["sched_interval"], found["over_time_limit"]) == (
+        30,
+        1,
+        1,
+        0,
+    )
+    told = not_followed(tmp_path / "slurm.conf")
+    assert [each for each in told if "no key that is known here" in each] == []

@@ -134,3 +134,16 @@ def test_a_sequence_that_does_not_say_how_long_it_takes_is_malformed(workload, p
 def test_a_name_is_taken_once(workload):
     with pytest.raises(TraceError, match="job simple: there is another job with the name simple"):
         load(workload(lambda d: d["jobs"].append(d["jobs"][2])))
+
+
+@pytest.mark.parametrize(
+    "names", [("repeat", "seq"), ("nb", "seq"), ("repetition_count", "profile_ids")]
+)  # of Batsim 3, before it, and of batprotocol
+def test_sequences_are_called_differently_by_versions(tmp_path, names):
+    times, parts = names
+    profiles = {"d": {"type": "DelayProfile", "delay": 5}, "s": {"type": "SequentialCompositionProfile"}}
+    profiles["s"] |= {times: 3, parts: ["d", "d"]}
+    path = tmp_path / "w.json"
+    jobs = [{"id": "w0!1", "subtime": 0, "res": 1, "profile": "s"}]
+    path.write_text("\ufeff" + json.dumps({"jobs": jobs, "profiles": profiles}))
+    assert load(path).column("run_s").tolist() == [30]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from emulator.workload.formats import load
+from emulator.workload.formats import find_format, load
 from emulator.workload.packing import running
 from emulator.workload.rules import to_jobs
 from testdata import RECORDED
@@ -86,7 +86,7 @@ def test_servers_as_the_real_client_shows_them(printed, json_file):
 def test_servers_of_the_api_end_when_they_were_terminated(json_file):
     server = {"id": "a", "created": DAY + "01:00:00Z", "flavor": {"vcpus": 8}, "OS-SRV-USG:launched_at": None}
     ended = server | {"OS-SRV-USG:terminated_at": DAY + "02:30:00.000000"}
-    log = load(json_file({"servers": [ended, server | {"updated": DAY + "05:00:00Z"}]}))
+    log = load(json_file({"servers": [ended, server | {"id": "b", "updated": DAY + "05:00:00Z"}]}))
     assert spans(log) == [(HOUR_S, 2.5 * HOUR_S, 8, 1), (HOUR_S, 5 * HOUR_S, 8, -1)]
 
 
@@ -176,3 +176,34 @@ def test_measures_of_gnocchi_are_read_as_csv_once_somebody_says_what_they_are(te
 def test_what_cannot_be_used_is_an_error_that_names_it(json_file, document, reason):
     with pytest.raises(ValueError, match=reason):
         load(json_file(document))
+
+
+def test_a_server_in_two_reports_is_one_that_ends_when_the_later_one_says(json_file):
+    server = {"instance_id": "a", "vcpus": 2, "started_at": DAY + "01:00:00"}
+    reports = [
+        {"tenant_id": "p", "stop": DAY + "03:00:00", "server_usages": [server | {"ended_at": None}]},
+        {
+            "tenant_id": "p",
+            "stop": DAY + "09:00:00",
+            "server_usages": [server | {"ended_at": DAY + "05:00:00"}],
+        },
+    ]
+    for given in (reports, reports[::-1]):
+        log = load(json_file({"tenant_usages": given}))
+        assert spans(log) == [(HOUR_S, 5 * HOUR_S, 2, 1)]
+        assert (log.passed_over, log.records) == ({"second record of the same run": 1}, 2)
+
+
+def test_tables_one_behind_the_other_have_each_its_heading(tmp_path):
+    heading, path = '"ID","Created At","terminated_at"', tmp_path / "servers.csv"
+    path.write_text(
+        f"{heading}\na,{DAY}01:00:00Z,{DAY}02:00:00Z\n{heading}\nb,{DAY}01:00:00Z,{DAY}03:00:00Z\n"
+    )
+    log = load(path)
+    assert [end for _, end, *_ in spans(log)] == [2 * HOUR_S, 3 * HOUR_S]
+    assert (log.passed_over, log.records) == ({"heading again": 1}, 3)
+
+
+def test_jobs_of_grid5000_are_no_usage_report(json_file):
+    jobs = {"items": [{"uid": 7, "started_at": 5, "stopped_at": 9, "submitted_at": 1, "state": "error"}]}
+    assert find_format(json_file(jobs)).name == "oar"

@@ -137,3 +137,33 @@ def test_a_line_that_is_no_json_is_named(tmp_path):
 def test_what_cannot_be_read_says_which_option_makes_it_readable(text_file, line, hint):
     with pytest.raises(ValueError, match=hint):
         load(text_file(line, "more"))
+
+
+def test_a_completion_date_that_is_the_removal_of_a_held_job_ends_no_run(json_file, rows_of):
+    held = {"JobStatus": 3, "LastJobStatus": 5, "NumJobStarts": 1, "RemoteWallClockTime": 200.0}
+    ad = AD | held | {"CompletionDate": 1_767_262_100 + 604_800}
+    assert rows_of(load(json_file(ad)), "wait_s", "run_s") == [(100, 200)]
+
+
+def test_ads_that_are_no_jobs_and_jobs_that_ran_elsewhere_are_counted_by_kind(json_file):
+    ads = [
+        AD | {"MyType": "Job", "EpochAdType": "EPOCH"},
+        {"MyType": "JobSet", "JobSetId": 1, "QDate": 1_767_262_000},
+        AD | {"EpochAdType": "INPUT"},
+        AD | {"JobUniverse": 9},
+    ]
+    log = load(json_file(*ads))
+    assert len(log) == 1
+    assert log.passed_over == {"JobSet ad": 1, "INPUT ad": 1, "job of the grid universe": 1}
+
+
+def test_a_line_that_is_no_json_is_counted_if_lenient(tmp_path):
+    path = tmp_path / "condor.jsonl"
+    path.write_text(f"\ufeff{json.dumps(AD)}\n{{\n7\n{json.dumps(AD | {'ProcId': 1})}\n")
+    log = load(path, lenient=True)
+    assert (len(log), log.malformed) == (2, 2)
+
+
+def test_dates_with_fractions_are_read(json_file, rows_of):
+    ad = AD | {"QDate": 1_767_262_000.0, "CompletionDate": 1_767_262_400.0}
+    assert rows_of(load(json_file(ad)), "wait_s", "run_s") == [(100, 300)]

@@ -142,3 +142,40 @@ def test_a_json_line_that_is_cut_off_is_named(text_file):
     with pytest.raises(ValueError, match=r"log.txt:2: not valid JSON"):
         load(path)
     assert load(path, lenient=True).malformed == 1
+
+
+@pytest.mark.parametrize(
+    ("category", "requested_s"),
+    [
+        ("-l h_rt=24:00:00,h_vmem=4G -pe smp 4", 86_400),
+        ("-l h_vmem=4G,h_rt=1:30:00", 5400),
+        ("-u alice -l h_rt=30:00", 1800),
+        ("-l h_cpu=10:00:00,h_rt=600", 600),
+        ("-l h_rt=INFINITY", -1),
+    ],
+)
+def test_colons_of_a_limit_are_no_separators(text_file, record, rows_of, category, requested_s):
+    log = load(text_file(record(category=category)))
+    assert rows_of(log, "run_s", "requested_s") == [(300, requested_s)]
+    assert log.passed_over == {}
+
+
+def test_json_lines_of_other_kinds_are_counted_by_kind(text_file):
+    job = {
+        "job_number": 1, "qname": "q", "submission_time": 1, "start_time": 2, "end_time": 3, "slots": 1, "failed": 0,
+        "exit_status": 0,
+    }  # fmt: skip
+    lines = [
+        job | {"type": "acct"},
+        {"type": "new_job", "job_number": 1},
+        {"type": "job_log", "job_number": 1},
+    ]
+    log = load(
+        text_file("\ufeff" + json.dumps(lines[0]), *map(json.dumps, lines[1:]), name="accounting.jsonl")
+    )
+    assert (len(log), log.passed_over) == (1, {"new_job record": 1, "job_log record": 1})
+
+
+def test_the_reporting_file_is_named(text_file):
+    with pytest.raises(ValueError, match="Grid Engine's reporting file; take the accounting beside it"):
+        load(text_file("1767262000:new_job:1767262000:7:-1:NONE:x:a:g::d:sge:1024"))

@@ -92,7 +92,7 @@ def test_archived_files_of_a_folder_are_one_log(text_file, rows_of):
         ("1767262000 0 0 1767262400", "soon 0 0 1767262400", "submitTime is 'soon', not a whole number"),
         ("1767262000 0 0 1767262400", "1767262000000 0 0 1767262400", "not a time in seconds"),
         (' 0 4 "c1" "c1" "c2" "c2" 64', " 0 9", "numExHosts|jStatus|not a whole number"),
-        ('"JOB_FINISH"', '"JOB_START"', "not an accounting record"),
+        ('"JOB_FINISH"', "JOB_FINISH", "not an accounting record"),
     ],
 )  # fmt: skip
 def test_a_bad_record_is_an_error_with_file_and_line_or_is_counted(text_file, was, then, reason):
@@ -118,3 +118,28 @@ def test_a_bad_record_is_an_error_with_file_and_line_or_is_counted(text_file, wa
 def test_what_lsf_wrote_and_cannot_be_read_says_what_to_take(text_file, line, hint):
     with pytest.raises(ValueError, match=hint):
         load(text_file(line, "more"))
+
+
+def test_a_begin_time_is_not_waited_for(text_file, rows_of):
+    line = lines()[0]
+    submit, start = (int(line.split()[at]) for at in (7, 10))
+    log = load(text_file(line.replace(f" {submit} 0 0 {start} ", f" {submit} {start - 7} 0 {start} ")))
+    assert rows_of(log, "submit_s", "wait_s") == [(start - 7, 7)]
+
+
+def test_records_of_kinds_that_are_no_jobs_are_counted_by_kind(text_file):
+    log = load(
+        text_file(
+            "\ufeff" + lines()[0],
+            '"JOB_FINISH2" "10.1" 1767262000 7 1 2',
+            '"SLA_RECOMPUTE" "10.1" 1767262000',
+        )
+    )
+    assert (len(log), log.passed_over) == (1, {"JOB_FINISH2 record": 1, "SLA_RECOMPUTE record": 1})
+
+
+@pytest.mark.parametrize(("of", "gpus"), [("", 4), ("/host", 4), ("/task", 8), ("/job", 2), (".00", 4)])
+def test_gpus_are_of_each_host_or_task_or_of_the_job(text_file, of, gpus):
+    asked = f"rusage[mem=4000,ngpus_physical=2{of}:gmodel=x]"
+    log = load(text_file(lines()[0].replace("select[type == any]", asked)))
+    assert log.further(GPUS_KEY).tolist() == [gpus]

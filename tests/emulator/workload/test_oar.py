@@ -83,7 +83,7 @@ def test_gpus_are_those_of_every_host_that_was_asked_for(changed, asked, gpus):
             "submissionTime 1767262000, startTime 1 and stopTime 1767265000 are not in this order",
         ),
         ({"stopTime": "1767262050"}, "are not in this order"),
-        ({"walltime": "1h"}, "walltime is '1h', not a whole number"),
+        ({"walltime": "1h"}, "walltime is '1h', not a time"),
     ],
 )
 def test_a_bad_job_is_named_or_counted(changed, changes, reason):
@@ -100,3 +100,32 @@ def test_a_bad_job_is_named_or_counted(changed, changes, reason):
 def test_what_oarstat_prints_for_people_says_which_option_makes_it_readable(text_file, line):
     with pytest.raises(ValueError, match="write it again with -f -J"):
         load(text_file(line, "42        T alice    0:48:20    R=2,W=1:0:0,J=B"))
+
+
+def test_the_answer_of_grid5000s_api_is_read(tmp_path, rows_of):
+    job = {
+        "uid": 7, "user_uid": "ann", "walltime": "1:00:00", "queue": "default", "state": "terminated",
+        "submitted_at": 1_767_262_000, "started_at": 1_767_262_060, "stopped_at": 1_767_262_460,
+        "assigned_nodes": ["n1.x", "n2.x"],
+    }  # fmt: skip
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps({"total": 2, "items": [job, job | {"uid": 8, "state": "error"}]}))
+    log = load(path)
+    assert rows_of(log, "number", "wait_s", "run_s", "requested_s", "status") == [
+        (7, 60, 400, 3600, 1), (8, 60, 400, 3600, 0),
+    ]  # fmt: skip
+    assert log.nodes.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("types", [["inner=5"], {"inner": "5"}, "deploy,inner=5"])
+def test_types_come_as_a_list_an_object_or_words(tmp_path, types):
+    job = {
+        "job_id": 7,
+        "submission_time": 5,
+        "state": "Waiting",
+        "assigned_network_address": [],
+        "types": types,
+    }
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps([job]))
+    assert load(path).passed_over == {"job inside a container": 1}

@@ -237,3 +237,64 @@ def test_gpus_and_the_one_node_of_a_job_are_kept(text_file, record):
     )
     assert log.further(GPUS_KEY).tolist() == [2, 3, -1]
     assert log.further(HOST_KEY).tolist() == [1, 2, -1]
+
+
+def test_time_before_a_job_was_eligible_is_not_waited(text_file, record, rows_of):
+    log = load(
+        text_file(
+            record("1.s", etime=150),  # held, or behind another one
+            record("2.s", etime=150, run_count=2),  # eligible again, after its first run
+            record("3.s", etime=900),
+        )
+    )
+    assert rows_of(log, "submit_s", "wait_s") == [(150, 10), (100, 60), (100, 60)]
+
+
+def test_fractions_of_seconds_leave_no_rests(text_file, record, rows_of):
+    cobalt = {
+        "ctime": "1767262000.5",
+        "start": "1767262500.0",
+        "end": "1767265600.1",
+        "exec_host": '"MIR-00000-512"',
+    }
+    size = {"Resource_List.nodect": 512, "Resource_List.ncpus": 1}
+    log = load(text_file(record("1.s", **cobalt, **size)))
+    assert rows_of(log, "wait_s", "run_s", "allocated_procs") == [(499.5, 3100.1, 512)]
+
+
+def test_words_between_quotation_marks_are_one_value(text_file, record, rows_of):
+    log = load(
+        text_file(record("1.s", jobname='"a end=5 start=7"', group='"domain users"', Account_Name='"x y=z"'))
+    )
+    assert rows_of(log, "wait_s", "run_s", "requested_s") == [(60, 300, 600)]
+
+
+@pytest.mark.parametrize(
+    ("select", "sizes"),
+    [
+        ("2:ncpus=28:ngpus=4+1:ncpus=4", (3, 60, 8)),
+        ("4", (4, 4, None)),
+        ("1:ncpus=8:mpiprocs=8:mem=16gb", (1, 8, None)),
+        ("ncpus=8:mem=16gb", (1, 8, None)),
+    ],
+)
+def test_a_select_statement_says_sizes_where_no_hosts_do(text_file, record, select, sizes):
+    log = load(text_file(record(exec_host=None, **{"Resource_List.select": select})))
+    gpus = log.further(GPUS_KEY)
+    assert (log.nodes[0], log.column("allocated_procs")[0], None if gpus is None else gpus[0]) == sizes
+
+
+def test_a_start_of_0_is_none(text_file, record, rows_of):
+    assert rows_of(load(text_file(record(start=0, exec_host=None))), "wait_s", "run_s") == [(-1, -1)]
+
+
+def test_a_mark_of_unicode_and_fractions_in_the_stamp_do_no_harm(text_file, record):
+    assert len(load(text_file("\ufeff" + record().replace("12;", "12.123456;"), record("8.s")))) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "kb"), [("4mb", 1024), ("1GB", 262_144), ("4096b", 1), ("512kw", 1024), ("x", -1)]
+)
+def test_memory_has_units(text_file, record, said, kb):
+    log = load(text_file(record(**{"resources_used.mem": said})))
+    assert log.column("used_memory_kb").tolist() == [kb]

@@ -28,7 +28,7 @@ def test_a_recorded_trace_gives_its_jobs(output_of, rows_of):
     rows = {row[0]: row[1:] for row in rows_of(log, "number", "wait_s", "run_s", "requested_s", "status")}
     assert len(rows) == len(log) == 20
     assert rows[8] == (0, 6, 300, 1)
-    assert rows[10] == (9, 0, 300, 5)  # cancelled in the queue
+    assert rows[10] == (-1, -1, 300, 5)  # cancelled in the queue
     assert rows[26] == (2, 0, 300, 0)  # failed at once
     assert rows[27] == (2, 1, 300, 5)  # "CANCELLED by 0"
     assert rows[28] == (-1, -1, 300, -1)  # requeued and pending: not started yet
@@ -361,7 +361,7 @@ def test_time_before_a_job_was_eligible_is_not_waited(text_file, rows_of):
         "7|100|Unknown|Unknown|0|1|PENDING",
         "8|100|900|160|0|1|CANCELLED by 0",  # before it was eligible
     )
-    assert rows_of(load(path), "submit_s", "wait_s") == [(500, 60), (100, 60), (100, -1), (100, 60)]
+    assert rows_of(load(path), "submit_s", "wait_s") == [(500, 60), (100, 60), (100, -1), (100, -1)]
 
 
 def test_each_row_is_a_job_or_counted_by_what_it_is(text_file):
@@ -389,3 +389,104 @@ def test_each_row_is_a_job_or_counted_by_what_it_is(text_file):
     found = check(log, to_jobs(log, nodes=8), format_name="sacct", is_size_known=True)
     assert dict(found.understood)["jobs"] == "4 of 10 lines"
     assert (2, "step of a job", "no job of its own") in found.left_out
+
+
+def test_outputs_one_behind_the_other_have_each_its_heading(text_file, row, rows_of):
+    other = "JobID|State|Submit|Start|Elapsed|NNodes"
+    log = load(
+        text_file(
+            HEADER,
+            row(),
+            HEADER,
+            row("6"),
+            other,
+            "7|COMPLETED|100|160|00:01:00|3",
+            "8|FAILED|100|x|00:00:01|1",
+        ),
+        lenient=True,
+    )
+    assert rows_of(log, "number", "run_s") == [(5, 300), (6, 300), (7, 60)]
+    assert (log.passed_over, log.malformed, log.records) == ({"heading again": 2}, 1, 6)
+
+
+def test_a_job_in_two_exports_is_one_job(text_file, row, rows_of):
+    running = row(end="Unknown", elapsed=40, state="RUNNING")
+    pending = row("6", start="Unknown", end="Unknown", elapsed=0, state="PENDING")
+    again = row(submit=90_000, start=90_100, end=90_400)  # its number came round
+    log = load(text_file(HEADER, running, pending, row(), row("6"), row(), again))
+    assert rows_of(log, "number", "submit_s", "wait_s", "run_s") == [
+        (6, 100, 60, 300), (5, 100, 60, 300), (5, 90_000, 100, 300),
+    ]  # fmt: skip
+    assert (log.passed_over, log.records) == ({"second record of the same run": 3}, 6)
+
+
+def test_components_in_two_exports_are_counted_once(text_file, row):
+    both = [row("5+0"), row("5+1", nodes=3)]
+    log = load(text_file(HEADER.replace("JobIDRaw", "JobID"), *both, *both))
+    assert log.nodes.tolist() == [5]
+    assert log.passed_over == {
+        "further component of a heterogeneous job": 1, "second record of the same run": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "unset", ["4294967294", "4294967295", "18446744073709551614", "UNLIMITED", "Partition_Limit"]
+)
+def test_numbers_that_nobody_set_are_unknown(text_file, row, rows_of, unset):
+    path = text_file(HEADER, row(limit=unset), row("6", nodes=unset).replace(f"{unset * 4}|", f"{unset}|"))
+    assert rows_of(load(path), "requested_s", "allocated_procs") == [(-1, 8), (600, -1)]
+
+
+def test_a_job_that_was_cancelled_in_the_queue_has_no_start(text_file, row, rows_of):
+    cancelled = {"elapsed": 0, "state": "CANCELLED by 100"}
+    log = load(text_file(HEADER, row(start=460, **cancelled), row("6", start=50, end=50, **cancelled)))
+    assert rows_of(log, "wait_s", "run_s", "status") == [(-1, -1, 5), (-1, -1, 5)]
+
+
+def test_what_was_allocated_counts_before_what_was_asked_for(text_file, rows_of):
+    log = load(
+        text_file(
+            "JobIDRaw|Submit|Start|ElapsedRaw|State|ReqNodes|NNodes|AllocTRES|NodeList|ReqCPUS",
+            "1|100|160|9|COMPLETED|1|1|billing=64,cpu=64,mem=1G,node=4|x[1-4]|1",
+            "2|100|160|9|COMPLETED|1|1||n[001-003,7],gpu[01-02]-ib|1",
+            "3|100|160|9|COMPLETED|2|2||n[01-02]|8",
+            "4|100|160|9|COMPLETED|2|2||None assigned|8",
+            "5|100|160|9|COMPLETED|2|2||n[01|8",
+        )
+    )
+    assert rows_of(log, "allocated_procs") == [(64,), (1,), (8,), (8,), (8,)]
+    assert log.nodes.tolist() == [4, 6, 2, 2, 2]
+    assert log.remarks == {"had another number of nodes than it asked for, and what it had counts": 2}
+
+
+@pytest.mark.parametrize("column", ["AllocTRES", "NodeList"])
+def test_one_column_of_sizes_is_enough(text_file, column):
+    said = {"AllocTRES": "cpu=8,node=3", "NodeList": "n[1-3]"}[column]
+    log = load(text_file(f"JobIDRaw|Submit|Start|ElapsedRaw|State|{column}", f"1|100|160|9|COMPLETED|{said}"))
+    assert log.nodes.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("time", "says"),
+    [
+        ("260501120000", "in the year 2605"),  # %y%m%d%H%M%S
+        ("0001-01-01T00:00:00", "in the year 1"),
+        ("2026-W01-1", "a date without the time of day"),
+        ("1767262000000", "not a time such as"),
+        ("01/05/26-12:00:00", "not a time such as"),
+    ],
+)
+def test_a_time_that_may_mean_something_else_is_an_error(text_file, row, time, says):
+    with pytest.raises(
+        ValueError, match=rf"log.txt:2: Submit is '{time}', .*{says}.*SLURM_TIME_FORMAT=%s|{says}"
+    ):
+        load(text_file(HEADER, row(submit=time, start="Unknown")))
+
+
+def test_a_table_that_went_through_a_program_of_statistics_says_the_same(text_file, rows_of):
+    path = text_file(
+        HEADER.lower().replace("|", ","), "5,1767262000.0,1767262060.0,1767262360.0,300.0,10.0,2.0,8.0,COMPLETED,a,b",
+    )  # fmt: skip
+    assert rows_of(load(path), "number", "wait_s", "run_s", "requested_s", "allocated_procs") == [
+        (5, 60, 300, 600, 8)
+    ]

@@ -1,0 +1,200 @@
+"""The whole path for three sites whose slurm.conf has the form of real ones (`tests/recorded/README.md`)."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+
+import pytest
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.schedulers.config import SchedulerConfig
+from emulator.simulation.run import simulate
+from emulator.workload.table import JobTable
+from testdata import RECORDED
+
+CONFS = RECORDED / "sites/slurm_conf"
+DAYS, DAY_S, US = 21, 86_400, 1_000_000
+BEGIN_S = 1_767_484_800
+"""Sunday, 2026-01-04, midnight UTC."""
+SERVERS = 3
+
+
+@dataclass(frozen=True)
+class Site:
+    """Its slurm.conf, how many nodes that has, and of each partition jobs a day, widest job and longest limit (min)."""
+
+    conf: str
+    nodes: int
+    partitions: dict[str, tuple[int, int, int]]
+    told: tuple[str, ...]
+
+
+SITES = (
+    Site(
+        "tree.conf", 12,
+        {"debug": (8, 1, 120), "standby": (10, 4, 300), "memory": (4, 1, 300), "dgx": (2, 1, 300), "bank": (2, 1, 300)},
+        ("tree.conf: TopologyPlugin=topology/tree: Slurm would keep a job on few switches",
+         "tree.conf: partition bank: AllowGroups=bank: Slurm would refuse others"),
+    ),
+    Site(
+        "weights.conf", 8,
+        {"main": (8, 2, 240), "long": (5, 2, 480), "debug": (6, 1, 30)},
+        ("weights.conf: PriorityWeightTRES=CPU=1000,Mem=1000: the twin has no weights of TRES",
+         "weights.conf: partition long: TRESBillingWeights=cpu=1.5,mem=.50G: usage is counted in nodes"),
+    ),
+    Site(
+        "included/slurm.conf", 8,
+        {"cpubase_bycore_b1": (14, 3, 300), "gpubase": (3, 1, 300)},
+        ("slurm.conf: bf_max_job_assoc: the twin does not do that",
+         "slurm.conf: State=FUTURE of pool1, pool2, pool3, pool4, pool5 and 15 more: the twin has no nodes"),
+    ),
+)  # fmt: skip
+
+
+def jobs_of(site):
+    """(submit, run, limit in minutes, nodes, partition) of each job, by submit."""
+    rng = random.Random(site.conf)
+    found = []
+    for day in range(DAYS):
+        for name, (count, widest, longest) in site.partitions.items():
+            for _ in range(count):
+                limit = rng.randrange(20, longest + 1, 10)
+                run = rng.randrange(60 * limit // 3, 60 * limit)
+                submit = BEGIN_S + day * DAY_S + rng.randrange(8 * 3600, 17 * 3600)
+                found.append((submit, run, limit, rng.randrange(1, widest + 1), name))
+    return sorted(found)
+
+
+def waits_of(site, jobs):
+    """What they wait by the rules of the site's slurm.conf."""
+    names = dict(enumerate(site.partitions, 1))
+    numbers = {name: number for number, name in names.items()}
+    submit, run, limit, nodes, partition = zip(*jobs, strict=True)
+    table = JobTable.build(
+        submit_us=[each * US for each in submit],
+        run_us=[each * US for each in run],
+        estimate_us=[each * 60 * US for each in limit],
+        nodes=list(nodes),
+        queue=[numbers[each] for each in partition],
+        user=[1] * len(jobs),
+    )
+    rules = SchedulerConfig(decide={"slurm": {"conf": CONFS / site.conf, "queues": names}})
+    record = simulate(table, site.nodes, rules)
+    return [
+        int(start - since) // US for start, since in zip(record.start_us, record.jobs.submit_us, strict=True)
+    ]
+
+
+def sacct_of(jobs, waits):
+    rows = [
+        f"{number}|{submit}|{submit + wait}|{run}|{limit}|{nodes}|{nodes}|COMPLETED|ann|{name}"
+        for number, ((submit, run, limit, nodes, name), wait) in enumerate(zip(jobs, waits, strict=True), 1)
+    ]
+    heading = "JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|AllocNodes|AllocCPUS|State|User|Partition"
+    return "\n".join([heading, *rows, ""])
+
+
+def usage():
+    """Nova's report of servers, at most three at once, from 10 to noon of each day."""
+    rows = [
+        {"instance_id": f"{day}-{at}", "vcpus": 16, "started_at": begin, "ended_at": begin + 7200}
+        for day in range(DAYS)
+        for at in range(SERVERS)
+        for begin in [BEGIN_S + day * DAY_S + 36_000 + 60 * at]
+    ]
+    return json.dumps({"tenant_usage": {"tenant_id": "p", "server_usages": rows}})
+
+
+@pytest.fixture(scope="module", params=SITES, ids=lambda site: site.conf)
+def site(request, tmp_path_factory):
+    """A site, its two logs, and what its jobs waited."""
+    folder = tmp_path_factory.mktemp("site")
+    jobs = jobs_of(request.param)
+    waits = waits_of(request.param, jobs)
+    (folder / "slurm.txt").write_text(sacct_of(jobs, waits))
+    (folder / "usage.json").write_text(usage())
+    return request.param, folder, jobs, waits
+
+
+def ran(*words):
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_the_twin_waits_as_the_site_did_and_says_what_of_the_file_it_does_not_follow(site):
+    its, folder, jobs, waits = site
+    conf = CONFS / its.conf
+    asked = ["--log", folder / "slurm.txt", "--slurm-conf", conf, "--set", "bf_interval=600", "--json"]
+    found = json.loads(ran("whatif", *asked).stdout)
+    assert (found["doubts"], f"{its.nodes} nodes, by the NodeName lines of {conf}" in found["notes"]) == (
+        [],
+        True,
+    )
+    everybody, *groups = found["groups"]
+    assert everybody["jobs"] == len(jobs)
+    assert everybody["today_min"] == pytest.approx(sum(waits) / len(waits) / 60)
+    partitions = {each["name"]: each for each in groups if each["by"] == "partition"}
+    assert set(partitions) == set(its.partitions)
+    for name, each in partitions.items():
+        mine = [wait for job, wait in zip(jobs, waits, strict=True) if job[-1] == name]
+        assert (each["jobs"], each["today_min"]) == (len(mine), pytest.approx(sum(mine) / len(mine) / 60))
+    for sentence in its.told:
+        assert any(note.startswith(sentence) for note in found["notes"]), sentence
+
+
+def test_a_run_under_the_file_has_the_waits_of_the_log(site):
+    its, folder, jobs, waits = site
+    said = f"slurm:{CONFS / its.conf}"
+    ran("run", folder / "slurm.txt", "--nodes", its.nodes, "--scheduler", said, "--out", folder / "out")
+    summary = json.loads((folder / "out/summary.json").read_text())
+    # A run begins at 0, so that its passes are not at the seconds of the log's.
+    assert summary["recorded_waits"] == {
+        "jobs": len(jobs),
+        "mean_recorded_s": pytest.approx(sum(waits) / len(waits)),
+        "mean_simulated_s": pytest.approx(sum(waits) / len(waits), rel=1e-3),
+    }
+    for sentence in its.told:
+        assert any(note.startswith(sentence) for note in summary["not_followed"]), sentence
+
+
+def study(site, *more):
+    its, folder, _, _ = site
+    logs = [
+        "--batch",
+        folder / "slurm.txt",
+        "--ondemand",
+        folder / "usage.json",
+        "--nodes",
+        f"{its.nodes}+{SERVERS}",
+    ]
+    return [str(word) for word in ("study", "merge", *logs, "--quick", "--cores-per-node", 16, *more)]
+
+
+def test_a_study_of_the_site_s_two_logs_compares_today_with_mergers(site):
+    its, folder, _, _ = site
+    # Partitions keep nodes from jobs, which the study's one queue does not: its waits are shorter.
+    more = ["--accept-today", 100, "--reserve", "2", "--wait-min", "0", "--out", folder / "study", "--json"]
+    found = json.loads(ran(*study(site, *more)).stdout)
+    assert (found["batch_nodes"], found["ondemand_nodes"], len(found["weeks"])) == (its.nodes, SERVERS, 2)
+    settings = {each["setting"]: each for each in found["settings"]}
+    assert [settings[name]["requests"] for name in ("split", "batch only", "basic R=2 W=0")] == [42, 42, 42]
+    assert (settings["split"]["rejected"], settings["batch only"]["rejected"]) == (0, 42)
+    assert settings["batch only"]["wait_min"] < settings["split"]["wait_min"]
+
+
+@pytest.mark.parametrize("site", SITES[:1], indirect=True, ids=["tree.conf"])
+def test_a_study_whose_runs_all_fail_says_why(site):
+    its, folder, _, _ = site
+    words = study(site, "--scheduler", f"slurm:{CONFS / its.conf}", "--out", folder / "failed")
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    said = " ".join(done.output.split())
+    assert "no run of today could be made" in said
+    assert (
+        "is one of 12 nodes of the site (kari-c-001 to kari-dgx1-002), and the run has 15: say 12 nodes"
+        in said
+    )
