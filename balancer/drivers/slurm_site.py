@@ -44,7 +44,7 @@ def check_site(
     user = _user()
     level = _admin_level(run, config, user)
     return (
-        SiteCheck("may drain nodes", "" if level in _MAY_DRAIN else _cannot_drain(config, user)),
+        SiteCheck("may drain nodes", "" if level in _MAY_DRAIN else _cannot_drain(config, user, level)),
         SiteCheck(
             "sees all jobs",
             "" if level in _SEE_ALL or "jobs" not in config.get("PrivateData", "") else _cannot_see(user),
@@ -68,23 +68,23 @@ def _user() -> str:
 
 
 def _admin_level(run: Callable[[Sequence[str]], str], config: Mapping[str, str], user: str) -> str:
-    """`SlurmUser`, `Administrator` or `Operator`; "": nothing that is known."""
+    """`SlurmUser`, `Administrator`, `Operator` or `None`; "": no accounting knows the user."""
     if os.geteuid() == 0 or user == config["SlurmUser"].partition("(")[0]:
         return "SlurmUser"
     try:
-        said = run(
+        return run(
             ("sacctmgr", "--noheader", "--parsable2", "show", "user", user, "format=adminlevel")
         ).strip()
     except DriverError:
         return ""
-    return said if said in _SEE_ALL else ""
 
 
-def _cannot_drain(config: Mapping[str, str], user: str) -> str:
+def _cannot_drain(config: Mapping[str, str], user: str, level: str) -> str:
     slurm_user = config["SlurmUser"].partition("(")[0]
+    who = f"modify user {user} set" if level else f"add user {user} account=root"
     return (
         f"{user} is not {slurm_user}, nor known to be a Slurm administrator (an operator may not): "
-        f"sacctmgr modify user {user} set adminlevel=admin"
+        f"sacctmgr {who} adminlevel=admin"
     )
 
 

@@ -76,12 +76,18 @@ def test_nodes_that_are_excluded_by_number_only_are_not_safe(site):
     )
 
 
-@pytest.mark.parametrize("level", [None, "None"])
-def test_an_ordinary_user_may_not_drain_and_does_not_see_all_jobs(site, level):
+@pytest.mark.parametrize(
+    ("level", "remedy"),
+    [
+        (None, "sacctmgr add user 987654 account=root adminlevel=admin"),
+        ("", "sacctmgr add user 987654 account=root adminlevel=admin"),
+        ("None", "sacctmgr modify user 987654 set adminlevel=admin"),
+    ],
+)
+def test_an_ordinary_user_may_not_drain_and_does_not_see_all_jobs(site, level, remedy):
     found = site(user=987654, level=level, PrivateData="jobs,usage", SuspendTime="NONE")
     assert found["may drain nodes"] == (
-        "987654 is not root, nor known to be a Slurm administrator (an operator may not): "
-        "sacctmgr modify user 987654 set adminlevel=admin"
+        "987654 is not root, nor known to be a Slurm administrator (an operator may not): " + remedy
     )
     assert "a hidden job would read as empty" in found["sees all jobs"]
 
