@@ -16,7 +16,7 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.tokens import TokenFile
 from balancer.config import ConfigError
 from balancer.drivers.base import SiteCheck
-from balancer.ledger.errors import LedgerError
+from balancer.ledger.errors import LedgerError, OlderError
 from balancer.ledger.reader import open_to_read
 from balancer.secret_files import AuthFileError
 
@@ -98,6 +98,8 @@ def _ledger(config: Config) -> str:
     try:
         with closing(open_to_read(config.db)) as reader:
             reader.load()
+    except OlderError:
+        return ""  # `serve` brings it up to date
     except LedgerError as error:
         return str(error)
     return ""
@@ -108,7 +110,7 @@ def ledger_id(config: Config) -> str:
     if "://" not in config.db and not Path(config.db).exists():
         return ""
     try:
-        with closing(open_to_read(config.db)) as reader:
+        with closing(open_to_read(config.db, may_be_older=True)) as reader:
             return reader.writer().ledger_id
     except LedgerError:
         return ""  # a line of its own says why

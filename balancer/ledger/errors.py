@@ -7,6 +7,10 @@ class LedgerError(Exception):
     """The ledger cannot be opened, read or written; nothing of what was asked for is stored."""
 
 
+class OlderError(LedgerError):
+    """An older release wrote the ledger; the next start of the service brings it up to date."""
+
+
 class StaleError(LedgerError):
     """A record or the log is not as the writer believes; nothing is stored, and the state must be read again."""
 

@@ -260,8 +260,11 @@ class Reader:
         ]
 
 
-def open_to_read(target: str | Path) -> Reader:
-    """A ledger that a service may be using. Raises LedgerError where there is none of this release."""
+def open_to_read(target: str | Path, *, may_be_older: bool = False) -> Reader:
+    """A ledger that a service may be using. Raises LedgerError where there is none of this release.
+
+    `may_be_older`: one of an older release will do; of it `writer` can be read.
+    """
     url = url_of(target)
     if is_sqlite(url):
         from pathlib import Path as FilePath  # noqa: PLC0415 - above it is for types
@@ -271,7 +274,10 @@ def open_to_read(target: str | Path) -> Reader:
     reader = Reader(url)
     try:
         with reader.connected() as connection:
-            schema.check(connection)
+            if may_be_older:
+                schema.revision_of(connection)
+            else:
+                schema.check(connection)
     except LedgerError:
         reader.close()
         raise

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from balancer.ledger.errors import LedgerError
+from balancer.ledger.errors import LedgerError, OlderError
 
 REVISION = "0006"
 """The newest migration."""
@@ -34,7 +34,7 @@ def check(connection: sa.Connection) -> None:
     """For those that only read. Raises LedgerError unless the schema is that of this release."""
     found = revision_of(connection)
     if found != REVISION:
-        raise LedgerError(
+        raise (OlderError if found else LedgerError)(
             f"the ledger has schema {found or 'none'}, this Balancer reads {REVISION}: "
             "start `balancer serve` on it once"
         )

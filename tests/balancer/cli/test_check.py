@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -82,6 +83,17 @@ def test_marks_of_another_ledger_are_told_and_ones_own_are_none(check, monkeypat
     assert check()[1][5] == told.format(f"is {ours}")
     marked_by(ours)
     assert check()[1][5] == "ok      no other Balancer's marks are on them"
+
+
+def test_the_ledger_of_the_release_before_is_well_and_its_marks_are_ours(check, monkeypatch):
+    with closing(Ledger("balancer.db")) as ledger:
+        ours = ledger.ledger_id
+    with closing(sqlite3.connect("balancer.db")) as file, file:
+        file.execute("UPDATE alembic_version SET version_num = '0005'")
+    read = dict.fromkeys(("n01", "n02", "n03"), NodeStatus("offline", stamp=Stamp(ours, 7, "00000000")))
+    monkeypatch.setattr(TorqueDriver, "get_status_of_all_nodes", lambda _: read)
+    status, lines = check()
+    assert (status, [line for line in lines if line.startswith("not so")]) == (0, [])
 
 
 def test_another_ledgers_claim_is_told_and_ones_own_is_none(check, monkeypatch):
