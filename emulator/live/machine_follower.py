@@ -115,7 +115,7 @@ class MachineFollower:
             return
         self._has_begun = True
         self._loop.decisions.actions.now_us = now_us
-        self._loop.decisions.begin()
+        self._loop.begin()
         self._plan()
 
     def submitted(self, number: int, now_us: int) -> None:

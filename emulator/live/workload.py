@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from emulator.clock.event_priority import EventPriority
     from emulator.machine.account import Account
-    from emulator.simulation.decisions import Decisions
+    from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
 
@@ -55,9 +55,8 @@ class Workload:
         return self._rows.get(number)
 
 
-def as_json(decisions: Decisions, contradictions: Sequence[str]) -> dict[str, Any]:
+def as_json(record: RunRecord, contradictions: Sequence[str]) -> dict[str, Any]:
     """The run so far without its input; times in us, jobs are rows, nodes places in the list of nodes."""
-    record = decisions.record()
     runs = record.runs
     return {
         "node_names": list(record.node_names),

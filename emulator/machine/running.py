@@ -193,8 +193,13 @@ class RunningJobs:
         )
 
     def left(self, job: int, row: int) -> tuple[int, int]:  # noqa: ARG002 - the row tells it
-        _, lost, done = self._done_in_row[row]
-        return done, done - lost
+        if row in self._done_in_row:
+            _, lost, done = self._done_in_row[row]
+            return done, done - lost
+        for rows in reversed(self._broken_off):  # who asks wants one of the latest
+            for one in rows[rows["row"] == row]:
+                return int(one.in_all), int(one.in_all - one.lost)
+        raise KeyError(row)
 
     # Starts and stops.
 
@@ -468,6 +473,10 @@ class RunningJobs:
             begun = np.where(in_phase, work["begun"], work["saved"])
             found[rows] = work["run_us"] * work["width"] - begun
         return found
+
+    def note_saves(self, written_us: dict[int, int]) -> None:
+        """The jobs that write everything down and leave, in a compiled run, and when they will have done so."""
+        self._saving = written_us
 
     def note_rows(self, rows: Rows[BrokenOff]) -> None:
         """Rows of the run table that a compiled run broke off."""

@@ -72,8 +72,6 @@ class Loop:
         self.machine = machine
         self._external_events = external_events
         self._whole: WholeRun | None = None
-        self.went_whole = False
-        """Whether the mechanism's own loop has done the run, as far as it went."""
         if mechanism is None and external_events is None and type(machine) is Cluster:
             machine.choose_nodes_afterwards()  # nobody is there to ask for single nodes
         ahead = (
@@ -91,21 +89,28 @@ class Loop:
         self._first_open = 0
         """All jobs before this one were over at the latest look."""
 
+    def begin(self, bad_input: type[Exception] | tuple[()] = ()) -> None:
+        """The run begins; `bad_input` as in `Decisions.begin`."""
+        self.decisions.begin(bad_input)
+        if self._external_events is not None:
+            self._external_events.begin(self.decisions.actions)
+        else:
+            if self._known is None:  # somebody has looked at them already
+                self._known = np.array(sorted(self._points), np.int64).reshape(-1, 3)
+                self._points.clear()
+            self._whole = self.decisions.whole_run(self._known)
+        if self._whole is not None:
+            self._known = None  # it has made its own of them
+
     def run(self, on_progress: OnProgress | None = None, *, by_steps: bool = False) -> bool:
         """Run to the end. `on_progress` is called now and then; False from it stops the run.
 
-        `by_steps`: bring each decision point to the mechanism, even if it has a compiled loop for all of them.
+        `by_steps`: come back after each decision point, even if the mechanism has a compiled loop for all of them.
         Returns whether the run came to its end.
         """
         actions, machine = self.decisions.actions, self.machine
-        self.decisions.begin(bad_input=ValueError)
-        if self._external_events is not None:
-            self._external_events.begin(actions)
-        elif not by_steps and self._known is not None:
-            self._whole = self.decisions.whole_run(self._known)
-        if self._whole is not None:
-            self.went_whole = True
-            self._known = None  # it has made its own of them
+        self.begin(bad_input=ValueError)
+        if self._whole is not None and not by_steps:
             return self._run_whole(self._whole, on_progress)
         pause_after = _PAUSE_AFTER
         while self.next_us != NEVER_US:
@@ -143,7 +148,8 @@ class Loop:
                 return False
         whole.tell()
         self._stands_at_the_last_end()
-        self._whole = None  # it has told all: its tables are not needed while figures are made
+        # It has told all: its tables are not needed while figures are made.
+        self._whole = None
         return True
 
     @property
@@ -161,7 +167,8 @@ class Loop:
 
     def _is_over(self) -> bool:
         """Whether all jobs and leases are, whatever is on the agenda: a timer may be set again for ever."""
-        if self._points and self._points[0][1] not in _SAY_NOTHING_OF_JOBS:
+        at_us, point = self._next_point()
+        if at_us != NEVER_US and point not in _SAY_NOTHING_OF_JOBS:
             return False
         state = self.machine.state
         if self._first_open < len(state) and int(state[self._first_open]) not in _OVER:
@@ -182,6 +189,8 @@ class Loop:
 
     def step(self, limit_us: int = NEVER_US, pause_after: int = -1) -> Stop:
         """Go to the next decision point, at the latest to `limit_us`, and let that instant happen."""
+        if self._whole is not None:
+            return self._step_whole(self._whole, limit_us, pause_after)
         decisions, machine, external = self.decisions, self.machine, self._external_events
         actions = decisions.actions
         external_us = self._next_external_us()
@@ -215,6 +224,12 @@ class Loop:
             self._pass_over()
         return stop
 
+    def _step_whole(self, run: WholeRun, limit_us: int, pause_after: int) -> Stop:
+        try:
+            return run.go_to(min(self._next_point_us(), limit_us), pause_after)
+        except Exception as error:  # noqa: BLE001 - raised again, with the name of whose it is
+            self.decisions.machine_failed("advance", error)
+
     def _was_over_before(self, now_us: int) -> bool:
         """Whether the last job had ended before this point: then it is no part of the run any more."""
         machine = self.machine
@@ -242,7 +257,13 @@ class Loop:
             self.decisions.pass_over()
 
     def _next_point_us(self) -> int:
-        """When the next decision point is due; what was put off or called off is no instant of its own."""
+        """When the next decision point is due."""
+        return self._next_point()[0]
+
+    def _next_point(self) -> tuple[int, int]:
+        """Time and kind of the next decision point; what was put off or called off is no instant of its own."""
+        if self._whole is not None:
+            return self._whole.next_point()
         points = self._points
         if self._known is not None:
             points += map(tuple, self._known.tolist())
@@ -250,7 +271,7 @@ class Loop:
             self._known = None
         while points and self.decisions.actions.is_stale(*points[0]):
             heapq.heappop(points)
-        return points[0][0] if points else NEVER_US
+        return points[0][:2] if points else (NEVER_US, 0)
 
     def _handle_points(self, now_us: int) -> None:
         """All decision points of this instant, in order, those that they bring about included."""

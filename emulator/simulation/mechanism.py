@@ -235,22 +235,27 @@ class HasNotice(Protocol):
 
 
 class WholeRun(Protocol):
-    """A run whose decision points are not brought to the mechanism one by one (`HasWholeRun`)."""
+    """A run whose decision points compiled handlers take, in both clocks (`HasWholeRun`)."""
 
     def go(self, pause_after: int) -> Stop:
         """Go on for so many instants, or to the end (AT_UNTIL)."""
 
+    def go_to(self, until_us: int, pause_after: int) -> Stop:
+        """Go on to this time, its instant included, and tell of the work of the jobs that run (AT_UNTIL)."""
+
+    def next_point(self) -> tuple[int, int]:
+        """Time in us and kind (`Point`) of the next decision point, NEVER_US if there is none."""
+
     def tell(self) -> None:
-        """Write down what happened so far where it stands after a run step by step."""
+        """Write down what happened so far where it stands after a run of another mechanism."""
 
 
 @runtime_checkable
 class HasWholeRun(Protocol):
     def whole_run(self, act: Accounting, points: NDArray[np.int64]) -> WholeRun | None:
-        """After `on_begin`: the run in virtual time as one compiled loop, if there is one for it.
+        """After `on_begin`: the run as one compiled loop; None: its handlers are called one by one.
 
-        `points`: rows of (time in us, point, job), those known from the begin in order. It must equal the run step by
-        step.
+        `points`: rows of (time in us, point, job), those known from the begin in order.
         """
 
 

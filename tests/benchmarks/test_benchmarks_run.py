@@ -56,7 +56,7 @@ def test_whole_commands_are_measured() -> None:
 
 
 @pytest.mark.slow
-def test_a_hybrid_run_is_measured_in_both_forms() -> None:
+def test_a_hybrid_run_is_measured_at_once_and_by_steps() -> None:
     found = json.loads(output_of("benchmarks/hybrid_run.py", "--quick", "--json"))
     assert found["jobs"] > 500
     assert found["ratio"] > 0

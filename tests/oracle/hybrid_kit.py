@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.events.node_failures import Failures, all_to_come
 from emulator.kernel.job_states import RunOutcome
+from emulator.machine.points import Point
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
+from emulator.workload.hybrid_kinds import JobClass
+from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
-from oracle.hybrid_reference import HybridJob, HybridReference, Segment
+from oracle.hybrid_reference import Failure, HybridJob, HybridReference, Segment
 
 if TYPE_CHECKING:
     from emulator.record.run_record import RunRecord
 
 CLASSES = {"rigid": 0, "malleable": 2, "on_demand": 0}
+_COLUMNS = {
+    "job_class": 0, "min_nodes": 1, "setup_us": 0, "checkpoint_interval_us": 0, "checkpoint_us": 0,
+    "notice_us": -1, "predicted_us": -1,
+}  # fmt: skip
 STRATEGIES = ("n+paa", "n+spaa", "cua+paa", "cua+spaa", "cup+paa", "cup+spaa")
 
 
@@ -76,6 +84,42 @@ def announced_jobs(rng: np.random.Generator) -> tuple[list[HybridJob], int]:
     return sorted(found, key=lambda job: job.submit_us), node_count
 
 
+def slower(jobs: list[HybridJob], factor: int) -> list[HybridJob]:
+    """The same jobs with all times so many times as long: little happens at one time."""
+    times = [name for name in HybridJob._fields if name.endswith("_us")]
+    return [
+        job._replace(**{name: factor * value for name in times if (value := getattr(job, name)) >= 0})
+        for job in jobs
+    ]
+
+
+def hybrid_jobs(table: JobTable) -> list[HybridJob]:
+    """The jobs of a table that `hybrid_kinds` has made."""
+    extra = {name: table.column(name, instead) for name, instead in _COLUMNS.items()}
+    found = []
+    for row in range(len(table)):
+        of_row = {name: int(values[row]) for name, values in extra.items()}
+        malleable = of_row["job_class"] == JobClass.MALLEABLE
+        kind = "on_demand" if table.kind[row] == Kind.ON_DEMAND else "malleable" if malleable else "rigid"
+        nodes = int(table.nodes[row])
+        found.append(
+            HybridJob(
+                int(table.submit_us[row]),
+                int(table.run_us[row]),
+                int(table.estimate_us[row]),
+                nodes,
+                kind,
+                least=of_row["min_nodes"] if malleable else nodes,
+                setup_us=of_row["setup_us"],
+                interval_us=of_row["checkpoint_interval_us"],
+                write_us=of_row["checkpoint_us"],
+                notice_us=of_row["notice_us"],
+                predicted_us=of_row["predicted_us"],
+            )
+        )
+    return found
+
+
 def job_table(jobs: list[HybridJob]) -> JobTable:
     return JobTable.build(
         submit_us=[job.submit_us for job in jobs],
@@ -96,7 +140,7 @@ def job_table(jobs: list[HybridJob]) -> JobTable:
     )
 
 
-def simulate(
+def make_loop(
     jobs: list[HybridJob],
     nodes: int,
     strategy: str,
@@ -104,14 +148,19 @@ def simulate(
     warning_us: int = 0,
     release_us: int = 10,
     scheduler: str = "fcfs+easy",
-    by_steps: bool = False,
     **params: float,
-) -> tuple[RunRecord, HybridMechanism]:
+) -> tuple[HybridMechanism, Loop]:
     mechanism = HybridMechanism(
         strategy, release_after_s=release_us / 1e6, warning_s=warning_us / 1e6, **params
     )
     machine = mechanism.make_machine(nodes, SchedulerConfig.parse(scheduler), job_table(jobs), 1)
-    loop = Loop(machine, mechanism)
+    return mechanism, Loop(machine, mechanism)
+
+
+def simulate(
+    jobs: list[HybridJob], nodes: int, strategy: str, *, by_steps: bool = False, **params: Any
+) -> tuple[RunRecord, HybridMechanism]:
+    mechanism, loop = make_loop(jobs, nodes, strategy, **params)
     loop.run(by_steps=by_steps)
     return loop.record(), mechanism
 
@@ -126,7 +175,53 @@ def segments(record: RunRecord) -> list[Segment]:
 
 
 def reference(
-    jobs: list[HybridJob], nodes: int, strategy: str, *, warning_us: int = 0, release_us: int = 10
+    jobs: list[HybridJob],
+    nodes: int,
+    strategy: str,
+    *,
+    warning_us: int = 0,
+    release_us: int = 10,
+    failures: tuple[Failure, ...] = (),
+    repairs_us: tuple[int, ...] = (),
 ) -> HybridReference:
     notice, _, arrival = strategy.partition("+")
-    return HybridReference(jobs, nodes, notice, arrival, warning_us=warning_us, release_us=release_us)
+    return HybridReference(
+        jobs,
+        nodes,
+        notice,
+        arrival,
+        warning_us=warning_us,
+        release_us=release_us,
+        failures=failures,
+        repairs_us=repairs_us,
+    )
+
+
+def drawn_outages(jobs: list[HybridJob], nodes: int, **params: float) -> list[tuple[int, int, bool]]:
+    """(time in us, node, whether it fails or is up again) of the outages that `simulate` draws."""
+    last_us = max(job.submit_us for job in jobs)
+    drawn = Failures(stream(1, "mechanisms.hybrid.failures"), nodes, until_us=last_us, **params)
+    return all_to_come(drawn)
+
+
+def who_has_them(
+    jobs: list[HybridJob], nodes: int, strategy: str, outages: list[tuple[int, int, bool]], **params: Any
+) -> tuple[Failure, ...] | None:
+    """The failures as the reference wants them told; None if one happens when a job leaves its nodes, too.
+
+    Read from the tables of a run that is stopped just before each of them.
+    """
+    _, loop = make_loop(jobs, nodes, strategy, **params)
+    machine = loop.machine
+    loop.begin()
+    found = []
+    for at_us, node, _ in (each for each in outages if each[2]):
+        while loop.now_us < at_us - 1:
+            loop.step(at_us - 1)
+        if machine.next_event_us <= at_us or loop._next_point() == (at_us, Point.CHECKPOINT):
+            return None
+        job, slot = int(machine.node_job[node]), int(machine._held["holder"][node])
+        place = machine.nodes_of(job).tolist().index(node) if job >= 0 else -1
+        held_for = int(machine._claim["job"][slot]) if job < 0 <= slot else -1
+        found.append(Failure(at_us, job, place, held_for))
+    return tuple(found)

@@ -69,6 +69,19 @@ class Loan(NamedTuple):
     shrunk_run_us: int
 
 
+class Failure(NamedTuple):
+    """A node breaks. Nodes have no names here: it is told who has it.
+
+    `job` runs on it (-1: nobody), as the node with the number `place` of its own; `held_for`: the on-demand job for
+    which it is idle and held, -1 for none.
+    """
+
+    at_us: int
+    job: int
+    place: int
+    held_for: int
+
+
 class HybridReference:
     def __init__(
         self,
@@ -79,6 +92,8 @@ class HybridReference:
         *,
         warning_us: int,
         release_us: int,
+        failures: tuple[Failure, ...] = (),
+        repairs_us: tuple[int, ...] = (),
     ) -> None:
         self.jobs, self.nodes = jobs, nodes
         self.notice, self.arrival = notice, arrival
@@ -92,6 +107,8 @@ class HybridReference:
         self.timers: list[tuple[int, int, int]] = []
         self.segments: list[Segment] = []
         self.instant: set[int] = set()
+        self.failures, self.repairs_us = list(failures), list(repairs_us)
+        self.down = 0
         self.now = 0
 
     # -- the job model -------------------------------------------------------------------------------------
@@ -140,6 +157,7 @@ class HybridReference:
     def free(self) -> int:
         return (
             self.nodes
+            - self.down
             - sum(run.width for run in self.running.values())
             - sum(c.idle for c in self.claims.values())
         )
@@ -296,6 +314,10 @@ class HybridReference:
         )
 
     def on_arrival(self, job: int) -> None:
+        if self.arrive(job):
+            self.instant.add(job)
+
+    def arrive(self, job: int) -> bool:
         claim = self.claims.setdefault(job, Claim(job, self.jobs[job].nodes))
         claim.arrived, claim.collects, claim.deadline_us = True, False, -1
         self.unpromise(job)
@@ -305,7 +327,8 @@ class HybridReference:
             self.close(claim)
             self.front.add(job)
             self.queue.add(job)
-            return
+            self.instant.discard(job)
+            return False
         for guest in self.guests(claim):
             if guest not in claim.leaving:
                 self.preempt(guest, claim)
@@ -316,8 +339,8 @@ class HybridReference:
             self.loans.setdefault(job, []).append(Loan(lender, fewer, self.running[lender].start_us))
         for victim in victims:
             self.preempt(victim, claim)
-        self.instant.add(job)
         self.start_if_complete(claim)
+        return job not in self.queue
 
     def make_room(self, missing: int) -> tuple[list[tuple[int, int]], list[int] | None]:
         if missing <= 0:
@@ -352,9 +375,13 @@ class HybridReference:
         return [(job, fewer) for job, fewer in given.items() if fewer]
 
     def start_if_complete(self, claim: Claim) -> None:
-        if claim.arrived and not claim.leaving and self.needed(claim) == 0:
-            del self.claims[claim.job]
-            self.start(claim.job, claim.wanted, leased=True)
+        if not claim.arrived or claim.leaving:
+            return
+        if self.needed(claim) > 0:  # a node broke meanwhile
+            self.arrive(claim.job)
+            return
+        del self.claims[claim.job]
+        self.start(claim.job, claim.wanted, leased=True)
 
     def unpromise(self, job: int) -> None:
         for run in self.running.values():
@@ -366,7 +393,8 @@ class HybridReference:
         for guest in self.guests(claim):
             self.running[guest].guest_of = -1
         del self.claims[claim.job]
-        self.loans.pop(claim.job, None)
+        loans = self.loans.pop(claim.job, [])
+        self.expand_all(loans, min(sum(loan.nodes for loan in loans), self.free()))
 
     def on_written(self, job: int) -> None:
         run = self.running[job]
@@ -410,6 +438,14 @@ class HybridReference:
                 width = min(wanted, self.free() - left)
                 if width >= least:
                     self.start(loan.job, width)
+
+    def expand_all(self, loans: list[Loan], left: int) -> None:
+        """Of so many idle nodes shrunk lenders get back what they lent; preempted ones do not resume."""
+        for loan in loans:
+            given = min(loan.nodes, left)
+            left -= given
+            if loan.shrunk_run_us >= 0:
+                self.expand(loan, given)
 
     def expand(self, loan: Loan, given: int) -> None:
         run = self.running.get(loan.job)
@@ -470,6 +506,55 @@ class HybridReference:
                         self.start(job, width, guest_of=claim.job)
                         break
 
+    # -- failures ------------------------------------------------------------------------------------------
+
+    def on_outages(self) -> None:
+        while self.repairs_us and self.repairs_us[0] <= self.now:
+            del self.repairs_us[0]
+            self.down -= 1
+        while self.failures and self.failures[0].at_us <= self.now:
+            self.on_failure(self.failures.pop(0))
+
+    def on_failure(self, failure: Failure) -> None:
+        self.down += 1
+        if failure.job >= 0 and self.jobs[failure.job].kind == "on_demand":
+            self.lease_breaks(failure.job)
+        elif failure.job >= 0:
+            self.job_breaks(failure.job, failure.place)
+        elif failure.held_for >= 0:
+            self.claims[failure.held_for].idle -= 1
+        for claim in list(self.claims.values()):
+            self.start_if_complete(claim)
+
+    def lease_breaks(self, job: int) -> None:
+        """It begins anew, before all others, and its lenders have their nodes back."""
+        width = self.running[job].width
+        self.instant.discard(job)
+        self.front.add(job)
+        self.stop(job, "preempted", 0)
+        self.expand_all(self.loans.pop(job, []), width - 1)
+
+    def job_breaks(self, job: int, place: int) -> None:
+        """A malleable job goes on with one node less, if it may; another one goes back to its latest checkpoint."""
+        run, spec = self.running[job], self.jobs[job]
+        malleable = spec.kind == "malleable" and not run.leaving
+        if malleable and run.guest_of < 0 and run.width > spec.least:
+            self.resize(job, run.width - 1)
+            return
+        host, promised = self.claims.get(run.guest_of), self.claims.get(run.promised_to)
+        leaves_for = next((one for one in self.claims.values() if job in one.leaving), None)
+        done, saved = self.done_saved(job, self.now)
+        freed = self.stop(job, "preempted", done if malleable else saved)
+        if leaves_for is not None:
+            del leaves_for.leaving[job]
+            before = leaves_for.idle
+            self.receive(leaves_for, job, freed, run)
+            promised, freed = leaves_for, run.width - (leaves_for.idle - before)
+        if host is not None:
+            host.idle -= 1
+        elif promised is not None and place < run.width - freed:  # they have the first of its nodes
+            promised.idle -= 1
+
     # -- time ----------------------------------------------------------------------------------------------
 
     def run(self) -> list[Segment]:
@@ -483,6 +568,8 @@ class HybridReference:
                 *notices.values(),
                 *submits.values(),
                 *(at for at, _, _ in self.timers),
+                *(failure.at_us for failure in self.failures),
+                *self.repairs_us,
             ]
             times += [min(self.end_us(job), run.written_us) for job, run in self.running.items()]
             if not times:
@@ -494,6 +581,7 @@ class HybridReference:
             self.collect()
             for job in sorted(job for job, run in self.running.items() if run.written_us == self.now):
                 self.on_written(job)
+            self.on_outages()
             self.on_timers()
             for job in sorted(self.running):
                 if self.running[job].leased and self.end_us(job) == self.now:

@@ -62,4 +62,4 @@ class MachineScheduler(MachineFollower):
         return phase_in(account, EventPriority.JOB_END) | told
 
     def export(self, exit_status: Mapping[int, int | None]) -> dict[str, Any]:  # noqa: ARG002 - the record has outcomes
-        return {"record": as_json(self._loop.decisions, self._effects.contradictions)}
+        return {"record": as_json(self.record(), self._effects.contradictions)}

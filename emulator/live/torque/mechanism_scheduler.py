@@ -213,4 +213,4 @@ class MechanismScheduler(WholeNodes):
         return not self._points_to_come and not np.any(self.cluster.state == JobState.RUNNING)
 
     def export(self, exit_status: Mapping[int, int | None]) -> dict[str, Any]:  # noqa: ARG002 - the record has outcomes
-        return {"record": as_json(self._decisions, self._effects.contradictions)}
+        return {"record": as_json(self._decisions.record(), self._effects.contradictions)}

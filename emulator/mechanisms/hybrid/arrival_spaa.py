@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-import numpy as np
-
-from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
-from emulator.mechanisms.hybrid.decisions import Room, evenly
-
-if TYPE_CHECKING:
-    from emulator.mechanisms.hybrid.decisions import Running
+from emulator.mechanisms.hybrid.strategies import ArrivalBy
 
 
 @dataclass(frozen=True, slots=True)
 class ShrinkPreemptAtArrival:
     """Shrinks the running malleable jobs as evenly as possible if that is enough, else does as PAA."""
 
-    def make_room(self, running: Running, needed: int) -> Room | None:
-        given = evenly(running.spare, needed)
-        if given is None:
-            return PreemptAtArrival().make_room(running, needed)
-        giving = np.flatnonzero(given)
-        return Room(shrink=tuple(zip(running.job[giving].tolist(), given[giving].tolist(), strict=True)))
+    compiled: ClassVar[ArrivalBy] = ArrivalBy.SPAA

@@ -32,7 +32,7 @@ from emulator.mechanisms.hybrid.deep_queue import (
 from emulator.mechanisms.hybrid.easy import first_new
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Ints, Jobs, State
+    from emulator.kernel.tables import Jobs, State
     from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
 
@@ -247,21 +247,3 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
         start_guests_from(state, work, claims, first, most, latest, now)
         counters.guests_seen = reg[NEXT_SUBMIT]
     counters.changed = 0
-
-
-@compiled
-def guests_of(state: State, claims: Claims, slot: int, found: Ints) -> int:
-    """Guests of a claim, each once."""
-    held = claims.held
-    node = state.node
-    count = 0
-    for which in range(node.shape[0]):
-        if held[which].holder == slot and node[which].job >= 0:
-            who = node[which].job
-            known = False
-            for k in range(count):
-                known |= found[k] == who
-            if not known:
-                found[count] = who
-                count += 1
-    return count

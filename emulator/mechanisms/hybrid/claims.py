@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Claim:
-    """The hold of one on-demand job. The last four are of compiled runs only (`whole.py`)."""
+    """The hold of one on-demand job."""
 
     job: int
     need: int
@@ -66,7 +66,7 @@ class HybridJob:
     leaving: int
     """1 if it writes its last checkpoint and goes."""
     place: int
-    """In compiled runs its column in the table of `lenders.py`, step by step a mark of loops (`view.py`)."""
+    """Its place in the table of `lenders.py`."""
 
 
 MALLEABLE = 2

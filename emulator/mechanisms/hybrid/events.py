@@ -1,4 +1,4 @@
-"""The events of on-demand jobs in a compiled run: what `mechanism.py` does at each, on the same tables."""
+"""The events of on-demand jobs, and what the mechanism does at each. Compiled."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.kernel.occupancy import end_job, set_online
 from emulator.kernel.tables import FREE, HEAP_N, NEVER
 from emulator.mechanisms.agenda import push
-from emulator.mechanisms.hybrid.claims import MALLEABLE, pop_idle
-from emulator.mechanisms.hybrid.compiled_actions import (
+from emulator.mechanisms.hybrid.actions import (
     Keeps,
-    Timed,
     arrives,
     begin_save,
     change_last,
@@ -28,14 +26,7 @@ from emulator.mechanisms.hybrid.compiled_actions import (
     wake,
     wall_us,
 )
-from emulator.mechanisms.hybrid.compiled_strategies import (
-    Gives,
-    NoticeBy,
-    make_room,
-    pair_key,
-    prepare_by_prediction,
-    promise_picked,
-)
+from emulator.mechanisms.hybrid.claims import MALLEABLE, pop_idle
 from emulator.mechanisms.hybrid.holds import (
     close,
     collect,
@@ -48,13 +39,21 @@ from emulator.mechanisms.hybrid.holds import (
 from emulator.mechanisms.hybrid.lenders import enter, leave
 from emulator.mechanisms.hybrid.loan_return import ANY, lent_nodes, settle
 from emulator.mechanisms.hybrid.loans import Reason
+from emulator.mechanisms.hybrid.state import Timed
+from emulator.mechanisms.hybrid.strategies import (
+    NOBODY,
+    make_room,
+    pair_key,
+    prepare,
+    promise_picked,
+)
 from emulator.mechanisms.move_log import To, note_move
 
 if TYPE_CHECKING:
     from emulator.kernel.tables import State
     from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.compiled_actions import HybridState
+    from emulator.mechanisms.hybrid.state import HybridState
 
 
 @inner
@@ -190,26 +189,20 @@ def shrink(
 def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
     """An on-demand job is announced: nodes are held for it."""
     job, reg = state.job, state.reg
-    own, registers = hybrid.own, hybrid.registers
+    own, registers, asked = hybrid.own, hybrid.registers, hybrid.asked
     if own[who].claim >= 0 or job[who].state != JobState.FUTURE:
         return
     began = wall_us(hybrid)
     collect(state, claims, now)  # an earlier notice comes first
-    predicted = own[who].known
     at_most = 0 if on_demand_waits(state) else reg[FREE]
     chose = wall_us(hybrid)
-    missing = job[who].nodes - at_most
-    promised = 0
-    stops = 0
-    if registers.notice_by == NoticeBy.CUP and missing > 0:
-        promised, stops = prepare_by_prediction(state, work, claims, hybrid, missing, predicted, now)
+    promised, stops = prepare(state, work, claims, hybrid, at_most, who, now)
     note_time(hybrid, Timed.CHOICE, chose)
-    if registers.notice_by != NoticeBy.N:
-        collects = 0 if registers.notice_by == NoticeBy.CUP else 1
-        slot = open_claim(state, claims, hybrid, who, predicted, collects)
+    if asked.is_none == 0:
+        slot = open_claim(state, claims, hybrid, who, own[who].known, asked.collects)
         take_free(state, claims, slot, at_most, now)
         promise_picked(claims, hybrid, slot, who, promised, stops, now)
-        push(hybrid.timers, predicted + registers.release_us, pair_key(who, -1))
+        push(hybrid.timers, own[who].known + registers.release_us, pair_key(who, -1))
         wake(hybrid, now)
     note_time(hybrid, Timed.HANDLING, began)
 
@@ -275,13 +268,16 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
         expect_nothing(claims, slot)
         take_back_promises(claims, slot)
         missing = claim[slot].need - claim[slot].leaving_nodes - state.reg[FREE]
-        how: int = Gives.SHRUNK
-        picked = 0
+        shrinks = 0
+        preempts = 0
         chose = wall_us(hybrid)
         if missing > 0:
-            how, picked = make_room(state, work, claims, hybrid, missing, now)
+            hybrid.asked.job = who
+            shrinks, preempts = make_room(state, work, claims, hybrid, missing, now)
         note_time(hybrid, Timed.CHOICE, chose)
-        if how == Gives.NOBODY:
+        if hybrid.asked.failed:
+            return False
+        if shrinks == NOBODY:
             close_claim(state, work, claims, hybrid, slot, now)
             enqueue_first(state, claims, who, now)
             registers.queued_n += 1
@@ -289,11 +285,10 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
             return False
         guests_go(state, work, claims, hybrid, slot, now)
         take_free(state, claims, slot, NEVER, now)
-        for k in range(picked):
-            if how == Gives.SHRUNK:
-                shrink(state, work, claims, hybrid, slot, room.picked[k], room.fewer[k], now)
-            else:
-                preempt(state, work, claims, hybrid, slot, room.picked[k], now)
+        for k in range(shrinks):
+            shrink(state, work, claims, hybrid, slot, room.picked[k], room.fewer[k], now)
+        for k in range(shrinks, shrinks + preempts):
+            preempt(state, work, claims, hybrid, slot, room.picked[k], now)
 
 
 @inner

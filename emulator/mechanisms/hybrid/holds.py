@@ -18,7 +18,7 @@ from emulator.mechanisms.hybrid.easy import easy_pass
 from emulator.mechanisms.hybrid.lenders import leave
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Ints, State
+    from emulator.kernel.tables import State
     from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
 
@@ -39,25 +39,6 @@ def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -
     while claim[slot].need > 0 and reg[FREE] > 0 and at_most > 0:
         hold(state, claims, slot, free[reg[FREE] - 1], now)
         at_most -= 1
-
-
-@compiled
-def hold_given(state: State, claims: Claims, slot: int, nodes: Ints, now: int) -> None:
-    """Of these nodes those that are idle in the pool go to the claim, until it needs no more."""
-    claim = claims.claim
-    node = state.node
-    for k in range(nodes.shape[0]):
-        if claim[slot].need > 0 and node[nodes[k]].job < 0 and node[nodes[k]].offline == 0:
-            hold(state, claims, slot, nodes[k], now)
-
-
-@compiled
-def pop_all(claims: Claims, slot: int, nodes: Ints, now: int) -> None:
-    """Take the claim's idle nodes from it; they stay out of the pool."""
-    held = claims.held
-    for k in range(nodes.shape[0]):
-        nodes[k] = pop_idle(claims, slot, now)
-        held[nodes[k]].holder = -1
 
 
 @compiled
@@ -236,14 +217,3 @@ def promise(claims: Claims, who: int, slot: int) -> None:
     if slot >= 0:
         claim[slot].promises += 1
     attr[who].promised = slot
-
-
-@compiled
-def unpromise(state: State, claims: Claims, slot: int) -> None:
-    """No running job's nodes are promised to the claim any more."""
-    node = state.node
-    claim, attr = claims.claim, claims.attr
-    for which in range(node.shape[0] if claim[slot].promises else 0):
-        who = node[which].job
-        if who >= 0 and attr[who].promised == slot:
-            promise(claims, who, -1)

@@ -1,4 +1,4 @@
-"""Running batch jobs that may give nodes, in compiled runs: what a choice among them looks at, side by side.
+"""Running batch jobs that may give nodes: what a choice among them looks at, side by side.
 
 Hundreds of thousands of times a thousand running jobs are gone through. Their rows in the tables of jobs are far apart
 in memory; here each figure of all of them is an array, so that the compiler looks at many jobs at a time.

@@ -1,4 +1,8 @@
-"""What becomes of loans in a compiled run when an on-demand job is over, as in `mechanism.py`."""
+"""What becomes of lent nodes when an on-demand job is done with them. Compiled.
+
+A shrunk lender is "guaranteed to expand" (hybrid-fan-2021, observation 6), a preempted one resumes "if possible"
+(section III-B4): not before an on-demand job that waits.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,19 @@ from typing import TYPE_CHECKING
 from emulator.kernel.compiled import inner
 from emulator.kernel.job_states import JobState
 from emulator.kernel.tables import FREE
-from emulator.mechanisms.hybrid.claims import MALLEABLE
-from emulator.mechanisms.hybrid.compiled_actions import (
+from emulator.mechanisms.hybrid.actions import (
     change_last,
     settle_one,
     start_waiting,
 )
+from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.loans import Reason
 
 if TYPE_CHECKING:
     from emulator.kernel.tables import Ints, State
     from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.compiled_actions import HybridState
+    from emulator.mechanisms.hybrid.state import HybridState
 
 ANY = -1
 """In the place of a `Reason`: preempted lenders may resume."""

@@ -1,4 +1,4 @@
-"""Who lent nodes to an on-demand job, and what became of them."""
+"""The account of nodes that batch jobs lent to on-demand jobs."""
 
 from __future__ import annotations
 
@@ -35,42 +35,12 @@ _TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Loan:
-    """`nodes` nodes that a batch job gave to an on-demand job.
-
-    `shrunk_run_us`: the start of the run in which it was shrunk, -1 if it was preempted; `width`: what it had before.
-    """
-
-    job: int
-    nodes: int
-    width: int
-    shrunk_run_us: int = -1
-
-
 @dataclass(slots=True)
-class LoanBook:
-    """Loans of each on-demand job, in order of lending, and the account: lent = returned + not returned, in nodes."""
+class LoanAccount:
+    """What became of lent nodes: lent = returned + not returned + outstanding."""
 
-    open: dict[int, list[Loan]] = field(default_factory=dict)
     lent: int = 0
     returned: dict[str, int] = field(default_factory=lambda: {"resumed": 0, "expanded": 0})
     not_returned: dict[str, int] = field(default_factory=dict)
+    """By the text of the reason."""
     outstanding: int = 0
-
-    def lend(self, borrower: int, loan: Loan) -> None:
-        if loan.nodes:
-            self.open.setdefault(borrower, []).append(loan)
-            self.lent += loan.nodes
-            self.outstanding += loan.nodes
-
-    def close(self, borrower: int) -> list[Loan]:
-        """The borrower is done: its loans, to be settled one by one."""
-        return self.open.pop(borrower, [])
-
-    def settle(self, loan: Loan, *, back: int = 0, how: str = "resumed", why: Reason) -> None:
-        """`back` of the loan's nodes went back to the lender; the rest did not, for the reason `why`."""
-        self.outstanding -= loan.nodes
-        self.returned[how] += back
-        if back < loan.nodes:
-            self.not_returned[why.text] = self.not_returned.get(why.text, 0) + loan.nodes - back

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    from emulator.mechanisms.hybrid.notice_plan import Outlook, Preparation
+from emulator.mechanisms.hybrid.strategies import NoticeBy
 
 
 @dataclass(frozen=True, slots=True)
 class DoNothing:
     """Ignores the notice: all is done when the on-demand job arrives."""
 
-    def prepare(self, outlook: Outlook) -> Preparation | None:  # noqa: ARG002
-        return None
+    compiled: ClassVar[NoticeBy] = NoticeBy.N

@@ -1,4 +1,4 @@
-"""What a run of the mechanism counts: for its figures, and written by its compiled form as by its steps."""
+"""What a run of the mechanism counted, as its figures read it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.events.node_failures import Failures
-    from emulator.mechanisms.hybrid.loans import LoanBook
+    from emulator.mechanisms.hybrid.loans import LoanAccount
 
 
 def _no_times() -> array[int]:
@@ -41,7 +41,7 @@ class Counted(Protocol):
     """A mechanism whose run was counted: `HybridMechanism`."""
 
     tally: Tally
-    loans: LoanBook
+    loans: LoanAccount
     failures: Failures | None
 
     @property

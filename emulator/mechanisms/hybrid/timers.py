@@ -1,4 +1,4 @@
-"""What is due by the clock in a compiled run: timers, and nodes that fail and are repaired, as in `mechanism.py`."""
+"""What is due by the clock: timers, and nodes that fail and are repaired. Compiled."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from emulator.kernel.compiled import inner
 from emulator.kernel.occupancy import set_offline, set_online
 from emulator.kernel.tables import BATCH, FRONT
 from emulator.mechanisms.agenda import pop
+from emulator.mechanisms.hybrid.actions import Keeps, arrives, claim_of, resize, stop, wake
 from emulator.mechanisms.hybrid.claims import MALLEABLE
-from emulator.mechanisms.hybrid.compiled_actions import Keeps, arrives, claim_of, resize, stop, wake
-from emulator.mechanisms.hybrid.compiled_strategies import pair_of
 from emulator.mechanisms.hybrid.events import close_claim, preempt, receive
 from emulator.mechanisms.hybrid.holds import drop, promise
 from emulator.mechanisms.hybrid.loan_return import settle
 from emulator.mechanisms.hybrid.loans import Reason
+from emulator.mechanisms.hybrid.strategies import pair_of
 from emulator.mechanisms.move_log import To, note_move, note_move_of_noted, note_node
 
 if TYPE_CHECKING:
     from emulator.kernel.tables import State
     from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.compiled_actions import HybridState
+    from emulator.mechanisms.hybrid.state import HybridState
 
 
 @inner

@@ -1,42 +1,24 @@
-"""What the strategies see of the running jobs, filled by compiled loops."""
+"""What strategies of one's own see of the running jobs, filled by compiled loops."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from emulator.kernel.compiled import compiled
-from emulator.kernel.tables import BATCH
 from emulator.machine import work as w
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 from emulator.mechanisms.hybrid.decisions import Running
 from emulator.mechanisms.hybrid.notice_plan import Candidates
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Ints, Jobs, Nodes
+    from emulator.kernel.tables import Ints, Jobs
     from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import HybridJobs
     from emulator.mechanisms.hybrid.machine import HybridCluster
-
-
-@compiled
-def running_jobs(job: Jobs, node: Nodes, attr: HybridJobs, found: Ints) -> int:
-    """Batch jobs that run on nodes of the pool and are not about to leave them, each once. How many."""
-    count = 0
-    for which in range(node.shape[0]):
-        who = node[which].job
-        if who >= 0 and attr[who].place < 0:
-            attr[who].place = 1
-            if job[who].kind == BATCH and attr[who].guest < 0 and attr[who].leaving < 0:
-                found[count] = who
-                count += 1
-    for which in range(node.shape[0]):
-        if node[which].job >= 0:
-            attr[node[which].job].place = -1
-    return count
 
 
 @compiled
@@ -90,17 +72,14 @@ def describe_candidates(
         overhead[k] = overhead_at(job, work, attr, one, stop[k])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class View:
-    """Makes the strategies' views of one cluster."""
+    """Makes the strategies' views of the jobs that may give nodes; `lenders_n`: so many are in their table."""
 
     cluster: HybridCluster
     work: Work
     warning_us: int
-    _found: Ints = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._found = np.zeros(self.cluster.node_count, np.int64)
+    lenders_n: int
 
     def running(self, now_us: int) -> Running:
         who = self._jobs()
@@ -120,9 +99,7 @@ class View:
         return Candidates(who, nodes, end, stop, overhead)
 
     def _jobs(self) -> Ints:
-        cluster = self.cluster
-        count = running_jobs(cluster.kernel_table, cluster.node_table, cluster.attributes, self._found)
-        return np.sort(self._found[:count])
+        return np.sort(self.cluster.lenders.job[: self.lenders_n])
 
 
 @dataclass(frozen=True)

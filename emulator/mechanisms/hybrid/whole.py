@@ -1,8 +1,6 @@
-"""A whole run of the mechanism as one compiled loop: nothing of Python from the first submit to the last end.
+"""A run of the mechanism in its compiled loop: to the end in virtual time, from instant to instant live.
 
-It does what `Loop.step` and `mechanism.py` do, on the same tables, for the strategies that come with the mechanism.
-Those are the reference, and what a live run steps: a run here equals theirs to the last node and count
-(`tests/emulator/mechanisms/hybrid/test_whole.py`).
+Nothing of Python runs from the first submit to the last end, unless a strategy is one's own (`own_strategies.py`).
 """
 
 from __future__ import annotations
@@ -16,20 +14,22 @@ from balancer.clock import steady_clock
 from emulator.cluster.cluster import Stop
 from emulator.events.node_failures import all_to_come
 from emulator.kernel.columns import fill, longer
+from emulator.kernel.entry_points import entry_point
 from emulator.kernel.rows import new_rows, rows_of
 from emulator.kernel.tables import NEVER
 from emulator.machine.points import Point
 from emulator.machine.running import BrokenOff
-from emulator.mechanisms.agenda import known_points, new_agenda, point_key, push
-from emulator.mechanisms.hybrid import compiled_actions as d
-from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
-from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
-from emulator.mechanisms.hybrid.compiled_strategies import ArrivalBy, NoticeBy
+from emulator.mechanisms.agenda import job_of, known_points, new_agenda, point_key, point_of, push
+from emulator.mechanisms.hybrid import state as d
 from emulator.mechanisms.hybrid.loans import Reason
-from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
-from emulator.mechanisms.hybrid.notice_cup import CollectUntilPredictedArrival
-from emulator.mechanisms.hybrid.notice_none import DoNothing
-from emulator.mechanisms.hybrid.whole_loop import MOVES_AN_EVENT, ORDER_RAISED, TIMES_AN_EVENT, run
+from emulator.mechanisms.hybrid.whole_loop import (
+    AT_INSTANT,
+    MOVES_AN_EVENT,
+    STRATEGY_RAISED,
+    TIMES_AN_EVENT,
+    next_point,
+    run,
+)
 from emulator.mechanisms.move_log import To, new_move_log
 from emulator.record.lease_table import LeaseTable
 
@@ -40,29 +40,18 @@ if TYPE_CHECKING:
     from emulator.kernel.rows import Rows
     from emulator.machine.actions import Accounting
     from emulator.mechanisms.hybrid.machine import HybridCluster
+    from emulator.mechanisms.hybrid.own_strategies import Strategies
     from emulator.mechanisms.hybrid.tally import Counted
 
 _FIRST_ROOM = 1024
 _ROOM_A_POINT = 1
 """So much more for each notice and arrival that is known, enough for most runs. What is not used costs nothing."""
 
-
-_NOTICES = {
-    DoNothing: NoticeBy.N,
-    CollectUntilActualArrival: NoticeBy.CUA,
-    CollectUntilPredictedArrival: NoticeBy.CUP,
-}
-_ARRIVALS = {PreemptAtArrival: ArrivalBy.PAA, ShrinkPreemptAtArrival: ArrivalBy.SPAA}
-
-
-def compiled_strategies(notice: object, arrival: object) -> tuple[NoticeBy, ArrivalBy] | None:
-    """What the compiled run calls these two strategies; None, if one of them is somebody's own."""
-    how = _NOTICES.get(type(notice)), _ARRIVALS.get(type(arrival))
-    return None if how[0] is None or how[1] is None else (how[0], how[1])
+_NEXT_POINT = entry_point(next_point)
 
 
 class WholeRun:
-    """One run of a mechanism on its cluster: `go` on until it says AT_UNTIL; `tell` what happened so far."""
+    """One run on its cluster: `go` on until it says AT_UNTIL, or `go_to` times; `tell` what happened so far."""
 
     def __init__(
         self,
@@ -71,13 +60,14 @@ class WholeRun:
         act: Accounting,
         *,
         known: NDArray[np.int64],
-        strategies: tuple[NoticeBy, ArrivalBy],
+        strategies: Strategies,
         times_us: tuple[int, int],
         points: NDArray[np.int64],
         failures: Failures | None,
     ) -> None:
         """`known`: when a job is predicted, or its most nodes; `times_us`: until a release, and of a warning."""
         self._mechanism, self._cluster, self._act = mechanism, cluster, act
+        self._strategies = strategies
         nodes = cluster.node_count
         cluster.index_long_queues()
         registers = self._registers = new_rows(d.HybridRegisters, 1)[0]
@@ -97,11 +87,13 @@ class WholeRun:
             outages=new_rows(d.Outage, 0),
             not_returned=np.zeros(len(Reason), np.int64),
             registers=registers,
+            asked=new_rows(d.Asked, 1)[0],
         )
+        strategies.serve(cluster, act.running.kernel_work, times_us[1], state.room, state.asked)
         fill(state.own, {"claim": -1, "when_us": -1, "owes": -1, "known": known})
-        registers.wake_us, registers.loan_free = NEVER, -1
+        registers.wake_us, registers.until_us, registers.loan_free = NEVER, NEVER, -1
         registers.release_us, registers.warning_us = times_us
-        registers.notice_by, registers.arrival_by = strategies
+        registers.notice_by, registers.arrival_by = strategies.notice_by, strategies.arrival_by
         registers.clock_hook, registers.clock_context = steady_clock()
         registers.clock_address = state.room.clock.ctypes.data
         registers.next_claim = registers.arriving = -1
@@ -155,16 +147,38 @@ class WholeRun:
         return loans
 
     def go(self, pause_after: int) -> Stop:
-        """Go on for so many instants. Raises PluginError if the queue order fails."""
+        """Go on for so many instants. Raises PluginError if the queue order or a strategy fails."""
         cluster = self._cluster
         while (code := cluster.run_whole(run, self._state, pause_after)) == Stop.NEEDS_ROOM:
             self._grow()
         self._act.now_us = cluster.now_us
         self._act.granted = int(self._registers.granted_n)
-        if code == ORDER_RAISED:
-            cluster.raise_order()
+        cluster.raise_order()
+        if code == STRATEGY_RAISED:
+            self._strategies.raise_failure()
         self._over = code == Stop.AT_UNTIL
-        return Stop(code)
+        return Stop.AT_UNTIL if code == AT_INSTANT else Stop(code)
+
+    def next_point(self) -> tuple[int, int]:
+        """Time in us and kind of the next decision point, NEVER if there is none."""
+        at_us, key = _NEXT_POINT(self._state)
+        return int(at_us), int(point_of(key))
+
+    def go_to(self, until_us: int, pause_after: int) -> Stop:
+        """Go on to this time, its instant included. Raises as `go` does."""
+        self._registers.until_us = until_us
+        stop = self.go(pause_after)
+        self._tell_rows()
+        self._act.running.note_saves(self._saves())
+        return stop
+
+    def _saves(self) -> dict[int, int]:
+        """The jobs that write their last checkpoint, and when it is written."""
+        agenda, when_us = self._state.agenda, self._state.own["when_us"]
+        due = agenda.heap[: agenda.size.entries]
+        points = zip(due["key"].tolist(), due["at_us"].tolist(), strict=True)
+        saves = {job_of(key): at_us for key, at_us in points if point_of(key) == Point.CHECKPOINT}
+        return {job: at_us for job, at_us in saves.items() if when_us[job] == at_us}
 
     # What the harness and the mechanism know otherwise.
 
@@ -174,16 +188,20 @@ class WholeRun:
             self._cluster.let_go()
             self._act.running.all_over()
         self._tell_moves()
-        rows = int(self._registers.rows_n)
-        self._act.running.note_rows(self._state.rows[self._told : rows])
+        self._tell_rows()
         tally = self._mechanism.tally
         times = self._state.times[: self._registers.times_n]
         which, took_us = times["which"], times["took_us"]
         tally.decision_us, tally.handling_us = (
             array("q", took_us[which == each].tobytes()) for each in (d.Timed.CHOICE, d.Timed.HANDLING)
         )
-        self._told = rows
         self._tell_counts()
+
+    def _tell_rows(self) -> None:
+        """The work of runs that were broken off since it was told of last."""
+        rows = int(self._registers.rows_n)
+        self._act.running.note_rows(self._state.rows[self._told : rows])
+        self._told = rows
 
     def _tell_moves(self) -> None:
         act, cluster, log = self._act, self._cluster, self._state.moves

@@ -1,4 +1,4 @@
-"""The loop of a whole run, compiled: the cluster's instants and the mechanism's decision points in their order."""
+"""The loop, compiled: the cluster's instants and the mechanism's decision points in their order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from emulator.kernel.compiled import compiled, inner
 from emulator.kernel.tables import LOG_N, NEVER, NOW, ORDER_FAILED, RUNS_N, Stop
 from emulator.machine.points import Point
 from emulator.mechanisms.agenda import job_of, point_of, pop, sooner_of
-from emulator.mechanisms.hybrid.compiled_actions import arrives
+from emulator.mechanisms.hybrid.actions import arrives
 from emulator.mechanisms.hybrid.events import on_arrival, on_checkpoint, on_completion, on_notice
 from emulator.mechanisms.hybrid.holds import go_on
 from emulator.mechanisms.hybrid.timers import on_timer
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from emulator.kernel.tables import State
     from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.hybrid.compiled_actions import HybridState
+    from emulator.mechanisms.hybrid.state import HybridState
 
-ORDER_RAISED = 100
-"""Why `run` came back, beside what `kernel.advance` says."""
+ORDER_RAISED, STRATEGY_RAISED, AT_INSTANT = 100, 101, 102
+"""Why `run` came back, beside what `kernel.advance` says; AT_INSTANT: at its time `until_us`."""
 MOVES_AN_EVENT, TIMES_AN_EVENT = 3, 4
 
 
@@ -92,23 +92,28 @@ def handle(state: State, work: Work, claims: Claims, hybrid: HybridState, key: i
 
 @compiled
 def run(state: State, work: Work, claims: Claims, hybrid: HybridState) -> int:
-    """Go on to the end (AT_UNTIL), to a pause, or until a table has to grow (NEEDS_ROOM)."""
+    """Go on to the end (AT_UNTIL), to a time, to a pause, or until a table has to grow (NEEDS_ROOM)."""
     reg, registers = state.reg, hybrid.registers
     while True:
+        if hybrid.asked.failed:
+            return STRATEGY_RAISED
         if not has_room(state, claims, hybrid):
             return Stop.NEEDS_ROOM
         if registers.arriving < 0 and registers.at_timer == 0:
             # Stands first, so that another processor begins with `go_on` at once.
             at, key = next_point(hybrid)
             if registers.at_point == 0:
-                code = go_on(state, work, claims, at, 0)
-                if code != Stop.AT_UNTIL or at == NEVER:
+                until = min(at, registers.until_us)
+                code = go_on(state, work, claims, until, 0)
+                if code != Stop.AT_UNTIL or until == NEVER:
                     found: int = code
                     return found
                 registers.at_point = 1
             elif at != reg[NOW]:
                 registers.at_point = 0
                 go_on(state, work, claims, reg[NOW], 1)
+                if reg[NOW] == registers.until_us and reg[ORDER_FAILED] == 0:
+                    return AT_INSTANT
             else:
                 handle(state, work, claims, hybrid, key, at)
                 continue

@@ -13,11 +13,12 @@ import pytest
 from balancer.clock import NEVER_US, US
 from emulator.cluster.cluster import Cluster
 from emulator.cluster.order_callback import AskedOrder
-from emulator.mechanisms.hybrid.machine import HybridCluster
+from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.realtime import Realtime
 from emulator.plugin_failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import VIEW, WAITING
+from emulator.simulation.loop import Loop
 from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
@@ -269,15 +270,25 @@ def test_jobs_of_many_users_may_come_one_by_one():
         ({"failscompiled": {"at_s": 50}}, f"ValueError: it gave a job {_NAN}"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("machine", [Cluster, HybridCluster])
-def test_an_order_that_fails_ends_the_run_at_once_and_is_named(machine, order, message):
-    cluster = machine(2, SchedulerConfig(order=order, backfill="easy"), four_jobs())
+def test_an_order_that_fails_ends_the_run_at_once_and_is_named(order, message):
+    cluster = Cluster(2, SchedulerConfig(order=order, backfill="easy"), four_jobs())
     with pytest.raises(PluginError) as error:
         cluster.advance(NEVER_US)
     (name,) = order
     asked = "score" if name == "failscompiled" else "priority"
     assert str(error.value) == f"queue order {name} failed in {asked} at 100.000000 s: {message}"
     assert cluster.now_us == 100 * US
+
+
+@pytest.mark.parametrize("by_steps", [False, True])
+def test_an_order_that_fails_ends_a_compiled_run_of_a_mechanism_too(by_steps):
+    mechanism, scheduler = HybridMechanism(), SchedulerConfig(order={"fails": {"at_s": 50}}, backfill="easy")
+    loop = Loop(mechanism.make_machine(2, scheduler, four_jobs(), 1), mechanism)
+    with pytest.raises(
+        PluginError, match=r"queue order fails failed in priority at 100\.000000 s: KeyError: 'lost'"
+    ):
+        loop.run(by_steps=by_steps)
+    assert loop.now_us == 100 * US
 
 
 def test_a_job_that_is_put_before_all_others_stays_there():

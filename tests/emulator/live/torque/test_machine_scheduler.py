@@ -99,6 +99,7 @@ def follow(mechanism, scheduler, jobs, nodes):
         queue = "ondemand" if jobs.kind[row] == Kind.ON_DEMAND else "batch"
         variables = (("WORKLOAD_JOB", str(jobs.number[row])),)
         follower.row_of(SimpleNamespace(nodes=int(jobs.nodes[row]), queue=queue, variables=variables), row, 0)
+    assert not follower.is_over, "a server looks before its nodes are up"
     follower.nodes_are_up(0)
     executor.settle()
     while (next_us := executor._next_us) < NEVER_US:

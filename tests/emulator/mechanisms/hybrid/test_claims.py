@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from emulator.kernel.occupancy import set_offline, set_online
-from emulator.mechanisms.hybrid import backfill_on_held
+from emulator.mechanisms.hybrid import backfill_on_held, holds
 from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.schedulers.config import SchedulerConfig
 
@@ -35,21 +35,32 @@ class Claims:
         cluster = self.cluster
         if what == "open" and len(slots) < 12:
             deadline, collects = self.now + int(self.rng.integers(1, 50)), bool(self.rng.integers(0, 4))
-            cluster.open_claim(0, int(self.rng.integers(1, 9)), deadline_us=deadline, collects=collects)
+            self.opens(int(self.rng.integers(1, 9)), deadline, collects)
         elif what == "break":
             self.breaks(int(self.rng.integers(0, NODES)))
         elif what == "mend" and self.broken:
             set_online(cluster._state, self.broken.pop(), self.now)
         elif what == "arrive" and slots:
-            cluster.expect_nothing(slot)
+            holds.expect_nothing(cluster._claims, slot)
         elif what == "take" and slots:
-            cluster.take_free(slot, self.now, at_most=int(self.rng.integers(0, 4)))
+            holds.take_free(cluster._state, cluster._claims, slot, int(self.rng.integers(0, 4)), self.now)
         elif what == "close" and slots:
-            cluster.close_claim(slot, self.now)
+            holds.close(cluster._state, cluster._claims, slot, self.now)
+
+    def opens(self, need, deadline_us, collects):
+        cluster = self.cluster
+        slot = int(cluster._claim_order[cluster._count.claims_n])
+        cluster._count.claims_n += 1
+        cluster._claim[slot] = 0
+        values = {"need": need, "head": -1, "deadline_us": deadline_us, "collects": collects, "serial": -1}
+        for name, value in values.items():
+            cluster._claim[name][slot] = value
 
     def breaks(self, node):
         if node not in self.broken:
-            self.cluster.drop_idle(node, self.now)
+            slot = int(self.cluster._held["holder"][node])
+            if slot >= 0:
+                holds.drop(self.cluster._claims, slot, node, self.now)
             set_offline(self.cluster._state, node)
             self.broken.append(node)
 
@@ -83,7 +94,7 @@ def test_nodes_are_collected_and_room_is_found_as_by_a_look_at_all_claims():
             claims.happens()
             assert backfill_on_held.best_hosts(claims.cluster._claims) == claims.hosts()
             before, expected = claims.column("need"), claims.collected()
-            claims.cluster.collect(claims.now)
+            holds.collect(claims.cluster._state, claims.cluster._claims, claims.now)
             assert claims.column("need") == expected, (seed, claims.now)
             assert backfill_on_held.best_hosts(claims.cluster._claims) == claims.hosts()
             collected += before != expected

@@ -1,4 +1,4 @@
-"""Columns that may be unknown, job by job and of all jobs at once."""
+"""Columns of the job table that may be unknown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_what_is_unknown_is_what_stands_for_it():
             (_Known(jobs.extra["most"], jobs.nodes), jobs.column("most", jobs.nodes)),
             (_Known(None, jobs.nodes), jobs.column("least", jobs.nodes)),
         ):
-            assert [known[job] for job in range(30)] == column.tolist()
+            assert known.where(np.ones(30, bool), known).tolist() == column.tolist()
 
 
 def test_some_have_one_column_and_the_rest_the_other():

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from balancer.clock import NEVER_US
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.mechanisms.hybrid.machine import HybridCluster
 from emulator.validation.laws import check
-from oracle.hybrid_kit import STRATEGIES, random_jobs, simulate
+from oracle.hybrid_kit import STRATEGIES, make_loop, random_jobs, simulate
 
 worlds = st.tuples(
     st.integers(0, 10**6), st.sampled_from(STRATEGIES), st.sampled_from([0, 2, 9]), st.sampled_from([0, 2e-5])
@@ -95,50 +95,38 @@ def test_there_are_guests_that_have_to_leave():
     assert sum(run((seed, "cua+paa", 0, 0))[1].figures["guest_evictions"] for seed in range(40)) > 5
 
 
-@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name.endswith("+paa")])
-def test_nobody_is_preempted_when_the_on_demand_job_cannot_be_satisfied(strategy, monkeypatch):
-    """PAA's all or nothing: on arrivals that have to queue, no job leaves its nodes and none is about to."""
-    seen = []
-    enqueue = HybridCluster.enqueue
-
-    def watched(self, job, now_us, *, front=False):
-        stopped = self.run_table()
-        seen.append((stopped.outcome == RunOutcome.PREEMPTED) & (stopped.end_us == now_us))
-        enqueue(self, job, now_us, front=front)
-
-    monkeypatch.setattr(HybridCluster, "enqueue", watched)
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        jobs, nodes = random_jobs(rng, jobs=30)
+def test_nobody_is_preempted_when_the_on_demand_job_cannot_be_satisfied():
+    """PAA's all or nothing: where an arrival has to queue, no job leaves its nodes."""
+    queued = 0
+    for seed in range(200):
+        jobs, nodes = random_jobs(np.random.default_rng(seed), jobs=30)
         arrivals = [job.submit_us for job in jobs if job.kind == "on_demand"]
         if len(set(arrivals)) < len(arrivals):
             continue  # another arrival of the same time may have preempted somebody
-        simulate(jobs, nodes, strategy, warning_us=0, release_us=10**6, by_steps=True)
-    assert seen
-    if strategy == "n+paa":  # with CUP a planned preemption may fall on the same time
-        assert not any(stopped.any() for stopped in seen)
+        record, mechanism = simulate(jobs, nodes, "n+paa", release_us=10**6)
+        stopped_us = record.runs.end_us[record.runs.outcome == RunOutcome.PREEMPTED].tolist()
+        asked = [row for row, job in enumerate(jobs) if job.kind == "on_demand"]
+        waited = [row for row in asked if row not in mechanism.tally.instant]
+        assert not {jobs[row].submit_us for row in waited} & set(stopped_us), seed
+        queued += len(waited)
+    assert queued > 20
 
 
 @pytest.mark.parametrize("strategy", ["cua+paa", "cup+spaa"])
-def test_a_held_node_is_never_given_to_another_on_demand_job(strategy, monkeypatch):
-    """Whatever starts on a claim's nodes is its own on-demand job or a guest."""
-    take_over = HybridCluster.take_over
-    checked = []
-
-    def watched(self, slot, now_us):
-        held = set(np.flatnonzero(self._held["holder"] >= 0).tolist())
-        own = set(np.flatnonzero(self._held["holder"] == slot).tolist())
-        nodes = take_over(self, slot, now_us)
-        assert set(nodes.tolist()) == own
-        assert not (set(nodes.tolist()) & (held - own))
-        checked.append(slot)
-        return nodes
-
-    monkeypatch.setattr(HybridCluster, "take_over", watched)
-    for seed in range(60):
+def test_on_a_held_node_nobody_runs_but_a_guest_of_its_claim(strategy):
+    held = guests = 0
+    for seed in range(40):
         jobs, nodes = random_jobs(np.random.default_rng(seed), jobs=30)
-        simulate(jobs, nodes, strategy, warning_us=2, by_steps=True)
-    assert checked
+        _, loop = make_loop(jobs, nodes, strategy, warning_us=2)
+        loop.begin()
+        while loop.next_us != NEVER_US:
+            loop.step()
+            holder, runs_here = loop.machine._held["holder"], loop.machine.node_job
+            for node in np.flatnonzero(holder >= 0).tolist():
+                job = int(runs_here[node])
+                assert job < 0 or loop.machine.attributes["guest"][job] == holder[node], (seed, loop.now_us)
+                held, guests = held + (job < 0), guests + (job >= 0)
+    assert min(held, guests) > 100
 
 
 def test_the_same_seed_gives_the_same_run():

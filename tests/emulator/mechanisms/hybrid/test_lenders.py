@@ -1,4 +1,4 @@
-"""Who is chosen to give nodes from the table of running jobs is whom the strategies choose from what they see."""
+"""Who is chosen to give nodes from the table of running jobs is whom slow strategies choose from what they see."""
 
 from __future__ import annotations
 
@@ -16,21 +16,19 @@ from emulator.machine import work as w
 from emulator.machine.running import BrokenOff
 from emulator.mechanisms.agenda import new_agenda
 from emulator.mechanisms.hybrid import claims as c
-from emulator.mechanisms.hybrid import compiled_actions as d
-from emulator.mechanisms.hybrid import compiled_strategies
 from emulator.mechanisms.hybrid import lenders as g
-from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
-from emulator.mechanisms.hybrid.arrival_spaa import ShrinkPreemptAtArrival
+from emulator.mechanisms.hybrid import state as d
+from emulator.mechanisms.hybrid import strategies
 from emulator.mechanisms.hybrid.decisions import Room, Running
-from emulator.mechanisms.hybrid.notice_cup import CollectUntilPredictedArrival
 from emulator.mechanisms.hybrid.notice_plan import Candidates
 from emulator.mechanisms.hybrid.view import describe_candidates, describe_running
 from emulator.mechanisms.move_log import new_move_log
+from oracle.hybrid_strategies import Cup, Paa, Spaa
 
 NODES, ROWS, WARNING_US = 400, 500, 20
 STRATEGIES = {
-    compiled_strategies.ArrivalBy.PAA: PreemptAtArrival(),
-    compiled_strategies.ArrivalBy.SPAA: ShrinkPreemptAtArrival(),
+    strategies.ArrivalBy.PAA: Paa(),
+    strategies.ArrivalBy.SPAA: Spaa(),
 }
 
 
@@ -46,12 +44,12 @@ def enter(job, work, claims, who, now):
 
 @compiled
 def make_room(state, work, claims, hybrid, needed, now):  # noqa: PLR0917
-    return compiled_strategies.make_room(state, work, claims, hybrid, needed, now)
+    return strategies.make_room(state, work, claims, hybrid, needed, now)
 
 
 @compiled
 def prepare(state, work, claims, hybrid, missing, predicted, now):  # noqa: PLR0917
-    return compiled_strategies.prepare_by_prediction(state, work, claims, hybrid, missing, predicted, now)
+    return strategies.prepare_by_prediction(state, work, claims, hybrid, missing, predicted, now)
 
 
 class Machine:
@@ -104,7 +102,7 @@ class Machine:
         agenda, line, digits = new_agenda(1), np.zeros(1, np.int64), np.zeros(2048, np.int64)
         return d.HybridState(
             own, points, agenda, agenda, loans, new_move_log(1, 1), rows, times, self.room, digits, line, outages,
-            line, self.registers,
+            line, self.registers, new_rows(d.Asked, 1)[0],
         )  # fmt: skip
 
     def begin_run(self, who, nodes):
@@ -188,13 +186,11 @@ class Machine:
         return Candidates(who, nodes, end, stop, overhead)
 
     def makes_room(self, needed):
-        how, many = make_room(self.state, self.work, self.claims, self.hybrid, needed, self.now)
-        picked = self.room.picked[:many].tolist()
-        if how == compiled_strategies.Gives.NOBODY:
+        shrinks, preempts = make_room(self.state, self.work, self.claims, self.hybrid, needed, self.now)
+        if shrinks == strategies.NOBODY:
             return None
-        if how == compiled_strategies.Gives.SHRUNK:
-            return Room(shrink=tuple(zip(picked, self.room.fewer[:many].tolist(), strict=True)))
-        return Room(preempt=tuple(picked))
+        picked, fewer = self.room.picked[: shrinks + preempts].tolist(), self.room.fewer[:shrinks].tolist()
+        return Room(shrink=tuple(zip(picked[:shrinks], fewer, strict=True)), preempt=tuple(picked[shrinks:]))
 
     def prepares(self, missing, predicted):
         promised, stops = prepare(
@@ -220,9 +216,7 @@ def test_an_arrival_has_nodes_of_whom_the_strategy_chooses(arrival):
             assert machine.makes_room(needed) == expected, (seed, machine.now)
             assert machine.counters.lenders_n == len(shown.job)
             met.add("nobody" if expected is None else "shrinks" if expected.shrink else "preempts")
-    assert met == {"nobody", "preempts"} | (
-        {"shrinks"} if arrival == compiled_strategies.ArrivalBy.SPAA else set()
-    )
+    assert met == {"nobody", "preempts"} | ({"shrinks"} if arrival == strategies.ArrivalBy.SPAA else set())
 
 
 def test_a_prediction_promises_and_stops_whom_the_strategy_does():
@@ -235,7 +229,7 @@ def test_a_prediction_promises_and_stops_whom_the_strategy_does():
             missing = int(machine.rng.choice([1, 3, 20, 150, 300, 1000]))
             candidates = machine.candidates(predicted)
             outlook = SimpleNamespace(needed=missing, free=0, predicted_us=predicted, candidates=candidates)
-            plan = CollectUntilPredictedArrival().prepare(outlook)
+            plan = Cup().prepare(outlook)
             promised, stops = set(plan.promised), set(plan.stops)
             assert machine.prepares(missing, predicted) == (promised | {job for _, job in stops}, stops)
             is_all = len(promised) + len(stops) == len(candidates.job)

@@ -1,4 +1,4 @@
-"""A run as one compiled loop equals the same run step by step, in which the mechanism decides in Python."""
+"""A run that goes to its end at once equals the same run that comes back at every decision point, as live."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ import pytest
 
 from emulator.kernel.tables import NEVER
 from emulator.mechanisms.hybrid import HybridMechanism, machine, whole
-from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
-from emulator.mechanisms.hybrid.notice_cua import CollectUntilActualArrival
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation import loop as loops
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import check
+from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import JobTable, Kind
 from gates import GATE
-from oracle.hybrid_kit import STRATEGIES, announced_jobs, job_table, random_jobs, simulate
+from oracle.hybrid_kit import (
+    STRATEGIES,
+    announced_jobs,
+    drawn_outages,
+    job_table,
+    make_loop,
+    random_jobs,
+    simulate,
+)
 
 WARNINGS_US, RELEASES_US = (0, 2, 9, 3), (10, 0, 40)
 MTBFS_S, REPAIRS_S = (3e-6, 1e-5, 5e-5), (1e-6, 1e-5, 4e-5)
@@ -32,20 +39,32 @@ class World:
     seed: int
     fails: bool = False
 
-    def run(self, *, by_steps):
+    @property
+    def failing(self):
+        mtbf_s = MTBFS_S[self.seed % 3] if self.fails else 0
+        return {"mtbf_s": mtbf_s, "repair_s": REPAIRS_S[self.seed // 3 % 3]}
+
+    def jobs(self):
         rng = np.random.default_rng([self.seed, 7])
-        jobs, nodes = random_jobs(rng, jobs=int(rng.choice([8, 40, 120])), nodes=int(rng.choice([12, 60])))
-        return simulate(
-            jobs,
-            nodes,
+        return random_jobs(rng, jobs=int(rng.choice([8, 40, 120])), nodes=int(rng.choice([12, 60])))
+
+    def loop(self):
+        return make_loop(
+            *self.jobs(),
             STRATEGIES[self.seed % 6],
             warning_us=WARNINGS_US[self.seed // 6 % 4],
             release_us=RELEASES_US[self.seed // 24 % 3],
             scheduler=SCHEDULERS[(self.seed + self.seed // 72) % 6],
-            by_steps=by_steps,
-            mtbf_s=MTBFS_S[self.seed % 3] if self.fails else 0,
-            repair_s=REPAIRS_S[self.seed // 3 % 3],
+            **self.failing,
         )
+
+    def outages(self):
+        return drawn_outages(*self.jobs(), **self.failing)
+
+    def run(self, *, by_steps):
+        mechanism, loop = self.loop()
+        loop.run(by_steps=by_steps)
+        return loop.record(), mechanism
 
 
 def everything(record, mechanism):
@@ -60,7 +79,7 @@ def everything(record, mechanism):
         if not name.startswith(("decision_", "handling_"))
     }
     found["tally"] = replace(tally, decision_us=len(tally.decision_us), handling_us=len(tally.handling_us))
-    return found | {"loans": replace(mechanism.loans, open={})}
+    return found | {"loans": mechanism.loans}
 
 
 def worlds(count):
@@ -93,36 +112,36 @@ def test_it_is_the_same_run_where_nodes_fail():
     assert failures > GATE.whole_runs
 
 
+def what_breaks(machine, node):
+    """What a node that is about to fail is used for."""
+    job, slot = int(machine.node_job[node]), int(machine._held["holder"][node])
+    if job < 0:
+        return "idle" if slot < 0 else "idle, held"
+    attr = machine.attributes[job]
+    if machine.job_table().kind[job] == Kind.ON_DEMAND:
+        return "lease" if machine.node_offline[node] else "on-demand job from the queue"
+    if attr.guest >= 0:
+        return "guest"
+    if attr.leaving >= 0:
+        return "leaving"
+    if attr.job_class != JobClass.MALLEABLE:
+        return "rigid"
+    return "malleable" if machine.nodes_wanted(job) > attr.least else "at its least"
+
+
 def test_every_deed_of_a_failure_is_met():
     """A lease, a job that runs on with one node less, one that restarts, a guest, an idle held node, an idle one."""
     seen = Counter()
-    take_from, fail = HybridMechanism._take_from, HybridMechanism._fail
-
-    def watched_fail(self, node, act):
-        job, slot = int(act.cluster.node_job[node]), int(self._cluster._held["holder"][node])
-        seen["idle, held" if job < 0 and slot >= 0 else "idle" if job < 0 else "busy"] += 1
-        fail(self, node, act)
-
-    def watched_take(self, job, node, act):
-        attr = self._cluster.attributes[job]
-        what = "batch"
-        if self._on_demand[job]:
-            what = "lease" if act.is_lease(job) else "on-demand job from the queue"
-        elif self._cluster.is_guest(job):
-            what = "guest"
-        elif attr.leaving >= 0:
-            what = "leaving"
-        elif self._malleable[job]:
-            what = "malleable" if act.cluster.nodes_wanted(job) > self._least[job] else "at its least"
-        seen[what] += 1
-        take_from(self, job, node, act)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HybridMechanism, "_fail", watched_fail)
-        patch.setattr(HybridMechanism, "_take_from", watched_take)
-        for seed in range(72):
-            World(seed, fails=True).run(by_steps=True)
-    assert set(seen) == {"idle", "idle, held", "busy", "batch", "lease", "on-demand job from the queue", "guest",
+    for seed in range(72):
+        world = World(seed, fails=True)
+        loop, outages = world.loop()[1], world.outages()
+        loop.begin()
+        for at_us, node, fails in outages:
+            while loop.now_us < at_us - 1:
+                loop.step(at_us - 1)
+            if fails:
+                seen[what_breaks(loop.machine, node)] += 1
+    assert set(seen) == {"idle", "idle, held", "rigid", "lease", "on-demand job from the queue", "guest",
                          "leaving", "malleable", "at its least"}  # fmt: skip
 
 
@@ -136,32 +155,11 @@ def test_no_decision_is_made_in_python(monkeypatch):
     def called(*_):
         raise AssertionError("a decision point came to Python")
 
-    for name in ("on_arrival", "on_notice", "on_completion", "on_timer", "on_preempted"):
+    for name in ("on_arrival", "on_notice", "on_timer"):
         monkeypatch.setattr(HybridMechanism, name, called)
-    record, _ = World(3).run(by_steps=False)
-    assert len(record.leases) > 0
-
-
-class MyArrival(PreemptAtArrival):
-    """A strategy of one's own."""
-
-
-def test_strategies_of_ones_own_go_step_by_step(monkeypatch):
-    assert whole.compiled_strategies(CollectUntilActualArrival(), PreemptAtArrival()) == (1, 0)
-    assert whole.compiled_strategies(CollectUntilActualArrival(), MyArrival()) is None
-    seen = []
-    arrive = HybridMechanism.on_arrival
-
-    def watched(self, job, act):
-        seen.append(job)
-        arrive(self, job, act)
-
-    monkeypatch.setattr(HybridMechanism, "on_arrival", watched)
-    jobs, nodes = random_jobs(np.random.default_rng(3), jobs=40)
-    mechanism = HybridMechanism("cua+paa", release_after_s=1e-5)
-    mechanism._arrival = MyArrival()
-    Loop(mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1), mechanism).run()
-    assert seen
+    for by_steps in (False, True):
+        record, _ = World(3).run(by_steps=by_steps)
+        assert len(record.leases) > 0
 
 
 def many_jobs(rng):

@@ -1,14 +1,12 @@
-"""What is done to jobs and nodes in a compiled run: the actions of `actions.py` and `running.py`, with their accounts.
+"""What is done to jobs and nodes: the actions of `actions.py` and `running.py`, compiled, with their accounts.
 
-`HybridState` is what a run keeps beside the cluster's tables: what the harness and the mechanism keep in Python
-otherwise.
-Nothing is checked here: the same run step by step (`Loop.run(by_steps=True)`) checks it all, and must be equal.
+Nothing is checked here: the laws of every run and the slow reference of the tests are (`tests/oracle`).
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from emulator.kernel import occupancy, reshape
 from emulator.kernel.callbacks import call_hook
@@ -34,63 +32,10 @@ from emulator.mechanisms.hybrid.holds import hold, left
 from emulator.mechanisms.move_log import To, note_move
 
 if TYPE_CHECKING:
-    from emulator.kernel.rows import Rows
-    from emulator.kernel.tables import Heap, Ints, Jobs, State
-    from emulator.machine.running import BrokenOff
+    from emulator.kernel.tables import Ints, Jobs, State
     from emulator.machine.work import Work
-    from emulator.mechanisms.agenda import Agenda
     from emulator.mechanisms.hybrid.claims import Claims
-    from emulator.mechanisms.move_log import MoveLog
-
-
-class OwnJob:
-    """What a compiled run keeps of a job, -1 for none: of an on-demand job, and of a batch job."""
-
-    claim: int
-    """Its claim; the claim that it leaves for (`claim_of`)."""
-    when_us: int
-    """When its lease ends; when its last checkpoint is written."""
-    owes: int
-    """The last of its loans; nodes that the claim will have of it."""
-    noted: int
-    """1 if it got its nodes when it came; how often it had to leave held nodes."""
-    known: int
-    """When it is predicted, in us; its most nodes."""
-
-
-class Loan:
-    """Nodes lent to an on-demand job: a ring for each of these."""
-
-    lender: int
-    lent: int
-    """How many."""
-    shrunk_us: int
-    """The start of the run that was shrunk, else -1."""
-    next: int
-
-
-class Timed(IntEnum):
-    """What took time by the wall clock."""
-
-    CHOICE = 0
-    HANDLING = 1
-
-
-class WallTime:
-    """How long something took by the wall clock."""
-
-    which: int
-    """`Timed`."""
-    took_us: int
-
-
-class Outage:
-    """A node that fails, or is up again. In order of time; of one time those that are up again come first."""
-
-    at_us: int
-    node: int
-    fails: int
-    """1 if it fails."""
+    from emulator.mechanisms.hybrid.state import HybridState
 
 
 class Keeps(IntEnum):
@@ -99,100 +44,6 @@ class Keeps(IntEnum):
     NOTHING = 0
     SAVED = 1
     ALL = 2
-
-
-class HybridRegisters:
-    """The registers of a compiled run."""
-
-    wake_us: int
-    """When the mechanism is woken."""
-    next_point: int
-    """Of those that are known from the beginning."""
-    at_point: int
-    """1 while decision points of an instant are handled."""
-    at_timer: int
-    """1 while what is due by the clock is done."""
-    rows_n: int
-    times_n: int
-    loan_free: int
-    """The chain of rows for loans that are not used, -1 for none."""
-    loans_left: int
-    """How many there are."""
-    lent_n: int
-    """Nodes lent so far, and what became of them."""
-    open_n: int
-    resumed_n: int
-    expanded_n: int
-    preemptions_n: int
-    shrinks_n: int
-    queued_n: int
-    lapsed_n: int
-    warned_node_us: int
-    """Node-time of warnings."""
-    granted_n: int
-    release_us: int
-    """A setting: how long nodes are held for an on-demand job that is late."""
-    warning_us: int
-    """A setting: how long a malleable job has to write its last checkpoint."""
-    notice_by: int
-    """A setting: `NoticeBy`."""
-    arrival_by: int
-    """A setting: `ArrivalBy`."""
-    clock_hook: int
-    """The address of the wall clock, with what it is called with."""
-    clock_context: int
-    clock_address: int
-    next_outage: int
-    next_claim: int
-    """The next to look at after a failure, -1 for none."""
-    failed_n: int
-    """Failures so far."""
-    serials_n: int
-    """Claims so far."""
-    arriving: int
-    """The on-demand job that is to start next, -1 for none."""
-    is_new: int
-    """1 if it comes just now, 0 if it was there already."""
-
-
-class Room(NamedTuple):
-    """Room for whoever needs it: one entry a node, two at least."""
-
-    found: Ints
-    key: Ints
-    wide: Ints
-    order: Ints
-    picked: Ints
-    """Who was chosen to give nodes."""
-    fewer: Ints
-    """How many nodes each gives, or when it is stopped."""
-    clock: Ints
-    """The wall clock's seconds and nanoseconds."""
-
-
-class HybridState(NamedTuple):
-    """What a compiled run keeps beside the cluster's tables and the claims."""
-
-    own: Rows[OwnJob]
-    points: Heap
-    """What is known from the beginning, in order."""
-    agenda: Agenda
-    """The points that follow."""
-    timers: Agenda
-    """Timers of the mechanism, by `pair_key`."""
-    loans: Rows[Loan]
-    moves: MoveLog
-    rows: Rows[BrokenOff]
-    times: Rows[WallTime]
-    room: Room
-    digits: Ints
-    """To sort with."""
-    mark: Ints
-    """1 for a node that is being given back."""
-    outages: Rows[Outage]
-    not_returned: Ints
-    """Lent nodes that did not return, by `Reason`."""
-    registers: HybridRegisters
 
 
 _SLOT_BITS = 24
@@ -265,7 +116,7 @@ def claim_of(claims: Claims, hybrid: HybridState, who: int) -> int:
 
 @inner
 def set_phase(job: Jobs, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:
-    """As `RunningJobs._set_phase`."""
+    """The present run of a job goes on like this (`work.py`)."""
     work[who].row = job[who].run_row + 1
     work[who].done = done
     work[who].saved = saved
@@ -456,7 +307,7 @@ def nodes_of(state: State, who: int, into: Ints) -> int:
 
 @inner
 def lend(hybrid: HybridState, borrower: int, lender: int, nodes: int, shrunk_us: int) -> None:
-    """As `LoanBook.lend`."""
+    """A batch job gave nodes to an on-demand job; `shrunk_us`: the start of the run that was shrunk, else -1."""
     own, loans, registers = hybrid.own, hybrid.loans, hybrid.registers
     if nodes == 0:
         return
@@ -477,7 +328,7 @@ def lend(hybrid: HybridState, borrower: int, lender: int, nodes: int, shrunk_us:
 
 @inner
 def settle_one(hybrid: HybridState, one: int, back: int, why: int) -> None:
-    """As `LoanBook.settle`; the loan is over."""
+    """The loan is over: `back` of its nodes went back to the lender, the rest did not for the reason `why`."""
     loans, registers = hybrid.loans, hybrid.registers
     nodes = loans[one].lent
     registers.open_n -= nodes

@@ -1,6 +1,7 @@
-"""Who gives nodes in a compiled run: the strategies that come with the mechanism, over the running jobs.
+"""Who gives nodes to on-demand jobs: the strategies that come with the mechanism, over the running jobs. Compiled.
 
-N, CUA and CUP at the notice, PAA and SPAA at the arrival: they choose as `notice_*.py` and `arrival_*.py` do.
+N, CUA and CUP at the notice, PAA and SPAA at the arrival (hybrid-fan-2021, section III-B). One's own are asked in
+Python (`own_strategies.py`).
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from emulator.kernel.callbacks import call_hook
 from emulator.kernel.compiled import inlined, inner
 from emulator.kernel.tables import NEVER
 from emulator.mechanisms.agenda import push
-from emulator.mechanisms.hybrid.decisions import give_evenly
 from emulator.mechanisms.hybrid.holds import promise
 from emulator.mechanisms.hybrid.lenders import (
     catch_up,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from emulator.kernel.tables import Ints, State
     from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import Claims, Lenders
-    from emulator.mechanisms.hybrid.compiled_actions import HybridState
+    from emulator.mechanisms.hybrid.state import HybridState
 
 _PAIR_SHIFT = 31
 _DIGITS, _DIGIT_BITS = 2048, 11
@@ -41,6 +42,8 @@ class NoticeBy(IntEnum):
     N = 0
     CUA = 1
     CUP = 2
+    OWN = 3
+    """One of one's own."""
 
 
 class ArrivalBy(IntEnum):
@@ -48,14 +51,11 @@ class ArrivalBy(IntEnum):
 
     PAA = 0
     SPAA = 1
+    OWN = 2
 
 
-class Gives(IntEnum):
-    """How jobs give nodes to an on-demand job that is there."""
-
-    NOBODY = 0
-    PREEMPTED = 1
-    SHRUNK = 2
+NOBODY = -1
+"""In the place of a number of jobs that shrink: those that could give nodes are too few."""
 
 
 @inlined
@@ -109,6 +109,30 @@ def sort(values: Ints, count: int, other: Ints, tally: Ints) -> None:
 
 
 @inner
+def give_evenly(most: Ints, needed: int, given: Ints) -> None:
+    """`given`: as even as possible, at most `most` each, `needed` in all (which is not more than there is)."""
+    low = 0  # everybody gives at least so much (or all it has) and it is not enough, or just enough
+    high = needed
+    while low < high:  # the highest level that does not give too much
+        level = (low + high + 1) // 2
+        total = 0
+        for k in range(most.shape[0]):
+            total += min(most[k], level)
+        if total <= needed:
+            low = level
+        else:
+            high = level - 1
+    rest = needed
+    for k in range(most.shape[0]):
+        given[k] = min(most[k], low)
+        rest -= given[k]
+    for k in range(most.shape[0]):
+        if rest > 0 and most[k] > low:
+            given[k] += 1
+            rest -= 1
+
+
+@inner
 def shrink_evenly(state: State, claims: Claims, hybrid: HybridState, many: int, needed: int) -> int:
     """SPAA's first choice: `picked` give `fewer` nodes, in order of rows.
 
@@ -142,21 +166,64 @@ def shrink_evenly(state: State, claims: Claims, hybrid: HybridState, many: int, 
 
 
 @inner
+def ask(hybrid: HybridState, hook: int, many: int, needed: int, now: int) -> None:
+    """Have a strategy of one's own choose among the first `many` of the table of lenders."""
+    asked = hybrid.asked
+    asked.lenders_n = many
+    asked.needed = needed
+    asked.is_none = 0
+    asked.first_n = 0
+    asked.then_n = 0
+    call_hook(hook, 0, now)
+
+
+@inner
 def make_room(
     state: State, work: Work, claims: Claims, hybrid: HybridState, needed: int, now: int
 ) -> tuple[int, int]:
-    """Who gives so many nodes to an on-demand job that is there: (how, how many jobs), NOBODY if they are too few."""
+    """Who gives so many nodes to an on-demand job that is there: how many of `picked` shrink, and how many go then.
+
+    NOBODY shrinks if those that run are too few.
+    """
     lenders = claims.lenders
-    room, registers = hybrid.room, hybrid.registers
+    room, registers, asked = hybrid.room, hybrid.registers, hybrid.asked
     many = catch_up(state, work, claims, now)
+    if registers.arrival_by == ArrivalBy.OWN:
+        ask(hybrid, asked.arrival_hook, many, needed, now)
+        return NOBODY if asked.is_none else asked.first_n, asked.then_n
     if registers.arrival_by == ArrivalBy.SPAA:
         giving = shrink_evenly(state, claims, hybrid, many, needed)
         if giving >= 0:
-            return Gives.SHRUNK, giving
+            return giving, 0
     if total_of(lenders.nodes, many) < needed:
-        return Gives.NOBODY, 0
+        return NOBODY, 0
     costs_now(lenders, many, now, room.key)
-    return Gives.PREEMPTED, pick_least(lenders, many, needed, room.key, room.order, room.picked)
+    return 0, pick_least(lenders, many, needed, room.key, room.order, room.picked)
+
+
+@inner
+def prepare(
+    state: State, work: Work, claims: Claims, hybrid: HybridState, free: int, who: int, now: int
+) -> tuple[int, int]:
+    """Who is to give nodes to an announced on-demand job that can have so many idle ones at once.
+
+    How many of `picked` are promised to it, and how many are stopped then, each at a time of its own (`fewer`).
+    `asked` says whether nothing is held at all, and whether it collects.
+    """
+    registers, asked = hybrid.registers, hybrid.asked
+    wanted = state.job[who].nodes
+    predicted = hybrid.own[who].known
+    asked.is_none = 1 if registers.notice_by == NoticeBy.N else 0
+    asked.collects = 1 if registers.notice_by == NoticeBy.CUA else 0
+    if registers.notice_by == NoticeBy.OWN:
+        asked.job = who
+        asked.free = free
+        asked.predicted_us = predicted
+        ask(hybrid, asked.notice_hook, catch_up(state, work, claims, now), wanted, now)
+        return asked.first_n, asked.then_n
+    if registers.notice_by == NoticeBy.CUP and wanted > free:
+        return prepare_by_prediction(state, work, claims, hybrid, wanted - free, predicted, now)
+    return 0, 0
 
 
 @inner
