@@ -20,7 +20,7 @@ from emulator.kernel import tables as t
 from emulator.kernel.columns import fill, longer
 from emulator.kernel.entry_points import entry_point, entry_points
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.kernel.rows import new_rows
+from emulator.kernel.rows import new_record, new_rows
 from emulator.schedulers.tiers import with_tiers
 from emulator.workload.table import JobTable, Kind
 
@@ -119,38 +119,36 @@ class Cluster(ClusterViews):
         self._log = np.zeros(room, np.int32)
         self._started = np.zeros(node_count, np.int32)
         self._scratch = self._new_scratch()
-        self._reg = np.zeros(t.REGISTERS, np.int64)
+        self._reg = new_record(t.Registers)
         self._set_registers(scheduler, count, simulated=simulated)
         self._make_state()
 
     def _set_registers(self, scheduler: SchedulerConfig, count: int, *, simulated: bool) -> None:
         reg = self._reg
-        reg[t.FREE] = self.node_count
-        reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(self._queue) // 2
-        reg[t.BLOCKS_N] = 1
-        reg[t.CYCLE] = micros(scheduler.cycle_s)
-        reg[t.NEXT_CYCLE] = t.NEVER
-        reg[t.JOBS_N] = count
-        reg[t.BACKFILL] = (
-            BACKFILL_RULES[scheduler.backfill] if self._chooser is None else t.BackfillRule.CHOSEN
-        )
-        reg[t.CHOICE] = _CHOICES[scheduler.choice]
-        reg[t.QUEUED_ESTIMATES] = scheduler.estimates != "user"
-        reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
-        reg[t.KEEP_RESERVATION] = scheduler.reservation == "kept"
-        reg[t.SPARE_NODES] = scheduler.spare_nodes
-        reg[t.PROTECT_HEAD] = scheduler.protect_head
-        reg[t.HEAD_WAITS] = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
-        reg[t.BEFORE_SHADOW] = not scheduler.end_at_shadow
-        reg[t.EXACT_FIRST] = scheduler.exact_ends_first
-        reg[t.SUBMITS_FIRST] = scheduler.submits_first
-        reg[t.FITTING_SUBMITS] = scheduler.submit_pass == "if_it_fits"  # noqa: S105 - a scheduling pass
-        reg[t.ENDS_BY_START] = scheduler.ends_in_order_of == "start"
-        reg[t.KEPT_HEAD] = reg[t.LAST_ENDED] = -1
-        reg[t.SIMULATED] = simulated
-        reg[t.COMMIT] = scheduler.commit
+        reg.free = self.node_count
+        reg.queue_lo = reg.queue_hi = len(self._queue) // 2
+        reg.blocks_n = 1
+        reg.cycle = micros(scheduler.cycle_s)
+        reg.next_cycle = t.NEVER
+        reg.jobs_n = count
+        reg.backfill = BACKFILL_RULES[scheduler.backfill] if self._chooser is None else t.BackfillRule.CHOSEN
+        reg.choice = _CHOICES[scheduler.choice]
+        reg.queued_estimates = scheduler.estimates != "user"
+        reg.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
+        reg.keep_reservation = scheduler.reservation == "kept"
+        reg.spare_nodes = scheduler.spare_nodes
+        reg.protect_head = scheduler.protect_head
+        reg.head_waits = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
+        reg.before_shadow = not scheduler.end_at_shadow
+        reg.exact_first = scheduler.exact_ends_first
+        reg.submits_first = scheduler.submits_first
+        reg.fitting_submits = scheduler.submit_pass == "if_it_fits"  # noqa: S105 - a scheduling pass
+        reg.ends_by_start = scheduler.ends_in_order_of == "start"
+        reg.kept_head = reg.last_ended = -1
+        reg.simulated = simulated
+        reg.commit = scheduler.commit
         # Who is head counts even where nobody can start.
-        reg[t.ASK_ALWAYS] = scheduler.reservation == "kept" or scheduler.commit
+        reg.ask_always = scheduler.reservation == "kept" or scheduler.commit
 
     def _new_scratch(self) -> NDArray[np.int64]:
         """Room for the profile of a conservative plan: two steps a waiting job, one a running job."""
@@ -202,9 +200,9 @@ class Cluster(ClusterViews):
 
         Returns why it stopped; `stop_on_end`, `stop_on_pass` and `pause_after` (instants) make it stop earlier.
         """
-        self._reg[t.STOP_ON_END] = stop_on_end
-        self._reg[t.STOP_ON_PASS] = stop_on_pass
-        self._reg[t.INSTANTS_LEFT] = pause_after
+        self._reg.stop_on_end = stop_on_end
+        self._reg.stop_on_pass = stop_on_pass
+        self._reg.instants_left = pause_after
         while (code := _ADVANCE(self._state, until_us)) == t.Stop.NEEDS_ROOM:
             self._grow_runs()
         self._check_order()
@@ -220,10 +218,10 @@ class Cluster(ClusterViews):
     def next_event_us(self) -> int:
         """The next end, submit or scheduling cycle of a simulated run, t.NEVER if there is none."""
         reg = self._reg
-        next_end = self._heap["at_us"][0] if reg[t.HEAP_N] else t.NEVER
-        row = reg[t.NEXT_SUBMIT]
-        next_submit = self._job["submit_us"][row] if row < reg[t.JOBS_N] else t.NEVER
-        return int(min(next_end, next_submit, reg[t.NEXT_CYCLE]))
+        next_end = self._heap["at_us"][0] if reg.heap_n else t.NEVER
+        row = reg.next_submit
+        next_submit = self._job["submit_us"][row] if row < reg.jobs_n else t.NEVER
+        return int(min(next_end, next_submit, reg.next_cycle))
 
     def _grow_runs(self) -> None:
         spare = max(len(self._runs), self.node_count)
@@ -236,8 +234,8 @@ class Cluster(ClusterViews):
     def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
         """Let the compiled loop `run` go on with this cluster, of which single nodes are known; why it came back."""
         self._keep_nodes()
-        self._reg[t.STOP_ON_PASS] = 0
-        self._reg[t.INSTANTS_LEFT] = pause_after
+        self._reg.stop_on_pass = 0
+        self._reg.instants_left = pause_after
         return int(run(self._state, more))
 
     def make_more_room(self) -> None:
@@ -274,7 +272,7 @@ class Cluster(ClusterViews):
         self._fill_rows(one, row)  # asks the order, which may raise: then the job was never added
         self._added.append(values)
         self._job["state"][row] = JobState.FUTURE
-        self._reg[t.JOBS_N] = row + 1
+        self._reg.jobs_n = row + 1
         return row
 
     def _grow_jobs(self) -> None:
@@ -283,7 +281,7 @@ class Cluster(ClusterViews):
         waiting = self.queue
         middle = len(queue) // 2
         queue[middle : middle + len(waiting)] = waiting
-        self._reg[t.QUEUE_LO], self._reg[t.QUEUE_HI] = middle, middle + len(waiting)
+        self._reg.queue_lo, self._reg.queue_hi = middle, middle + len(waiting)
         self._queue = queue
         self._scratch = self._new_scratch()
         self._make_state()
@@ -354,7 +352,7 @@ class Cluster(ClusterViews):
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         """A running job is over; its nodes return to the pool unless they are offline."""
         self.must_be(job, JobState.RUNNING, "end")
-        if self._reg[t.SIMULATED] and self._job["expected_end_us"][job]:
+        if self._reg.simulated and self._job["expected_end_us"][job]:
             structures.heap_remove(self._heap, self._reg, job)
         _END_JOB(
             self._job, self._node, self._free, self._plan, self._blocks, self._runs, self._log, self._reg,
@@ -407,7 +405,7 @@ class Cluster(ClusterViews):
         self._job["state"][job] = JobState.QUEUED
         if front:
             self._job["key"][job] = t.FRONT
-        self._reg[t.NOW] = now_us
+        self._reg.now = now_us
         structures.queue_insert(self._job, self._queue, self._reg, job)
 
     def ask(
@@ -430,8 +428,8 @@ class Cluster(ClusterViews):
         self.must_be(job, JobState.QUEUED, "be started from the queue")
         self._must_be_idle(job, nodes)
         structures.queue_remove(self._queue, self._reg, job)
-        if self._reg[t.KEPT_HEAD] == job:
-            self._reg[t.KEPT_HEAD] = -1
+        if self._reg.kept_head == job:
+            self._reg.kept_head = -1
         self._make_room()
         _OCCUPY(self._state, job, nodes, now_us, end_us, expected_us)
 
@@ -479,10 +477,10 @@ class Cluster(ClusterViews):
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         """Start what the scheduler starts now; the rows of the started jobs, in order."""
         self._make_room()
-        self._reg[t.NOW] = now_us
+        self._reg.now = now_us
         _SCHEDULE_PASS(self._state, now_us)
         self._check_order()
-        return self._started[: self._reg[t.STARTED_N]].copy()
+        return self._started[: self._reg.started_n].copy()
 
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
         """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""

@@ -23,14 +23,14 @@ from emulator.kernel.reorder import (
     sort_queue,
 )
 from emulator.kernel.rows import dtype_of
-from emulator.kernel.tables import QUEUE_HI, QUEUE_LO, REGISTERS, Job, Run
+from emulator.kernel.tables import Job, Registers, Run
 from emulator.schedulers.dynamic import WAITING
 
 if TYPE_CHECKING:
     import numpy as np
 
     from emulator.kernel.reorder import Floats
-    from emulator.kernel.tables import Ints, Ints32
+    from emulator.kernel.tables import Ints32
     from emulator.schedulers.plain import Compiled
 
 _INT = ir.IntType(64)
@@ -73,14 +73,15 @@ def _rows_at(row: np.dtype[Any]) -> Any:
 
 
 jobs_at, runs_at, accounts_at = map(_rows_at, map(dtype_of, (Job, Run, Account)))
+registers_at = _rows_at(dtype_of(Registers))
 counted_at, given_at, waiting_at = _rows_at(dtype_of(Counted)), _rows_at(dtype_of(Given)), _rows_at(WAITING)
 _WAITING_BYTES = WAITING.itemsize
 
 
 @compiled
-def score_all(queue: Ints32, reg: Ints, scores: Floats, given: Given) -> None:
+def score_all(queue: Ints32, reg: Registers, scores: Floats, given: Given) -> None:
     """Ask the compiled order for the priority of each waiting job."""
-    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+    for place in range(reg.queue_lo, reg.queue_hi):
         who = queue[place]
         scores[who] = call_score(given.score, given.parameters, given.waiting + who * _WAITING_BYTES)
 
@@ -91,7 +92,7 @@ def reorder(context: int, now: int) -> None:
     rooms = given.jobs_room
     job = carray(jobs_at(given.job), rooms)
     queue = carray(ints32_at(given.queue), 2 * rooms + 8)
-    reg = carray(ints_at(given.reg), REGISTERS)
+    reg = carray(registers_at(given.reg), 1)[0]
     waiting = carray(waiting_at(given.waiting), rooms)
     counted = carray(counted_at(given.counted), 1)[0]
     scores = carray(floats_at(given.scores), rooms)

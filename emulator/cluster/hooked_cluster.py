@@ -39,8 +39,8 @@ class HookedCluster(Cluster, ABC):
         self._hook = HOOK(self._ask)
         self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
         super().__init__(node_count, scheduler, jobs)
-        self._backfill = int(self._reg[t.BACKFILL])
-        self._reg[t.BACKFILL] = t.BackfillRule.CHOSEN
+        self._backfill = int(self._reg.backfill)
+        self._reg.backfill = t.BackfillRule.CHOSEN
         self._keep_nodes()
 
     @abstractmethod
@@ -51,11 +51,11 @@ class HookedCluster(Cluster, ABC):
     def _waiting_and_running(self) -> tuple[int, int]:
         """How many jobs, at most, wait and run."""
         reg = self._reg
-        return int(reg[t.QUEUE_HI] - reg[t.QUEUE_LO]), int(reg[t.RUNS_N] - reg[t.ENDED_N])
+        return int(reg.queue_hi - reg.queue_lo), int(reg.runs_n - reg.ended_n)
 
     def _make_state(self) -> None:
         super()._make_state()
-        self._reg[t.ASK] = self._address
+        self._reg.ask = self._address
 
     def _ask(self, _context: int, now_us: int) -> None:
         """The hook; `_check_order` raises what failed in it."""

@@ -10,7 +10,6 @@ import numpy as np
 from emulator.cluster.hooked_cluster import HookedCluster, check_options
 from emulator.cluster.moldable import ASKED, Sizes
 from emulator.kernel import molding as m
-from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_point
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class MoldableCluster(HookedCluster):
         self._fixed = np.where(only, sizes.first[:-1], -1)
         self._make_plan(64)
         super().__init__(node_count, scheduler, jobs)
-        self._reg[t.ASK_ALWAYS] = (
+        self._reg.ask_always = (
             self._rule == m.SizeRule.AT_SUBMIT
         )  # a job gets its size even if nobody can start
 

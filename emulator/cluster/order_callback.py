@@ -14,7 +14,7 @@ from emulator.kernel import reorder as r
 from emulator.kernel import tables as t
 from emulator.kernel.columns import longer
 from emulator.kernel.entry_points import entry_points
-from emulator.kernel.rows import new_rows
+from emulator.kernel.rows import address_of, new_rows
 from emulator.plugin_failure import plugin_error
 from emulator.schedulers.dynamic import VIEW, AskedInLoop, HasFairShare, HasFixed, order_keys
 from emulator.schedulers.plain import Compiled, Ranks
@@ -97,7 +97,7 @@ class AskedOrder:
         given = self._given[0]
         given.accounts, given.accounts_room = self._accounts.ctypes.data, len(self._accounts)
 
-    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Ints) -> None:
+    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Registers) -> None:
         """Work on these tables of the cluster from now on."""
         self._job, self._queue, self._runs, self._reg = job, queue, runs, reg
         if len(self._view) != len(job):
@@ -110,21 +110,21 @@ class AskedOrder:
         given.job, given.jobs_room = job.ctypes.data, len(job)
         given.runs, given.runs_room = runs.ctypes.data, len(runs)
         given.open_runs, given.open_room = self._open.ctypes.data, len(self._open)
-        given.queue, given.reg, given.counted = queue.ctypes.data, reg.ctypes.data, self._counted.ctypes.data
+        given.queue, given.reg, given.counted = queue.ctypes.data, address_of(reg), self._counted.ctypes.data
         given.waiting, given.parameters = self._view.ctypes.data, self._parameters.ctypes.data
         given.scores, given.spare = self._scores.ctypes.data, self._spare.ctypes.data
         given.score = self._score.address if self._score is not None else 0
-        reg[t.ASK], reg[t.ASK_CONTEXT] = self._address, self._given.ctypes.data
+        reg.ask, reg.ask_context = self._address, self._given.ctypes.data
 
     def check(self) -> None:
         """Raises PluginError if the order has failed since the last look."""
-        code = int(self._reg[t.ORDER_FAILED])
+        code = int(self._reg.order_failed)
         if not code:
             return
         error = self._failure
         if code == t.OrderFailure.NOT_A_NUMBER or error is None:
             error = ValueError("it gave a job the priority NaN, which has no place in an order")
-        raise plugin_error(f"queue order {self.name}", self._event, int(self._reg[t.NOW]), error) from error
+        raise plugin_error(f"queue order {self.name}", self._event, int(self._reg.now), error) from error
 
     def reorder(self, now_us: int) -> None:
         """What the hook does, for a scheduler in Python that wants its queue in order."""
@@ -139,12 +139,12 @@ class AskedOrder:
             self._ask_in_python(now_us)
         except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
             self._failure = error
-            self._reg[t.ORDER_FAILED] = t.OrderFailure.RAISED
-            self._reg[t.INSTANTS_LEFT] = 0
+            self._reg.order_failed = t.OrderFailure.RAISED
+            self._reg.instants_left = 0
 
     def _ask_in_python(self, now_us: int) -> None:
         job, queue, reg = self._job, self._queue, self._reg
-        rows = np.sort(queue[reg[t.QUEUE_LO] : reg[t.QUEUE_HI]])
+        rows = np.sort(queue[reg.queue_lo : reg.queue_hi])
         if self._ranks is not None:
             self._sort_by(rows, np.array(self._ranked(self._ranks, rows.tolist(), now_us), np.float64))
             return

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.cluster.seen_jobs import HOOK, SeenJobs, failure_of_pass
-from emulator.kernel import tables as t
 from emulator.plugin_failure import plugin_error
 from emulator.schedulers.plain import Job, View
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.cluster.order_callback import AskedOrder
+    from emulator.kernel import tables as t
     from emulator.schedulers.plain import Decides
     from emulator.workload.table import JobTable
 
@@ -45,19 +45,19 @@ class Chooser:
         if self._order is not None:
             self._order.learn(jobs, first)
 
-    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Ints, started: t.Ints32) -> None:
+    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Registers, started: t.Ints32) -> None:
         """Work on these tables of the cluster from now on."""
         self._job, self._queue, self._runs, self._reg, self._started = job, queue, runs, reg, started
         if self._order is not None:
             self._order.use(job, queue, runs, reg)
-        reg[t.ASK] = self._address
+        reg.ask = self._address
 
     def check(self) -> None:
         """Raises PluginError if the scheduler, or its order, has failed since the last look."""
         if self._failure is not None:
             error = self._failure
             event = getattr(self._policy, "event", "decide")
-            raise plugin_error(self._who, event, int(self._reg[t.NOW]), error) from error
+            raise plugin_error(self._who, event, int(self._reg.now), error) from error
         if self._order is not None:
             self._order.check()
 
@@ -71,7 +71,7 @@ class Chooser:
 
     def _choose(self, now_us: int) -> None:
         queue, reg = self._queue, self._reg
-        low, high, free = int(reg[t.QUEUE_LO]), int(reg[t.QUEUE_HI]), int(reg[t.FREE])
+        low, high, free = int(reg.queue_lo), int(reg.queue_hi), int(reg.free)
         rows = queue[low:high].tolist()
         waiting = self._seen.waiting(self._job, rows, now_us)
         view = View(now_us, waiting, free, self._node_count, self._running)
@@ -82,14 +82,14 @@ class Chooser:
         if not chosen:
             return
         self._started[: len(chosen)] = chosen
-        reg[t.STARTED_N] = len(chosen)
+        reg.started_n = len(chosen)
         taken = set(chosen)
         queue[low + len(chosen) : high] = [row for row in rows if row not in taken]
-        reg[t.QUEUE_LO] = low + len(chosen)
+        reg.queue_lo = low + len(chosen)
 
     def _running(self, now_us: int) -> tuple[Job, ...]:
         """The batch jobs that run, in order of start."""
-        count = int(self._reg[t.RUNS_N])
+        count = int(self._reg.runs_n)
         rows = np.concatenate((self._open, np.arange(self._runs_seen, count)))
         self._open, self._runs_seen = rows[self._runs["end_us"][rows] < 0], count
         return self._seen.running(self._job, self._runs["job"][self._open], now_us)

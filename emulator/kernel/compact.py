@@ -13,11 +13,7 @@ from emulator.kernel.compiled import compiled, inner
 from emulator.kernel.occupancy import start_chosen
 from emulator.kernel.passes import choose_backfill, choose_heads, choose_planned
 from emulator.kernel.tables import (
-    FREE,
     NEVER,
-    QUEUE_HI,
-    QUEUE_LO,
-    STARTED_N,
     BackfillRule,
 )
 
@@ -239,7 +235,7 @@ def see_free(state: State, wires: Wires) -> None:
     rank, open_now, how = wires.rank, wires.open_now, wires.how
     for place in range(open_now.shape[0]):
         open_now[place] = 0
-    for place in range(reg[FREE]):
+    for place in range(reg.free):
         open_now[rank[free[place]]] = 1
     how.given_n = 0
 
@@ -251,12 +247,12 @@ def start_given(state: State, wires: Wires, now: int) -> None:
     heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
     rank, open_now, given, spare, how = wires.rank, wires.open_now, wires.given, wires.spare, wires.how
     kept = 0
-    for place in range(reg[FREE]):
+    for place in range(reg.free):
         if open_now[rank[free[place]]]:
             spare[kept] = free[place]
             kept += 1
     behind = how.given_n
-    for k in range(reg[STARTED_N] - 1, -1, -1):
+    for k in range(reg.started_n - 1, -1, -1):
         needed = job[started[k]].nodes
         behind -= needed
         for place in range(behind, behind + needed):
@@ -265,8 +261,8 @@ def start_given(state: State, wires: Wires, now: int) -> None:
     for place in range(kept):
         free[place] = spare[place]
         node[free[place]].place = place
-    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg[STARTED_N], now)
-    reg[STARTED_N] = 0
+    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg.started_n, now)
+    reg.started_n = 0
     how.given_n = 0
 
 
@@ -275,10 +271,10 @@ def place_chosen(state: State, wires: Wires, now: int, penalty: float) -> None:
     """The usual pass has chosen jobs: each gets nodes, in order, and starts."""
     job, started, reg = state.job, state.started, state.reg
     open_now, may = wires.open_now, wires.may
-    if reg[STARTED_N] == 0:
+    if reg.started_n == 0:
         return
     see_free(state, wires)
-    for k in range(reg[STARTED_N]):
+    for k in range(reg.started_n):
         for place in range(open_now.shape[0]):
             may[place] = open_now[place]
         pick(wires, job[started[k]].nodes)
@@ -290,9 +286,9 @@ def place_chosen(state: State, wires: Wires, now: int, penalty: float) -> None:
 def prefer(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """The usual pass, whose jobs get nodes that go together as far as there are any."""
     job, queue, started, reg = state.job, state.queue, state.started, state.reg
-    reg[STARTED_N] = 0
+    reg.started_n = 0
     if backfill == BackfillRule.CONSERVATIVE:
-        if reg[FREE] > 0:
+        if reg.free > 0:
             choose_planned(state, now)
     else:
         choose_heads(job, queue, started, reg, now)
@@ -342,8 +338,8 @@ def choose_now(state: State, wires: Wires, who: int, now: int, penalty: float) -
     for place in range(picked.shape[0]):
         if picked[place]:
             release[place] = end
-    started[reg[STARTED_N]] = who
-    reg[STARTED_N] += 1
+    started[reg.started_n] = who
+    reg.started_n += 1
 
 
 @inner
@@ -381,17 +377,17 @@ def hold_for_head(wires: Wires, needed: int, now: int) -> int:
 def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """Heads until one has no place; behind it, under EASY, whoever leaves its reserved nodes or its time alone."""
     job, queue, reg = state.job, state.queue, state.reg
-    while reg[QUEUE_LO] < reg[QUEUE_HI]:
-        head = queue[reg[QUEUE_LO]]
+    while reg.queue_lo < reg.queue_hi:
+        head = queue[reg.queue_lo]
         if not has_place(wires, job[head].nodes, 0):
             break
-        reg[QUEUE_LO] += 1
+        reg.queue_lo += 1
         choose_now(state, wires, head, now, penalty)
-    if backfill != BackfillRule.EASY or reg[QUEUE_HI] - reg[QUEUE_LO] < 2:  # noqa: PLR2004 - a head and another
+    if backfill != BackfillRule.EASY or reg.queue_hi - reg.queue_lo < 2:  # noqa: PLR2004 - a head and another
         return
-    shadow = hold_for_head(wires, job[queue[reg[QUEUE_LO]]].nodes, now)
-    to = reg[QUEUE_LO] + 1
-    for place in range(reg[QUEUE_LO] + 1, reg[QUEUE_HI]):
+    shadow = hold_for_head(wires, job[queue[reg.queue_lo]].nodes, now)
+    to = reg.queue_lo + 1
+    for place in range(reg.queue_lo + 1, reg.queue_hi):
         who = queue[place]
         crosses = 1 if job[who].estimate_us > shadow - now else 0
         if has_place(wires, job[who].nodes, crosses):
@@ -399,7 +395,7 @@ def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: f
         else:
             queue[to] = who
             to += 1
-    reg[QUEUE_HI] = to
+    reg.queue_hi = to
 
 
 @inner
@@ -457,9 +453,9 @@ def require_planned(state: State, wires: Wires, now: int, penalty: float) -> Non
             level[steps, place] = 1 if release[place] <= time else 0
         steps += 1
         time = next_release(wires, time)
-    left = reg[FREE]
-    to = reg[QUEUE_LO]
-    for queued in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+    left = reg.free
+    to = reg.queue_lo
+    for queued in range(reg.queue_lo, reg.queue_hi):
         who = queue[queued]
         first = 0
         while left > 0 and first < steps:  # with none left nobody starts now, and plans are not kept
@@ -474,15 +470,15 @@ def require_planned(state: State, wires: Wires, now: int, penalty: float) -> Non
         else:
             queue[to] = who
             to += 1
-    reg[QUEUE_HI] = to
+    reg.queue_hi = to
 
 
 @compiled
 def require(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """A pass in which a job starts only on nodes that go together."""
     reg = state.reg
-    reg[STARTED_N] = 0
-    if reg[FREE] == 0:
+    reg.started_n = 0
+    if reg.free == 0:
         return
     see_free(state, wires)
     see_releases(state, wires, now)
@@ -490,5 +486,5 @@ def require(state: State, wires: Wires, now: int, backfill: int, penalty: float)
         require_planned(state, wires, now, penalty)
     else:
         require_easy(state, wires, now, backfill, penalty)
-    if reg[STARTED_N]:
+    if reg.started_n:
         start_given(state, wires, now)

@@ -12,41 +12,22 @@ from emulator.kernel.passes import schedule_pass, schedule_pass_inline
 from emulator.kernel.stepping import next_submit, step_to
 from emulator.kernel.structures import heap_pop, heap_remove, queue_insert
 from emulator.kernel.tables import (
-    ASK,
-    ASK_ALWAYS,
-    ASK_CONTEXT,
     BATCH,
-    CORRECT,
-    ENDS_BY_START,
-    EVERY_EVENT,
-    EXACT_FIRST,
-    FITTING_SUBMITS,
-    FREE,
-    HEAP_N,
-    JOBS_N,
-    LOG_N,
     NEVER,
-    NEXT_CYCLE,
-    NEXT_SUBMIT,
-    NOW,
-    RUNS_N,
-    STOP_ON_END,
-    STOP_ON_PASS,
-    SUBMITS_FIRST,
     Stop,
 )
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Heap, Ints, Ints32, Jobs, State
+    from emulator.kernel.tables import Heap, Ints32, Jobs, Registers, State
 
 
 @inlined
-def submit_due(job: Jobs, queue: Ints32, reg: Ints, now: int, at_most: int) -> int:
+def submit_due(job: Jobs, queue: Ints32, reg: Registers, now: int, at_most: int) -> int:
     """Queue batch jobs that are submitted now, `at_most` so many. Returns how many."""
     count = 0
-    while count < at_most and reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
-        who = reg[NEXT_SUBMIT]
-        reg[NEXT_SUBMIT] += 1
+    while count < at_most and reg.next_submit < reg.jobs_n and job[reg.next_submit].submit_us <= now:
+        who = reg.next_submit
+        reg.next_submit += 1
         if job[who].kind == BATCH and job[who].state == JobState.FUTURE:
             job[who].state = JobState.QUEUED
             queue_insert(job, queue, reg, who)
@@ -59,21 +40,21 @@ def submit_one_by_one(state: State, now: int) -> None:
     """One pass after each submit (scheduler option `pass: event`), or each that fits (`submit_pass: if_it_fits`)."""
     job, queue, reg = state.job, state.queue, state.reg
     while submit_due(job, queue, reg, now, 1):
-        if reg[FITTING_SUBMITS] and job[reg[NEXT_SUBMIT] - 1].nodes > reg[FREE]:
-            if reg[ASK] and reg[ASK_ALWAYS]:
-                call_hook(reg[ASK], reg[ASK_CONTEXT], now)
+        if reg.fitting_submits and job[reg.next_submit - 1].nodes > reg.free:
+            if reg.ask and reg.ask_always:
+                call_hook(reg.ask, reg.ask_context, now)
         else:
             schedule_pass(state, now)
 
 
 @inlined
-def pop_end(job: Jobs, heap: Heap, reg: Ints, now: int) -> int:
+def pop_end(job: Jobs, heap: Heap, reg: Registers, now: int) -> int:
     """Remove the next of the ends of this instant: by job, or by start (`ends_in_order_of: start`)."""
-    if reg[ENDS_BY_START] == 0:
+    if reg.ends_by_start == 0:
         who: int = heap_pop(heap, reg)
         return who
     first: int = heap[0].key
-    for k in range(1, reg[HEAP_N]):
+    for k in range(1, reg.heap_n):
         who = heap[k].key
         if heap[k].at_us == now and job[who].run_row < job[first].run_row:
             first = who
@@ -90,16 +71,16 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
     """
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
     heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
-    if reg[EXACT_FIRST]:
-        if reg[CORRECT]:
-            call_hook(reg[CORRECT], 0, now)
-        for k in range(reg[HEAP_N]):
+    if reg.exact_first:
+        if reg.correct:
+            call_hook(reg.correct, 0, now)
+        for k in range(reg.heap_n):
             who = heap[k].key
             if heap[k].at_us == now and job[who].run_us == job[who].estimate_us:
                 end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
-    if reg[SUBMITS_FIRST] and now != until:
+    if reg.submits_first and now != until:
         submit_one_by_one(state, now)
-    while reg[HEAP_N] and heap[0].at_us == now:
+    while reg.heap_n and heap[0].at_us == now:
         who = pop_end(job, heap, reg, now)
         if job[who].state == JobState.RUNNING:
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
@@ -111,8 +92,8 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
 def finish_instant(state: State, now: int) -> None:
     """What comes after the decision points of an instant: submits, then one pass."""
     job, queue, reg = state.job, state.queue, state.reg
-    reg[NOW] = now
-    if reg[EVERY_EVENT]:
+    reg.now = now
+    if reg.every_event:
         submit_one_by_one(state, now)
     else:
         submit_due(job, queue, reg, now, NEVER)
@@ -124,7 +105,7 @@ def has_room_inline(state: State) -> bool:
     """One instant's passes can start at most as many jobs, on at most as many nodes, as there are nodes."""
     node, runs, log, reg = state.node, state.runs, state.log, state.reg
     nodes = node.shape[0]
-    return bool(runs.shape[0] - reg[RUNS_N] > nodes and log.shape[0] - reg[LOG_N] > nodes)
+    return bool(runs.shape[0] - reg.runs_n > nodes and log.shape[0] - reg.log_n > nodes)
 
 
 @compiled
@@ -139,7 +120,7 @@ def advance(state: State, until: int) -> int:
 
     Returns Stop.AT_UNTIL when all instants before `until` are over and the ends of `until` itself have happened
     (its submits and pass are `finish_instant`'s); Stop.AT_ENDS, if STOP_ON_END is set, after the ends of an
-    earlier instant (reg[NOW]), which `finish_instant` must complete; Stop.AT_PASS, if STOP_ON_PASS is set, when an
+    earlier instant (reg.now), which `finish_instant` must complete; Stop.AT_PASS, if STOP_ON_PASS is set, when an
     earlier instant is over; Stop.PAUSED between two instants, when INSTANTS_LEFT are over; Stop.NEEDS_ROOM when the run
     table has to grow first.
     """
@@ -148,24 +129,24 @@ def advance(state: State, until: int) -> int:
     while True:
         if not has_room_inline(state):
             return Stop.NEEDS_ROOM
-        next_end = heap[0].at_us if reg[HEAP_N] else NEVER
-        now = min(next_end, next_submit(job, reg), reg[NEXT_CYCLE])
+        next_end = heap[0].at_us if reg.heap_n else NEVER
+        now = min(next_end, next_submit(job, reg), reg.next_cycle)
         code = step_to(reg, now, until)
         if code != Stop.GOES_ON:
             return code
-        if reg[EVERY_EVENT] and next_end == now:
+        if reg.every_event and next_end == now:
             end_one_by_one(state, now, until)
-        while reg[HEAP_N] and heap[0].at_us == now:
+        while reg.heap_n and heap[0].at_us == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
         if now == until:
             return Stop.AT_UNTIL
-        if reg[STOP_ON_END] and next_end == now:
+        if reg.stop_on_end and next_end == now:
             return Stop.AT_ENDS
-        if reg[EVERY_EVENT]:
+        if reg.every_event:
             submit_one_by_one(state, now)
         else:
             submit_due(job, queue, reg, now, NEVER)
             schedule_pass_inline(state, now)
-        if reg[STOP_ON_PASS]:
+        if reg.stop_on_pass:
             return Stop.AT_PASS

@@ -14,12 +14,7 @@ from emulator.kernel.compiled import compiled, inner
 from emulator.kernel.profile import earliest_start, take_until
 from emulator.kernel.structures import queue_remove_at
 from emulator.kernel.tables import (
-    BLOCKS_N,
-    FREE,
     NEVER,
-    QUEUE_HI,
-    QUEUE_LO,
-    STARTED_N,
     BackfillRule,
 )
 
@@ -65,9 +60,9 @@ def make_profile(state: State, molding: Molding, now: int) -> int:
     plan, blocks, reg = state.plan, state.blocks, state.reg
     at, level = molding.at, molding.level
     at[0] = now
-    level[0] = reg[FREE]
+    level[0] = reg.free
     steps = 1
-    for which in range(reg[BLOCKS_N]):
+    for which in range(reg.blocks_n):
         slot = blocks[which].slot
         for k in range(blocks[which].entries):
             expected = max(plan[slot, k].at_us, now + 1)  # past its estimate: soon
@@ -128,8 +123,8 @@ def choose_size(state: State, molding: Molding, who: int, k: int) -> None:
     job[who].nodes = size[k].nodes
     job[who].run_us = size[k].run_us
     job[who].estimate_us = size[k].estimate_us
-    started[reg[STARTED_N]] = who
-    reg[STARTED_N] += 1
+    started[reg.started_n] = who
+    reg.started_n += 1
 
 
 @inner
@@ -146,19 +141,19 @@ def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: 
     queue, reg = state.queue, state.reg
     level = molding.level
     steps = make_profile(state, molding, now)
-    while reg[QUEUE_LO] < reg[QUEUE_HI]:
-        who = queue[reg[QUEUE_LO]]
+    while reg.queue_lo < reg.queue_hi:
+        who = queue[reg.queue_lo]
         k, step = place_job(molding, who, steps, rule)
         if k >= 0:
             steps = hold(molding, k, step, steps)
         if k < 0 or step > 0:
             break
-        reg[QUEUE_LO] += 1
+        reg.queue_lo += 1
         choose_size(state, molding, who, k)
     if backfill != BackfillRule.EASY:
         return
-    place = reg[QUEUE_LO] + 1
-    while level[0] > 0 and place < reg[QUEUE_HI]:
+    place = reg.queue_lo + 1
+    while level[0] > 0 and place < reg.queue_hi:
         who = queue[place]
         if least_width(molding, who) <= level[0]:
             k, step = place_job(molding, who, steps, rule)
@@ -176,11 +171,11 @@ def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
     queue, reg = state.queue, state.reg
     level, narrowest = molding.level, molding.narrowest
     steps = make_profile(state, molding, now)
-    waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+    waiting = reg.queue_hi - reg.queue_lo
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], least_width(molding, queue[reg[QUEUE_LO] + k]))
-    place = reg[QUEUE_LO]
+        narrowest[k] = min(narrowest[k + 1], least_width(molding, queue[reg.queue_lo + k]))
+    place = reg.queue_lo
     for seen in range(waiting):
         if narrowest[seen] > level[0]:
             return  # nobody further back can start now, and plans are not kept
@@ -202,14 +197,14 @@ def fix_sizes(state: State, molding: Molding, now: int) -> None:
     """Whoever has no size yet gets the one that ends first in a plan of all that wait, and keeps it."""
     queue, reg = state.queue, state.reg
     fixed = molding.fixed
-    behind = reg[QUEUE_LO]
-    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+    behind = reg.queue_lo
+    for place in range(reg.queue_lo, reg.queue_hi):
         if fixed[queue[place]] < 0:
             behind = place + 1
-    if behind == reg[QUEUE_LO]:
+    if behind == reg.queue_lo:
         return
     steps = make_profile(state, molding, now)
-    for place in range(reg[QUEUE_LO], behind):
+    for place in range(reg.queue_lo, behind):
         k, step = place_job(molding, queue[place], steps, SizeRule.EARLIEST_END)
         if k >= 0:
             fixed[queue[place]] = k
@@ -218,12 +213,12 @@ def fix_sizes(state: State, molding: Molding, now: int) -> None:
 
 @compiled
 def mold_jobs(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
-    """Choose whoever starts now, and at which size: `started[:reg[STARTED_N]]`, out of the queue."""
+    """Choose whoever starts now, and at which size: `started[:reg.started_n]`, out of the queue."""
     reg = state.reg
-    reg[STARTED_N] = 0
+    reg.started_n = 0
     if rule == SizeRule.AT_SUBMIT:
         fix_sizes(state, molding, now)
-    if reg[FREE] == 0:
+    if reg.free == 0:
         return
     if backfill == BackfillRule.CONSERVATIVE:
         choose_planned(state, molding, now, rule)

@@ -18,30 +18,20 @@ from emulator.kernel.structures import (
     free_remove,
     heap_push,
 )
-from emulator.kernel.tables import (
-    COUNTS_ONLY,
-    ENDED_N,
-    FREE,
-    LAST_ENDED,
-    LOG_N,
-    NODES_KEPT,
-    RUNS_N,
-    SIMULATED,
-)
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Blocks, Heap, Ints, Ints32, Jobs, Nodes, Plan, Runs, State
+    from emulator.kernel.tables import Blocks, Heap, Ints, Ints32, Jobs, Nodes, Plan, Registers, Runs, State
 
 
 @inlined
 def begin_run(job: Any, runs: Any, reg: Any, who: int, now: int) -> None:
     """The part of a start that is the same for every job, on any machine: its state and its row in the run table."""
-    row = reg[RUNS_N]
-    reg[RUNS_N] = row + 1
+    row = reg.runs_n
+    reg.runs_n = row + 1
     runs[row].job = who
     runs[row].start_us = now
     runs[row].end_us = -1
-    runs[row].first = reg[LOG_N]
+    runs[row].first = reg.log_n
     job[who].run_row = row
     job[who].state = JobState.RUNNING
     job[who].start_us = now
@@ -50,26 +40,26 @@ def begin_run(job: Any, runs: Any, reg: Any, who: int, now: int) -> None:
 @inlined
 def start_chosen(
     job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, heap: Heap, runs: Runs, log: Ints32,
-    started: Ints32, reg: Ints, first: int, last: int, now: int,
+    started: Ints32, reg: Registers, first: int, last: int, now: int,
 ) -> None:  # fmt: skip
     """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
     for chosen in range(first, last):
         who = started[chosen]
         begin_run(job, runs, reg, who, now)
         needed = job[who].nodes
-        left = reg[FREE] - needed
-        logged = reg[LOG_N]
-        if reg[COUNTS_ONLY] == 0:
+        left = reg.free - needed
+        logged = reg.log_n
+        if reg.counts_only == 0:
             copy(free, left, log, logged, needed)
-            if reg[NODES_KEPT]:
+            if reg.nodes_kept:
                 for k in range(logged, logged + needed):
                     node[log[k]].job = who
-        reg[LOG_N] = logged + needed
-        reg[FREE] = left
+        reg.log_n = logged + needed
+        reg.free = left
         job[who].returns = needed
         job[who].expected_end_us = now + job[who].estimate_us
         plan_insert(plan, blocks, reg, job[who].expected_end_us, needed)
-        if reg[SIMULATED]:
+        if reg.simulated:
             heap_push(heap, reg, now + job[who].run_us, who)
 
 
@@ -80,15 +70,15 @@ def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
     begin_run(job, runs, reg, who, now)
     for k in range(nodes.shape[0]):
         node[nodes[k]].job = who
-        log[reg[LOG_N]] = nodes[k]
-        reg[LOG_N] += 1
+        log[reg.log_n] = nodes[k]
+        reg.log_n += 1
     job[who].returns = 0
     job[who].expected_end_us = 0
 
 
 @inlined
 def end_job(
-    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Runs, log: Ints32, reg: Ints,
+    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Runs, log: Ints32, reg: Registers,
     who: int, now: int, outcome: int,
 ) -> None:  # fmt: skip
     """Take a running job off its nodes; those that are not offline return to the pool.
@@ -102,7 +92,7 @@ def end_job(
         plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
     first = runs[row].first
     count = job[who].nodes
-    if reg[NODES_KEPT]:
+    if reg.nodes_kept:
         for k in range(first, first + count):
             which = log[k]
             node[which].job = -1
@@ -110,14 +100,14 @@ def end_job(
             if node[which].offline == 0:
                 free_push(node, free, reg, which)
     else:  # all nodes are in the pool
-        if reg[COUNTS_ONLY] == 0:
-            copy(log, first, free, reg[FREE], count)
-        reg[FREE] += count
+        if reg.counts_only == 0:
+            copy(log, first, free, reg.free, count)
+        reg.free += count
     job[who].end_us = now
     job[who].state = JobState.ENDED
-    job[who].ended_before = reg[LAST_ENDED]
-    reg[LAST_ENDED] = who
-    reg[ENDED_N] += 1
+    job[who].ended_before = reg.last_ended
+    reg.last_ended = who
+    reg.ended_n += 1
 
 
 @inlined

@@ -16,66 +16,42 @@ from emulator.kernel.profile import earliest_start, take_until
 from emulator.kernel.stepping import next_submit
 from emulator.kernel.structures import queue_remove_at
 from emulator.kernel.tables import (
-    ASK,
-    ASK_ALWAYS,
-    ASK_CONTEXT,
-    BACKFILL,
-    BEFORE_SHADOW,
-    BLOCKS_N,
-    CHOICE,
-    COMMIT,
-    CYCLE,
-    FREE,
     FRONT,
-    HEAD_WAITS,
-    HEAP_N,
-    KEEP_RESERVATION,
-    KEPT_HEAD,
-    KEPT_SHADOW,
-    KEPT_SPARE,
     NEVER,
-    NEXT_CYCLE,
-    ORDER_FAILED,
-    PROTECT_HEAD,
-    QUEUE_HI,
-    QUEUE_LO,
-    QUEUED_ESTIMATES,
-    SPARE_NODES,
-    STARTED_N,
     BackfillChoice,
     BackfillRule,
 )
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Ints, Ints32, Jobs, State
+    from emulator.kernel.tables import Ints32, Jobs, Registers, State
 
 
 @inlined
-def choose(started: Ints32, reg: Ints, who: int) -> None:
-    started[reg[STARTED_N]] = who
-    reg[STARTED_N] += 1
+def choose(started: Ints32, reg: Registers, who: int) -> None:
+    started[reg.started_n] = who
+    reg.started_n += 1
 
 
 @inlined
-def choose_heads(job: Jobs, queue: Ints32, started: Ints32, reg: Ints, now: int) -> None:
+def choose_heads(job: Jobs, queue: Ints32, started: Ints32, reg: Registers, now: int) -> None:
     """In queue order, until the first that does not fit, or that waits for its reservation.
 
     With COMMIT that one comes before all others until it starts (the scheduler option `commit`).
     """
-    left = reg[FREE]
-    while reg[QUEUE_LO] < reg[QUEUE_HI]:
-        head = queue[reg[QUEUE_LO]]
-        if reg[HEAD_WAITS] and head == reg[KEPT_HEAD] and now < reg[KEPT_SHADOW] < NEVER:
+    left = reg.free
+    while reg.queue_lo < reg.queue_hi:
+        head = queue[reg.queue_lo]
+        if reg.head_waits and head == reg.kept_head and now < reg.kept_shadow < NEVER:
             return
         left -= job[head].nodes
         if left < 0:
-            if reg[COMMIT]:
+            if reg.commit:
                 job[head].key = FRONT
             return
-        reg[QUEUE_LO] += 1
+        reg.queue_lo += 1
         choose(started, reg, head)
-        if head == reg[KEPT_HEAD]:
-            reg[KEPT_HEAD] = -1  # should it be requeued, its reservation is made anew
+        if head == reg.kept_head:
+            reg.kept_head = -1  # should it be requeued, its reservation is made anew
 
 
 @inlined
@@ -86,14 +62,14 @@ def length_of(job: Jobs, who: int, by_run: bool) -> int:
 
 @inlined
 def choose_first_fit(
-    job: Jobs, queue: Ints32, started: Ints32, reg: Ints, now: int, shadow: int, spare: int
+    job: Jobs, queue: Ints32, started: Ints32, reg: Registers, now: int, shadow: int, spare: int
 ) -> int:
     """In queue order, every job behind the head that does not delay it (EASY rule 3). Returns spare nodes."""
-    by_run = reg[QUEUED_ESTIMATES] != 0
-    latest = shadow - now - reg[BEFORE_SHADOW]
-    left = reg[FREE]
-    place = reg[QUEUE_LO] + 1
-    while left > 0 and place < reg[QUEUE_HI]:
+    by_run = reg.queued_estimates != 0
+    latest = shadow - now - reg.before_shadow
+    left = reg.free
+    place = reg.queue_lo + 1
+    while left > 0 and place < reg.queue_hi:
         who = queue[place]
         needed = job[who].nodes
         if needed <= left:
@@ -113,15 +89,15 @@ def choose_first_fit(
 def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     """As first fit, but always the widest, the shortest or the first submitted that may start (`BackfillChoice`)."""
     job, queue, started, reg = state.job, state.queue, state.started, state.reg
-    by_run = reg[QUEUED_ESTIMATES] != 0
-    widest = reg[CHOICE] == BackfillChoice.BEST_FIT
-    shortest = reg[CHOICE] == BackfillChoice.SHORTEST_FIRST
-    latest = shadow - now - reg[BEFORE_SHADOW]
-    left = reg[FREE]
+    by_run = reg.queued_estimates != 0
+    widest = reg.choice == BackfillChoice.BEST_FIT
+    shortest = reg.choice == BackfillChoice.SHORTEST_FIRST
+    latest = shadow - now - reg.before_shadow
+    left = reg.free
     while left > 0:
         best = -1
         best_score = -NEVER
-        for place in range(reg[QUEUE_LO] + 1, reg[QUEUE_HI]):
+        for place in range(reg.queue_lo + 1, reg.queue_hi):
             who = queue[place]
             needed = job[who].nodes
             if needed <= left and (length_of(job, who, by_run) <= latest or needed <= spare):
@@ -145,31 +121,31 @@ def choose_backfill(state: State, now: int) -> None:
     """All of EASY but the head: what may start behind one that does not fit."""
     job, queue, plan = state.job, state.queue, state.plan
     blocks, started, reg = state.blocks, state.started, state.reg
-    waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
-    if waiting == 0 or (reg[KEEP_RESERVATION] == 0 and (reg[FREE] == 0 or waiting == 1)):
+    waiting = reg.queue_hi - reg.queue_lo
+    if waiting == 0 or (reg.keep_reservation == 0 and (reg.free == 0 or waiting == 1)):
         return
-    head = queue[reg[QUEUE_LO]]
+    head = queue[reg.queue_lo]
     shadow = NEVER
     spare = NEVER
-    if reg[PROTECT_HEAD] or reg[HEAD_WAITS]:
-        if reg[KEEP_RESERVATION] and reg[KEPT_HEAD] == head:
-            shadow = reg[KEPT_SHADOW]
-            spare = reg[KEPT_SPARE]
+    if reg.protect_head or reg.head_waits:
+        if reg.keep_reservation and reg.kept_head == head:
+            shadow = reg.kept_shadow
+            spare = reg.kept_spare
         else:
             shadow, spare = shadow_of(plan, blocks, reg, job[head].nodes, now)
-        if reg[SPARE_NODES] == 0:
+        if reg.spare_nodes == 0:
             spare = 0
     reserved = shadow
-    if reg[PROTECT_HEAD] == 0:
+    if reg.protect_head == 0:
         shadow = NEVER
         spare = NEVER
-    if reg[CHOICE] == BackfillChoice.FIRST_FIT:
+    if reg.choice == BackfillChoice.FIRST_FIT:
         spare = choose_first_fit(job, queue, started, reg, now, shadow, spare)
     else:
         spare = choose_best(state, now, shadow, spare)
-    reg[KEPT_HEAD] = head
-    reg[KEPT_SHADOW] = reserved
-    reg[KEPT_SPARE] = spare
+    reg.kept_head = head
+    reg.kept_shadow = reserved
+    reg.kept_spare = spare
 
 
 @compiled
@@ -183,11 +159,11 @@ def choose_planned(state: State, now: int) -> None:
     at = scratch[0]
     level = scratch[1]
     narrowest = scratch[2]  # from here to the end of the queue
-    waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+    waiting = reg.queue_hi - reg.queue_lo
     at[0] = now
-    level[0] = reg[FREE]
+    level[0] = reg.free
     steps = 1
-    for which in range(reg[BLOCKS_N]):
+    for which in range(reg.blocks_n):
         slot = blocks[which].slot
         for k in range(blocks[which].entries):
             # Past its estimate: soon, but its nodes are not free yet.
@@ -199,8 +175,8 @@ def choose_planned(state: State, now: int) -> None:
             level[steps - 1] += plan[slot, k].nodes
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k]].nodes)
-    place = reg[QUEUE_LO]
+        narrowest[k] = min(narrowest[k + 1], job[queue[reg.queue_lo + k]].nodes)
+    place = reg.queue_lo
     for k in range(waiting):
         if narrowest[k] > level[0]:
             return  # nobody further back can start now, and plans are not kept
@@ -222,38 +198,38 @@ def choose_planned(state: State, now: int) -> None:
 
 @inlined
 def schedule_pass_inline(state: State, now: int) -> None:
-    """Start what the scheduler starts now. The jobs are `started[:reg[STARTED_N]]`, in order."""
+    """Start what the scheduler starts now. The jobs are `started[:reg.started_n]`, in order."""
     job, node, free = state.job, state.node, state.free
     queue, plan, blocks = state.queue, state.plan, state.blocks
     heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
-    reg[STARTED_N] = 0
-    if reg[HEAD_WAITS]:
-        reg[NEXT_CYCLE] = NEVER
-    if reg[QUEUE_LO] == reg[QUEUE_HI]:
+    reg.started_n = 0
+    if reg.head_waits:
+        reg.next_cycle = NEVER
+    if reg.queue_lo == reg.queue_hi:
         return
-    if reg[CYCLE]:
-        if now % reg[CYCLE]:
-            reg[NEXT_CYCLE] = now - now % reg[CYCLE] + reg[CYCLE]
+    if reg.cycle:
+        if now % reg.cycle:
+            reg.next_cycle = now - now % reg.cycle + reg.cycle
             return
-        reg[NEXT_CYCLE] = NEVER
-    if reg[ASK] and (reg[FREE] > 0 or reg[ASK_ALWAYS]):
-        call_hook(reg[ASK], reg[ASK_CONTEXT], now)
-        if reg[ORDER_FAILED]:
+        reg.next_cycle = NEVER
+    if reg.ask and (reg.free > 0 or reg.ask_always):
+        call_hook(reg.ask, reg.ask_context, now)
+        if reg.order_failed:
             return  # the run ends here, whatever could still be started
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
-        if reg[BACKFILL] == BackfillRule.CONSERVATIVE:
-            if stage == 0 and reg[FREE] > 0:
+        if reg.backfill == BackfillRule.CONSERVATIVE:
+            if stage == 0 and reg.free > 0:
                 choose_planned(state, now)
         elif stage == 0:
-            if reg[BACKFILL] != BackfillRule.CHOSEN:
+            if reg.backfill != BackfillRule.CHOSEN:
                 choose_heads(job, queue, started, reg, now)
-        elif reg[BACKFILL] == BackfillRule.EASY:
+        elif reg.backfill == BackfillRule.EASY:
             choose_backfill(state, now)
-        start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
-        begun = reg[STARTED_N]
-    if reg[HEAD_WAITS] and reg[HEAP_N] == 0 and next_submit(job, reg) == NEVER and now < reg[KEPT_SHADOW]:
-        reg[NEXT_CYCLE] = reg[KEPT_SHADOW]  # nothing else would wake a head that waits on an empty machine
+        start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg.started_n, now)
+        begun = reg.started_n
+    if reg.head_waits and reg.heap_n == 0 and next_submit(job, reg) == NEVER and now < reg.kept_shadow:
+        reg.next_cycle = reg.kept_shadow  # nothing else would wake a head that waits on an empty machine
 
 
 @compiled

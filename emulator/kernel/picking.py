@@ -24,19 +24,12 @@ from emulator.kernel.passes import choose, choose_backfill
 from emulator.kernel.stepping import next_submit
 from emulator.kernel.structures import heap_pop, queue_remove_at
 from emulator.kernel.tables import (
-    BACKFILL,
-    FREE,
-    HEAP_N,
     NEVER,
-    NOW,
-    QUEUE_HI,
-    QUEUE_LO,
-    STARTED_N,
     BackfillRule,
 )
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Ints, Ints32, Jobs, State
+    from emulator.kernel.tables import Ints32, Jobs, Registers, State
 
 
 class Decision(IntEnum):
@@ -51,12 +44,12 @@ def next_instant(state: State) -> bool:
     """Let the next ends and submits happen. False if there are none: all is over."""
     job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
     blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
-    next_end = heap[0].at_us if reg[HEAP_N] else NEVER
+    next_end = heap[0].at_us if reg.heap_n else NEVER
     now = min(next_end, next_submit(job, reg))
     if now == NEVER:
         return False
-    reg[NOW] = now
-    while reg[HEAP_N] and heap[0].at_us == now:
+    reg.now = now
+    while reg.heap_n and heap[0].at_us == now:
         who = heap_pop(heap, reg)
         end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
     submit_due(job, queue, reg, now, NEVER)
@@ -64,10 +57,10 @@ def next_instant(state: State) -> bool:
 
 
 @inlined
-def first_fitting(job: Jobs, queue: Ints32, reg: Ints, window: int) -> int:
+def first_fitting(job: Jobs, queue: Ints32, reg: Registers, window: int) -> int:
     """The place in the queue, from its head, of the first of `window` jobs that fits now; -1 if none does."""
-    for k in range(min(window, reg[QUEUE_HI] - reg[QUEUE_LO])):
-        if job[queue[reg[QUEUE_LO] + k]].nodes <= reg[FREE]:
+    for k in range(min(window, reg.queue_hi - reg.queue_lo)):
+        if job[queue[reg.queue_lo + k]].nodes <= reg.free:
             return k
     return -1
 
@@ -81,7 +74,7 @@ def go_on(state: State, decision: int, window: int) -> bool:
     job, queue, reg = state.job, state.queue, state.reg
     while True:
         if decision == Decision.NEXT:
-            if reg[QUEUE_LO] < reg[QUEUE_HI]:
+            if reg.queue_lo < reg.queue_hi:
                 return True
         elif first_fitting(job, queue, reg, window) >= 0:
             return True
@@ -94,26 +87,26 @@ def start_started(state: State) -> None:
     """Give those that have been chosen, and are out of the queue, their nodes."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
     heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
-    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg[STARTED_N], reg[NOW])
+    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg.started_n, reg.now)
 
 
 @compiled
 def start_next(state: State, place: int) -> None:
     """Start the job at this place of the queue as soon as it fits, before all others but those backfilled behind it."""
     job, queue, started, reg = state.job, state.queue, state.started, state.reg
-    head = reg[QUEUE_LO]
+    head = reg.queue_lo
     who = queue[head + place]
     for k in range(head + place, head, -1):
         queue[k] = queue[k - 1]
     queue[head] = who  # later submits have later rows, so the queue need not know a reason
-    while job[who].nodes > reg[FREE]:
-        if reg[BACKFILL] == BackfillRule.EASY:
-            reg[STARTED_N] = 0
-            choose_backfill(state, reg[NOW])
+    while job[who].nodes > reg.free:
+        if reg.backfill == BackfillRule.EASY:
+            reg.started_n = 0
+            choose_backfill(state, reg.now)
             start_started(state)
         next_instant(state)  # there is one: without running jobs every job fits
-    reg[STARTED_N] = 0
-    reg[QUEUE_LO] += 1
+    reg.started_n = 0
+    reg.queue_lo += 1
     choose(started, reg, who)
     start_started(state)
 
@@ -122,8 +115,8 @@ def start_next(state: State, place: int) -> None:
 def start_fitting(state: State, place: int) -> None:
     """Start the job at this place of the queue, which fits."""
     queue, started, reg = state.queue, state.started, state.reg
-    who = queue[reg[QUEUE_LO] + place]
-    reg[STARTED_N] = 0
-    queue_remove_at(queue, reg, reg[QUEUE_LO] + place)
+    who = queue[reg.queue_lo + place]
+    reg.started_n = 0
+    queue_remove_at(queue, reg, reg.queue_lo + place)
     choose(started, reg, who)
     start_started(state)

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from emulator.kernel.compiled import compiled, inner
 from emulator.kernel.structures import leave_queue
 from emulator.kernel.tables import (
-    BLOCKS_N,
-    FREE,
     NEVER,
-    NODES_KEPT,
-    QUEUE_HI,
-    QUEUE_LO,
-    STARTED_N,
     BackfillRule,
 )
 
@@ -101,7 +95,7 @@ def make_steps(state: State, placing: Placing, now: int) -> int:
     times, at = placing.times, placing.at
     at[0] = now
     steps = 1
-    for which in range(reg[BLOCKS_N]):
+    for which in range(reg.blocks_n):
         slot = blocks[which].slot
         for k in range(blocks[which].entries):
             expected = max(plan[slot, k].at_us, now + 1)  # past its estimate: soon
@@ -129,7 +123,7 @@ def make_levels(state: State, placing: Placing, now: int, steps: int) -> None:
     for k in range(steps):
         for c in range(classes):
             level[k, c] = 0
-    for place in range(reg[FREE]):
+    for place in range(reg.free):
         level[0, node_class[free[place]]] += 1
     for which in range(node.shape[0]):
         who = node[which].job
@@ -284,9 +278,9 @@ def one_job(  # noqa: PLR0917
     if room(placing, who, own, needed, length, 0, steps):
         steps = take(placing, needed, length, 0, steps)
         for c in range(taken.shape[0]):
-            picks[reg[STARTED_N], c] = taken[c]
-        started[reg[STARTED_N]] = who
-        reg[STARTED_N] += 1
+            picks[reg.started_n, c] = taken[c]
+        started[reg.started_n] = who
+        reg.started_n += 1
         asked[who].goes = 1
     elif rule == BackfillRule.NONE:
         closed[line] = 1
@@ -304,8 +298,8 @@ def put_on_top(state: State, placing: Placing) -> None:
     """Sort the free stack so that the chosen jobs, in order, find their nodes on top of it."""
     job, node, free, started, reg = state.job, state.node, state.free, state.started, state.reg
     node_class, picks, spare = placing.node_class, placing.picks, placing.spare
-    top = reg[FREE]
-    chosen = reg[STARTED_N]
+    top = reg.free
+    chosen = reg.started_n
     for place in range(top):
         spare[place] = -1
     for c in range(picks.shape[1]):
@@ -330,7 +324,7 @@ def put_on_top(state: State, placing: Placing) -> None:
         spare[2 * count + k] += 1
     for place in range(top):
         free[place] = spare[count + place]
-        if reg[NODES_KEPT]:
+        if reg.nodes_kept:
             node[free[place]].place = place
 
 
@@ -339,27 +333,27 @@ def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
     """Choose whoever starts now, tier by tier, each in queue order, and put their nodes on top of the free stack."""
     queue, reg = state.queue, state.reg
     asked, tiers, is_shut, closed = placing.asked, placing.tiers, placing.is_shut, placing.closed
-    reg[STARTED_N] = 0
+    reg.started_n = 0
     for line in range(closed.shape[0]):
         closed[line] = 0
     for c in range(is_shut.shape[0]):
         is_shut[c] = 0
     steps = make_steps(state, placing, now)
     make_levels(state, placing, now, steps)
-    left = reg[FREE]
+    left = reg.free
     for tier in tiers:
-        for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        for place in range(reg.queue_lo, reg.queue_hi):
             who = queue[place]
             if asked[who].tier != tier:
                 continue
-            seen = reg[STARTED_N]
+            seen = reg.started_n
             steps = one_job(state, placing, who, now, steps, rule)
-            if reg[STARTED_N] > seen:
+            if reg.started_n > seen:
                 left -= state.job[who].nodes
                 if left == 0:
                     break
         if left == 0:
             break  # nobody further back can start now, and plans are not kept
-    if reg[STARTED_N]:
+    if reg.started_n:
         leave_queue(state.queue, state.reg, placing.asked)
         put_on_top(state, placing)

@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import compiled, inlined
 from emulator.kernel.tables import (
-    BLOCKS_N,
-    FREE,
     NEVER,
 )
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Blocks, Ints, Plan
+    from emulator.kernel.tables import Blocks, Plan, Registers
 
 
 @inlined
-def block_at(blocks: Blocks, reg: Ints, at: int) -> int:
+def block_at(blocks: Blocks, reg: Registers, at: int) -> int:
     """The first block that does not end before `at`, else the last one."""
     left = 0
-    right = reg[BLOCKS_N] - 1
+    right = reg.blocks_n - 1
     while left < right:
         middle = (left + right) >> 1
         if blocks[middle].last_us < at:
@@ -39,13 +37,13 @@ def block_at(blocks: Blocks, reg: Ints, at: int) -> int:
 
 
 @compiled
-def split(plan: Plan, blocks: Blocks, reg: Ints, which: int) -> None:
+def split(plan: Plan, blocks: Blocks, reg: Registers, which: int) -> None:
     """Make room in a full block: its later half becomes the block behind it."""
     slot = blocks[which].slot
-    new_slot = blocks[reg[BLOCKS_N]].slot
-    for row in range(reg[BLOCKS_N], which + 1, -1):
+    new_slot = blocks[reg.blocks_n].slot
+    for row in range(reg.blocks_n, which + 1, -1):
         blocks[row] = blocks[row - 1]
-    reg[BLOCKS_N] += 1
+    reg.blocks_n += 1
     kept = plan.shape[1] >> 1
     moved = blocks[which].entries - kept
     total = 0
@@ -63,7 +61,7 @@ def split(plan: Plan, blocks: Blocks, reg: Ints, which: int) -> None:
 
 
 @inlined
-def plan_insert(plan: Plan, blocks: Blocks, reg: Ints, at: int, how_many: int) -> None:
+def plan_insert(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: int) -> None:
     which = block_at(blocks, reg, at)
     if blocks[which].entries == plan.shape[1]:
         split(plan, blocks, reg, which)
@@ -83,7 +81,7 @@ def plan_insert(plan: Plan, blocks: Blocks, reg: Ints, at: int, how_many: int) -
 
 
 @inlined
-def plan_find(plan: Plan, blocks: Blocks, reg: Ints, at: int, how_many: int) -> tuple[int, int]:
+def plan_find(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: int) -> tuple[int, int]:
     """Block and place of an entry that is there."""
     which = block_at(blocks, reg, at)
     place = 0
@@ -98,16 +96,16 @@ def plan_find(plan: Plan, blocks: Blocks, reg: Ints, at: int, how_many: int) -> 
 
 
 @compiled
-def drop_block(blocks: Blocks, reg: Ints, which: int) -> None:
+def drop_block(blocks: Blocks, reg: Registers, which: int) -> None:
     slot = blocks[which].slot
-    reg[BLOCKS_N] -= 1
-    for row in range(which, reg[BLOCKS_N]):
+    reg.blocks_n -= 1
+    for row in range(which, reg.blocks_n):
         blocks[row] = blocks[row + 1]
-    blocks[reg[BLOCKS_N]].slot = slot
+    blocks[reg.blocks_n].slot = slot
 
 
 @inlined
-def plan_remove(plan: Plan, blocks: Blocks, reg: Ints, at: int, how_many: int) -> None:
+def plan_remove(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: int) -> None:
     which, place = plan_find(plan, blocks, reg, at, how_many)
     slot = blocks[which].slot
     count = blocks[which].entries - 1
@@ -116,12 +114,12 @@ def plan_remove(plan: Plan, blocks: Blocks, reg: Ints, at: int, how_many: int) -
         plan[slot, k].nodes = plan[slot, k + 1].nodes
     blocks[which].entries = count
     blocks[which].nodes -= how_many
-    if count == 0 and reg[BLOCKS_N] > 1:
+    if count == 0 and reg.blocks_n > 1:
         drop_block(blocks, reg, which)
 
 
 @inlined
-def plan_change(plan: Plan, blocks: Blocks, reg: Ints, at: int, how_many: int, by: int) -> None:
+def plan_change(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: int, by: int) -> None:
     """More or fewer nodes come back at an expected end."""
     which, place = plan_find(plan, blocks, reg, at, how_many)
     plan[blocks[which].slot, place].nodes += by
@@ -129,18 +127,18 @@ def plan_change(plan: Plan, blocks: Blocks, reg: Ints, at: int, how_many: int, b
 
 
 @inlined
-def shadow_of(plan: Plan, blocks: Blocks, reg: Ints, needed: int, now: int) -> tuple[int, int]:
+def shadow_of(plan: Plan, blocks: Blocks, reg: Registers, needed: int, now: int) -> tuple[int, int]:
     """When the head can start by the estimates of those that run, and the nodes it leaves over then.
 
     (EASY rules 1 and 2: a job past its estimate is expected to end now; all jobs that end at the shadow time
     count.) NEVER when even the end of all running jobs is not enough, because nodes are out of the pool.
     """
-    free = reg[FREE]
+    free = reg.free
     which = 0
-    while which < reg[BLOCKS_N] and free + blocks[which].nodes < needed:
+    while which < reg.blocks_n and free + blocks[which].nodes < needed:
         free += blocks[which].nodes
         which += 1
-    if which == reg[BLOCKS_N]:
+    if which == reg.blocks_n:
         return NEVER, 0
     slot = blocks[which].slot
     place = 0
@@ -152,7 +150,7 @@ def shadow_of(plan: Plan, blocks: Blocks, reg: Ints, needed: int, now: int) -> t
         while place < blocks[which].entries and plan[slot, place].at_us <= shadow:
             free += plan[slot, place].nodes
             place += 1
-        if place < blocks[which].entries or which == reg[BLOCKS_N] - 1:
+        if place < blocks[which].entries or which == reg.blocks_n - 1:
             return shadow, free - needed
         which += 1
         slot = blocks[which].slot

@@ -12,7 +12,7 @@ from emulator.kernel.job_states import RunOutcome
 from emulator.kernel.occupancy import begin_run, start_on
 from emulator.kernel.plan import plan_insert, plan_remove
 from emulator.kernel.structures import free_push, free_remove, heap_push, heap_remove
-from emulator.kernel.tables import LOG_N, NEVER, SIMULATED
+from emulator.kernel.tables import NEVER
 
 if TYPE_CHECKING:
     from emulator.kernel.tables import Ints, Nodes, State
@@ -47,13 +47,13 @@ def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: in
             free_remove(node, free, reg, which)
             returns += 1
         node[which].job = who
-        log[reg[LOG_N]] = which
-        reg[LOG_N] += 1
+        log[reg.log_n] = which
+        reg.log_n += 1
     job[who].nodes = nodes.shape[0]
     job[who].returns = returns
     job[who].expected_end_us = expected
     plan_insert(plan, blocks, reg, expected, returns)
-    if reg[SIMULATED] and end < NEVER:
+    if reg.simulated and end < NEVER:
         heap_push(heap, reg, end, who)
 
 
@@ -66,7 +66,7 @@ def vacate(state: State, who: int, now: int) -> None:
     runs[row].end_us = now
     runs[row].outcome = RunOutcome.RESIZED
     plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
-    if reg[SIMULATED]:
+    if reg.simulated:
         heap_remove(heap, reg, who)
     for k in range(runs[row].first, runs[row].first + job[who].nodes):
         which = log[k]
@@ -120,7 +120,7 @@ def retime(state: State, who: int, end: int, expected: int) -> None:
         plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
         plan_insert(plan, blocks, reg, expected, job[who].returns)
         job[who].expected_end_us = expected
-    if reg[SIMULATED]:
+    if reg.simulated:
         heap_remove(heap, reg, who)
         if end < NEVER:
             heap_push(heap, reg, end, who)

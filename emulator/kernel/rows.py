@@ -95,6 +95,17 @@ def new_record(row: type[R]) -> R:
     return new_rows(row, 1)[0]
 
 
+def clear(record: Any) -> None:
+    """Set every field of a record to zero."""
+    for name in record.dtype.names:
+        record[name] = 0
+
+
+def address_of(record: Any) -> int:
+    """Where a record lies in memory, for compiled hooks."""
+    return int(np.frombuffer(record, np.int64).ctypes.data)
+
+
 def plain(table: Any) -> NDArray[Any]:
     """The same memory without names: rows as integers, one more axis. NumPy copies these seven times as fast."""
     whole: NDArray[Any] = table

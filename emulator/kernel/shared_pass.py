@@ -13,11 +13,7 @@ from emulator.kernel.compiled import compiled, inner
 from emulator.kernel.job_states import JobState
 from emulator.kernel.structures import leave_queue
 from emulator.kernel.tables import (
-    FREE,
     NEVER,
-    QUEUE_HI,
-    QUEUE_LO,
-    STARTED_N,
     BackfillRule,
 )
 
@@ -233,8 +229,8 @@ def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
     wants[who].goes = 1
     wants[who].until_us = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
     own.idle -= job[who].nodes
-    started[reg[STARTED_N]] = who
-    reg[STARTED_N] += 1
+    started[reg.started_n] = who
+    reg.started_n += 1
     place = own.running_n
     while place > 0 and wants[running[place - 1]].until_us > wants[who].until_us:
         running[place] = running[place - 1]
@@ -248,8 +244,8 @@ def choose_heads(state: State, sharing: Sharing, now: int) -> int:
     """In queue order, until the first that does not fit. Returns its place."""
     job, queue, reg = state.job, state.queue, state.reg
     own, wants, room = sharing.own, sharing.wants, sharing.room
-    place: int = reg[QUEUE_LO]
-    while place < reg[QUEUE_HI]:
+    place: int = reg.queue_lo
+    while place < reg.queue_hi:
         who = queue[place]
         if job[who].nodes > own.idle or open_now(sharing, room, who) < wants[who].nodes:
             break
@@ -317,7 +313,7 @@ def backfill(state: State, sharing: Sharing, place: int, now: int) -> None:
     head = queue[place]
     shadow, spare = reserve(state, sharing, head, now)
     place += 1
-    while place < reg[QUEUE_HI] and own.idle > 0:
+    while place < reg.queue_hi and own.idle > 0:
         who = queue[place]
         place += 1
         if job[who].nodes > own.idle:
@@ -421,8 +417,8 @@ def choose_planned(state: State, sharing: Sharing, now: int) -> None:
     own, wants, level, narrowest = sharing.own, sharing.wants, sharing.level, sharing.narrowest
     checked, failed = sharing.checked, sharing.failed
     steps = make_plan(state, sharing, now)
-    low = reg[QUEUE_LO]
-    waiting = reg[QUEUE_HI] - low
+    low = reg.queue_lo
+    waiting = reg.queue_hi - low
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
         narrowest[k] = min(narrowest[k + 1], job[queue[low + k]].nodes)
@@ -451,8 +447,8 @@ def put_on_top(state: State, sharing: Sharing) -> None:
     """
     job, node, free, started, reg = state.job, state.node, state.free, state.started, state.reg
     wants, spots, first_core = sharing.wants, sharing.spots, sharing.first_core
-    top = reg[FREE]
-    for chosen in range(reg[STARTED_N]):
+    top = reg.free
+    for chosen in range(reg.started_n):
         who = started[chosen]
         to = top - job[who].nodes
         below = to
@@ -478,16 +474,16 @@ def put_on_top(state: State, sharing: Sharing) -> None:
 def share_nodes(state: State, sharing: Sharing, now: int, rule: int) -> None:
     """Choose whoever starts now, in queue order, and put their cores on top of the free stack."""
     reg, own = state.reg, sharing.own
-    reg[STARTED_N] = 0
+    reg.started_n = 0
     see_ends(state, sharing)
     own.spots_n = 0
-    own.idle = reg[FREE]
+    own.idle = reg.free
     if rule == BackfillRule.CONSERVATIVE:
         choose_planned(state, sharing, now)
     else:
         place = choose_heads(state, sharing, now)
-        if rule == BackfillRule.EASY and place < reg[QUEUE_HI] - 1 and own.idle > 0:
+        if rule == BackfillRule.EASY and place < reg.queue_hi - 1 and own.idle > 0:
             backfill(state, sharing, place, now)
-    if reg[STARTED_N]:
+    if reg.started_n:
         leave_queue(state.queue, state.reg, sharing.wants)
         put_on_top(state, sharing)

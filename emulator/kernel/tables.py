@@ -20,22 +20,93 @@ if TYPE_CHECKING:
 
 NEVER = (1 << 63) - 1
 
-# What the registers of every machine begin with. What is common to all of them (`views.py`, `stepping.py`) looks at
-# nothing else, at `EveryJob` of the job table and at `Run` of the run table.
-EVERY_REGISTER = range(8)
-
 
 class EveryRegisters:
-    """What these are called where registers are a record."""
+    """The registers that every machine has.
+
+    What is common to all machines (`views.py`, `stepping.py`) looks at nothing else, at `EveryJob` of the job table
+    and at `Run` of the run table.
+    """
 
     now: int
     next_submit: int
+    """The first job of the table that is still to come."""
     jobs_n: int
     runs_n: int
+    """Rows of the run table that are used."""
     log_n: int
+    """Entries of the node log that are used."""
     ended_n: int
     stop_on_end: int
     instants_left: int
+    """How many instants until a pause; -1 for no pause."""
+
+
+class Registers(EveryRegisters):
+    """The registers of a cluster: one record, which compiled loops and Python see. Switches are 0 or 1."""
+
+    free: int
+    """Idle nodes of the batch pool."""
+    queue_lo: int
+    """The waiting jobs are `queue[queue_lo:queue_hi]`."""
+    queue_hi: int
+    blocks_n: int
+    """Blocks of the plan that are used."""
+    heap_n: int
+    started_n: int
+    """Jobs that the present pass starts."""
+    backfill: int
+    """`BackfillRule`."""
+    choice: int
+    """`BackfillChoice`."""
+    queued_estimates: int
+    """Expected ends go by the estimates of jobs that have not started yet, not by the user's."""
+    every_event: int
+    """A pass follows each event, not each instant."""
+    keep_reservation: int
+    """The head keeps the reservation that it got first."""
+    spare_nodes: int
+    protect_head: int
+    kept_head: int
+    """The job that has a kept reservation, -1 for none."""
+    kept_shadow: int
+    kept_spare: int
+    simulated: int
+    """Ends come from the heap; in a live run somebody else tells them."""
+    nodes_kept: int
+    """Each run's nodes stay in the log."""
+    last_ended: int
+    """The job that ended last, -1 for none; `Job.ended_before` leads on."""
+    stop_on_pass: int
+    ask: int
+    """Address of the hook that puts the queue in order before a pass (`callbacks.py`), 0 for a static order."""
+    ask_context: int
+    ask_always: int
+    """The hook is asked even where nobody can start."""
+    order_failed: int
+    """`OrderFailure`, 0 for none."""
+    cycle: int
+    """Passes happen at multiples of it, 0 for whenever something happens."""
+    next_cycle: int
+    """When a pass is due, NEVER for none."""
+    head_waits: int
+    """A blocked head starts at its reservation, not before."""
+    before_shadow: int
+    """A job that is not spare ends before the head's reservation, not at it."""
+    exact_first: int
+    """Jobs that end when they were expected to give their nodes back before the first pass of an instant."""
+    counts_only: int
+    """Nodes are only counted; the free stack and the nodes in the log are not kept up."""
+    submits_first: int
+    """Submits come before ends of the same instant."""
+    ends_by_start: int
+    """Ends of one instant go in order of the starts."""
+    correct: int
+    """Address of the hook that corrects expected ends before a pass looks at them, 0 for none."""
+    commit: int
+    """A head that does not fit stays the head until it starts."""
+    fitting_submits: int
+    """There is a pass after a submit only if its job fits the free nodes."""
 
 
 class EveryJob:
@@ -132,23 +203,6 @@ class Node:
 
 BLOCK = 32
 """Entries that a block of the plan has room for."""
-# Registers. CYCLE: passes happen at multiples of it, 0 for whenever something happens; NEXT_CYCLE: when one is due.
-# HEAD_WAITS: a blocked head starts at its reservation, not before; BEFORE_SHADOW: who is not spare ends before it.
-# EXACT_FIRST: jobs that end when they were expected to give their nodes back before the first pass of an instant.
-# SUBMITS_FIRST: submits come before ends of the same instant; ENDS_BY_START: such ends go in order of the starts.
-# FITTING_SUBMITS: there is a pass after a submit only if its job fits the free nodes.
-# CORRECT: address of the hook that corrects expected ends before EXACT_FIRST looks at them, 0 for none.
-# COUNTS_ONLY: nodes are only counted; the free stack and what is in the node log are not kept up.
-# COMMIT: a head that does not fit stays the head until it starts.
-# ASK: address of the hook that puts the queue in order before a pass (`callbacks.py`), 0 for a static order.
-NOW, NEXT_SUBMIT, JOBS_N, RUNS_N, LOG_N, ENDED_N, STOP_ON_END, INSTANTS_LEFT = EVERY_REGISTER
-(
-    FREE, QUEUE_LO, QUEUE_HI, BLOCKS_N, HEAP_N, STARTED_N, BACKFILL, CHOICE, QUEUED_ESTIMATES, EVERY_EVENT,
-    KEEP_RESERVATION, SPARE_NODES, PROTECT_HEAD, KEPT_HEAD, KEPT_SHADOW, KEPT_SPARE, SIMULATED, NODES_KEPT,
-    LAST_ENDED, STOP_ON_PASS, ASK, ASK_CONTEXT, ASK_ALWAYS, ORDER_FAILED, CYCLE, NEXT_CYCLE, HEAD_WAITS, BEFORE_SHADOW,
-    EXACT_FIRST, COUNTS_ONLY, SUBMITS_FIRST, ENDS_BY_START, CORRECT, COMMIT, FITTING_SUBMITS,
-) = range(8, 43)  # fmt: skip
-REGISTERS = 43
 # Key of a job that was put before all others: less than any that an order gives.
 FRONT = -(1 << 62)
 
@@ -230,7 +284,7 @@ class State(NamedTuple):
     """Rows of the jobs that the last pass started."""
     scratch: Ints
     """Room for the profile of a conservative plan."""
-    reg: Ints
+    reg: Registers
     """The registers."""
 
 

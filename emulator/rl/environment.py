@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from emulator.kernel.entry_points import entry_point
+from emulator.kernel.rows import new_record
 from emulator.metrics.jobs import bounded_slowdown
 from emulator.rl import kernel
 from emulator.rl.settings import Log, Settings, window_stream
@@ -51,7 +52,7 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
         self.log = Log(source, self.settings, nodes=nodes, overrun=overrun)
         self.observation_space, self.action_space = spaces_of(self.settings)
         self._setup = self.settings.for_kernel(self.log.nodes)
-        self._told = np.zeros(1)
+        self._charged = new_record(kernel.Charged)
         self._chance: np.random.Generator | None = None
         self._goes_on = False
         self._first = self.log.first
@@ -75,7 +76,7 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
         jobs, self._known = self.log.episode(self._first)
         self.cluster.restart(jobs)
         seen, whole, mask = self._blank()
-        self._open(self.cluster.kernel_state, self._setup, self._told, self._known, seen, whole, mask)
+        self._open(self.cluster.kernel_state, self._setup, self._charged, self._known, seen, whole, mask)
         self._goes_on = True
         return {"jobs": seen, "cluster": whole}, {"action_mask": mask, "first": self._first}
 
@@ -85,7 +86,7 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
             raise gymnasium.error.ResetNeeded("the episode is over, or none has begun: call reset()")
         seen, whole, mask = self._blank()
         reward, self._goes_on, is_wrong = self._step(
-            self.cluster.kernel_state, int(action), self._setup, self._told, self._known, seen, whole, mask
+            self.cluster.kernel_state, int(action), self._setup, self._charged, self._known, seen, whole, mask
         )
         info: dict[str, Any] = {"action_mask": mask}
         if is_wrong:

@@ -5,7 +5,7 @@ Arrays of one environment (K environments: one axis more, in front):
 * `seen` (window, JOB_FEATURES) and `whole` (CLUSTER_FEATURES,), float32: what is observed, all in [0, 1];
 * `mask` (actions,), int8: 1 for what can be picked;
 * `known` (jobs, KNOWN), float32: what of a job's features never changes;
-* `setup`: the options, as the constants below name them; `told`: the cost so far, in float64.
+* `setup`: the options; `charged`: the cost that rewards have counted so far.
 """
 
 from __future__ import annotations
@@ -23,13 +23,6 @@ from emulator.kernel.picking import (
     start_next,
 )
 from emulator.kernel.tables import (
-    FREE,
-    HEAP_N,
-    JOBS_N,
-    NEXT_SUBMIT,
-    NOW,
-    QUEUE_HI,
-    QUEUE_LO,
     State,
 )
 
@@ -37,7 +30,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.kernel.tables import Blocks, Ints, Ints32, Jobs, Plan
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import Blocks, Ints, Ints32, Jobs, Plan, Registers
 
     Features: TypeAlias = "NDArray[np.float32]"
     Costs: TypeAlias = "NDArray[np.float64]"
@@ -84,6 +78,13 @@ class Goal(IntEnum):
     UTILIZATION = 3
 
 
+class Charged:
+    """What the rewards of an episode have counted."""
+
+    cost: float
+    """What the jobs had cost at the last decision, in the unit of the objective."""
+
+
 class Setup:
     """The options of an environment."""
 
@@ -103,14 +104,14 @@ _MICRO = 1e-6
 
 @inlined
 def observe(
-    job: Jobs, queue: Ints32, plan: Plan, blocks: Blocks, reg: Ints, setup: Setup, known: Features, seen: Features,
+    job: Jobs, queue: Ints32, plan: Plan, blocks: Blocks, reg: Registers, setup: Setup, known: Features, seen: Features,
     whole: Features, mask: Mask,
 ) -> None:  # fmt: skip
     """Fill `seen`, `whole` and `mask`, which are all zero."""
-    now = reg[NOW]
-    free = reg[FREE]
-    first = reg[QUEUE_LO]
-    waiting = reg[QUEUE_HI] - first
+    now = reg.now
+    free = reg.free
+    first = reg.queue_lo
+    waiting = reg.queue_hi - first
     shown = min(waiting, seen.shape[0])
     for k in range(shown):
         who = queue[first + k]
@@ -133,18 +134,18 @@ def observe(
     if blocks[0].entries:
         ahead = float(max(plan[blocks[0].slot, 0].at_us - now, 0))
         whole[ClusterFeature.NEXT_END] = ahead / (ahead + HALF_US)
-    whole[ClusterFeature.PROGRESS] = reg[NEXT_SUBMIT] / reg[JOBS_N]
+    whole[ClusterFeature.PROGRESS] = reg.next_submit / reg.jobs_n
     if setup.decision == Decision.FITTING:
-        mask[seen.shape[0]] = reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]
+        mask[seen.shape[0]] = reg.heap_n > 0 or reg.next_submit < reg.jobs_n
 
 
 @inlined
-def cost_so_far(job: Jobs, reg: Ints, setup: Setup) -> float:
+def cost_so_far(job: Jobs, reg: Registers, setup: Setup) -> float:
     """What the jobs have cost up to now: the sum of the objective over those that are submitted."""
-    now = reg[NOW]
+    now = reg.now
     goal = setup.goal
     total = 0.0
-    for who in range(reg[NEXT_SUBMIT]):
+    for who in range(reg.next_submit):
         start = job[who].start_us
         if goal == Goal.RESPONSE:
             end = job[who].end_us
@@ -160,23 +161,23 @@ def cost_so_far(job: Jobs, reg: Ints, setup: Setup) -> float:
 
 
 @inlined
-def used_part(job: Jobs, reg: Ints, setup: Setup) -> float:
+def used_part(job: Jobs, reg: Registers, setup: Setup) -> float:
     """The part of all node time that jobs ran in, from the first submit to the last end."""
     used = 0.0
-    for who in range(reg[JOBS_N]):
+    for who in range(reg.jobs_n):
         used += float(job[who].nodes) * job[who].run_us
-    span = reg[NOW] - job[0].submit_us
+    span = reg.now - job[0].submit_us
     return used / (float(span) * setup.node_count) if span > 0 else 0.0
 
 
 @compiled
 def open_episode(
-    state: State, setup: Setup, told: Costs, known: Features, seen: Features, whole: Features, mask: Mask
+    state: State, setup: Setup, charged: Charged, known: Features, seen: Features, whole: Features, mask: Mask
 ) -> None:
     """Go to the first decision of a cluster that has just been made, and observe."""
     job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
     go_on(state, setup.decision, seen.shape[0])
-    told[0] = 0.0
+    charged.cost = 0.0
     observe(job, queue, plan, blocks, reg, setup, known, seen, whole, mask)
 
 
@@ -187,35 +188,36 @@ def follow(state: State, action: int, setup: Setup, window: int) -> tuple[bool, 
     Instead of what cannot be picked, the first job that can be is.
     """
     job, queue, reg = state.job, state.queue, state.reg
-    waiting = min(reg[QUEUE_HI] - reg[QUEUE_LO], window)
+    waiting = min(reg.queue_hi - reg.queue_lo, window)
     if setup.decision == Decision.NEXT:
         is_wrong = not 0 <= action < waiting
         start_next(state, 0 if is_wrong else action)
-    elif action == window and (reg[HEAP_N] > 0 or reg[NEXT_SUBMIT] < reg[JOBS_N]):
+    elif action == window and (reg.heap_n > 0 or reg.next_submit < reg.jobs_n):
         is_wrong = False
         next_instant(state)
     else:
-        is_wrong = not (0 <= action < waiting and job[queue[reg[QUEUE_LO] + action]].nodes <= reg[FREE])
+        is_wrong = not (0 <= action < waiting and job[queue[reg.queue_lo + action]].nodes <= reg.free)
         start_fitting(state, first_fitting(job, queue, reg, window) if is_wrong else action)
     return go_on(state, setup.decision, window), is_wrong
 
 
 @inlined
-def reward_of(job: Jobs, reg: Ints, setup: Setup, told: Costs, goes_on: bool) -> float:
+def reward_of(job: Jobs, reg: Registers, setup: Setup, charged: Charged, goes_on: bool) -> float:
     """The reward of a step: at the end of the episode, or what the time since the last decision cost."""
     if setup.goal == Goal.UTILIZATION:
         return 0.0 if goes_on else used_part(job, reg, setup)
     if goes_on and setup.each_step == 0:
         return 0.0
     cost = cost_so_far(job, reg, setup)
-    reward: float = (told[0] - cost) / reg[JOBS_N]
-    told[0] = cost
+    reward: float = (charged.cost - cost) / reg.jobs_n
+    charged.cost = cost
     return reward
 
 
 @compiled
 def step(
-    state: State, action: int, setup: Setup, told: Costs, known: Features, seen: Features, whole: Features, mask: Mask
+    state: State, action: int, setup: Setup, charged: Charged, known: Features, seen: Features, whole: Features,
+    mask: Mask,
 ) -> tuple[float, bool, bool]:  # fmt: skip
     """One step. The reward, whether the episode goes on, and whether the pick was not an allowed one.
 
@@ -225,12 +227,12 @@ def step(
     goes_on, is_wrong = follow(state, action, setup, seen.shape[0])
     if goes_on:
         observe(job, queue, plan, blocks, reg, setup, known, seen, whole, mask)
-    return reward_of(job, reg, setup, told, goes_on), goes_on, is_wrong
+    return reward_of(job, reg, setup, charged, goes_on), goes_on, is_wrong
 
 
 @compiled
 def step_many(
-    states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Setup, told: Costs, known: Features,
+    states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Setup, charged: Rows[Charged], known: Features,
     seen: Features, whole: Features, mask: Mask, rewards: Costs, is_wrong: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """`step` of each environment whose episode goes on; of the others nothing is touched.
@@ -245,5 +247,5 @@ def step_many(
             states.heap[k], states.runs[k], states.log[k], states.started[k], states.scratch[k], states.reg[k],
         )  # fmt: skip
         rewards[k], goes_on[k], is_wrong[k] = step(
-            state, actions[k], setup, told[k], known[k], seen[k], whole[k], mask[k]
+            state, actions[k], setup, charged[k], known[k], seen[k], whole[k], mask[k]
         )

@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from emulator.kernel.entry_points import entry_point
+from emulator.kernel.rows import new_rows
 from emulator.rl import kernel
 from emulator.rl.environment import Seen, figures_of, record_of, spaces_of
 from emulator.rl.settings import Log, Settings, window_stream
@@ -59,7 +60,7 @@ class PickVectorEnv(VectorEnv[Seen, "NDArray[np.int64]", "NDArray[Any]"]):
         self._open_episode, self._step_many = entry_point(kernel.open_episode), entry_point(kernel.step_many)
         self._setup = self.settings.for_kernel(self.log.nodes)
         self._known = np.stack([known] * num_envs)
-        self._told = np.zeros((num_envs, 1))
+        self._charged = new_rows(kernel.Charged, num_envs)
         self._goes_on = np.zeros(num_envs, np.bool_)
         self._has_begun = False
         self._chances: list[np.random.Generator] = []
@@ -91,7 +92,7 @@ class PickVectorEnv(VectorEnv[Seen, "NDArray[np.int64]", "NDArray[Any]"]):
         rewards, is_wrong = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
         was_over = ~self._goes_on
         self._step_many(
-            self._state, picks, self._goes_on, self._setup, self._told, self._known, seen, whole, mask, rewards,
+            self._state, picks, self._goes_on, self._setup, self._charged, self._known, seen, whole, mask, rewards,
             is_wrong,
         )  # fmt: skip
         is_over = ~self._goes_on & ~was_over
@@ -137,7 +138,7 @@ class PickVectorEnv(VectorEnv[Seen, "NDArray[np.int64]", "NDArray[Any]"]):
         cluster = self.clusters[k]
         cluster.restart(jobs)
         self._open_episode(
-            cluster.kernel_state, self._setup, self._told[k], self._known[k], seen[k], whole[k], mask[k]
+            cluster.kernel_state, self._setup, self._charged[k], self._known[k], seen[k], whole[k], mask[k]
         )
         self._goes_on[k] = True
 

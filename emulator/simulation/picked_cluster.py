@@ -14,7 +14,7 @@ from emulator.kernel import picking
 from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_points
 from emulator.kernel.picking import Decision
-from emulator.kernel.rows import plain
+from emulator.kernel.rows import clear, plain
 from emulator.kernel.tables import State
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
@@ -103,14 +103,14 @@ class PickedCluster(Cluster):
         self._known = jobs
         plain(self._job)[:] = 0
         self._fill_rows(jobs, 0)
-        if reg[t.NODES_KEPT]:
+        if reg.nodes_kept:
             t.clear_nodes(self._node)
         places = np.arange(self.node_count + 1)
         self._free[:] = places[-2::-1]
         plain(self._blocks)[:] = 0
         self._blocks["slot"][:] = places
         self._runs[:] = 0
-        reg[:] = 0
+        clear(reg)
         self._set_registers(self.scheduler, count, simulated=True)
 
     def live_in(self, tables: Sequence[NDArray[Any]]) -> None:

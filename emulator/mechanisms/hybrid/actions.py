@@ -22,7 +22,7 @@ from emulator.kernel.structures import (
     queue_insert,
     queue_remove,
 )
-from emulator.kernel.tables import FRONT, KEPT_HEAD, LOG_N, NEVER, NOW
+from emulator.kernel.tables import FRONT, NEVER
 from emulator.machine import work as w
 from emulator.machine.points import Point
 from emulator.mechanisms.agenda import point_key, push
@@ -228,12 +228,12 @@ def change_last(
         free_push(node, free, reg, which)
     begin_run(job, runs, reg, who, now)
     for k in range(keeps):
-        log[reg[LOG_N] + k] = log[first + k]
+        log[reg.log_n + k] = log[first + k]
     for k in range(fresh.shape[0]):
         free_remove(node, free, reg, fresh[k])
         node[fresh[k]].job = who
-        log[reg[LOG_N] + keeps + k] = fresh[k]
-    reg[LOG_N] += many
+        log[reg.log_n + keeps + k] = fresh[k]
+    reg.log_n += many
     job[who].start_us = start
     job[who].nodes = many
     job[who].returns = many
@@ -252,7 +252,7 @@ def start_lease(state: State, work: Work, hybrid: HybridState, who: int, nodes: 
     occupancy.start_on(state, who, nodes, now)
     hybrid.own[who].when_us = end
     push(hybrid.agenda, end, point_key(Point.COMPLETION, who))
-    note_move(hybrid.moves, now, To.ALLOC, state.reg[LOG_N] - many, many)
+    note_move(hybrid.moves, now, To.ALLOC, state.reg.log_n - many, many)
     hybrid.registers.granted_n += 1
 
 
@@ -262,8 +262,8 @@ def start_waiting(state: State, work: Work, who: int, nodes: Ints, now: int) -> 
     queue, reg = state.queue, state.reg
     end, expected = ends_of_start(work, who, nodes.shape[0], now)
     queue_remove(queue, reg, who)
-    if reg[KEPT_HEAD] == who:
-        reg[KEPT_HEAD] = -1
+    if reg.kept_head == who:
+        reg.kept_head = -1
     reshape.occupy(state, who, nodes, now, end, expected)
 
 
@@ -275,7 +275,7 @@ def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
     job, queue, reg = state.job, state.queue, state.reg
     job[who].state = JobState.QUEUED
     job[who].key = FRONT
-    reg[NOW] = now
+    reg.now = now
     queue_insert(job, queue, reg, who)
 
 

@@ -13,11 +13,7 @@ from emulator.kernel.reshape import occupy
 from emulator.kernel.structures import queue_remove_at
 from emulator.kernel.tables import (
     BATCH,
-    KEPT_HEAD,
     NEVER,
-    NEXT_SUBMIT,
-    QUEUE_HI,
-    QUEUE_LO,
 )
 from emulator.machine import work as w
 from emulator.mechanisms.hybrid.claims import MALLEABLE, pop_idle
@@ -64,8 +60,8 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
     expected = now + job[who].estimate_us
     if width != job[who].nodes:
         end, expected = ends_of_start(work, who, width, now)
-    if reg[KEPT_HEAD] == who:
-        reg[KEPT_HEAD] = -1
+    if reg.kept_head == who:
+        reg.kept_head = -1
     occupy(state, who, scratch[:width], now, end, expected)
     attr[who].guest = slot
     claims.claim[slot].hosts += 1
@@ -156,18 +152,18 @@ def start_guests_from(
     counters = claims.counters
     for stage in range(2):
         place = first
-        while most > 0 and place < reg[QUEUE_HI]:
+        while most > 0 and place < reg.queue_hi:
             who = queue[place]
             slot, width = host_for(job, claims, who, stage, most, latest, now)
             if slot < 0:
                 place += 1
                 continue
-            before = reg[QUEUE_LO]
+            before = reg.queue_lo
             place = queue_remove_at(queue, reg, place)
-            first += reg[QUEUE_LO] - before
+            first += reg.queue_lo - before
             start_guest(state, work, claims, who, slot, width, now)
             most, latest = best_hosts(claims)
-        if place < reg[QUEUE_HI]:  # not looked at, for there was no node
+        if place < reg.queue_hi:  # not looked at, for there was no node
             counters.guest_wide = 0
 
 
@@ -202,7 +198,7 @@ def start_guests_by_index(
             else:
                 index[limits, :CLASSES] = -1
                 index[limits, OF_MALLEABLE] = most
-            who = next_within(job, attr, index, who, reg[NEXT_SUBMIT])
+            who = next_within(job, attr, index, who, reg.next_submit)
             if who < 0:
                 break
             slot, width = host_for(job, claims, who, stage, most, latest, now)
@@ -218,7 +214,7 @@ def start_guests_by_index(
 def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
     """After a pass: who can run on idle held nodes. Only those who were not seen, where no other one may."""
     reg, counters = state.reg, claims.counters
-    if counters.idle_n == 0 or reg[QUEUE_LO] == reg[QUEUE_HI]:
+    if counters.idle_n == 0 or reg.queue_lo == reg.queue_hi:
         return
     most, latest = best_hosts(claims)
     if counters.deep:
@@ -226,7 +222,7 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
         if counters.changed == 0:
             first = max(first, counters.guests_seen)
         start_guests_by_index(state, work, claims, first, most, latest, now)
-        counters.guests_seen = reg[NEXT_SUBMIT]
+        counters.guests_seen = reg.next_submit
         counters.changed = 0
         return
     may = (
@@ -236,7 +232,7 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
         or most >= counters.guest_least
     )
     if most > 0:
-        first = reg[QUEUE_LO]
+        first = reg.queue_lo
         if counters.in_order and (counters.changed == 0 or not may):
             first = first_new(state, counters.guests_seen)
         else:
@@ -245,5 +241,5 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
             counters.guest_long = NEVER >> 1
             counters.guest_least = NEVER
         start_guests_from(state, work, claims, first, most, latest, now)
-        counters.guests_seen = reg[NEXT_SUBMIT]
+        counters.guests_seen = reg.next_submit
     counters.changed = 0

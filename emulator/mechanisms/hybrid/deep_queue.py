@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import inner
 from emulator.kernel.job_states import JobState
-from emulator.kernel.tables import FRONT, NEVER, NEXT_SUBMIT, QUEUE_HI, QUEUE_LO
+from emulator.kernel.tables import FRONT, NEVER
 from emulator.mechanisms.hybrid.claims import MALLEABLE
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Ints, Ints32, Jobs, State
+    from emulator.kernel.tables import Ints, Ints32, Jobs, Registers, State
     from emulator.mechanisms.hybrid.claims import ClaimCounters, Claims, HybridJobs
 
 # Columns of a line: a class of width each, the last one open to the top, then the least width of a malleable job.
@@ -129,20 +129,20 @@ def keep_index(state: State, claims: Claims) -> None:
     """Before a pass: begin with an index or give it up, and take in whoever came."""
     job, queue, reg = state.job, state.queue, state.reg
     attr, counters, index = claims.attr, claims.counters, claims.queue_index
-    waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+    waiting = reg.queue_hi - reg.queue_lo
     if counters.deep:
         if waiting < counters.deep_from >> 2:
             counters.deep = 0
             return
-        for who in range(counters.indexed, reg[NEXT_SUBMIT]):
+        for who in range(counters.indexed, reg.next_submit):
             if job[who].state == JobState.QUEUED:
                 waits_here(job, attr, counters, index, who)
     elif waiting >= counters.deep_from:
         clear(index)
         counters.deep = 1
-        for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+        for place in range(reg.queue_lo, reg.queue_hi):
             waits_here(job, attr, counters, index, queue[place])
-    counters.indexed = reg[NEXT_SUBMIT]
+    counters.indexed = reg.next_submit
 
 
 @inner
@@ -249,10 +249,10 @@ def next_within(job: Jobs, attr: HybridJobs, index: Ints, who: int, after: int) 
 
 
 @inner
-def place_of(job: Jobs, queue: Ints32, reg: Ints, who: int) -> int:
+def place_of(job: Jobs, queue: Ints32, reg: Registers, who: int) -> int:
     """Where a job stands in a queue that is in order."""
-    left = reg[QUEUE_LO]
-    right = reg[QUEUE_HI]
+    left = reg.queue_lo
+    right = reg.queue_hi
     while left < right:
         middle = (left + right) >> 1
         other = queue[middle]
@@ -264,9 +264,9 @@ def place_of(job: Jobs, queue: Ints32, reg: Ints, who: int) -> int:
 
 
 @inner
-def first_indexed(job: Jobs, queue: Ints32, reg: Ints) -> int:
+def first_indexed(job: Jobs, queue: Ints32, reg: Registers) -> int:
     """The first job of the queue behind the on-demand jobs before all others; NEVER for none."""
-    place = reg[QUEUE_LO]
-    while place < reg[QUEUE_HI] and job[queue[place]].key == FRONT:
+    place = reg.queue_lo
+    while place < reg.queue_hi and job[queue[place]].key == FRONT:
         place += 1
-    return int(queue[place]) if place < reg[QUEUE_HI] else NEVER
+    return int(queue[place]) if place < reg.queue_hi else NEVER

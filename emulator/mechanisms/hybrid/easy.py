@@ -16,15 +16,8 @@ from emulator.kernel.passes import choose, choose_heads
 from emulator.kernel.plan import shadow_of
 from emulator.kernel.structures import queue_remove_at
 from emulator.kernel.tables import (
-    BEFORE_SHADOW,
-    FREE,
     FRONT,
     NEVER,
-    NEXT_SUBMIT,
-    QUEUE_HI,
-    QUEUE_LO,
-    SPARE_NODES,
-    STARTED_N,
 )
 from emulator.mechanisms.hybrid.deep_queue import (
     CLASSES,
@@ -44,8 +37,8 @@ if TYPE_CHECKING:
 def first_new(state: State, seen: int) -> int:
     """The place in the queue of the first job at its end that was not seen, which the first one of all never is."""
     queue, reg = state.queue, state.reg
-    first = reg[QUEUE_HI]
-    while first > reg[QUEUE_LO] and queue[first - 1] >= seen:
+    first = reg.queue_hi
+    while first > reg.queue_lo and queue[first - 1] >= seen:
         first -= 1
     return int(first)
 
@@ -55,29 +48,29 @@ def choose_behind(state: State, counters: ClaimCounters, now: int) -> None:
     """Whoever may start behind a head that does not fit."""
     job, queue, plan, blocks, started = state.job, state.queue, state.plan, state.blocks, state.started
     reg = state.reg
-    left = reg[FREE]
-    place = max(first_new(state, counters.pass_seen), reg[QUEUE_LO] + 1)
-    counters.pass_seen = reg[NEXT_SUBMIT]
-    if left == 0 or reg[QUEUE_HI] - reg[QUEUE_LO] <= 1:
-        for k in range(place, reg[QUEUE_HI]):
+    left = reg.free
+    place = max(first_new(state, counters.pass_seen), reg.queue_lo + 1)
+    counters.pass_seen = reg.next_submit
+    if left == 0 or reg.queue_hi - reg.queue_lo <= 1:
+        for k in range(place, reg.queue_hi):
             counters.pass_wide = min(counters.pass_wide, job[queue[k]].nodes)
         return
-    shadow, spare = shadow_of(plan, blocks, reg, job[queue[reg[QUEUE_LO]]].nodes, now)
-    if reg[SPARE_NODES] == 0:
+    shadow, spare = shadow_of(plan, blocks, reg, job[queue[reg.queue_lo]].nodes, now)
+    if reg.spare_nodes == 0:
         spare = 0
-    latest = shadow - now - reg[BEFORE_SHADOW]
+    latest = shadow - now - reg.before_shadow
     if (
         counters.pass_rescan
         or left >= counters.pass_wide
         or latest >= counters.pass_long
         or spare >= counters.pass_spare
     ):
-        place = reg[QUEUE_LO] + 1
+        place = reg.queue_lo + 1
         counters.pass_rescan = 0
         counters.pass_wide = NEVER
         counters.pass_long = NEVER
         counters.pass_spare = NEVER
-    while left > 0 and place < reg[QUEUE_HI]:
+    while left > 0 and place < reg.queue_hi:
         who = queue[place]
         needed = job[who].nodes
         in_time = job[who].estimate_us <= latest
@@ -94,7 +87,7 @@ def choose_behind(state: State, counters: ClaimCounters, now: int) -> None:
             counters.pass_long = min(counters.pass_long, job[who].estimate_us)
             counters.pass_spare = min(counters.pass_spare, needed)
         place += 1
-    if place < reg[QUEUE_HI]:  # not looked at, for there was no node
+    if place < reg.queue_hi:  # not looked at, for there was no node
         counters.pass_wide = 1
 
 
@@ -127,26 +120,26 @@ def choose_by_index(state: State, claims: Claims, now: int) -> None:
     attr, index = claims.attr, claims.queue_index
     job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
     claims.counters.pass_rescan = 1  # for whoever looks without the index again
-    left = reg[FREE]
+    left = reg.free
     if left == 0:
         return
-    head = queue[reg[QUEUE_LO]]
+    head = queue[reg.queue_lo]
     shadow, spare = shadow_of(plan, blocks, reg, job[head].nodes, now)
-    if reg[SPARE_NODES] == 0:
+    if reg.spare_nodes == 0:
         spare = 0
-    latest = shadow - now - reg[BEFORE_SHADOW]
+    latest = shadow - now - reg.before_shadow
     behind = 1
-    while left > 0 and job[head].key == FRONT and reg[QUEUE_LO] + behind < reg[QUEUE_HI]:
-        who = queue[reg[QUEUE_LO] + behind]  # on-demand jobs before all others are not in the index
+    while left > 0 and job[head].key == FRONT and reg.queue_lo + behind < reg.queue_hi:
+        who = queue[reg.queue_lo + behind]  # on-demand jobs before all others are not in the index
         if job[who].key != FRONT:
             break
-        waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+        waiting = reg.queue_hi - reg.queue_lo
         left, spare = take(state, who, left, latest, spare)
-        behind += waiting == reg[QUEUE_HI] - reg[QUEUE_LO]
+        behind += waiting == reg.queue_hi - reg.queue_lo
     who = first_indexed(job, queue, reg) if job[head].key == FRONT else head + 1
     while left > 0:
         set_limits(index, left, latest, min(left, spare))
-        who = next_within(job, attr, index, who, reg[NEXT_SUBMIT])
+        who = next_within(job, attr, index, who, reg.next_submit)
         if who < 0:
             break
         left, spare = take(state, who, left, latest, spare)
@@ -155,20 +148,20 @@ def choose_by_index(state: State, claims: Claims, now: int) -> None:
 
 @inner
 def easy_pass(state: State, claims: Claims, now: int) -> None:
-    """Start what the scheduler starts now; the jobs are `started[:reg[STARTED_N]]`, in order."""
+    """Start what the scheduler starts now; the jobs are `started[:reg.started_n]`, in order."""
     job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
     blocks, heap, runs, log, started = state.blocks, state.heap, state.runs, state.log, state.started
     reg = state.reg
-    reg[STARTED_N] = 0
+    reg.started_n = 0
     keep_index(state, claims)
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
         if stage == 0:
             choose_heads(job, queue, started, reg, now)
-        elif reg[QUEUE_LO] < reg[QUEUE_HI]:
+        elif reg.queue_lo < reg.queue_hi:
             if claims.counters.deep:
                 choose_by_index(state, claims, now)
             else:
                 choose_behind(state, claims.counters, now)
-        start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg[STARTED_N], now)
-        begun = reg[STARTED_N]
+        start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg.started_n, now)
+        begun = reg.started_n

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from emulator.kernel.compiled import inner
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.kernel.occupancy import end_job, set_online
-from emulator.kernel.tables import FREE, HEAP_N, NEVER
+from emulator.kernel.tables import NEVER
 from emulator.mechanisms.agenda import push
 from emulator.mechanisms.hybrid.actions import (
     Keeps,
@@ -90,9 +90,9 @@ def close_claim(state: State, work: Work, claims: Claims, hybrid: HybridState, s
     who = claims.claim[slot].job
     hybrid.own[who].claim = -1
     end_claim(state, work, claims, slot, now)
-    many = min(lent_nodes(hybrid, who), reg[FREE])
+    many = min(lent_nodes(hybrid, who), reg.free)
     for k in range(many):
-        given[k] = free[reg[FREE] - 1 - k]
+        given[k] = free[reg.free - 1 - k]
     settle(state, work, claims, hybrid, who, given[:many], Reason.DID_NOT_START, now)
 
 
@@ -115,7 +115,7 @@ def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> 
     claim, held, attr = claims.claim, claims.held, claims.attr
     claim[slot].serial = -1
     take_back_promises(claims, slot)
-    for k in range(reg[HEAP_N] if claim[slot].hosts else 0):
+    for k in range(reg.heap_n if claim[slot].hosts else 0):
         who = heap[k].key
         if attr[who].guest == slot:
             attr[who].guest = -1
@@ -194,7 +194,7 @@ def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, who
         return
     began = wall_us(hybrid)
     collect(state, claims, now)  # an earlier notice comes first
-    at_most = 0 if on_demand_waits(state) else reg[FREE]
+    at_most = 0 if on_demand_waits(state) else reg.free
     chose = wall_us(hybrid)
     promised, stops = prepare(state, work, claims, hybrid, at_most, who, now)
     note_time(hybrid, Timed.CHOICE, chose)
@@ -235,7 +235,7 @@ def guests_go(state: State, work: Work, claims: Claims, hybrid: HybridState, slo
     if claims.claim[slot].hosts == 0:
         return
     count = 0
-    for k in range(reg[HEAP_N]):  # who leaves already has no end to come
+    for k in range(reg.heap_n):  # who leaves already has no end to come
         if claims.attr[heap[k].key].guest == slot:
             found[count] = heap[k].key
             count += 1
@@ -267,7 +267,7 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
         claim[slot].arrived = 1
         expect_nothing(claims, slot)
         take_back_promises(claims, slot)
-        missing = claim[slot].need - claim[slot].leaving_nodes - state.reg[FREE]
+        missing = claim[slot].need - claim[slot].leaving_nodes - state.reg.free
         shrinks = 0
         preempts = 0
         chose = wall_us(hybrid)

@@ -11,7 +11,7 @@ from emulator.kernel.kernel import has_room_inline, submit_due
 from emulator.kernel.occupancy import end_job, set_offline, set_online
 from emulator.kernel.stepping import next_submit, step_to
 from emulator.kernel.structures import heap_pop
-from emulator.kernel.tables import BATCH, FREE, HEAP_N, NEVER, NOW, QUEUE_HI, QUEUE_LO, STOP_ON_END, Stop
+from emulator.kernel.tables import BATCH, NEVER, Stop
 from emulator.mechanisms.hybrid.backfill_on_held import start_guests
 from emulator.mechanisms.hybrid.claims import account, pop_idle, push_idle
 from emulator.mechanisms.hybrid.easy import easy_pass
@@ -36,8 +36,8 @@ def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -
     """Idle nodes of the pool go to the claim: as many as it needs, there are, and are allowed."""
     claim = claims.claim
     free, reg = state.free, state.reg
-    while claim[slot].need > 0 and reg[FREE] > 0 and at_most > 0:
-        hold(state, claims, slot, free[reg[FREE] - 1], now)
+    while claim[slot].need > 0 and reg.free > 0 and at_most > 0:
+        hold(state, claims, slot, free[reg.free - 1], now)
         at_most -= 1
 
 
@@ -64,7 +64,7 @@ def drop(claims: Claims, slot: int, which: int, now: int) -> None:
 def on_demand_waits(state: State) -> bool:
     """An on-demand job stands at the head of the queue: free nodes are for it."""
     job, queue, reg = state.job, state.queue, state.reg
-    return bool(reg[QUEUE_LO] < reg[QUEUE_HI] and job[queue[reg[QUEUE_LO]]].kind != BATCH)
+    return bool(reg.queue_lo < reg.queue_hi and job[queue[reg.queue_lo]].kind != BATCH)
 
 
 @compiled
@@ -72,13 +72,13 @@ def collect(state: State, claims: Claims, now: int) -> None:
     """Free nodes go to the claims that collect, the earliest notice first."""
     claim, order, counters = claims.claim, claims.order, claims.counters
     reg = state.reg
-    if reg[FREE] == 0 or counters.sated == counters.claims_n or on_demand_waits(state):
+    if reg.free == 0 or counters.sated == counters.claims_n or on_demand_waits(state):
         return
     while counters.sated < counters.claims_n:
         slot = order[counters.sated]
         if claim[slot].collects:
             take_free(state, claims, slot, NEVER, now)
-            if reg[FREE] == 0:
+            if reg.free == 0:
                 return
         counters.sated += 1
 
@@ -130,7 +130,7 @@ def schedule_pass(state: State, work: Work, claims: Claims, now: int) -> None:
 def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
     """What comes after the decision points of an instant: submits, collecting, one pass, guests."""
     job, queue, reg = state.job, state.queue, state.reg
-    reg[NOW] = now
+    reg.now = now
     submit_due(job, queue, reg, now, NEVER)
     schedule_pass(state, work, claims, now)
 
@@ -143,19 +143,19 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
     while True:
         if not has_room_inline(state):
             return Stop.NEEDS_ROOM
-        next_end = heap[0].at_us if reg[HEAP_N] else NEVER
+        next_end = heap[0].at_us if reg.heap_n else NEVER
         now = min(next_end, next_submit(job, reg))
         code = step_to(reg, now, until)
         if code != Stop.GOES_ON:
             return code
-        while reg[HEAP_N] and heap[0].at_us == now:
+        while reg.heap_n and heap[0].at_us == now:
             who = heap_pop(heap, reg)
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
             left(state, claims, who, now)
         collect(state, claims, now)
         if now == until:
             return Stop.AT_UNTIL
-        if reg[STOP_ON_END] and next_end == now:
+        if reg.stop_on_end and next_end == now:
             return Stop.AT_ENDS
         submit_due(job, queue, reg, now, NEVER)
         one_pass(state, claims, now)

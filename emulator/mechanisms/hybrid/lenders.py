@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import inlined, inner
 from emulator.kernel.job_states import JobState
-from emulator.kernel.tables import BATCH, NEVER, RUNS_N
+from emulator.kernel.tables import BATCH, NEVER
 from emulator.machine import work as w
 from emulator.mechanisms.hybrid.claims import (
     MALLEABLE,
@@ -109,12 +109,12 @@ def catch_up(state: State, work: Work, claims: Claims, now: int) -> int:
     """
     job, runs, reg = state.job, state.runs, state.reg
     attr, counters = claims.attr, claims.counters
-    for row in range(counters.runs_seen, reg[RUNS_N]):
+    for row in range(counters.runs_seen, reg.runs_n):
         who = runs[row].job
         runs_here = job[who].run_row == row and job[who].state == JobState.RUNNING and job[who].kind == BATCH
         if runs_here and attr[who].guest < 0 and attr[who].leaving < 0:
             enter(job, work, claims, who, now)
-    counters.runs_seen = reg[RUNS_N]
+    counters.runs_seen = reg.runs_n
     many: int = counters.lenders_n
     changes = claims.lenders.changes[:many]
     for place in range(many):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import inner
 from emulator.kernel.job_states import JobState
-from emulator.kernel.tables import FREE
 from emulator.mechanisms.hybrid.actions import (
     change_last,
     settle_one,
@@ -72,7 +71,7 @@ def resume(
         return
     wanted = job[lender].nodes
     least = attr[lender].least if attr[lender].job_class == MALLEABLE else wanted
-    width = min(wanted, reg[FREE] - others)
+    width = min(wanted, reg.free - others)
     if width < least:
         settle_one(hybrid, one, 0, Reason.TOO_FEW)
         return
@@ -80,7 +79,7 @@ def resume(
     back = min(nodes.shape[0], width)
     for k in range(back):
         fresh[k] = nodes[k]
-    place = reg[FREE]
+    place = reg.free
     many = back
     while many < width:
         place -= 1

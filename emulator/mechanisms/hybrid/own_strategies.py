@@ -32,16 +32,22 @@ class Strategies:
         self._notice: Notice = notice
         self._arrival: Arrival = arrival
         self._names = name.split("+")
-        self._hooks = HOOK(self._at_notice), HOOK(self._at_arrival)
+        self._hooks: list[Any] = []
         self._failure: tuple[str, str, Exception] | None = None
 
     def serve(self, cluster: HybridCluster, work: Work, warning_us: int, room: Room, asked: Asked) -> None:
         """Choose among the jobs of this cluster from now on."""
         self._cluster, self._work, self._warning_us = cluster, work, warning_us
         self._room, self._asked = room, asked
-        asked.notice_hook, asked.arrival_hook = (
-            ctypes.cast(hook, ctypes.c_void_p).value or 0 for hook in self._hooks
-        )
+        # A hook makes a circle, which would keep the tables of a run until the next collection: none without need.
+        if self.notice_by == NoticeBy.OWN:
+            asked.notice_hook = self._address(HOOK(self._at_notice))
+        if self.arrival_by == ArrivalBy.OWN:
+            asked.arrival_hook = self._address(HOOK(self._at_arrival))
+
+    def _address(self, hook: Any) -> int:
+        self._hooks.append(hook)
+        return ctypes.cast(hook, ctypes.c_void_p).value or 0
 
     def raise_failure(self) -> None:
         """Raises PluginError for what a strategy raised, if one did."""

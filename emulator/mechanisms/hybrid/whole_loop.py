@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import compiled, inner
-from emulator.kernel.tables import LOG_N, NEVER, NOW, ORDER_FAILED, RUNS_N, Stop
+from emulator.kernel.tables import NEVER, Stop
 from emulator.machine.points import Point
 from emulator.mechanisms.agenda import job_of, point_of, pop, sooner_of
 from emulator.mechanisms.hybrid.actions import arrives
@@ -32,8 +32,8 @@ def has_room(state: State, claims: Claims, hybrid: HybridState) -> bool:
     registers = hybrid.registers
     nodes = node.shape[0]
     return bool(
-        runs.shape[0] - reg[RUNS_N] > 2 * nodes
-        and log.shape[0] - reg[LOG_N] > 2 * nodes
+        runs.shape[0] - reg.runs_n > 2 * nodes
+        and log.shape[0] - reg.log_n > 2 * nodes
         and claims.claim.shape[0] > claims.counters.claims_n
         and hybrid.agenda.heap.shape[0] - hybrid.agenda.size.entries > nodes + 2
         and hybrid.timers.heap.shape[0] - hybrid.timers.size.entries > nodes + 2
@@ -109,17 +109,17 @@ def run(state: State, work: Work, claims: Claims, hybrid: HybridState) -> int:
                     found: int = code
                     return found
                 registers.at_point = 1
-            elif at != reg[NOW]:
+            elif at != reg.now:
                 registers.at_point = 0
-                go_on(state, work, claims, reg[NOW], 1)
-                if reg[NOW] == registers.until_us and reg[ORDER_FAILED] == 0:
+                go_on(state, work, claims, reg.now, 1)
+                if reg.now == registers.until_us and reg.order_failed == 0:
                     return AT_INSTANT
             else:
                 handle(state, work, claims, hybrid, key, at)
                 continue
-            if reg[ORDER_FAILED]:
+            if reg.order_failed:
                 return ORDER_RAISED
         elif registers.arriving >= 0:
-            on_arrival(state, work, claims, hybrid, reg[NOW])
+            on_arrival(state, work, claims, hybrid, reg.now)
         else:
-            on_timer(state, work, claims, hybrid, reg[NOW])
+            on_timer(state, work, claims, hybrid, reg.now)

@@ -11,7 +11,7 @@ from emulator.kernel.compiled import compiled
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.kernel.kernel import submit_due
 from emulator.kernel.stepping import next_submit, step_to
-from emulator.kernel.tables import ENDED_N, EVERY_EVENT, HEAP_N, NEVER, NOW, STOP_ON_END, Stop
+from emulator.kernel.tables import NEVER, Stop
 from emulator.mechanisms.oversubscribe.passes import schedule_pass
 from emulator.mechanisms.oversubscribe.places import vacate
 from emulator.mechanisms.oversubscribe.speeds import change_active, refresh, settle, touch
@@ -28,7 +28,7 @@ def end_job(state: State, who: int, now: int, outcome: int) -> None:
     job[who].end_us = now
     runs[job[who].run_row].end_us = now
     runs[job[who].run_row].outcome = outcome
-    reg[ENDED_N] += 1
+    reg.ended_n += 1
 
 
 @compiled
@@ -64,8 +64,8 @@ def submit_one_by_one(state: State, now: int) -> None:
 def finish_instant(state: State, now: int) -> None:
     """What comes after the decision points of an instant: submits, then one pass."""
     job, queue, reg = state.job, state.queue, state.reg
-    reg[NOW] = now
-    if reg[EVERY_EVENT]:
+    reg.now = now
+    if reg.every_event:
         submit_one_by_one(state, now)
     else:
         submit_due(job, queue, reg, now, NEVER)
@@ -76,7 +76,7 @@ def finish_instant(state: State, now: int) -> None:
 def is_passed_over(state: State, who: int, now: int) -> bool:
     """No pass follows, by the authors' program: it ran exactly to its estimate, and others end at the same instant."""
     job, heap, reg = state.job, state.heap, state.reg
-    is_last = reg[HEAP_N] == 0 or job[heap[0]].event_us != now
+    is_last = reg.heap_n == 0 or job[heap[0]].event_us != now
     return bool(job[who].run_us == job[who].estimate_us and not is_last)
 
 
@@ -89,7 +89,7 @@ def advance(state: State, until: int) -> int:
     job, heap, reg = state.job, state.heap, state.reg
     registers = state.registers
     while True:
-        next_event = job[heap[0]].event_us if reg[HEAP_N] else NEVER
+        next_event = job[heap[0]].event_us if reg.heap_n else NEVER
         submitted = next_submit(job, reg)
         now = min(next_event, submitted)
         if now > registers.pause_at and now <= until:
@@ -97,24 +97,24 @@ def advance(state: State, until: int) -> int:
         code = step_to(reg, now, until)
         if code != Stop.GOES_ON:
             return code
-        ended = reg[ENDED_N]
-        while reg[HEAP_N] and job[heap[0]].event_us == now:
+        ended = reg.ended_n
+        while reg.heap_n and job[heap[0]].event_us == now:
             who = heap[0]
             if job[who].phase + 1 < job[who].phase_end:
                 next_phase(state, who, now)
             else:
                 end_job(state, who, now, RunOutcome.FINISHED)
                 if (
-                    reg[EVERY_EVENT]
+                    reg.every_event
                     and now != until
                     and not (registers.program and is_passed_over(state, who, now))
                 ):
                     schedule_pass(state, now)
         if now == until:
             return Stop.AT_UNTIL
-        if reg[STOP_ON_END] and reg[ENDED_N] > ended:
+        if reg.stop_on_end and reg.ended_n > ended:
             return Stop.AT_ENDS
-        if ended == reg[ENDED_N] and submitted > now:
+        if ended == reg.ended_n and submitted > now:
             continue  # only phases: passes follow ends and submits, as everywhere
         if registers.program:
             submit_one_by_one(state, now)

@@ -13,7 +13,7 @@ from emulator.config.node_names import default_node_names
 from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_point
 from emulator.kernel.job_states import JobState
-from emulator.kernel.rows import new_rows
+from emulator.kernel.rows import new_record, new_rows
 from emulator.kernel.tables import BackfillRule
 from emulator.mechanisms.oversubscribe import kernel
 from emulator.mechanisms.oversubscribe import tables as s
@@ -153,7 +153,7 @@ class OversubscribedMachine(TableViews):
     @property
     def queue(self) -> NDArray[np.int32]:
         """Waiting jobs, the head first."""
-        return self._room.queue[self._room.reg[t.QUEUE_LO] : self._room.reg[t.QUEUE_HI]]
+        return self._room.queue[self._room.reg.queue_lo : self._room.reg.queue_hi]
 
     @property
     def sharing(self) -> NDArray[np.int32]:
@@ -182,9 +182,9 @@ class OversubscribedMachine(TableViews):
     def next_event_us(self) -> int:
         room = self._room
         reg = room.reg
-        next_event = room.job["event_us"][room.heap[0]] if reg[t.HEAP_N] else t.NEVER
-        row = reg[t.NEXT_SUBMIT]
-        next_submit = room.job["submit_us"][row] if row < reg[t.JOBS_N] else t.NEVER
+        next_event = room.job["event_us"][room.heap[0]] if reg.heap_n else t.NEVER
+        row = reg.next_submit
+        next_submit = room.job["submit_us"][row] if row < reg.jobs_n else t.NEVER
         return int(min(next_event, next_submit))
 
     # Simulated time.
@@ -195,14 +195,14 @@ class OversubscribedMachine(TableViews):
         """As `Cluster.advance`; nobody can ask it to stop after passes."""
         if stop_on_pass:
             raise ValueError("a machine of shared nodes does not stop after passes")
-        self._room.reg[t.STOP_ON_END] = stop_on_end
-        self._room.reg[t.INSTANTS_LEFT] = pause_after
+        self._room.reg.stop_on_end = stop_on_end
+        self._room.reg.instants_left = pause_after
         self._room.registers.pause_at = t.NEVER
         return Stop(_ADVANCE(self._room, until_us))
 
     def catch_up(self, to_us: int) -> None:
         """Let everything up to and at this time happen."""
-        self._room.reg[t.INSTANTS_LEFT] = -1
+        self._room.reg.instants_left = -1
         self._room.registers.pause_at = to_us
         _ADVANCE(self._room, t.NEVER)
 
@@ -259,7 +259,7 @@ class OversubscribedMachine(TableViews):
         later = np.concatenate(([0], np.cumsum(self._demands.phase_us)))
         for k in np.flatnonzero(self._room.job["state"][rows] == JobState.RUNNING):
             job = self._room.job[rows[k]]
-            left = job.phase_left - (reg[t.NOW] - job.settled_us) * job.rate
+            left = job.phase_left - (reg.now - job.settled_us) * job.rate
             rest = later[job.phase_end] - later[job.phase + 1]
             done[k] -= -(-max(left, 0) // self.full_speed) + rest
         return done
@@ -332,11 +332,11 @@ def _make_room(
     unit.cap[:] = np.where(np.arange(units) < shape.cores, shape.slots, shape.gpu_slots)
     slot_job = np.full((node_count, units, slots), -1, np.int32)
     queue = np.zeros(2 * count + 8, np.int32)
-    reg = np.zeros(t.REGISTERS, np.int64)
-    reg[t.QUEUE_LO] = reg[t.QUEUE_HI] = len(queue) // 2
-    reg[t.JOBS_N] = count
-    reg[t.BACKFILL] = _BACKFILL[scheduler.backfill]
-    reg[t.EVERY_EVENT] = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
+    reg = new_record(t.Registers)
+    reg.queue_lo = reg.queue_hi = len(queue) // 2
+    reg.jobs_n = count
+    reg.backfill = _BACKFILL[scheduler.backfill]
+    reg.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
     registers = new_rows(s.Registers, 1)[0]
     registers.program = shape.rules == "program"
     registers.node_cores, registers.core_slots, registers.gpu_slots = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import compiled
 from emulator.kernel.structures import queue_remove_at
-from emulator.kernel.tables import BACKFILL, QUEUE_HI, QUEUE_LO, STARTED_N, BackfillRule
+from emulator.kernel.tables import BackfillRule
 from emulator.mechanisms.oversubscribe.pinned_head import backfill_beside
 from emulator.mechanisms.oversubscribe.places import choose_nodes, enough_open, occupy, vacate
 from emulator.mechanisms.oversubscribe.plan import leaves_enough, planned_start, ready_by
@@ -27,14 +27,14 @@ def backfill(state: State, now: int) -> None:
     job, node, slot_job, queue, failed = state.job, state.node, state.slot_job, state.queue, state.failed
     open_nodes, reg = state.open_nodes, state.reg
     registers = state.registers
-    head = queue[reg[QUEUE_LO]]
+    head = queue[reg.queue_lo]
     is_certain = slot_job.shape[2] == 1 and job[head].gpus == 0 and registers.has_memory == 0
     at = -1
     ready = -1  # nodes that the head could use then
     registers.stamp += 1
     stamp = registers.stamp
-    place = reg[QUEUE_LO] + 1
-    while place < reg[QUEUE_HI] and open_nodes[0] < node.open.shape[0]:
+    place = reg.queue_lo + 1
+    while place < reg.queue_hi and open_nodes[0] < node.open.shape[0]:
         who = queue[place]
         is_plain = job[who].gpus == 0 and job[who].limit >= registers.core_slots and registers.has_memory == 0
         n = job[who].nodes - 1
@@ -70,15 +70,15 @@ def schedule_pass(state: State, now: int) -> None:
     """Start what the scheduler starts now: heads in queue order, then (EASY) who delays no planned start."""
     queue, reg = state.queue, state.reg
     registers = state.registers
-    reg[STARTED_N] = 0
-    while reg[QUEUE_LO] < reg[QUEUE_HI]:
-        head = queue[reg[QUEUE_LO]]
+    reg.started_n = 0
+    while reg.queue_lo < reg.queue_hi:
+        head = queue[reg.queue_lo]
         if not choose_nodes(state, head):
             break
-        reg[QUEUE_LO] += 1
+        reg.queue_lo += 1
         occupy(state, head, now)
         book(state, head, now)
-    if reg[BACKFILL] == BackfillRule.EASY and reg[QUEUE_HI] - reg[QUEUE_LO] > 1:
+    if reg.backfill == BackfillRule.EASY and reg.queue_hi - reg.queue_lo > 1:
         if registers.program:
             backfill_beside(state, now)
         else:

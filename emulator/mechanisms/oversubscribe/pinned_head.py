@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import compiled
 from emulator.kernel.structures import queue_remove_at
-from emulator.kernel.tables import QUEUE_HI, QUEUE_LO
 from emulator.mechanisms.oversubscribe.places import enough_open, occupy
 from emulator.mechanisms.oversubscribe.plan import planned_start
 from emulator.mechanisms.oversubscribe.starts import book
@@ -73,11 +72,11 @@ def backfill_beside(state: State, now: int) -> None:
     job, node, queue, chosen, open_nodes = state.job, state.node, state.queue, state.chosen, state.open_nodes
     reg = state.reg
     registers = state.registers
-    head = queue[reg[QUEUE_LO]]
+    head = queue[reg.queue_lo]
     at = planned_start(state, head, now)
     pin_head(state, head, at)
-    place = reg[QUEUE_LO] + 1
-    while place < reg[QUEUE_HI] and open_nodes[0] < node.open.shape[0]:
+    place = reg.queue_lo + 1
+    while place < reg.queue_hi and open_nodes[0] < node.open.shape[0]:
         who = queue[place]
         crosses = now + job[who].estimate_us > at
         if choose_beside(state, who, job[head].cores, crosses):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import compiled, inlined
-from emulator.kernel.tables import HEAP_N
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Ints, Ints32
+    from emulator.kernel.tables import Ints32, Registers
     from emulator.mechanisms.oversubscribe.tables import Jobs, State
 
 
@@ -23,7 +22,7 @@ def comes_before(job: Jobs, one: int, other: int) -> bool:
 
 
 @compiled
-def heap_settle(job: Jobs, heap: Ints32, reg: Ints, place: int) -> None:
+def heap_settle(job: Jobs, heap: Ints32, reg: Registers, place: int) -> None:
     """Move the entry at `place`, whose event has changed, to where it belongs."""
     who = heap[place]
     while place > 0:
@@ -35,9 +34,9 @@ def heap_settle(job: Jobs, heap: Ints32, reg: Ints, place: int) -> None:
         place = parent
     while True:
         child = 2 * place + 1
-        if child >= reg[HEAP_N]:
+        if child >= reg.heap_n:
             break
-        if child + 1 < reg[HEAP_N] and comes_before(job, heap[child + 1], heap[child]):
+        if child + 1 < reg.heap_n and comes_before(job, heap[child + 1], heap[child]):
             child += 1
         if comes_before(job, who, heap[child]):
             break
@@ -49,23 +48,23 @@ def heap_settle(job: Jobs, heap: Ints32, reg: Ints, place: int) -> None:
 
 
 @compiled
-def heap_set(job: Jobs, heap: Ints32, reg: Ints, who: int) -> None:
+def heap_set(job: Jobs, heap: Ints32, reg: Registers, who: int) -> None:
     """The job has a new event: put it in, or to its new place."""
     place = job[who].heap_at
     if place < 0:
-        place = reg[HEAP_N]
-        reg[HEAP_N] = place + 1
+        place = reg.heap_n
+        reg.heap_n = place + 1
         heap[place] = who
     heap_settle(job, heap, reg, place)
 
 
 @compiled
-def heap_drop(job: Jobs, heap: Ints32, reg: Ints, who: int) -> None:
+def heap_drop(job: Jobs, heap: Ints32, reg: Registers, who: int) -> None:
     place = job[who].heap_at
     job[who].heap_at = -1
-    reg[HEAP_N] -= 1
-    if place < reg[HEAP_N]:
-        heap[place] = heap[reg[HEAP_N]]
+    reg.heap_n -= 1
+    if place < reg.heap_n:
+        heap[place] = heap[reg.heap_n]
         heap_settle(job, heap, reg, place)
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import compiled
 from emulator.kernel.occupancy import begin_run
-from emulator.kernel.tables import LOG_N, STARTED_N
 
 if TYPE_CHECKING:
     from emulator.mechanisms.oversubscribe.tables import State
@@ -19,7 +18,7 @@ def book(state: State, who: int, now: int) -> None:
     begin_run(job, runs, reg, who, now)
     place = job[who].first_slot
     while place >= 0:
-        log[reg[LOG_N]] = place
-        reg[LOG_N] += 1
+        log[reg.log_n] = place
+        reg.log_n += 1
         place = slot_next[place]
-    reg[STARTED_N] += 1
+    reg.started_n += 1

@@ -13,6 +13,7 @@ from emulator.kernel import tables as t
 if TYPE_CHECKING:
     from emulator.kernel.rows import Rows
     from emulator.kernel.tables import Ints, Ints32, Runs
+    from emulator.kernel.tables import Registers as ClusterRegisters
 
 
 class Job(t.Job):
@@ -158,6 +159,6 @@ class State(NamedTuple):
     open_nodes: Ints32
     """`open_nodes[k]`: nodes with exactly k open cores."""
     scratch: Scratch
-    reg: Ints
+    reg: ClusterRegisters
     """The registers of the harness."""
     registers: Registers

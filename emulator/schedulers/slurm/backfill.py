@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.kernel.compiled import inner
 from emulator.kernel.structures import queue_remove_at
 from emulator.kernel.tables import (
-    FREE,
     NEVER,
-    QUEUE_HI,
-    QUEUE_LO,
 )
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room, free_then, list_running, pick_shared
@@ -227,22 +224,22 @@ def fill(state: State, twin: Twin, now: int) -> None:
     own, mine, tests, spare = twin.own, twin.mine, twin.tests, twin.spare
     own.fill_at_us = NEVER
     own.last_fill_us = now
-    if reg[FREE] == 0:
+    if reg.free == 0:
         return
-    waiting = reg[QUEUE_HI] - reg[QUEUE_LO]
+    waiting = reg.queue_hi - reg.queue_lo
     count_running(state, twin)
     narrowest = spare
     narrowest[waiting] = node.shape[0] + 1
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], job[queue[reg[QUEUE_LO] + k]].nodes)
+        narrowest[k] = min(narrowest[k + 1], job[queue[reg.queue_lo + k]].nodes)
     look_at_running(state, twin, now)
     begin_plan(twin, now)
     for whose in range(tests.shape[0] if own.max_user else 0):
         tests[whose] = 0
     tested = 0
-    place = reg[QUEUE_LO]
+    place = reg.queue_lo
     for k in range(waiting):
-        if tested == own.max_test or reg[FREE] < narrowest[k]:
+        if tested == own.max_test or reg.free < narrowest[k]:
             break  # nobody further back can start now, and plans are not kept
         who = queue[place]
         if own.max_user:

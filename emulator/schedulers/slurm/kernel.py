@@ -16,18 +16,8 @@ from emulator.kernel.stepping import next_submit, step_to
 from emulator.kernel.structures import heap_pop, queue_insert, queue_remove_at
 from emulator.kernel.tables import (
     BATCH,
-    FREE,
     FRONT,
-    HEAP_N,
-    JOBS_N,
     NEVER,
-    NEXT_SUBMIT,
-    NOW,
-    QUEUE_HI,
-    QUEUE_LO,
-    STARTED_N,
-    STOP_ON_END,
-    STOP_ON_PASS,
     Stop,
 )
 from emulator.schedulers.slurm.backfill import fill
@@ -38,7 +28,7 @@ from emulator.schedulers.slurm.reservation_masks import is_boundary, is_kept_out
 from emulator.schedulers.slurm.tables import SECOND, TIER_STEP
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Ints, Jobs, State
+    from emulator.kernel.tables import Jobs, Registers, State
     from emulator.schedulers.slurm.tables import Twin, TwinRegisters
 
 
@@ -74,9 +64,9 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
     own = twin.own
     count = 0
     used = 0.0
-    while reg[NEXT_SUBMIT] < reg[JOBS_N] and job[reg[NEXT_SUBMIT]].submit_us <= now:
-        who = reg[NEXT_SUBMIT]
-        reg[NEXT_SUBMIT] += 1
+    while reg.next_submit < reg.jobs_n and job[reg.next_submit].submit_us <= now:
+        who = reg.next_submit
+        reg.next_submit += 1
         if job[who].kind != BATCH or job[who].state != JobState.FUTURE:
             continue
         if count == 0 and own.calc_every_us:
@@ -112,11 +102,11 @@ def sort_resubmitted(state: State, twin: Twin) -> None:
     """Put jobs with equal keys in order of their submits, which a requeue changes: little is out of order."""
     job, queue, reg = state.job, state.queue, state.reg
     mine = twin.mine
-    for k in range(reg[QUEUE_LO] + 1, reg[QUEUE_HI]):
+    for k in range(reg.queue_lo + 1, reg.queue_hi):
         who = queue[k]
         key = (job[who].key, mine[who].submitted_us, who)
         place = k
-        while place > reg[QUEUE_LO]:
+        while place > reg.queue_lo:
             other = queue[place - 1]
             if (job[other].key, mine[other].submitted_us, other) < key:
                 break
@@ -131,7 +121,7 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
     job, queue, reg = state.job, state.queue, state.reg
     spare = twin.spare
     used = look_at_usage(state, twin, now)
-    for place in range(reg[QUEUE_LO], reg[QUEUE_HI]):
+    for place in range(reg.queue_lo, reg.queue_hi):
         who = int(queue[place])
         if job[who].key != FRONT:
             job[who].key = key_of(twin, who, used, now)
@@ -157,8 +147,8 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
         twin.first_mask[which] = 0
     blocked = 0
     tested = 0
-    place = reg[QUEUE_LO]
-    while place < reg[QUEUE_HI] and reg[FREE] > 0 and blocked < own.partitions + reservations:
+    place = reg.queue_lo
+    while place < reg.queue_hi and reg.free > 0 and blocked < own.partitions + reservations:
         who = queue[place]
         partition = mine[who].partition
         asks = mine[who].reservation >= 0
@@ -195,9 +185,9 @@ def note_event(own: TwinRegisters, now: int, makes_pass: bool) -> None:
 
 
 @inner
-def goes_on(job: Jobs, reg: Ints, own: TwinRegisters) -> bool:
+def goes_on(job: Jobs, reg: Registers, own: TwinRegisters) -> bool:
     """Whether jobs run, will be submitted, or are held back."""
-    return bool(reg[HEAP_N] or next_submit(job, reg) != NEVER or own.release_at_us != NEVER)
+    return bool(reg.heap_n or next_submit(job, reg) != NEVER or own.release_at_us != NEVER)
 
 
 @compiled
@@ -205,8 +195,8 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     """What comes after the ends and decision points of an instant: submits, priorities, a pass, a cycle."""
     reg = state.reg
     own = twin.own
-    reg[NOW] = now
-    reg[STARTED_N] = 0
+    reg.now = now
+    reg.started_n = 0
     if own.fill_at_us < now:  # nobody waited then
         own.last_fill_us = own.fill_at_us
         own.fill_at_us = NEVER
@@ -222,7 +212,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     if submitted or other_event or own.nodes_moved:
         note_event(own, now, other_event or (submitted and own.defer == 0))
     own.nodes_moved = 0
-    if reg[QUEUE_LO] == reg[QUEUE_HI]:
+    if reg.queue_lo == reg.queue_hi:
         own.pass_at_us = NEVER
         return
     if own.calc_every_us and now > 0 and now % own.calc_every_us == 0:
@@ -245,13 +235,13 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
 
 
 @inner
-def next_timer(job: Jobs, reg: Ints, twin: Twin) -> int:
+def next_timer(job: Jobs, reg: Registers, twin: Twin) -> int:
     """When the scheduler next has something to do by itself, NEVER if it has not."""
     own = twin.own
     held: int = own.release_at_us
-    if reg[QUEUE_LO] == reg[QUEUE_HI]:
+    if reg.queue_lo == reg.queue_hi:
         return held
-    now = reg[NOW]
+    now = reg.now
     at: int = min(held, own.pass_at_us, own.fill_at_us, next_boundary(twin, now))
     if own.sched_every_us and own.full_changed:
         at = min(at, (now // own.sched_every_us + 1) * own.sched_every_us)
@@ -264,7 +254,7 @@ def next_timer(job: Jobs, reg: Ints, twin: Twin) -> int:
 def next_event(state: State, twin: Twin) -> int:
     """The next end, submit or action of the scheduler, NEVER if there is none."""
     job, heap, reg = state.job, state.heap, state.reg
-    next_end = heap[0].at_us if reg[HEAP_N] else NEVER
+    next_end = heap[0].at_us if reg.heap_n else NEVER
     at: int = min(next_end, next_submit(job, reg), next_timer(job, reg, twin))
     return at
 
@@ -282,15 +272,15 @@ def advance(state: State, twin: Twin, until: int) -> int:
         if code != Stop.GOES_ON:
             return code
         ended = False
-        while reg[HEAP_N] and heap[0].at_us == now:
+        while reg.heap_n and heap[0].at_us == now:
             who = heap_pop(heap, reg)
             outcome = RunOutcome.FINISHED if now == job[who].start_us + job[who].run_us else RunOutcome.KILLED
             end_job(job, node, free, plan, blocks, runs, log, reg, who, now, outcome)
             ended = True
         if now == until:
             return Stop.AT_UNTIL
-        if reg[STOP_ON_END] and ended:
+        if reg.stop_on_end and ended:
             return Stop.AT_ENDS
         finish(state, twin, now, ended)
-        if reg[STOP_ON_PASS]:
+        if reg.stop_on_pass:
             return Stop.AT_PASS

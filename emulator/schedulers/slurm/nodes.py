@@ -8,10 +8,7 @@ from emulator.kernel.compiled import inner
 from emulator.kernel.occupancy import start_chosen
 from emulator.kernel.structures import heap_push, heap_remove
 from emulator.kernel.tables import (
-    FREE,
     NEVER,
-    SIMULATED,
-    STARTED_N,
 )
 from emulator.schedulers.slurm.node_sharing import choose_cores, pick_shared, shared_room
 from emulator.schedulers.slurm.reservation_masks import close_reserved
@@ -84,7 +81,7 @@ def place_now(state: State, twin: Twin, who: int, now: int) -> bool:
     """Pick a job's nodes among those that it may have now. Returns whether there are enough."""
     job, reg = state.job, state.reg
     needed = job[who].nodes
-    if needed > reg[FREE]:
+    if needed > reg.free:
         return False
     if twin.own.per_node > 1:
         return bool(shared_room(state, twin, who, now) and pick_shared(twin, who))
@@ -112,7 +109,7 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
     own, nodes = twin.own, twin.nodes
     needed = job[who].nodes
-    base = reg[FREE] - needed
+    base = reg.free - needed
     shares = own.per_node > 1
     if shares:
         choose_cores(state, twin, who)
@@ -124,13 +121,13 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
         node[other].place = place
         free[base + k] = which
         node[which].place = base + k
-    first = reg[STARTED_N]
+    first = reg.started_n
     started[first] = who
-    reg[STARTED_N] = first + 1
+    reg.started_n = first + 1
     start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, first, first + 1, now)
     latest = now + job[who].estimate_us + own.over_us
     killed_at = (latest + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
-    if reg[SIMULATED] and killed_at < now + job[who].run_us:
+    if reg.simulated and killed_at < now + job[who].run_us:
         heap_remove(heap, reg, who)
         heap_push(heap, reg, killed_at, who)
     note_change(own, now)

@@ -309,5 +309,5 @@ def test_lines_that_the_twin_does_not_follow_are_named(tmp_path: Path) -> None:
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text("PriorityMaxAge=soon\n")
-    with pytest.raises(ValueError, match=r"slurm.conf: PriorityMaxAge=soon: 'soon' is no time"):
+    with pytest.raises(ValueError, match=r"slurm.conf:1: PriorityMaxAge=soon: 'soon' is no time"):
         Slurm(conf=path).rules(4)

@@ -11,7 +11,7 @@ from emulator.kernel import tables as t
 from emulator.kernel.columns import fill
 from emulator.kernel.compiled import compiled
 from emulator.kernel.job_states import JobState
-from emulator.kernel.rows import new_rows
+from emulator.kernel.rows import new_record, new_rows
 from emulator.machine import work as w
 from emulator.machine.running import BrokenOff
 from emulator.mechanisms.agenda import new_agenda
@@ -73,7 +73,7 @@ class Machine:
         self.attr["job_class"][:] = rng.choice([0, c.MALLEABLE], ROWS)
         self.attr["least"][:] = np.maximum(self.work["width"] // 3, 1)
         self.runs = new_rows(t.Run, 20_000)
-        self.reg = np.zeros(t.REGISTERS, np.int64)
+        self.reg = new_record(t.Registers)
         self.counters = new_rows(c.ClaimCounters, 1)[0]
         self.lenders = c.Lenders(*np.zeros((len(c.Lenders._fields), NODES), np.int64))
         self.room = d.Room(*np.zeros((len(d.Room._fields), NODES), np.int64))
@@ -106,9 +106,9 @@ class Machine:
         )  # fmt: skip
 
     def begin_run(self, who, nodes):
-        row = self.reg[t.RUNS_N]
+        row = self.reg.runs_n
         self.runs["job"][row] = who
-        self.reg[t.RUNS_N] += 1
+        self.reg.runs_n += 1
         self.job["run_row"][who], self.job["state"][who], self.job["nodes"][who] = (
             row,
             JobState.RUNNING,
