@@ -191,7 +191,7 @@ class TestLists:
     def test_schedulers_are_listed_with_their_options(self, emulator):
         listed = json.loads(emulator("schedulers", "--json").stdout)
         assert set(listed["orders"]) == set(ORDERS)
-        assert listed["orders"]["wfp3"]["parameters"] == {"exponent": 3.0}
+        assert listed["orders"]["wfp3"]["parameters"] == {"exponent": 3.0, "negative_wait": False}
         assert set(listed["options"]["backfill"]["values"]) == {"none", "easy", "conservative"}
         assert "backfill" in emulator("schedulers").stdout
 

@@ -196,6 +196,7 @@ def test_defaults_are_stored():
             "size": "nodes",
             "origin_s": None,
             "zero_run": "leave_out",
+            "no_estimate": "run_time",
             "lenient": False,
         },
         "scheduler": "fcfs+easy",

@@ -31,7 +31,7 @@ def test_the_pages_python_runs(tmp_path, monkeypatch, number):
 
 def test_the_pages_list_of_transforms_is_one():
     lists = [yaml.safe_load(block) for block in BLOCKS if "transforms:" in block]
-    assert len(parse_transforms(lists[0]["transforms"])) == 17
+    assert len(parse_transforms(lists[0]["transforms"])) == 18
     assert from_mapping(lists[1]).workload.origin_s == 0
     assert len(parse_generators(lists[1]["workload"]["generate"])) == 1
 
