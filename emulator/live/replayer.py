@@ -25,6 +25,7 @@ from balancer.clock import Clock, SystemClock, micros, seconds
 from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock, alarm_of
 from emulator.live.announce import add_reserve
+from emulator.live.config_option import config_option
 from emulator.live.leases import Cloud, CloudError, CloudUnreachableError
 from emulator.live.qsub import (
     QsubError,
@@ -33,7 +34,7 @@ from emulator.live.qsub import (
 from emulator.live.readiness import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.replayer_config import ReplayerConfig
-from emulator.live.settings import SettingsError, config_option, load_settings
+from emulator.live.settings import SettingsError, load_settings
 from emulator.live.submissions import Job, Submissions
 from emulator.workload.store import load
 from emulator.workload.table import JobTable, Kind

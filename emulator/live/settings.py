@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import click
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-config_option = click.option(
-    "--config",
-    "config_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="YAML file; see docs/live-ondemand.md.",
-)
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class SettingsError(ValueError):

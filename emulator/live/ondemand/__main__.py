@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from emulator.live.config_option import config_option
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
 from emulator.live.readiness import write_ready
-from emulator.live.settings import SettingsError, config_option, load_settings
+from emulator.live.settings import SettingsError, load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
