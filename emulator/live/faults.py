@@ -63,7 +63,7 @@ class Slow:
 
 
 def text_of(action: FaultAction, target: str, slow: Slow) -> str:
-    """A action as people read it."""
+    """An action as people read it."""
     return f"{action} {target}" + (f" {slow.text()}" if action == FaultAction.SLOW else "")
 
 

@@ -9,7 +9,7 @@ from first_month import cluster, service
 from first_month.machine import StepError, block, command, edit, eventually, is_so, run, says, write
 from first_month.service import CONFIG, TOKEN, ask, check
 
-KEPT = "/root/balancer.yaml"
+KEPT = "/first-month/balancer.yaml"
 """The operator's own copy of the configuration."""
 
 

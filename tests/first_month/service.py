@@ -9,7 +9,7 @@ from first_month.machine import StepError, command, eventually, run
 
 CONFIG = "/etc/balancer/balancer.yaml"
 LEDGER = "/var/lib/balancer/ledger.db"
-TOKEN = "/root/balancer.token"
+TOKEN = "/first-month/balancer.token"
 
 
 def ask(arguments: str, *, status: int | None = 0, **environment: str) -> str:
