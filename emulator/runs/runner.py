@@ -23,6 +23,7 @@ from emulator.runs.node_rules import (
     shared_nodes_of,
 )
 from emulator.runs.qos_rules import WHAT as QOS
+from emulator.runs.queue_partitions import partitions_of
 from emulator.runs.scenario import Scenario, ScenarioError
 from emulator.runs.scenario_events import OUTAGES, RULES, SLEEP, make_external_events
 from emulator.simulation.loop import Loop
@@ -134,21 +135,14 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
 def _with_partitions(scenario: Scenario, prepared: Prepared) -> SchedulerConfig:
     """The scheduler; in Slurm's twin queues of the log go to the partitions of their names, unless `queues` is set."""
     scheduler = scenario.scheduler_config
-    if scheduler.decide is None or plugin_name(scheduler.decide) != "slurm" or not prepared.queue_names:
-        return scheduler
-    said = scheduler.decide["slurm"] if isinstance(scheduler.decide, dict) else {}
-    if said.get("queues"):
-        return scheduler
-    with scenario.plugged_in():
-        machine = scheduler.make_machine()
-    if not isinstance(machine, Slurm):
-        return scheduler
     try:
-        known = {each.name for each in machine.rules(prepared.nodes).partitions}
+        found = partitions_of(scenario, prepared)
     except ValueError:  # told where the machine is made
         return scheduler
-    queues = {number: name for number, name in prepared.queue_names.items() if name in known}
-    return replace(scheduler, decide={"slurm": {**said, "queues": queues}})
+    if found is None:
+        return scheduler
+    said = scheduler.decide["slurm"] if isinstance(scheduler.decide, dict) else {}
+    return replace(scheduler, decide={"slurm": {**said, "queues": found.by_queue}})
 
 
 def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:
@@ -320,11 +314,14 @@ def run_or_fail(
     return record, loop.decisions.failure
 
 
-def _not_followed(scenario: Scenario) -> tuple[str, ...]:
+def _not_followed(scenario: Scenario, prepared: Prepared) -> tuple[str, ...]:
     """What the configuration of a whole scheduler says that it does not do: Slurm's twin tells."""
     with scenario.plugged_in():
         machine = scenario.scheduler_config.make_machine()
-    return machine.not_followed() if isinstance(machine, Slurm) else ()
+    if not isinstance(machine, Slurm):
+        return ()
+    queues = partitions_of(scenario, prepared)
+    return (*machine.not_followed(), *(queues.not_followed(machine.conf) if queues else ()))
 
 
 def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **changes: Any) -> RunRecord:
@@ -334,7 +331,7 @@ def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **change
         left_out=dict(prepared.left_out),
         counted=dict(prepared.counted),
         recorded=beside_recorded(record, prepared.recorded),
-        not_followed=() if record.clock == "live" else _not_followed(scenario),
+        not_followed=() if record.clock == "live" else _not_followed(scenario, prepared),
         scenario=scenario.as_json(),
         seed=scenario.seed,
         **changes,

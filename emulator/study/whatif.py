@@ -15,6 +15,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.metrics.intervals import blocks, mean_interval
+from emulator.runs.queue_partitions import partitions_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
@@ -124,16 +125,9 @@ def read_site(
     if lent >= work.nodes:
         raise ScenarioError(f"nodes.lent: {lent} of {work.nodes} nodes; some must be left")
     today: dict[str, Any] = {} if conf is None else {"conf": conf}
-    names = {each.name for each in Slurm(**today).rules(work.nodes).partitions}
-    today["queues"] = {number: name for number, name in queue_names.items() if name in names}
-    elsewhere = sorted(
-        {queue_names.get(number, str(number)) for number in np.unique(work.jobs.queue).tolist()} - names
-    )
-    notes += Slurm(**today).not_followed()
-    if conf is not None and elsewhere:
-        notes.append(
-            f"no such partition in {conf}, taken for the default one: {', '.join(elsewhere[:_MOST_NAMES])}"
-        )
+    queues = partitions_by_name(Slurm(**today), work.nodes, queue_names, work.jobs)
+    today["queues"] = queues.by_queue
+    notes += [*Slurm(**today).not_followed(), *queues.not_followed(conf)]
     then = {**today, **changed, **({LENT: lent} if lent else {})}
     fits, jobs = np.ones(len(work.jobs), np.bool_), work.jobs
     for said, whose in ((today, "today's"), (then, "the changed")):

@@ -17,6 +17,7 @@ import numpy as np
 
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.live.fleet_process import FleetProcessError
+from emulator.runs.queue_partitions import partitions_of
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.slurm.conf_fragment import hostlist
 from emulator.schedulers.slurm.reservations import reserved_on, which_of
@@ -25,6 +26,7 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
     from emulator.schedulers.slurm.reservations import Reserved
     from emulator.schedulers.slurm.select import Select
@@ -58,6 +60,20 @@ def unheard_setting(scenario: Scenario, said_live: Mapping[str, object], *, has_
             remedy = "say it in a slurm.conf that live.batch.slurm.conf names"
         return f"scheduler.slurm.{each.name}: the real Slurm would not hear of it; {remedy}, or leave it out"
     return ""
+
+
+def check_partitions(scenario: Scenario, prepared: Prepared, said_live: Mapping[int, str]) -> None:
+    """Raises ScenarioError where queues of the log go to partitions of their names in the twin alone."""
+    try:
+        queues = partitions_of(scenario, prepared)
+    except ValueError as error:
+        raise ScenarioError(f"scheduler: {error}") from error
+    if queues is not None and dict(queues.by_queue) != dict(said_live):
+        named = ", ".join(f"{number}: {name}" for number, name in queues.by_queue.items())
+        raise ScenarioError(
+            "live.batch.slurm.partitions: in virtual time queues of the log go to the partitions of their names; "
+            f"say the same here, {{{named}}}, or other ones here and in scheduler.slurm.queues"
+        )
 
 
 @dataclass(frozen=True, slots=True)

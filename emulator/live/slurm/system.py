@@ -29,7 +29,7 @@ from emulator.live.slurm.outages import PlayedOutages, has_outages, problem_with
 from emulator.live.slurm.outputs import unproved
 from emulator.live.slurm.patience import Patience
 from emulator.live.slurm.ports import KeptPorts, own_address, problem_with_address
-from emulator.live.slurm.requirements import SlurmRequirements, unheard_setting
+from emulator.live.slurm.requirements import SlurmRequirements, check_partitions, unheard_setting
 from emulator.live.slurm.sbatch import is_user
 from emulator.live.slurm.wrappers import Programs, write_script
 from emulator.machine.machine import HasSlots
@@ -118,6 +118,7 @@ class SlurmSystem:
         said = {"conf": self.conf, "queues": self.partitions}
         if unheard := unheard_setting(scenario, said, has_database=self.has_database):
             raise ScenarioError(unheard)
+        check_partitions(scenario, prepared, self.partitions)
         problem = ""
         decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         if ability(machine, HasSlots) is not None:  # type: ignore[type-abstract]

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from emulator.cluster.slurm_scheduler import Slurm
-from emulator.live.slurm.requirements import unheard_setting
+from emulator.live.slurm.requirements import check_partitions, unheard_setting
 from emulator.live.slurm.system import SlurmSystem
+from emulator.runs.preparation import prepare
+from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
 
 VALUES = {
@@ -46,3 +48,42 @@ def test_a_run_with_a_key_that_slurm_would_not_hear_does_not_begin():
 def test_what_live_batch_says_as_well_is_heard():
     said = {"conf": Path("site.conf"), "queues": {1: "batch"}}
     assert [unheard_setting(a_scenario(key), said, has_database=False) for key in said] == ["", ""]
+
+
+LOG = """; Queue: 1 debug
+; Queue: 2 gone
+; MaxNodes: 4
+1 0 0 60 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1
+2 5 0 60 1 -1 -1 1 60 -1 1 1 1 -1 2 -1 -1 -1
+"""
+CONF = """NodeName=n[001-004]
+PartitionName=batch Nodes=ALL Default=YES
+PartitionName=debug Nodes=n001
+"""
+
+
+@pytest.fixture
+def named_queues(tmp_path):
+    """A log whose first queue has the name of a partition, under that slurm.conf in both clocks."""
+    (tmp_path / "log.swf").write_text(LOG)
+    (tmp_path / "slurm.conf").write_text(CONF)
+    conf = str(tmp_path / "slurm.conf")
+    return from_mapping(
+        {
+            "name": "named", "nodes": 4, "workload": {"trace": str(tmp_path / "log.swf")},
+            "scheduler": {"slurm": {"conf": conf}}, "live": {"batch": {"slurm": {"conf": conf}}},
+        }
+    )  # fmt: skip
+
+
+def test_queues_go_to_the_partitions_of_their_names_in_both_clocks_or_the_run_is_refused(named_queues):
+    prepared = prepare(named_queues)
+    with pytest.raises(ScenarioError, match=r"^live\.batch\.slurm\.partitions: .*\{1: debug\}"):
+        check_partitions(named_queues, prepared, {})
+    check_partitions(named_queues, prepared, {1: "debug"})
+
+
+def test_a_run_names_the_queues_that_have_no_partition(named_queues):
+    record = run_virtual(named_queues, prepare(named_queues))
+    conf = named_queues.scheduler_config.decide["slurm"]["conf"]
+    assert f"no such partition in {conf}, taken for the default one: gone" in record.not_followed

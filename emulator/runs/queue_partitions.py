@@ -1,0 +1,60 @@
+"""Which partition of a slurm.conf each queue of a log goes to: the one of its name, else the default one, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.cluster.slurm_scheduler import Slurm
+from emulator.simulation.mechanism import plugin_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
+    from emulator.workload.table import JobTable
+
+_MOST_NAMES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePartitions:
+    """`by_queue`: queue of the log -> partition. `elsewhere`: queues that have jobs and no partition, in order."""
+
+    by_queue: Mapping[int, str]
+    elsewhere: tuple[str, ...]
+
+    def not_followed(self, conf: object) -> list[str]:
+        """A sentence on the queues that go to the default partition of this file, if there are any."""
+        if conf is None or not self.elsewhere:
+            return []
+        named = ", ".join(self.elsewhere[:_MOST_NAMES])
+        return [f"no such partition in {conf}, taken for the default one: {named}"]
+
+
+def partitions_by_name(
+    slurm: Slurm, nodes: int, queue_names: Mapping[int, str], jobs: JobTable
+) -> QueuePartitions:
+    """The partitions of the log's queues. Raises ValueError for a slurm.conf that cannot be used."""
+    known = {each.name for each in slurm.rules(nodes).partitions}
+    has_jobs = {queue_names.get(number, str(number)) for number in np.unique(jobs.queue).tolist()}
+    by_queue = {number: name for number, name in queue_names.items() if name in known}
+    return QueuePartitions(by_queue, tuple(sorted(has_jobs - known)))
+
+
+def partitions_of(scenario: Scenario, prepared: Prepared) -> QueuePartitions | None:
+    """Those of a run under Slurm's twin; None where `queues` says them, or the log has no names of queues.
+
+    Raises ValueError for a slurm.conf that cannot be used.
+    """
+    decide = scenario.scheduler_config.decide
+    if decide is None or plugin_name(decide) != "slurm" or not prepared.queue_names:
+        return None
+    with scenario.plugged_in():
+        slurm = scenario.scheduler_config.make_machine()
+    if not isinstance(slurm, Slurm) or slurm.queues:
+        return None
+    return partitions_by_name(slurm, prepared.nodes, prepared.queue_names, prepared.jobs)
