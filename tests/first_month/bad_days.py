@@ -9,10 +9,9 @@ from pathlib import Path
 from first_month import cluster, service
 from first_month.days import all_home, give_back
 from first_month.machine import block, command, edit, eventually, is_so, run, says, write
-from first_month.service import CONFIG, LEDGER, TOKEN, ask
+from first_month.service import CONFIG, FILLER, LEDGER, TOKEN, ask
 
 _STATE = str(Path(LEDGER).parent)
-_FILLER = f"{_STATE}/filler"
 _DROP_IN = "/run/systemd/system/balancer.service.d/month.conf"
 _FAKE_TIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 _OFFSET = "/run/balancer-offset"
@@ -92,18 +91,20 @@ def a_full_disk_makes_it_read_only_with_one_clear_line_and_it_goes_on_when_there
     eventually(lambda: (ask("request 1 --patience-s 1", status=None), service.problem())[1] is None, False)
     says(ask("status"), "^ready +no: read-only: .*(full|space)")
     service.no_traceback(since)
-    run("systemctl restart balancer", status=1)
+    service.stop()
+    _fill()  # with what the stop gave back
+    run("systemctl start balancer", status=1)
     is_so(service.unit("ExecMainStatus"), "2")
     says(
         service.journal(since), f"^balancer: the ledger {LEDGER} cannot be written: database or disk is full"
     )
     service.no_traceback(since)
-    Path(_FILLER).unlink()
+    Path(FILLER).unlink()
     service.restart()
     is_so(service.nodes_in("OD_ALLOC"), granted)
     _fill()
     eventually(lambda: (ask("request 1 --patience-s 1", status=None), service.problem())[1] is None, False)
-    Path(_FILLER).unlink()
+    Path(FILLER).unlink()
     service.is_ready()
     is_so(service.nodes_in("OD_ALLOC"), granted)
     give_back(granted)
@@ -117,7 +118,7 @@ def a_full_disk_makes_it_read_only_with_one_clear_line_and_it_goes_on_when_there
 
 def _fill() -> None:
     """All that is left of the disk."""
-    run(f"dd if=/dev/zero of={_FILLER} bs=4096", status=1)
+    run(f"dd if=/dev/zero of={FILLER} bs=4096", status=1)
 
 
 def a_clock_two_hours_ahead_that_is_set_back_does_not_step_and_falls_back_slowly() -> None:

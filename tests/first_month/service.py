@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from first_month.machine import StepError, command, eventually, run
 
 CONFIG = "/etc/balancer/balancer.yaml"
 LEDGER = "/var/lib/balancer/ledger.db"
+FILLER = "/var/lib/balancer/filler"
+"""What fills the disk of the ledger."""
 TOKEN = "/first-month/balancer.token"
 
 
@@ -101,7 +104,8 @@ def no_traceback(since: str) -> None:
 
 
 def tidy() -> None:
-    """What a failed step leaves must not fail the next one: nothing is granted, quarantined or frozen."""
+    """A failed step must not fail the next one: there is room, and nothing is granted, quarantined or frozen."""
+    Path(FILLER).unlink(missing_ok=True)
     run(
         "systemctl stop second; systemctl reset-failed balancer; systemctl restart balancer; balancer thaw",
         status=None,
