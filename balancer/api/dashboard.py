@@ -100,7 +100,7 @@ def _is_quiet(event: StoredEvent) -> bool:
 
 @blueprint.get("/dashboard/nodes")
 def nodes() -> Any:
-    """All nodes as rows: name, state, since (seconds since 1970), for whom, jobs, seconds left at most, remark."""
+    """All nodes as rows: name, state, since (seconds since 1970), for whom, jobs, their end at the latest, remark."""
     source = engine()
     by_hand = set(source.taken_offline_by_others)
     rows = [_row(source, node, by_hand=node.name in by_hand) for node in source.nodes()]
@@ -141,14 +141,14 @@ def _row(source: Engine, node: NodeRecord, *, by_hand: bool) -> list[Any]:
     reading = source.reading(node.name)
     jobs = node.jobs or (() if reading is None else reading.jobs)
     end_us = job_end_us(source, node) if jobs else None
-    left_s = None if end_us is None else round(seconds(max(0, end_us - source.clock.now_us())))
+    end_s = None if end_us is None else round(seconds(max(end_us, source.clock.now_us())))
     return [
         node.name,
         node.state.value,
         round(seconds(node.since_us)),
         node.reserved_for or "",
         " ".join(jobs),
-        left_s,
+        end_s,
         _remark(node, reading, by_hand=by_hand),
     ]
 

@@ -144,11 +144,11 @@ function showNodes() {
     found.push(row);
   }
   byId("shown").textContent = `${found.length} of ${nodes.size}`;
-  fill("nodes", found.slice(0, rows).map(([name, state, since, request, job, left, remark]) => {
+  fill("nodes", found.slice(0, rows).map(([name, state, since, request, job, end, remark]) => {
     const cell = element("td");
     cell.append(element("span", undefined, `key ${state}`), MEANING[state] ?? state);
     cell.title = state;
-    return [name, cell, agoCell(since * 1000), request, job, left === null ? "" : agoCell(now_ms() + left * 1000), remark];
+    return [name, cell, agoCell(since * 1000), request, job, end === null ? "" : agoCell(end * 1000), remark];
   }), "none");
   byId("more").hidden = found.length <= rows;
 }

@@ -11,7 +11,7 @@ from flask import render_template
 
 import balancer.api
 import emulator.report
-from balancer.clock import micros
+from balancer.clock import micros, seconds
 from balancer.http.app import create_app
 from balancer.lifecycle.states import STATE_WORDS, NodeState
 from balancer.service.decision import KIND
@@ -114,13 +114,16 @@ def test_a_waiting_request_says_why_and_what_would_end_it(board):
 
 def test_nodes_are_rows_with_their_job_and_what_is_odd_about_them(board):
     w, http = board(nodes=3, reserve=0)
-    w.start_job("7.server", "n02")
+    w.start_job("7.server", "n02", hook=False)
+    end_s = round(seconds(w.clock.now_us())) + 100
+    w.engine.update_nodes(busy=("n02",), job="7.server", remaining_us=micros(100))
+    w.clock.advance_to(w.clock.now_us() + micros(40))
     w.batch.down.add("n03")
     w.engine.reconcile()
     w.settled()
     rows = {row[0]: row[1:] for row in http.get("/dashboard/nodes").json["nodes"]}
     assert rows["n01"][0] == "OA_IDLE"
-    assert (rows["n02"][0], rows["n02"][3]) == ("OA_BUSY", "7.server")
+    assert (rows["n02"][0], rows["n02"][3], rows["n02"][4]) == ("OA_BUSY", "7.server", end_s)
     assert (rows["n03"][0], rows["n03"][5]) == ("DOWN", "reads down")
 
 
