@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -42,9 +43,19 @@ def is_sqlite(url: sa.URL) -> bool:
     return url.get_backend_name() == "sqlite"
 
 
-def cause(error: SQLAlchemyError) -> str:
-    """What the database said, in one line."""
-    return " ".join(str(getattr(error, "orig", None) or error).split())
+def cause(error: SQLAlchemyError, url: sa.URL) -> str:
+    """What the database said, in one line. SQLite calls a full disk an I/O error where it makes its shared memory."""
+    said = " ".join(str(getattr(error, "orig", None) or error).split())
+    if is_sqlite(url) and "full" not in said and _is_full(Path(url.database or "")):
+        return f"the disk is full ({said})"
+    return said
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        return os.statvfs(path.parent).f_bavail == 0
+    except OSError:
+        return False  # the folder is gone: what the database said stands
 
 
 def snapshot_options(url: sa.URL) -> dict[str, Any]:

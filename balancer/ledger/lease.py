@@ -122,7 +122,9 @@ class Lease:
                 if wait_s is not None:
                     raise
                 # Who stands by outlives the database; and its holder could not renew meanwhile either.
-                _log.warning("the database does not answer; standing by", error=cause(error))
+                _log.warning(
+                    "the database does not answer; standing by", error=cause(error, self._writes.engine.url)
+                )
                 self.watch.forget()
                 seen = Seen(0, "", 0, 0)
             if self.epoch is not None:
@@ -183,7 +185,9 @@ class Lease:
                 renewed = _RENEW.run(connection, {"mine": self.epoch}).rowcount == 1
                 seen = None if renewed else read(connection)
         except SQLAlchemyError as error:
-            raise LedgerError(f"the ledger cannot be written: {cause(error)}") from error
+            raise LedgerError(
+                f"the ledger cannot be written: {cause(error, self._writes.engine.url)}"
+            ) from error
         if seen is not None:
             raise self.lose(seen)
         self._renewed_us = start_us
@@ -198,7 +202,9 @@ class Lease:
             with self.engine.connect() as connection:
                 seen = read(connection)
         except SQLAlchemyError as error:
-            raise LedgerError(f"the ledger cannot be read: {cause(error)}") from error
+            raise LedgerError(
+                f"the ledger cannot be read: {cause(error, self._writes.engine.url)}"
+            ) from error
         if seen.epoch != self.epoch:
             raise self.lose(seen)
 
@@ -228,4 +234,7 @@ class Lease:
             with self._writes.begin() as connection:
                 connection.execute(sa.update(writer).values(holder="").where(writer.c.epoch == self.epoch))
         except SQLAlchemyError as error:
-            _log.warning("the lease could not be given back; it runs out by itself", error=cause(error))
+            _log.warning(
+                "the lease could not be given back; it runs out by itself",
+                error=cause(error, self._writes.engine.url),
+            )

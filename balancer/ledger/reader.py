@@ -100,7 +100,9 @@ class Reader:
         try:
             yield
         except SQLAlchemyError as error:
-            raise LedgerError(f"the ledger {shown(self.url)} cannot be read: {cause(error)}") from error
+            raise LedgerError(
+                f"the ledger {shown(self.url)} cannot be read: {cause(error, self.url)}"
+            ) from error
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedError(f"the ledger {shown(self.url)} holds what nobody wrote: {error!r}") from error
 

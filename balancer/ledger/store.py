@@ -106,7 +106,7 @@ class Ledger(Reader):
                 self._watch = Watch(path)
         except SQLAlchemyError as error:
             self.close()
-            raise LedgerError(f"the ledger {shown(url)} cannot be opened: {cause(error)}") from error
+            raise LedgerError(f"the ledger {shown(url)} cannot be opened: {cause(error, url)}") from error
         except BaseException:
             self.close()
             raise
@@ -130,7 +130,9 @@ class Ledger(Reader):
         try:
             return self._lease.take(wait_s)
         except SQLAlchemyError as error:
-            raise LedgerError(f"the ledger {shown(self.url)} cannot be written: {cause(error)}") from error
+            raise LedgerError(
+                f"the ledger {shown(self.url)} cannot be written: {cause(error, self.url)}"
+            ) from error
 
     def is_led_by_another(self) -> bool:
         """Whether somebody holds the lease (in PostgreSQL; a file has its lock)."""
@@ -217,7 +219,9 @@ class Ledger(Reader):
         try:
             yield self._writer
         except SQLAlchemyError as error:
-            raise LedgerError(f"the ledger {shown(self.url)} cannot be written: {cause(error)}") from error
+            raise LedgerError(
+                f"the ledger {shown(self.url)} cannot be written: {cause(error, self.url)}"
+            ) from error
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """Store all entries durably, or none of them. Raises FencedError, StaleError or LedgerError."""

@@ -63,6 +63,16 @@ def busy(world, disk):
     return other.close
 
 
+def test_a_ledger_that_cannot_be_opened_on_a_full_disk_says_that_it_is_full(small_disk):
+    if small_disk is None:
+        pytest.skip("nothing may be mounted here")
+    path = small_disk / "ledger.db"
+    Ledger(path).close()
+    full(None, small_disk)
+    with pytest.raises(LedgerError, match=r"ledger\.db cannot be (opened|written): .*disk is full"):
+        Ledger(path).take_epoch()
+
+
 @pytest.mark.parametrize("fault", [full, limited, read_only, busy])
 def test_the_service_turns_read_only_says_so_and_recovers_by_itself(
     world, kit, small_disk, fault, monkeypatch
