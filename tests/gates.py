@@ -16,11 +16,12 @@ class Gate:
 
     patience: int = 1
 
-    large_worlds: int = 4
-    crashes_a_point: int = 20
+    small_worlds: int = 100
+    large_worlds: int = 2
+    crashes_a_point: int = 10
     kills: int = 150
     power_cut_workloads: int = 1
-    model_examples: int = 300
+    model_examples: int = 150
     model_steps: int = 50
     race_writers: int = 8
     race_steps: int = 150
@@ -32,13 +33,14 @@ class Gate:
     clock_seeds: int = 1
     takeovers: int = 20
     outage_seeds: int = 1
-    fuzz_examples: int = 100
+    fuzz_examples: int = 50
     fuzzed_files: int = 25  # of each reader
     reference_workloads: int = 100
     counted_workloads: int = 5
-    random_sites: range = range(5, 10)
+    random_sites: range = range(5, 8)
     whole_runs: int = 72
     bit_flips: int = 300
+    tables_with_predictions: tuple[str, ...] = ("sc15-kth",)
     slurm_outage_s: int = 5
     slurm_releases: tuple[str, ...] = ("26.05",)  # beside that of the machine: driver, service, one day
     slurm_releases_of_all: tuple[str, ...] = ()  # whatever else runs on the real one
@@ -50,6 +52,7 @@ GATES = {
     "change": Gate(),
     "night": Gate(
         patience=100,
+        small_worlds=200,
         large_worlds=20,
         crashes_a_point=1000,
         kills=5000,
@@ -73,6 +76,7 @@ GATES = {
         random_sites=range(200),
         whole_runs=20_000,
         bit_flips=10_000,
+        tables_with_predictions=("sc15-kth", "sc15-ctc"),
         slurm_outage_s=60,
         slurm_releases=("22.05", "24.11", "26.05"),
         slurm_releases_of_all=("22.05", "24.11", "26.05"),

@@ -117,6 +117,7 @@ def test_reserves_and_a_split_give_the_day_that_the_answers_print(do):
     assert_figures(5)
 
 
+@pytest.mark.slow
 def test_ten_seeds_and_forty_rank_the_settings_as_the_answers_do(do):
     waits, rejected, more = tables(6)
     for rows, printed in zip((waits, rejected), do(6), strict=True):

@@ -127,6 +127,7 @@ def test_a_trace_format_for_the_commands_that_look_at_logs(tmp_path):
     assert json.loads(shown)["jobs"] == 2
 
 
+@pytest.mark.slow
 def test_a_contention_model(run):
     summary = run(
         {

@@ -19,7 +19,7 @@ from simulation.planted import BUGS, MUSEUM, plant, seeds_to_detection
 from simulation.seeds import FINE, STUCK, WRONG, run_seed
 from simulation.world import World
 
-_SEEDS, _CHUNK = 200, 5
+_CHUNK = 5
 _SMALL, _LARGE = Size(), Size(nodes=64, hours=24.0)
 _HERE = Path(__file__).parent
 _IN_TURN = 3
@@ -36,7 +36,7 @@ def test_a_world_in_which_anything_may_break_is_never_wrong_and_ends_its_work(se
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(5, 5 + _SEEDS, _CHUNK))
+@pytest.mark.parametrize("first", range(5, 5 + GATE.small_worlds, _CHUNK))
 def test_the_swarm(first):
     _run(range(first, first + _CHUNK))
 

@@ -202,7 +202,7 @@ def test_its_owner_withdraws_it_and_nobody_else(world):
 def test_what_makes_no_sense_is_refused(world):
     w = world(4)
     with pytest.raises(Refused, match="no window begins within five years"):
-        nightly(w, 2, rule="FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30 08:00-18:00")
+        nightly(w, 2, rule="FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30 08:00-18:00")
     with pytest.raises(Refused, match="collected -1000000 us ahead"):
         nightly(w, 2, lead_s=-1)
     assert w.lifecycle.snapshot().reserves == ()

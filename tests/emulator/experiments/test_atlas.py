@@ -113,6 +113,7 @@ def test_each_parameter_changes_the_runs(name):
         assert keys(**{each.name: each.value(0.9)}) != usual, each.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_ATLAS)
 def test_a_claim_that_looks_at_the_baseline_alone_is_not_judged(name):
     """Outcomes of the baseline are constraints for claims about mechanisms, never for claims about the baseline."""
@@ -280,6 +281,7 @@ def small(tmp_path_factory):
     return command.run_atlas("realtime", FewRuns(), Options(quick=True), wish), folder, said
 
 
+@pytest.mark.slow
 def test_a_whole_atlas_has_worlds_verdicts_and_a_page(small):
     atlas, folder, said = small
     assert len(atlas.sample.worlds) == 20
@@ -298,6 +300,7 @@ def test_a_whole_atlas_has_worlds_verdicts_and_a_page(small):
     assert all(each.draw.id in page for each in atlas.sample.worlds)
 
 
+@pytest.mark.slow
 def test_the_same_atlas_again_has_the_same_worlds_and_no_more_runs(small, tmp_path):
     atlas, folder, _ = small
     before = (folder / "atlas.json").read_bytes()
@@ -336,6 +339,7 @@ def test_a_damaged_file_is_told(tmp_path, text):
         command.usual_verdicts(tmp_path / "realtime" / "claims.json")
 
 
+@pytest.mark.slow
 def test_a_reading_that_the_user_gives_is_not_drawn(tmp_path):
     wish, _ = request(tmp_path, 3)
     atlas = command.run_atlas("realtime", FewRuns(), Options(quick=True, readings={"campaign": "30"}), wish)

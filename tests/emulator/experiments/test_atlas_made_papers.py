@@ -23,6 +23,7 @@ def right(found):
     return sum(told), len(told)
 
 
+@pytest.mark.slow
 def test_what_is_told_is_right_at_the_stated_rate(with_all_figures):
     rightly, told = right(with_all_figures)
     assert told > len(with_all_figures) / 2
@@ -43,6 +44,7 @@ def test_a_claim_is_true_as_often_as_it_holds_in_the_worlds(with_all_figures):
         assert least <= fmean(share for share, _ in some) <= most
 
 
+@pytest.mark.slow
 def test_fewer_printed_figures_make_nothing_surer(with_all_figures):
     fewer, none = told_and_true(PAPERS, printed=("load",)), told_and_true(PAPERS, printed=())
     sure = [right(each)[1] for each in (with_all_figures, fewer, none)]
@@ -53,6 +55,7 @@ def test_fewer_printed_figures_make_nothing_surer(with_all_figures):
         assert wilson(rightly, told)[0] >= MOST
 
 
+@pytest.mark.slow
 def test_a_range_that_leaves_out_the_hidden_world_is_noticed(with_all_figures):
     """The rates above can fail: nine of ten hidden worlds lie outside of this range."""
     ranges = (*PARAMETERS[:2], PARAMETERS[2].model_copy(update={"high": 0.1}))

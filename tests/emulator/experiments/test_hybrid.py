@@ -86,6 +86,7 @@ def test_runs_of_a_trace_come_one_after_the_other_and_tell_what_they_cost():
     assert different[-1] == cost["cori/baseline"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", ["theta", "cori"])
 @pytest.mark.parametrize("arrival", ["paa", "spaa"])
 def test_without_notices_one_run_stands_for_all_mixes_because_each_mix_gives_the_same(machine, arrival):

@@ -78,6 +78,7 @@ def nothing_is_lost(record):
     assert check(record) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_twice_is_that_of_virtual_time(tmp_path):
     scenario = from_mapping(document())
     record = run_in(tmp_path / "kept", scenario, 2000, 4000)

@@ -53,6 +53,7 @@ def test_the_twin_is_tried_at_six_phases_of_its_cycle() -> None:
     assert (found.twin_least_mean_wait_s, found.twin_most_mean_wait_s) == (min(waits_s), max(waits_s))
 
 
+@pytest.mark.slow
 def test_the_twin_has_the_outages_of_the_run(tmp_path: Path) -> None:
     """The first job lost a node at second 100, which was gone for 50 s; of it what it ran last is told."""
     down = tmp_path / "down.csv"

@@ -49,6 +49,7 @@ def chance(wrong, merged):
     return sum(comb(merged, k) * STATED**k * (1 - STATED) ** (merged - k) for k in range(wrong, merged + 1))
 
 
+@pytest.mark.slow
 def test_merge_is_wrong_no_more_often_than_is_stated():
     merged, wrong = 0, []
     for seed in GATE.random_sites:
@@ -61,6 +62,7 @@ def test_merge_is_wrong_no_more_often_than_is_stated():
     assert chance(len(wrong), merged) > 0.001, (merged, wrong)
 
 
+@pytest.mark.slow
 def test_without_a_look_at_the_number_of_requests_it_would_be_wrong(monkeypatch):
     """Few requests, of which none happened to be rejected in the weeks at hand."""
     site, wishes, value, setting = judged(FEW_REQUESTS)

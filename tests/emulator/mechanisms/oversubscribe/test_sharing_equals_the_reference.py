@@ -58,6 +58,7 @@ def test_every_job_starts_and_ends_when_it_does_in_the_reference(scheduler, cont
     compare_many(scheduler, contention, workloads=60, seed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [3, 6])
 def test_whoever_backfills_before_a_full_queue_does_so_in_the_reference(nodes):
     rng = np.random.default_rng(nodes)
@@ -73,6 +74,7 @@ def test_and_where_the_head_waits_for_gpus():
         compare(machine, jobs, "fcfs+easy", EqualShares())
 
 
+@pytest.mark.slow
 def test_and_on_a_machine_of_many_nodes():
     rng = np.random.default_rng(70)
     for _ in range(6):
