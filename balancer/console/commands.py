@@ -467,6 +467,7 @@ def _add_commands() -> None:
     from balancer.console.keys import hook_key, token
     from balancer.console.nova import nova
     from balancer.console.predictors import predict, predictor
+    from balancer.console.usage import usage
     from balancer.site import check
 
     cli.add_command(predict)
@@ -478,6 +479,7 @@ def _add_commands() -> None:
     cli.add_command(token)
     cli.add_command(hook_key)
     cli.add_command(nova)
+    cli.add_command(usage)
 
 
 _add_commands()

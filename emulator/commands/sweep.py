@@ -106,7 +106,8 @@ def choose_pool(jobs: int | None, dask: str | None) -> Pool:
               help="Virtual time (default), or real processes; give it twice for each run on both.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: sweeps/NAME).")
 @click.option("--rank", "figure", metavar="FIGURE",
-              help="Order the settings by this figure, the lowest first, with intervals over the seeds.")  # fmt: skip
+              help="Order the settings by this figure, the lowest first, with intervals over the seeds."
+              " [default: mean_wait_s]")  # fmt: skip
 @click.option("--highest", is_flag=True, help="With --rank: the highest first.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--dry-run", is_flag=True, help="Check everything and list the runs; run nothing.")
@@ -155,7 +156,7 @@ def sweep(  # noqa: PLR0917
         _write_page(folder, plan.name, plan.varied_keys, figure, highest=highest)
     if len(set(clocks)) > 1:
         print_beside(folder / PARQUET)
-    if figure is not None and outcome.rows:
+    if outcome.rows:
         _print_ranking(folder / PARQUET, plan.varied_keys, figure, highest=highest)
     if outcome.interrupted:
         click.echo("Interrupted; the same command goes on from here.")
@@ -183,14 +184,19 @@ def _write_page(folder: Path, name: str, varied: Sequence[str], figure: str | No
     click.echo(f"The settings in order, with intervals: {folder / _PAGE}")
 
 
-def _print_ranking(parquet: Path, varied: Sequence[str], figure: str, *, highest: bool) -> None:
-    """Also raises InputError for a figure that there is not."""
+def _print_ranking(parquet: Path, varied: Sequence[str], figure: str | None, *, highest: bool) -> None:
+    """Raises InputError for a figure that was asked for and that there is not."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - where a table is read
 
     from emulator.sweeps import ranking  # noqa: PLC0415
+    from emulator.sweeps.page import WAIT  # noqa: PLC0415
 
     try:
-        ranked = ranking.rank(pq.read_table(parquet).to_pylist(), varied, figure, highest=highest)
+        ranked = ranking.rank(pq.read_table(parquet).to_pylist(), varied, figure or WAIT, highest=highest)
     except ScenarioError as error:
+        if figure is None:
+            return  # the tables are all there is
         raise InputError(f"--{error}") from error
-    stdout_console().print(ranking.table(ranked, figure))
+    if figure is None and len(ranked) == 1:
+        return
+    stdout_console().print(ranking.table(ranked, figure or WAIT))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.commands.options import zone_option
+from emulator.report.wording import grouped
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import InputError
 
@@ -59,7 +60,8 @@ def whatif(  # noqa: PLR0917 - click passes them by name
         log = load(log_path, lenient=lenient)
         site = read_site(log, nodes=nodes, procs_per_node=procs_per_node, conf=conf, changes=_pairs(changes))
         if not as_json:
-            click.echo(f"{len(site.jobs):,} jobs on {site.nodes:,} nodes, under both settings ...", err=True)
+            jobs = grouped(len(site.jobs))
+            click.echo(f"{jobs} jobs on {grouped(site.nodes)} nodes, under both settings ...", err=True)
         found = answer(site, seed=seed)
     except (ScenarioError, TraceError, ValueError, OSError) as error:
         raise InputError(str(error)) from error
@@ -91,16 +93,18 @@ def _show(found: WhatIf, changes: tuple[str, ...]) -> None:
     everybody = found.groups[0]
     if everybody.recorded_min is not None:
         console.print(
-            f"Today: jobs waited {everybody.recorded_min:,.1f} min by the log, and wait {everybody.today_min:,.1f} min"
+            f"Today: jobs waited {grouped(everybody.recorded_min, 1)} min by the log, and wait"
+            f" {grouped(everybody.today_min, 1)} min"
             " in the twin.",
             markup=False,
         )
     for doubt in found.doubts:
         console.print(f"* {doubt}", style="yellow", markup=False)
     change = everybody.changed_min - everybody.today_min
-    between = f"{everybody.low_min:+,.1f} to {everybody.high_min:+,.1f}"
+    between = f"{grouped(everybody.low_min, 1, signed=True)} to {grouped(everybody.high_min, 1, signed=True)}"
     console.print(
-        f"With {', '.join(changes)}: {everybody.changed_min:,.1f} min, {change:+,.1f} min (95 %: {between},"
+        f"With {', '.join(changes)}: {grouped(everybody.changed_min, 1)} min,"
+        f" {grouped(change, 1, signed=True)} min (95 %: {between},"
         f" {found.blocks} {found.unit} drawn with replacement).\n",
         markup=False,
     )
@@ -128,10 +132,10 @@ def _table(found: WhatIf) -> Table:
 def _cells(each: Group) -> tuple[str, ...]:
     return (
         each.name if each.by == "all" else f"  {each.name}",
-        f"{each.jobs:,}",
-        "" if each.recorded_min is None else f"{each.recorded_min:,.1f}",
-        f"{each.today_min:,.1f}",
-        f"{each.changed_min:,.1f}",
-        f"{each.changed_min - each.today_min:+,.1f}",
-        f"{each.low_min:+,.1f} to {each.high_min:+,.1f}",
+        f"{grouped(each.jobs)}",
+        "" if each.recorded_min is None else f"{grouped(each.recorded_min, 1)}",
+        f"{grouped(each.today_min, 1)}",
+        f"{grouped(each.changed_min, 1)}",
+        f"{grouped(each.changed_min - each.today_min, 1, signed=True)}",
+        f"{grouped(each.low_min, 1, signed=True)} to {grouped(each.high_min, 1, signed=True)}",
     )

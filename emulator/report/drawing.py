@@ -100,6 +100,7 @@ class Axes:
         self._x_size, self._x_is_upright, self._has_ticks = _TEXT, False, True
         self._labels = ["", ""]
         self._legend: list[tuple[str, str]] = []
+        self._unit: tuple[str, float] | None = None
 
     # Axes.
 
@@ -138,6 +139,10 @@ class Axes:
 
     def y_names(self, at: Sequence[float], names: Sequence[str]) -> None:
         self._y_ticks = lambda: (at, names)
+
+    def link_time(self, unit: str, unit_s: float) -> None:
+        """The x axis is cluster time in this unit: a page zooms it with its others (`time_zoom.js`)."""
+        self._unit = unit, unit_s
 
     def no_ticks(self) -> None:
         """Names without lines: a table rather than a plot."""
@@ -189,10 +194,11 @@ class Axes:
             shown = self._shown(xs)
             places = zip(*map(_tenths, (self._px(xs[shown]), self._py(ys[shown]))), strict=True)
             if crossed:
-                path = "".join(
-                    f"M{x} {y}m-{r}-{r}l{size:g} {size:g}m0-{size:g}l-{size:g} {size:g}" for x, y in places
+                crosses = "".join(
+                    f'<path class="mark" d="M{x} {y}m-{r}-{r}l{size:g} {size:g}m0-{size:g}l-{size:g} {size:g}"/>'
+                    for x, y in places
                 )
-                return f'<path d="{path}" style="{_stroke(colour, 2)}"/>'
+                return f'<g style="{_stroke(colour, 2)}">{crosses}</g>'
             dots = "".join(f'<circle cx="{x}" cy="{y}" r="{r}"/>' for x, y in places)
             return f'<g style="{_fill(colour)}">{dots}</g>'
 
@@ -252,28 +258,40 @@ class Axes:
     def svg(self, label: str) -> str:
         """The drawing as part of a page."""
         size = f"{_tenth(self._width)} {_tenth(self._height)}"
-        head = f'<svg role="img" aria-label="{escape(label)}" viewBox="0 0 {size}" xmlns="http://www.w3.org/2000/svg">'
+        named = f'role="img" aria-label="{escape(label)}"{self._linked()}'
         parts = [
-            head,
+            f'<svg {named} viewBox="0 0 {size}" xmlns="http://www.w3.org/2000/svg">',
             *self._frame(),
+            '<g class="shapes">',
             *(shape() for shape in self._shapes),
+            "</g>",
             *self._entries(),
             "</svg>",
         ]
         return "\n".join(part for part in parts if part)
 
+    def _linked(self) -> str:
+        """Of an axis of time: its unit, its ends (seconds), and where the frame is, for the script that zooms."""
+        if self._unit is None:
+            return ""
+        unit, unit_s = self._unit
+        ends = " ".join(f"{end * unit_s:.6f}" for end in self.x_ends)
+        frame = " ".join(map(_tenth, (_LEFT, self._width - _RIGHT, self._floor)))
+        return f' data-time="{ends}" data-unit="{unit} {unit_s:g}" data-frame="{frame}"'
+
     def _frame(self) -> list[str]:
         left, right, floor = _tenth(_LEFT), _tenth(self._width - _RIGHT), _tenth(self._floor)
         (at_x, x_names), (at_y, y_names) = self._x_ticks(), self._y_ticks()
-        lines, names = [], []
+        lines, names, ticks = [], [], []
         for at, name in zip(at_y, y_names, strict=True):
             y = self._py(at)
             lines.append(f"M{left} {_tenth(y)}H{right}" if self._has_ticks else "")
             names.append(_text(_LEFT - 6, y + 0.35 * _TEXT, name, FAINT, _TEXT, anchor="end"))
         for at, name in zip(at_x, x_names, strict=True):
             x = self._px(at)
-            lines.append(f"M{_tenth(x)} {floor}v3.5" if self._has_ticks else "")
-            names += self._x_name(x, name)
+            if self._has_ticks:
+                ticks.append(f'<path d="M{_tenth(x)} {floor}v3.5" style="{_stroke(GRID, 0.7)}"/>')
+            ticks += self._x_name(x, name)
         below, beside = self._labels
         if below:
             names.append(_text((_LEFT + self._width - _RIGHT) / 2, self._floor + 31, below, FAINT, 10))
@@ -281,7 +299,7 @@ class Axes:
             middle = f"translate(10 {_tenth((_TOP + self._floor) / 2)}) rotate(-90)"
             names.append(f'<g transform="{middle}">{_text(0, 0, beside, FAINT, 10)}</g>')
         frame = f'<path d="{"".join(lines)}M{left} {floor}H{right}" style="{_stroke(GRID, 0.7)}"/>'
-        return [frame, *names]
+        return [frame, *names, '<g class="ticks">', *ticks, "</g>"]
 
     def _x_name(self, x: float, name: str) -> list[str]:
         size = self._x_size

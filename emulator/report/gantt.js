@@ -63,6 +63,7 @@
 
   function draw() {
     due = 0;
+    tell();
     pen.clearRect(0, 0, wide, high);
     pen.font = "12px system-ui, sans-serif";
     axes();
@@ -93,6 +94,14 @@
     }
     pen.restore();
   }
+  // The other plots of a page show the same time (time_zoom.js).
+  let told = [0, span];
+  function tell() {
+    if (told[0] === view.t0 && told[1] === view.t1) return;
+    told = [view.t0, view.t1];
+    canvas.dispatchEvent(new CustomEvent("timerange", { detail: told.map((at) => data.begin + at) }));
+  }
+  function show(from_s, to_s) { view.t0 = from_s - data.begin; view.t1 = to_s - data.begin; bounded(); }
   const redraw = () => { if (!due) due = requestAnimationFrame(draw); };
 
   function axes() {
@@ -250,5 +259,5 @@
     redraw();
   }
   // For pages that follow a run, and for tests: what is shown, and how long a picture takes.
-  canvas.gantt = { view, get runs() { return runs; }, get boxes() { return boxes; }, draw, load, ends: () => [x(0), x(span)], under: (px, py) => { const run = under(px, py); return run < 0 ? null : job[run]; } };
+  canvas.gantt = { view, show, get runs() { return runs; }, get boxes() { return boxes; }, draw, load, ends: () => [x(0), x(span)], under: (px, py) => { const run = under(px, py); return run < 0 ? null : job[run]; } };
 })();

@@ -53,6 +53,8 @@ class TimeAxis:
 
     begin_us: int
     horizon_us: int
+    is_linked: bool = True
+    """Whether it is the run's time, which is zoomed in all plots of a page at once."""
 
     @property
     def unit(self) -> tuple[str, int]:
@@ -73,6 +75,8 @@ class TimeAxis:
         axes.show(x=(float(begin), float(end)))
         axes.x_steps(8, (1, 2, 3, 6) if self.unit[0] == "hours" else (1, 2, 5))
         axes.label(x=f"cluster time ({self.unit[0]})")
+        if self.is_linked:
+            axes.link_time(self.unit[0], self.unit[1] / US)
 
 
 def _draw_shaded(
@@ -213,7 +217,7 @@ def crowds(at: NDArray[np.float64], width: NDArray[np.int32], gap: float) -> lis
 
 def of_mechanism(picture: Picture, axis: TimeAxis) -> Plot:
     """The picture that a mechanism declares: bands that are stacked, or lines, on the axis of the other plots."""
-    axis = TimeAxis(0, DAY_US) if picture.is_day else axis
+    axis = TimeAxis(0, DAY_US, is_linked=False) if picture.is_day else axis
     x = np.repeat(axis.of(picture.edges_us), 2)[1:-1]
     colours = {name: colour for colour, name in legend_of(picture)}
 

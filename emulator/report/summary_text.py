@@ -171,7 +171,7 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         rejected = number(summary["ondemand_rejected"])
         rows += [
             ("on-demand requests", f"{granted} of {asked} granted, {rejected} rejected"),
-            ("reserve, idle", f"{number(summary['reserve_idle_node_h'])} node-hours"),
+            ("reserve, idle", f"{number(summary['reserve_idle_node_h'])} node-h"),
         ]
     own = tile_texts(summary, own_tiles(summary))
     rows += [(name, f"{text} ({remark})" if remark else text) for name, text, remark in own]

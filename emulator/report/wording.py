@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 NO_FIGURE = "\u2013"
 """Stands for a figure that does not exist."""
 
+_THIN_SPACE = "\u202f"
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
@@ -76,7 +77,14 @@ def number(value: float | str | None) -> str:
         text = f"{value:,.0f}"
     else:
         text = f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
-    return text.replace(",", "\u202f")
+    return text.replace(",", _THIN_SPACE)
+
+
+def grouped(value: float | None, decimals: int = 0, *, signed: bool = False) -> str:
+    """A number with so many decimals, thousands set apart as `number` does; a dash for None."""
+    if value is None:
+        return NO_FIGURE
+    return f"{value:{'+' if signed else ''},.{decimals}f}".replace(",", _THIN_SPACE)
 
 
 def duration(time_s: float | None) -> str:

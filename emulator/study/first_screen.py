@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw
-from emulator.report.wording import duration
+from emulator.report.wording import duration, grouped
 from emulator.study.plausible import trust
 from emulator.study.settings import SPLIT
 
@@ -28,7 +28,7 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
     wait, refused_today = f"{duration(60 * each.wait_min)}", ""
     if today is not None:
         wait = f"{duration(60 * today.wait_min)} to {wait}"
-        refused_today = f"today {today.rejected} of {today.requests}"
+        refused_today = f"today {grouped(today.rejected)} of {grouped(today.requests)}"
     between = ""
     if advice.wait_ratio is not None:
         low, high = advice.wait_ratio
@@ -36,7 +36,7 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
     return [
         ("On-demand nodes kept", f"{kept} of {answer.ondemand_nodes}", f"with {each.setting.label}"),
         ("Mean batch wait, today to merged", wait, between),
-        ("Requests refused", f"{each.rejected} of {each.requests}", refused_today),
+        ("Requests refused", f"{grouped(each.rejected)} of {grouped(each.requests)}", refused_today),
     ]
 
 

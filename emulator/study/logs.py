@@ -14,6 +14,7 @@ import numpy as np
 
 from balancer.clock import US
 from balancer.predictors.interface import Slots
+from emulator.report.wording import grouped
 from emulator.runs.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
@@ -132,7 +133,8 @@ def read_logs(
     fits = work.jobs.nodes <= batch_nodes
     if not fits.any():
         raise ScenarioError(
-            f"{batch.source}: each of its {len(fits):,} jobs is wider than the {batch_nodes:,} nodes of the batch part;"
+            f"{batch.source}: each of its {grouped(len(fits))} jobs is wider than the"
+            f" {grouped(batch_nodes)} nodes of the batch part;"
             " likely the log counts processors: say --procs-per-node; or the two logs are the wrong way round (--batch"
             " and --ondemand)"
         )
@@ -142,7 +144,8 @@ def read_logs(
     if cores_per_node:
         leases = packing.pack(ondemand, cores_per_vm=cores_per_node)
         notes.append(
-            f"on-demand: {len(ondemand):,} jobs packed onto machines of {cores_per_node} cores: {len(leases):,} leases"
+            f"on-demand: {grouped(len(ondemand))} jobs packed onto machines of {cores_per_node}"
+            f" cores: {grouped(len(leases))} leases"
             + (
                 ""
                 if SHARED_KEY not in ondemand.keys
@@ -219,17 +222,20 @@ def _gpus_of_a_node(batch: SwfLog, given: int | None) -> tuple[int | None, list[
 def _said_of_sharing(shared: Shared, procs_per_node: int) -> list[str]:
     how = "starts"
     if shared.listed:
-        but = "" if shared.listed == shared.jobs else f" for {shared.listed:,} of them"
-        how = f"node list{but} (first fit would need {shared.fitted:,})"
+        but = "" if shared.listed == shared.jobs else f" for {grouped(shared.listed)} of them"
+        how = f"node list{but} (first fit would need {grouped(shared.fitted)})"
     note = (
-        f"batch: {shared.jobs:,} jobs of fewer than {procs_per_node} processors share nodes, at most {shared.most:,} at"
-        f" once by the log's own {how}; they wait for nodes by themselves, and {shared.unstarted:,} without a start are"
+        f"batch: {grouped(shared.jobs)} jobs of fewer than {procs_per_node} processors share"
+        f" nodes, at most {grouped(shared.most)} at"
+        f" once by the log's own {how}; they wait for nodes by themselves, and"
+        f" {grouped(shared.unstarted)} without a start are"
         " left out"
     )
     if not shared.crowded:
         return [note]
     doubt = (
-        f"batch: on {len(shared.crowded):,} nodes of the log's list up to {max(shared.crowded.values()):,} processors"
+        f"batch: on {grouped(len(shared.crowded))} nodes of the log's list up to"
+        f" {grouped(max(shared.crowded.values()))} processors"
         f" were in use at once: is --procs-per-node {procs_per_node} right?"
     )
     return [note, doubt]
@@ -299,7 +305,7 @@ def _left_out(which: str, work: Workload, too_wide: int, nodes: int) -> list[str
     notes = [f"{which}: {note}" for note in not_read(work)]
     if not reasons:
         return notes
-    text = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+    text = ", ".join(f"{grouped(count)} {reason}" for reason, count in reasons.items())
     return [f"{which}: left out: {text}", *notes]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.report.wording import duration
+from emulator.report.wording import duration, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +44,8 @@ def sentence(each: Figures) -> str:
     reserve = f"a reserve of {nodes} is enough" if setting.reserve else "no reserve is needed"
     share = "" if each.wait_ratio is None else f", {100 * each.wait_ratio:.0f} % of today's"
     return (
-        f"If requests may wait {setting.wait_min:g} min, {reserve}: {setting.label} rejects {each.rejected:,} of"
-        f" {each.requests:,}, and batch jobs wait {duration(60 * each.wait_min)}{share}. To have that judged:"
+        f"If requests may wait {setting.wait_min:g} min, {reserve}: {setting.label} rejects {grouped(each.rejected)} of"
+        f" {grouped(each.requests)}, and batch jobs wait {duration(60 * each.wait_min)}{share}. To have that judged:"
         f" --accept-wait-min {setting.wait_min:g}."
     )
 

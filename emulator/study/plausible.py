@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.report.wording import grouped
 from emulator.study.logs import WEEK_S, week_begin_us
 from emulator.study.merge import PAIRING, WEEK
 from emulator.study.settings import SPLIT
@@ -142,13 +143,14 @@ def doubts_of_the_log(found: Sequence[Today], nodes: int) -> list[str]:
     if crowded:
         worst = max(crowded, key=lambda each: each.most_in_use or 0)
         said.append(
-            f"By the batch log up to {worst.most_in_use:,} nodes were in use at once (week {worst.week}), and for"
-            f" {100 * (worst.crowded or 0):.0f} % of it more than the {nodes:,} that --nodes says."
+            f"By the batch log up to {grouped(worst.most_in_use)} nodes were in use at once"
+            f" (week {worst.week}), and for"
+            f" {100 * (worst.crowded or 0):.0f} % of it more than the {grouped(nodes)} that --nodes says."
         )
     if loaded:
         worst = max(loaded, key=lambda each: each.load)
         said.append(
-            f"The jobs of week {worst.week} ask for {worst.load:.1f} times the node-time of {nodes:,} nodes."
+            f"The jobs of week {worst.week} ask for {worst.load:.1f} times the node-time of {grouped(nodes)} nodes."
         )
     if said:
         said.append(
@@ -165,8 +167,9 @@ def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
     if waits is not None and apart(*waits) > farthest:
         was, now = waits
         said.append(
-            f"Today is not understood: by the log batch jobs of these weeks waited {was:,.0f} min on average, simulated"
-            f" they wait {now:,.0f} min, and more than {farthest:g} times apart is too far (--accept-today)."
+            f"Today is not understood: by the log batch jobs of these weeks waited"
+            f" {grouped(was)} min on average, simulated"
+            f" they wait {grouped(now)} min, and more than {farthest:g} times apart is too far (--accept-today)."
             f" {_likely(was, now)}"
         )
     requests, refused = _leases(found)
@@ -187,7 +190,8 @@ def remarks(found: Sequence[Today]) -> list[str]:
     if waits is not None and apart(*waits) > NEAR:
         was, now = waits
         said.append(
-            f"batch jobs waited {was:,.0f} min by the log and wait {now:,.0f} min simulated, more than {NEAR:g} times"
+            f"batch jobs waited {grouped(was)} min by the log and wait {grouped(now)} min"
+            f" simulated, more than {NEAR:g} times"
             f" apart. {_likely(was, now)}"
         )
     weeks = [
@@ -200,8 +204,8 @@ def remarks(found: Sequence[Today]) -> list[str]:
         _, worst = max(weeks, key=lambda pair: pair[0])
         said.append(
             f"in {len(far)} of {len(weeks)} weeks the waits are more than {NEAR_WEEK:g} times apart; farthest in that"
-            f" of {worst.week}, {worst.recorded_wait_min:,.0f} min by the log and {worst.simulated_wait_min:,.0f} min"
-            " simulated."
+            f" of {worst.week}, {grouped(worst.recorded_wait_min)} min by the log and"
+            f" {grouped(worst.simulated_wait_min)} min simulated."
         )
     requests, refused = _leases(found)
     if refused:
@@ -217,7 +221,8 @@ _LIKELY_OF_LEASES = (
 def _refused(requests: int, refused: int) -> str:
     share = 100 * refused / requests
     return (
-        f"today's on-demand machine, simulated, refuses {refused:,} of the {requests:,} leases of these weeks"
+        f"today's on-demand machine, simulated, refuses {grouped(refused)} of the"
+        f" {grouped(requests)} leases of these weeks"
         f" ({share:.{2 if share < 1 else 1}f} %)"
     )
 
@@ -276,6 +281,7 @@ def sentence(found: Sequence[Today]) -> str:
     now = fmean(each.simulated_wait_min or 0 for each in known)
     used = [fmean(getattr(each, name) or 0 for each in known) for name in ("recorded_used", "simulated_used")]
     return (
-        f"Today in these weeks: batch jobs waited {was:,.0f} min by the log and wait {now:,.0f} min simulated; batch"
+        f"Today in these weeks: batch jobs waited {grouped(was)} min by the log and wait"
+        f" {grouped(now)} min simulated; batch"
         f" nodes were {100 * used[0]:.0f} % in use and are {100 * used[1]:.0f} % simulated."
     )

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.report.templates import environment
+from emulator.report.wording import grouped
 from emulator.study import first_screen
 from emulator.study.answer_document import figures_document
 from emulator.study.plausible import sentence, trust
@@ -44,12 +45,14 @@ def cells(each: Figures) -> tuple[str, ...]:
     asked = each.setting.algorithm != BATCH_ONLY
     return (
         each.setting.label,
-        f"{each.rejected} of {each.requests} ({100 * each.reject_rate:.1f} %)" if asked else "all",
+        f"{grouped(each.rejected)} of {grouped(each.requests)} ({100 * each.reject_rate:.1f} %)"
+        if asked
+        else "all",
         f"{100 * each.worst_rejected:.1f} %" if asked else "",
         f"{each.wait_min:.1f} min",
         f"{each.least_wait_min:.1f} to {each.most_wait_min:.1f}",
         "" if each.wait_ratio is None else f"{100 * each.wait_ratio:.0f} %",
-        f"{each.idle_node_h:,.0f} node-h",
+        f"{grouped(each.idle_node_h)} node-h",
         f"{100 * each.utilisation:.1f} %",
     )
 
@@ -65,11 +68,11 @@ def terminal_table(answer: Answer) -> Table:
         asked = each.setting.algorithm != BATCH_ONLY
         table.add_row(
             f"{label} *" if is_best else label,
-            f"{each.rejected:,} ({100 * each.reject_rate:.1f} %)" if asked else "all",
+            f"{grouped(each.rejected)} ({100 * each.reject_rate:.1f} %)" if asked else "all",
             f"{100 * each.worst_rejected:.1f} %" if asked else "",
-            f"{each.wait_min:,.1f}",
+            f"{grouped(each.wait_min, 1)}",
             "" if each.wait_ratio is None else f"{100 * each.wait_ratio:.0f} %",
-            f"{each.idle_node_h:,.0f}",
+            f"{grouped(each.idle_node_h)}",
             style="bold" if is_best else None,
         )
     return table
@@ -113,12 +116,12 @@ def growth_cells(each: Grown) -> tuple[str, ...]:
     return (
         f"{each.load} +{each.percent:g} %" if each.load else "as it is",
         f"{100 * each.used:.0f} %",
-        f"{each.today.rejected:,}",
-        f"{kept.rejected:,}",
-        f"{kept.wait_min:,.0f}",
+        f"{grouped(each.today.rejected)}",
+        f"{grouped(kept.rejected)}",
+        f"{grouped(kept.wait_min)}",
         "none tried" if best is None else best.setting,
         "" if best is None else str(best.given_up),
-        "" if best is None else f"{best.wait_min:,.0f}",
+        "" if best is None else f"{grouped(best.wait_min)}",
     )
 
 
@@ -159,7 +162,12 @@ def page(answer: Answer) -> str:
         trade_off=_trade_off(answer),
         who_headings=("batch jobs", "jobs", "today, min", "then, min"),
         who_rows=[
-            (each.name, f"{each.jobs:,}", f"{each.today_min:,.1f}", f"{each.then_min:,.1f}")
+            (
+                each.name,
+                f"{grouped(each.jobs)}",
+                f"{grouped(each.today_min, 1)}",
+                f"{grouped(each.then_min, 1)}",
+            )
             for kind in ((answer.who.by_size, answer.who.by_run_time) if answer.who else ())
             for each in kind
         ],
@@ -182,9 +190,9 @@ def page(answer: Answer) -> str:
         weeks=[
             (
                 logs.weeks[week].begin.isoformat(),
-                f"{logs.weeks[week].jobs:,}",
+                f"{grouped(logs.weeks[week].jobs)}",
                 f"{logs.weeks[week].free_nodes:.1f}",
-                f"{logs.weeks[week].core_hours:,.0f}",
+                f"{grouped(logs.weeks[week].core_hours)}",
                 f"{logs.weeks[week].score:.3f}",
             )
             for week in answer.weeks
@@ -203,13 +211,13 @@ def page(answer: Answer) -> str:
         today_rows=[
             (
                 each.week,
-                _or_blank("{:,.0f}", each.recorded_wait_min),
-                _or_blank("{:,.0f}", each.simulated_wait_min),
-                _or_blank("{:.0%}", each.recorded_used),
-                _or_blank("{:.0%}", each.simulated_used),
-                _or_blank("{:,}", each.most_in_use),
-                _or_blank("{:,}", each.requests),
-                _or_blank("{:,}", each.refused),
+                _or_blank(grouped, each.recorded_wait_min),
+                _or_blank(grouped, each.simulated_wait_min),
+                _or_blank("{:.0%}".format, each.recorded_used),
+                _or_blank("{:.0%}".format, each.simulated_used),
+                _or_blank(grouped, each.most_in_use),
+                _or_blank(grouped, each.requests),
+                _or_blank(grouped, each.refused),
             )
             for each in answer.today
         ],
@@ -263,8 +271,8 @@ def _trade_off(answer: Answer) -> list[tuple[str, str, Plot]]:
     ]
 
 
-def _or_blank(form: str, value: float | None) -> str:
-    return "" if value is None else form.format(value)
+def _or_blank(form: Callable[[float], str], value: float | None) -> str:
+    return "" if value is None else form(value)
 
 
 def _plots(found: Sequence[Figures]) -> list[tuple[str, str, Plot]]:

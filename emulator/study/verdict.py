@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulator.report.wording import grouped
 from emulator.study.judge import at_most
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def verdict(  # noqa: PLR0911 - a reason each
         return Verdict(
             KEEP,
             f"no merger {advice.notice} that was tried keeps to your limits ({wishes.limits}); of those with such a"
-            f" wait {label} comes nearest with {each.rejected} of {each.requests} rejected.",
+            f" wait {label} comes nearest with {grouped(each.rejected)} of {grouped(each.requests)} rejected.",
         )
     if each.wait_ratio is None or advice.wait_ratio is None:
         return Verdict(KEEP, "batch jobs do not wait today, so there is no wait that merging could shorten.")
@@ -86,12 +87,13 @@ def verdict(  # noqa: PLR0911 - a reason each
     if most > limit:
         return Verdict(
             UNTOLD,
-            f"{between}, but {each.rejected} of {each.requests} rejected requests leave open whether in the long run up"
+            f"{between}, but {grouped(each.rejected)} of {grouped(each.requests)} rejected"
+            f" requests leave open whether in the long run up"
             f" to {_tenths(most)} % are, where {_tenths(limit)} % would do; more weeks would tell.",
         )
     return Verdict(
-        MERGE, f"{between}, {each.rejected} of {each.requests} requests are rejected (in the long run at most"
-        f" {_tenths(most)} %), and weeks that it was not chosen from say the same.",
+        MERGE, f"{between}, {grouped(each.rejected)} of {grouped(each.requests)} requests are rejected"
+        f" (in the long run at most {_tenths(most)} %), and weeks that it was not chosen from say the same.",
     )  # fmt: skip
 
 
@@ -100,7 +102,8 @@ def _failed(trial: HeldOut | None) -> str:
         return "it could not be tried on weeks that it was not chosen from"
     if not trial.keeps:
         return (
-            f"what half of the weeks recommend, {trial.setting.label}, rejects {trial.rejected} of {trial.requests}"
+            f"what half of the weeks recommend, {trial.setting.label}, rejects"
+            f" {grouped(trial.rejected)} of {grouped(trial.requests)}"
             " requests in the other half"
         )
     return (

@@ -15,6 +15,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.metrics.intervals import blocks, mean_interval
+from emulator.report.wording import grouped
 from emulator.runs.queue_partitions import partitions_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
@@ -117,8 +118,8 @@ def read_site(
     if conf is not None and not is_said:
         nodes = len(site_nodes(read_lines(conf))) or None
     work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, origin_s=0)
-    notes = [] if is_said else [f"{work.nodes:,} nodes, by the NodeName lines of {conf}"]
-    notes += [f"left out: {count:,} {reason}" for reason, count in work.left_out.items()]
+    notes = [] if is_said else [f"{grouped(work.nodes)} nodes, by the NodeName lines of {conf}"]
+    notes += [f"left out: {grouped(count)} {reason}" for reason, count in work.left_out.items()]
     notes += [*not_read(work), *told(log)]
     queue_names = log.names_of("Queue")
     changed, lent = settings(changes)
@@ -134,7 +135,7 @@ def read_site(
         allowed = _allowed(jobs, Slurm(**said), work.nodes)
         if not allowed[fits].all():
             notes.append(
-                f"left out: {int((fits & ~allowed).sum()):,} jobs that {whose} settings would never start"
+                f"left out: {grouped(int((fits & ~allowed).sum()))} jobs that {whose} settings would never start"
             )
         fits &= allowed
     if not fits.any():
@@ -226,5 +227,7 @@ def _doubts(groups: list[Group]) -> Iterator[str]:
             else "on the site they waited for something that the twin was not told of (QOS, reservations) or does not"
             " know: limits of users, dependencies (a job that is not eligible counts as waiting), nodes that were down"
         )
-        waited = f"{each.recorded_min:,.0f} min by the log and wait {each.today_min:,.0f} min in the twin"
+        waited = (
+            f"{grouped(each.recorded_min)} min by the log and wait {grouped(each.today_min)} min in the twin"
+        )
         yield f"{where} waited {waited}: {why}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.report.wording import duration
+from emulator.report.wording import duration, grouped
 from emulator.study import longer_limits
 from emulator.study.growth import LOADS
 from emulator.study.settings import SPLIT
@@ -35,7 +35,8 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
     if not advice.meets:
         nearest = (
             f"No merger {notice} that was tried keeps to your limits ({answer.wishes.limits}). Of those with such a"
-            f" wait {each.setting.label} comes nearest: {each.rejected} of {each.requests} requests rejected."
+            f" wait {each.setting.label} comes nearest: {grouped(each.rejected)} of"
+            f" {grouped(each.requests)} requests rejected."
         )
         # A row of the table that does keep to them with a longer wait is told by itself.
         return [nearest, *([] if answer.waiting else ["Try larger reserves, longer waits or a notice."])]
@@ -43,9 +44,10 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
     is_taken = answer.verdict_of(advice).value == MERGE
     begin = "Take" if is_taken else f"The best merger {notice} within your limits is"
     first = (
-        f"{begin} {each.setting.label}: of {each.requests} on-demand requests {each.rejected} are rejected, and"
+        f"{begin} {each.setting.label}: of {grouped(each.requests)} on-demand requests"
+        f" {grouped(each.rejected)} are rejected, and"
         f" {given_up} of the {answer.ondemand_nodes} on-demand nodes ({100 * given_up / answer.ondemand_nodes:.0f} %)"
-        f" need not be set aside ({each.idle_node_h:,.0f} node-hours a week stand idle in reserve)."
+        f" need not be set aside ({grouped(each.idle_node_h)} node-hours a week stand idle in reserve)."
     )
     waits = f"Batch jobs wait {duration(60 * each.wait_min)} on average."
     if each.wait_ratio is not None and advice.wait_ratio is not None:
@@ -75,7 +77,10 @@ def _worth(answer: Answer, given_up: int) -> list[str]:
     hours = given_up * HOURS_A_YEAR
     worth = answer.price * hours
     return [
-        f"Those {given_up} nodes are {hours:,} node-hours a year, at {answer.price:g} each worth {worth:,.0f}."
+        (
+            f"Those {given_up} nodes are {grouped(hours)} node-hours a year, at {answer.price:g}"
+            f" each worth {grouped(worth)}."
+        )
     ]
 
 
@@ -90,7 +95,7 @@ def proofs(answer: Answer) -> list[str]:
             if not losers
             else "Longer than today wait: "
             + "; ".join(
-                f"{each.name} ({each.jobs:,} jobs, {each.today_min:,.0f} to {each.then_min:,.0f} min)"
+                f"{each.name} ({grouped(each.jobs)} jobs, {grouped(each.today_min)} to {grouped(each.then_min)} min)"
                 for each in losers
             )
             + "."
@@ -111,7 +116,8 @@ def proofs(answer: Answer) -> list[str]:
         )
         said.append(
             f"On trial: the first {trial.first_weeks} weeks alone recommend {trial.setting.label}; in the"
-            f" {trial.then_weeks} weeks after them it rejects {trial.rejected} of {trial.requests} requests"
+            f" {trial.then_weeks} weeks after them it rejects {grouped(trial.rejected)} of"
+            f" {grouped(trial.requests)} requests"
             f"{'' if trial.keeps else ' (more than you accept)'}{ratio}.{other}"
         )
     return said
@@ -125,8 +131,10 @@ def growth(answer: Answer) -> str:
         if not mine:
             continue
         nodes = _listed(["none" if each.best is None else str(each.best.given_up) for each in mine])
-        waits = _listed([f"{(each.best or each.kept).wait_min:,.0f}" for each in mine])
-        rejected = _listed([f"{each.kept.rejected:,} of {each.kept.requests:,}" for each in mine])
+        waits = _listed([f"{grouped((each.best or each.kept).wait_min)}" for each in mine])
+        rejected = _listed(
+            [f"{grouped(each.kept.rejected)} of {grouped(each.kept.requests)}" for each in mine]
+        )
         parts.append(
             f"With {_listed([f'{each.percent:g}' for each in mine])} % more {load} load {nodes} of the"
             f" {answer.ondemand_nodes} on-demand nodes could be given up, batch jobs would wait {waits} min, and"

@@ -12,6 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from emulator.metrics.intervals import MeanChange, mean_over_seeds
+from emulator.report.wording import number
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import REPEAT, SEED
 
@@ -95,18 +96,18 @@ def table(ranked: Sequence[Ranked], figure: str) -> Table:
     for name in (*ranked[0].setting, "mean", "from the best", "95 % interval", "differs"):
         shown.add_column(name.rpartition(".")[2])
     for each in ranked:
-        cells = [str(value) for value in each.setting.values()] + [_number(each.mean)]
+        cells = [str(value) for value in each.setting.values()] + [number(each.mean)]
         change = each.beyond_best
         if change is None:
             cells += ["", "", "best"]
         elif change.low is None or change.high is None:
-            cells += [f"{change.mean:+.4g}", "", f"{change.blocks} seeds cannot tell"]
+            cells += [_change(change.mean), "", f"{change.blocks} seeds cannot tell"]
         else:
-            cells += [f"{change.mean:+.4g}", f"{change.low:+.4g} to {change.high:+.4g}"]
+            cells += [_change(change.mean), f"{_change(change.low)} to {_change(change.high)}"]
             cells += ["yes" if change.is_sure else "cannot be told"]
         shown.add_row(*cells)
     return shown
 
 
-def _number(value: float) -> str:
-    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004
+def _change(value: float) -> str:
+    return ("+" if value > 0 else "") + number(value)

@@ -208,7 +208,7 @@ def cluster_size(log: SwfLog, procs_per_node: int = 1) -> int:
     size = (by_procs or max_nodes) if procs_per_node == 1 else (max_nodes or by_procs)
     if not size or size < 1:
         raise TraceError(
-            f"{log.source}: the header has no MaxProcs or MaxNodes; say how many nodes the cluster has"
+            f"{log.source}: the header has no MaxProcs or MaxNodes; say how many nodes the cluster has (--nodes)"
         )
     return size
 

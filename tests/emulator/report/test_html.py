@@ -15,8 +15,8 @@ from emulator.report import html, plots
 from emulator.report.wording import duration, number
 
 US = 1_000_000
-OWN_SCRIPTS = ['<script type="application/json">', "<script>"]
-"""Those of the schedule."""
+OWN_SCRIPTS = ['<script type="application/json">', "<script>", "<script>"]
+"""Those of the schedule, and the one that zooms all plots."""
 PLOTS = ["node-states", "queue-length", "utilization", "on-demand-requests", "wait-times", "wait-by-size"]
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from emulator.report.wording import grouped
 from emulator.study.logs import read_logs
 from emulator.study.plausible import (
     FARTHEST,
@@ -155,9 +156,9 @@ def test_leases_of_the_log_that_today_would_refuse_are_told_or_end_the_study(
 ):
     week = replace(KNOWN, requests=2335, refused=refused)
     said = " ".join(doubts_of_today([week], FARTHEST))
-    assert (f"refuses {refused:,} of the 2,335 leases" in said) is ends
+    assert (f"refuses {grouped(refused)} of the {grouped(2335)} leases" in said) is ends
     assert ("the wrong way round" in said) is is_other_way_round
-    assert (f"refuses {refused:,} of the 2,335 leases" in trust([week])) is bool(refused)
+    assert (f"refuses {grouped(refused)} of the {grouped(2335)} leases" in trust([week])) is bool(refused)
 
 
 def test_a_single_lease_of_few_does_not_end_the_study():

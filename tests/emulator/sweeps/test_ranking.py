@@ -62,16 +62,16 @@ def test_what_cannot_be_ranked_is_an_error(found, figure, said):
         rank(found, VARIED, figure)
 
 
-def test_a_sweep_prints_the_order(tmp_path):
+def test_a_sweep_prints_the_order_by_the_mean_wait_if_no_figure_is_named(tmp_path):
     grid = tmp_path / "grid.yaml"
     workload = {"generate": [{"daily_batch": {"days": 0.5, "jobs": 40}}], "transforms": ["shake"]}
     points = [{"label": "easy", "scheduler": "fcfs+easy"}, {"label": "none", "scheduler": "fcfs+none"}]
     sweep = {"scenario": {"nodes": 8, "workload": workload}, "points": points, "seeds": 4}
     grid.write_text(yaml.safe_dump(sweep))
-    given = ["sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1", "--rank"]
-    done = CliRunner().invoke(main, [*given, "mean_wait_s"])
+    given = ["sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    done = CliRunner().invoke(main, given)
     assert done.exit_code == 0, done.output
     assert "mean_wait_s: mean of 4 seeds" in done.output
     assert "best" in done.output
-    wrong = CliRunner().invoke(main, [*given, "mean_weight"])
+    wrong = CliRunner().invoke(main, [*given, "--rank", "mean_weight"])
     assert (wrong.exit_code, "no run has such a figure" in wrong.output) == (2, True)
