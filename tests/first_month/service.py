@@ -82,7 +82,8 @@ def start() -> None:
 
 
 def restart() -> None:
-    run("systemctl reset-failed balancer; systemctl restart balancer")
+    run("systemctl reset-failed balancer", status=None)  # of a unit that is not loaded there is nothing to reset
+    run("systemctl restart balancer")
     is_ready()
 
 
