@@ -82,7 +82,7 @@ def start() -> None:
 
 
 def restart() -> None:
-    run("systemctl reset-failed balancer", status=None)  # of a unit that is not loaded there is nothing to reset
+    run("systemctl reset-failed balancer", status=None)  # fails where it is not loaded
     run("systemctl restart balancer")
     is_ready()
 
