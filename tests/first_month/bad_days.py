@@ -129,7 +129,7 @@ def _small_disk() -> Iterator[None]:
         run(
             f"rm -rf {_STATE}.kept && cp -a {_STATE} {_STATE}.kept && umount {_STATE} && cp -a {_STATE}.kept/. {_STATE}"
         )
-        run(f"rm -rf {_STATE}.kept; systemctl reset-failed balancer")
+        run(f"rm -rf {_STATE}.kept")
         service.start()
 
 
