@@ -130,7 +130,7 @@ def _small_disk() -> Iterator[None]:
             f"rm -rf {_STATE}.kept && cp -a {_STATE} {_STATE}.kept && umount {_STATE} && cp -a {_STATE}.kept/. {_STATE}"
         )
         run(f"rm -rf {_STATE}.kept")
-        service.restart()
+        service.start()
 
 
 def _fill() -> None:

@@ -69,7 +69,7 @@ def the_way_back_says_that_the_ledger_is_newer_and_the_backup_is_put_back() -> N
     service.no_traceback(since)
     restore = command("balancer/backup.md", "balancer ledger restore")
     run(restore, user="balancer")
-    run("systemctl reset-failed balancer; systemctl start balancer")
+    run("systemctl reset-failed balancer && systemctl start balancer")
     eventually(lambda: service.in_doubt() != [], True)
     ask(f"ledger adopt --to on-demand {' '.join(service.in_doubt())} --yes")
     service.is_ready()

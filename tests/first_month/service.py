@@ -77,14 +77,20 @@ def now() -> str:
 
 def start() -> None:
     """Raises StepError if it does not come to be ready."""
+    _forget_failures()
     run("systemctl start balancer")
     is_ready()
 
 
 def restart() -> None:
-    run("systemctl reset-failed balancer", status=None)  # fails where it is not loaded
+    _forget_failures()
     run("systemctl restart balancer")
     is_ready()
+
+
+def _forget_failures() -> None:
+    """What has failed too often is not started again. A unit that is not loaded has not failed."""
+    run("systemctl reset-failed balancer", status=None)
 
 
 def stop() -> None:
@@ -107,10 +113,9 @@ def no_traceback(since: str) -> None:
 def tidy() -> None:
     """A failed step must not fail the next one: there is room, and nothing is granted, quarantined or frozen."""
     Path(FILLER).unlink(missing_ok=True)
-    run(
-        "systemctl stop second; systemctl reset-failed balancer; systemctl restart balancer; balancer thaw",
-        status=None,
-    )
+    _forget_failures()
+    for each in ("systemctl stop second", "systemctl restart balancer", "balancer thaw"):
+        run(each, status=None)
     for kind, then in (("QUARANTINED", "ledger adopt --yes --to batch"), ("OD_ALLOC", "release")):
         found = run(f"balancer nodes --state {kind} | grep -o ^n00.", status=None, BALANCER_TOKEN_FILE=TOKEN)
         ask(f"{then} {' '.join(found.split())}", status=None)
