@@ -119,36 +119,38 @@ class Cluster(ClusterViews):
         self._log = np.zeros(room, np.int32)
         self._started = np.zeros(node_count, np.int32)
         self._scratch = self._new_scratch()
-        self._reg = new_record(t.Registers)
+        self._registers = new_record(t.Registers)
         self._set_registers(scheduler, count, simulated=simulated)
         self._make_state()
 
     def _set_registers(self, scheduler: SchedulerConfig, count: int, *, simulated: bool) -> None:
-        reg = self._reg
-        reg.free = self.node_count
-        reg.queue_lo = reg.queue_hi = len(self._queue) // 2
-        reg.blocks_n = 1
-        reg.cycle = micros(scheduler.cycle_s)
-        reg.next_cycle = t.NEVER
-        reg.jobs_n = count
-        reg.backfill = BACKFILL_RULES[scheduler.backfill] if self._chooser is None else t.BackfillRule.CHOSEN
-        reg.choice = _CHOICES[scheduler.choice]
-        reg.queued_estimates = scheduler.estimates != "user"
-        reg.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
-        reg.keep_reservation = scheduler.reservation == "kept"
-        reg.spare_nodes = scheduler.spare_nodes
-        reg.protect_head = scheduler.protect_head
-        reg.head_waits = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
-        reg.before_shadow = not scheduler.end_at_shadow
-        reg.exact_first = scheduler.exact_ends_first
-        reg.submits_first = scheduler.submits_first
-        reg.fitting_submits = scheduler.submit_pass == "if_it_fits"  # noqa: S105 - a scheduling pass
-        reg.ends_by_start = scheduler.ends_in_order_of == "start"
-        reg.kept_head = reg.last_ended = -1
-        reg.simulated = simulated
-        reg.commit = scheduler.commit
+        registers = self._registers
+        registers.free = self.node_count
+        registers.queue_lo = registers.queue_hi = len(self._queue) // 2
+        registers.blocks_n = 1
+        registers.cycle = micros(scheduler.cycle_s)
+        registers.next_cycle = t.NEVER
+        registers.jobs_n = count
+        registers.backfill = (
+            BACKFILL_RULES[scheduler.backfill] if self._chooser is None else t.BackfillRule.CHOSEN
+        )
+        registers.choice = _CHOICES[scheduler.choice]
+        registers.queued_estimates = scheduler.estimates != "user"
+        registers.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
+        registers.keep_reservation = scheduler.reservation == "kept"
+        registers.spare_nodes = scheduler.spare_nodes
+        registers.protect_head = scheduler.protect_head
+        registers.head_waits = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
+        registers.before_shadow = not scheduler.end_at_shadow
+        registers.exact_first = scheduler.exact_ends_first
+        registers.submits_first = scheduler.submits_first
+        registers.fitting_submits = scheduler.submit_pass == "if_it_fits"  # noqa: S105 - a scheduling pass
+        registers.ends_by_start = scheduler.ends_in_order_of == "start"
+        registers.kept_head = registers.last_ended = -1
+        registers.simulated = simulated
+        registers.commit = scheduler.commit
         # Who is head counts even where nobody can start.
-        reg.ask_always = scheduler.reservation == "kept" or scheduler.commit
+        registers.ask_always = scheduler.reservation == "kept" or scheduler.commit
 
     def _new_scratch(self) -> NDArray[np.int64]:
         """Room for the profile of a conservative plan: two steps a waiting job, one a running job."""
@@ -177,12 +179,12 @@ class Cluster(ClusterViews):
     def _make_state(self) -> None:
         self._state = t.State(
             self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
-            self._runs, self._log, self._started, self._scratch, self._reg,
+            self._runs, self._log, self._started, self._scratch, self._registers,
         )  # fmt: skip
         if self._chooser is not None:
-            self._chooser.use(self._job, self._queue, self._runs, self._reg, self._started)
+            self._chooser.use(self._job, self._queue, self._runs, self._registers, self._started)
         elif self._asked is not None:
-            self._asked.use(self._job, self._queue, self._runs, self._reg)
+            self._asked.use(self._job, self._queue, self._runs, self._registers)
 
     def _check_order(self) -> None:
         """Raises PluginError if the queue order, or a scheduler in Python, failed in the compiled loop."""
@@ -200,9 +202,9 @@ class Cluster(ClusterViews):
 
         Returns why it stopped; `stop_on_end`, `stop_on_pass` and `pause_after` (instants) make it stop earlier.
         """
-        self._reg.stop_on_end = stop_on_end
-        self._reg.stop_on_pass = stop_on_pass
-        self._reg.instants_left = pause_after
+        self._registers.stop_on_end = stop_on_end
+        self._registers.stop_on_pass = stop_on_pass
+        self._registers.instants_left = pause_after
         while (code := _ADVANCE(self._state, until_us)) == t.Stop.NEEDS_ROOM:
             self._grow_runs()
         self._check_order()
@@ -217,11 +219,11 @@ class Cluster(ClusterViews):
     @property
     def next_event_us(self) -> int:
         """The next end, submit or scheduling cycle of a simulated run, t.NEVER if there is none."""
-        reg = self._reg
-        next_end = self._heap["at_us"][0] if reg.heap_n else t.NEVER
-        row = reg.next_submit
-        next_submit = self._job["submit_us"][row] if row < reg.jobs_n else t.NEVER
-        return int(min(next_end, next_submit, reg.next_cycle))
+        registers = self._registers
+        next_end = self._heap["at_us"][0] if registers.heap_n else t.NEVER
+        row = registers.next_submit
+        next_submit = self._job["submit_us"][row] if row < registers.jobs_n else t.NEVER
+        return int(min(next_end, next_submit, registers.next_cycle))
 
     def _grow_runs(self) -> None:
         spare = max(len(self._runs), self.node_count)
@@ -234,8 +236,8 @@ class Cluster(ClusterViews):
     def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
         """Let the compiled loop `run` go on with this cluster, of which single nodes are known; why it came back."""
         self._keep_nodes()
-        self._reg.stop_on_pass = 0
-        self._reg.instants_left = pause_after
+        self._registers.stop_on_pass = 0
+        self._registers.instants_left = pause_after
         return int(run(self._state, more))
 
     def make_more_room(self) -> None:
@@ -272,7 +274,7 @@ class Cluster(ClusterViews):
         self._fill_rows(one, row)  # asks the order, which may raise: then the job was never added
         self._added.append(values)
         self._job["state"][row] = JobState.FUTURE
-        self._reg.jobs_n = row + 1
+        self._registers.jobs_n = row + 1
         return row
 
     def _grow_jobs(self) -> None:
@@ -281,7 +283,7 @@ class Cluster(ClusterViews):
         waiting = self.queue
         middle = len(queue) // 2
         queue[middle : middle + len(waiting)] = waiting
-        self._reg.queue_lo, self._reg.queue_hi = middle, middle + len(waiting)
+        self._registers.queue_lo, self._registers.queue_hi = middle, middle + len(waiting)
         self._queue = queue
         self._scratch = self._new_scratch()
         self._make_state()
@@ -291,17 +293,17 @@ class Cluster(ClusterViews):
         self._job["submit_us"][job] = now_us
         self._submits_changed = True
         self._job["state"][job] = JobState.QUEUED
-        structures.queue_insert(self._job, self._queue, self._reg, job)
+        structures.queue_insert(self._job, self._queue, self._registers, job)
 
     def hold(self, job: int) -> None:
         self.must_be(job, JobState.QUEUED, "be held")
-        structures.queue_remove(self._queue, self._reg, job)
+        structures.queue_remove(self._queue, self._registers, job)
         self._job["state"][job] = JobState.HELD
 
     def release_hold(self, job: int) -> None:
         self.must_be(job, JobState.HELD, "be released from a hold")
         self._job["state"][job] = JobState.QUEUED
-        structures.queue_insert(self._job, self._queue, self._reg, job)
+        structures.queue_insert(self._job, self._queue, self._registers, job)
 
     def hold_back(self, job: int) -> None:
         """A job that is submitted now is held at once."""
@@ -337,7 +339,7 @@ class Cluster(ClusterViews):
     def cancel(self, job: int, now_us: int) -> None:
         """Take a job that does not run out of the queue for good."""
         if self._job["state"][job] == JobState.QUEUED:
-            structures.queue_remove(self._queue, self._reg, job)
+            structures.queue_remove(self._queue, self._registers, job)
         else:
             self.must_be(job, JobState.HELD, "be cancelled while it waits")
         self._job["state"][job] = JobState.CANCELLED
@@ -352,11 +354,11 @@ class Cluster(ClusterViews):
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
         """A running job is over; its nodes return to the pool unless they are offline."""
         self.must_be(job, JobState.RUNNING, "end")
-        if self._reg.simulated and self._job["expected_end_us"][job]:
-            structures.heap_remove(self._heap, self._reg, job)
+        if self._registers.simulated and self._job["expected_end_us"][job]:
+            structures.heap_remove(self._heap, self._registers, job)
         _END_JOB(
-            self._job, self._node, self._free, self._plan, self._blocks, self._runs, self._log, self._reg,
-            job, now_us, int(outcome),
+            self._job, self._node, self._free, self._plan, self._blocks, self._runs, self._log,
+            self._registers, job, now_us, int(outcome),
         )  # fmt: skip
         if outcome == RunOutcome.CANCELLED:
             self._job["state"][job] = JobState.CANCELLED
@@ -373,7 +375,7 @@ class Cluster(ClusterViews):
         self._job["start_us"][job] = self._job["end_us"][job] = -1
         if front:
             self._job["key"][job] = t.FRONT
-        structures.queue_insert(self._job, self._queue, self._reg, job)
+        structures.queue_insert(self._job, self._queue, self._registers, job)
 
     def suspend(self, job: int, now_us: int) -> None:
         """A running job leaves its nodes and keeps its memory there. It began when its run began."""
@@ -405,8 +407,8 @@ class Cluster(ClusterViews):
         self._job["state"][job] = JobState.QUEUED
         if front:
             self._job["key"][job] = t.FRONT
-        self._reg.now = now_us
-        structures.queue_insert(self._job, self._queue, self._reg, job)
+        self._registers.now = now_us
+        structures.queue_insert(self._job, self._queue, self._registers, job)
 
     def ask(
         self,
@@ -427,9 +429,9 @@ class Cluster(ClusterViews):
         """Run a job of the queue on these nodes, which must be idle; offline ones stay offline."""
         self.must_be(job, JobState.QUEUED, "be started from the queue")
         self._must_be_idle(job, nodes)
-        structures.queue_remove(self._queue, self._reg, job)
-        if self._reg.kept_head == job:
-            self._reg.kept_head = -1
+        structures.queue_remove(self._queue, self._registers, job)
+        if self._registers.kept_head == job:
+            self._registers.kept_head = -1
         self._make_room()
         _OCCUPY(self._state, job, nodes, now_us, end_us, expected_us)
 
@@ -477,10 +479,10 @@ class Cluster(ClusterViews):
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         """Start what the scheduler starts now; the rows of the started jobs, in order."""
         self._make_room()
-        self._reg.now = now_us
+        self._registers.now = now_us
         _SCHEDULE_PASS(self._state, now_us)
         self._check_order()
-        return self._started[: self._reg.started_n].copy()
+        return self._started[: self._registers.started_n].copy()
 
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
         """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""

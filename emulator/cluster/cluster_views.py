@@ -32,7 +32,7 @@ class ClusterViews(TableViews):
     """The part of `Cluster` that only reads."""
 
     _job: t.Jobs
-    _reg: t.Registers
+    _registers: t.Registers
     _runs: t.Runs
     _node: t.Nodes
     _node_job: NDArray[np.int64]
@@ -72,12 +72,12 @@ class ClusterViews(TableViews):
     @property
     def free_count(self) -> int:
         """Idle nodes of the batch pool."""
-        return int(self._reg.free)
+        return int(self._registers.free)
 
     @property
     def queue(self) -> NDArray[np.int32]:
         """Waiting jobs, the head first."""
-        waiting = self._queue[self._reg.queue_lo : self._reg.queue_hi]
+        waiting = self._queue[self._registers.queue_lo : self._registers.queue_hi]
         waiting.flags.writeable = False
         return waiting
 
@@ -98,18 +98,18 @@ class ClusterViews(TableViews):
 
     def started_since(self, count: int) -> list[int]:
         """Jobs that began a run after the first `count` runs, in order; one that began twice is there twice."""
-        jobs: list[int] = self._runs["job"][count : self._reg.runs_n].tolist()
+        jobs: list[int] = self._runs["job"][count : self._registers.runs_n].tolist()
         return jobs
 
     @property
     def node_changes(self) -> int:
         """Goes up by one whenever a job begins or leaves its nodes, or nodes are put back into the pool."""
-        return int(self._reg.runs_n) + int(self._reg.ended_n) + self._returns
+        return int(self._registers.runs_n) + int(self._registers.ended_n) + self._returns
 
     def has_room_for(self, machines: int) -> bool:
         """Whether so many runs as there are nodes can begin, this many times, before the tables have to grow."""
         most = machines * self.node_count
-        runs, nodes = len(self._runs) - self._reg.runs_n, len(self._log) - self._reg.log_n
+        runs, nodes = len(self._runs) - self._registers.runs_n, len(self._log) - self._registers.log_n
         return bool(runs > most and nodes > most)
 
     def run_row(self, job: int) -> int:
@@ -122,7 +122,7 @@ class ClusterViews(TableViews):
 
     def ended_since(self, count: int) -> list[int]:
         """Jobs that left their nodes after the first `count` of `ended_count`, the earliest first."""
-        who, ended = int(self._reg.last_ended), []
+        who, ended = int(self._registers.last_ended), []
         for _ in range(self.ended_count - count):
             ended.append(who)
             who = int(self._job["ended_before"][who])
@@ -139,19 +139,19 @@ class ClusterViews(TableViews):
 
         They do not before somebody asks, because that costs more than all the rest where jobs are wide.
         """
-        reg = self._reg
-        if reg.nodes_kept:
+        registers = self._registers
+        if registers.nodes_kept:
             return
         self._name_nodes()
-        reg.nodes_kept = True
-        runs = self._runs[: reg.runs_n]
-        nodes = self._log[: reg.log_n]
+        registers.nodes_kept = True
+        runs = self._runs[: registers.runs_n]
+        nodes = self._log[: registers.log_n]
         run = np.repeat(np.arange(len(runs)), np.diff(runs["first"], append=len(nodes)))
         is_over = runs["end_us"][run] >= 0
         over, open_ = run[is_over], run[~is_over]
         self._node["since_us"][nodes[is_over]] = runs["end_us"][over]  # of several the last one counts
         self._node["job"][nodes[~is_over]] = runs["job"][open_]
-        self._node["place"][self._free[: reg.free]] = np.arange(reg.free)
+        self._node["place"][self._free[: registers.free]] = np.arange(registers.free)
 
     def choose_nodes_afterwards(self) -> None:
         """From the begin only count nodes: nobody is expected to ask which before the run is over.
@@ -159,33 +159,33 @@ class ClusterViews(TableViews):
         The runs then have intervals of nodes, as few as can be. Somebody who asks all the same is answered: from then
         on nodes are taken as they always are. Call it before anything has started.
         """
-        self._reg.counts_only = not (self._reg.runs_n or self._reg.nodes_kept)
+        self._registers.counts_only = not (self._registers.runs_n or self._registers.nodes_kept)
 
     def run_table(self) -> RunTable:
         """Every run so far."""
         table = super().run_table()
-        return LaidOutLater.of(table, self.node_count) if self._reg.counts_only else table
+        return LaidOutLater.of(table, self.node_count) if self._registers.counts_only else table
 
     def _laid_out(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Nodes of the runs so far that were only counted."""
-        runs = self._runs[: self._reg.runs_n]
+        runs = self._runs[: self._registers.runs_n]
         width = self._job["nodes"][runs["job"]]
         columns = (runs["start_us"].copy(), runs["end_us"].copy(), width)
         return nodes_of_runs(self.node_count, *columns)
 
     def _name_nodes(self) -> None:
         """Somebody asks for single nodes that were only counted: from now on they have names."""
-        reg = self._reg
-        if not reg.counts_only:
+        registers = self._registers
+        if not registers.counts_only:
             return
         first, nodes = self._laid_out()
-        runs = self._runs[: reg.runs_n]
+        runs = self._runs[: registers.runs_n]
         self._log[: len(nodes)] = nodes
         is_free = np.ones(self.node_count, np.bool_)
         open_ = runs["end_us"] < 0
         is_free[nodes[np.repeat(open_, np.diff(first))]] = False
-        self._free[: reg.free] = np.flatnonzero(is_free)[::-1]
-        reg.counts_only = False
+        self._free[: registers.free] = np.flatnonzero(is_free)[::-1]
+        registers.counts_only = False
 
     def must_be(self, job: int, state: JobState, action: str) -> None:
         """Raises IllegalJobTransition, with the job's history, unless the job is in this state."""
@@ -198,7 +198,7 @@ class ClusterViews(TableViews):
 
     def story(self, job: int) -> str:
         """The runs of a job so far, for messages."""
-        rows = np.flatnonzero(self._runs["job"][: self._reg.runs_n] == job)
+        rows = np.flatnonzero(self._runs["job"][: self._registers.runs_n] == job)
         runs = ", ".join(
             f"ran {run.start_us / 1e6:g}-{run.end_us / 1e6:g} s ({RunOutcome(int(run.outcome)).name.lower()})"
             for run in self._runs[rows]

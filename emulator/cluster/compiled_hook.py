@@ -79,9 +79,9 @@ _WAITING_BYTES = WAITING.itemsize
 
 
 @compiled
-def score_all(queue: Ints32, reg: Registers, scores: Floats, given: Given) -> None:
+def score_all(queue: Ints32, registers: Registers, scores: Floats, given: Given) -> None:
     """Ask the compiled order for the priority of each waiting job."""
-    for place in range(reg.queue_lo, reg.queue_hi):
+    for place in range(registers.queue_lo, registers.queue_hi):
         who = queue[place]
         scores[who] = call_score(given.score, given.parameters, given.waiting + who * _WAITING_BYTES)
 
@@ -92,20 +92,20 @@ def reorder(context: int, now: int) -> None:
     rooms = given.jobs_room
     job = carray(jobs_at(given.job), rooms)
     queue = carray(ints32_at(given.queue), 2 * rooms + 8)
-    reg = carray(registers_at(given.reg), 1)[0]
+    registers = carray(registers_at(given.registers), 1)[0]
     waiting = carray(waiting_at(given.waiting), rooms)
     counted = carray(counted_at(given.counted), 1)[0]
     scores = carray(floats_at(given.scores), rooms)
-    look(job, queue, reg, waiting, now)
+    look(job, queue, registers, waiting, now)
     if counted.accounts_n:
         runs = carray(runs_at(given.runs), given.runs_room)
         accounts = carray(accounts_at(given.accounts), given.accounts_room)
         open_runs = carray(ints_at(given.open_runs), given.open_room)
-        count_usage(runs, waiting, accounts, open_runs, counted, reg, now, given.half_life_us)
-        look_at_usage(queue, reg, waiting, accounts, counted)
-    score_all(queue, reg, scores, given)
-    set_keys(job, queue, reg, scores, carray(ints_at(given.scores), rooms))
-    sort_queue(job, queue, reg, carray(ints32_at(given.spare), rooms))
+        count_usage(runs, waiting, accounts, open_runs, counted, registers, now, given.half_life_us)
+        look_at_usage(queue, registers, waiting, accounts, counted)
+    score_all(queue, registers, scores, given)
+    set_keys(job, queue, registers, scores, carray(ints_at(given.scores), rooms))
+    sort_queue(job, queue, registers, carray(ints32_at(given.spare), rooms))
 
 
 @cache

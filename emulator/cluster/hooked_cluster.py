@@ -39,8 +39,8 @@ class HookedCluster(Cluster, ABC):
         self._hook = HOOK(self._ask)
         self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
         super().__init__(node_count, scheduler, jobs)
-        self._backfill = int(self._reg.backfill)
-        self._reg.backfill = t.BackfillRule.CHOSEN
+        self._backfill = int(self._registers.backfill)
+        self._registers.backfill = t.BackfillRule.CHOSEN
         self._keep_nodes()
 
     @abstractmethod
@@ -50,16 +50,16 @@ class HookedCluster(Cluster, ABC):
     @property
     def _waiting_and_running(self) -> tuple[int, int]:
         """How many jobs, at most, wait and run."""
-        reg = self._reg
-        return int(reg.queue_hi - reg.queue_lo), int(reg.runs_n - reg.ended_n)
+        registers = self._registers
+        return int(registers.queue_hi - registers.queue_lo), int(registers.runs_n - registers.ended_n)
 
     def _make_state(self) -> None:
         super()._make_state()
-        self._reg.ask = self._address
+        self._registers.ask = self._address
 
     def _ask(self, _context: int, now_us: int) -> None:
         """The hook; `_check_order` raises what failed in it."""
-        self._failure = failure_of_pass(self._asked, self._choose, self._reg, now_us) or self._failure
+        self._failure = failure_of_pass(self._asked, self._choose, self._registers, now_us) or self._failure
 
     def _check_order(self) -> None:
         if self._failure is not None:

@@ -42,7 +42,7 @@ class MoldableCluster(HookedCluster):
         self._fixed = np.where(only, sizes.first[:-1], -1)
         self._make_plan(64)
         super().__init__(node_count, scheduler, jobs)
-        self._reg.ask_always = (
+        self._registers.ask_always = (
             self._rule == m.SizeRule.AT_SUBMIT
         )  # a job gets its size even if nobody can start
 

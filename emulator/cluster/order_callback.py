@@ -97,9 +97,9 @@ class AskedOrder:
         given = self._given[0]
         given.accounts, given.accounts_room = self._accounts.ctypes.data, len(self._accounts)
 
-    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Registers) -> None:
+    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, registers: t.Registers) -> None:
         """Work on these tables of the cluster from now on."""
-        self._job, self._queue, self._runs, self._reg = job, queue, runs, reg
+        self._job, self._queue, self._runs, self._registers = job, queue, runs, registers
         if len(self._view) != len(job):
             view = np.zeros(len(job), VIEW)
             view[: min(len(job), len(self._view))] = self._view[: len(job)]
@@ -110,21 +110,27 @@ class AskedOrder:
         given.job, given.jobs_room = job.ctypes.data, len(job)
         given.runs, given.runs_room = runs.ctypes.data, len(runs)
         given.open_runs, given.open_room = self._open.ctypes.data, len(self._open)
-        given.queue, given.reg, given.counted = queue.ctypes.data, address_of(reg), self._counted.ctypes.data
+        given.queue, given.registers, given.counted = (
+            queue.ctypes.data,
+            address_of(registers),
+            self._counted.ctypes.data,
+        )
         given.waiting, given.parameters = self._view.ctypes.data, self._parameters.ctypes.data
         given.scores, given.spare = self._scores.ctypes.data, self._spare.ctypes.data
         given.score = self._score.address if self._score is not None else 0
-        reg.ask, reg.ask_context = self._address, self._given.ctypes.data
+        registers.ask, registers.ask_context = self._address, self._given.ctypes.data
 
     def check(self) -> None:
         """Raises PluginError if the order has failed since the last look."""
-        code = int(self._reg.order_failed)
+        code = int(self._registers.order_failed)
         if not code:
             return
         error = self._failure
         if code == t.OrderFailure.NOT_A_NUMBER or error is None:
             error = ValueError("it gave a job the priority NaN, which has no place in an order")
-        raise plugin_error(f"queue order {self.name}", self._event, int(self._reg.now), error) from error
+        raise plugin_error(
+            f"queue order {self.name}", self._event, int(self._registers.now), error
+        ) from error
 
     def reorder(self, now_us: int) -> None:
         """What the hook does, for a scheduler in Python that wants its queue in order."""
@@ -139,22 +145,29 @@ class AskedOrder:
             self._ask_in_python(now_us)
         except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
             self._failure = error
-            self._reg.order_failed = t.OrderFailure.RAISED
-            self._reg.instants_left = 0
+            self._registers.order_failed = t.OrderFailure.RAISED
+            self._registers.instants_left = 0
 
     def _ask_in_python(self, now_us: int) -> None:
-        job, queue, reg = self._job, self._queue, self._reg
-        rows = np.sort(queue[reg.queue_lo : reg.queue_hi])
+        job, queue, registers = self._job, self._queue, self._registers
+        rows = np.sort(queue[registers.queue_lo : registers.queue_hi])
         if self._ranks is not None:
             self._sort_by(rows, np.array(self._ranked(self._ranks, rows.tolist(), now_us), np.float64))
             return
-        r.look(job, queue, reg, self._view, now_us)
+        r.look(job, queue, registers, self._view, now_us)
         if self._fair is not None:
             counted, half_life_us = self._counted[0], self._fair.half_life_us
             _COUNT_USAGE(
-                self._runs, self._view, self._accounts, self._open, counted, reg, now_us, float(half_life_us)
+                self._runs,
+                self._view,
+                self._accounts,
+                self._open,
+                counted,
+                registers,
+                now_us,
+                float(half_life_us),
             )
-            _LOOK_AT_USAGE(queue, reg, self._view, self._accounts, counted)
+            _LOOK_AT_USAGE(queue, registers, self._view, self._accounts, counted)
         given = np.asarray(self._order.priority(now_us, self._shown(rows)), np.float64)  # type: ignore[union-attr]
         if given.shape != rows.shape:
             raise ValueError(f"it gave priorities of shape {given.shape} to {len(rows)} waiting jobs")
@@ -180,7 +193,7 @@ class AskedOrder:
             raise ValueError(f"it gave {which} the priority NaN, which has no place in an order")
         keys = -order_keys(given)
         job["key"][rows] = np.where(job["key"][rows] == t.FRONT, t.FRONT, keys)
-        r.sort_queue(job, self._queue, self._reg, self._spare)
+        r.sort_queue(job, self._queue, self._registers, self._spare)
 
     def _shown(self, rows: NDArray[np.int32]) -> QueueView:
         view = self._view[rows].view(np.recarray)

@@ -45,19 +45,27 @@ class Chooser:
         if self._order is not None:
             self._order.learn(jobs, first)
 
-    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, reg: t.Registers, started: t.Ints32) -> None:
+    def use(
+        self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, registers: t.Registers, started: t.Ints32
+    ) -> None:
         """Work on these tables of the cluster from now on."""
-        self._job, self._queue, self._runs, self._reg, self._started = job, queue, runs, reg, started
+        self._job, self._queue, self._runs, self._registers, self._started = (
+            job,
+            queue,
+            runs,
+            registers,
+            started,
+        )
         if self._order is not None:
-            self._order.use(job, queue, runs, reg)
-        reg.ask = self._address
+            self._order.use(job, queue, runs, registers)
+        registers.ask = self._address
 
     def check(self) -> None:
         """Raises PluginError if the scheduler, or its order, has failed since the last look."""
         if self._failure is not None:
             error = self._failure
             event = getattr(self._policy, "event", "decide")
-            raise plugin_error(self._who, event, int(self._reg.now), error) from error
+            raise plugin_error(self._who, event, int(self._registers.now), error) from error
         if self._order is not None:
             self._order.check()
 
@@ -67,11 +75,11 @@ class Chooser:
 
     def _ask(self, _context: int, now_us: int) -> None:
         """The hook; `check` raises what failed in it."""
-        self._failure = failure_of_pass(self._order, self._choose, self._reg, now_us) or self._failure
+        self._failure = failure_of_pass(self._order, self._choose, self._registers, now_us) or self._failure
 
     def _choose(self, now_us: int) -> None:
-        queue, reg = self._queue, self._reg
-        low, high, free = int(reg.queue_lo), int(reg.queue_hi), int(reg.free)
+        queue, registers = self._queue, self._registers
+        low, high, free = int(registers.queue_lo), int(registers.queue_hi), int(registers.free)
         rows = queue[low:high].tolist()
         waiting = self._seen.waiting(self._job, rows, now_us)
         view = View(now_us, waiting, free, self._node_count, self._running)
@@ -82,14 +90,14 @@ class Chooser:
         if not chosen:
             return
         self._started[: len(chosen)] = chosen
-        reg.started_n = len(chosen)
+        registers.started_n = len(chosen)
         taken = set(chosen)
         queue[low + len(chosen) : high] = [row for row in rows if row not in taken]
-        reg.queue_lo = low + len(chosen)
+        registers.queue_lo = low + len(chosen)
 
     def _running(self, now_us: int) -> tuple[Job, ...]:
         """The batch jobs that run, in order of start."""
-        count = int(self._reg.runs_n)
+        count = int(self._registers.runs_n)
         rows = np.concatenate((self._open, np.arange(self._runs_seen, count)))
         self._open, self._runs_seen = rows[self._runs["end_us"][rows] < 0], count
         return self._seen.running(self._job, self._runs["job"][self._open], now_us)

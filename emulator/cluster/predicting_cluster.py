@@ -68,8 +68,8 @@ class PredictingCluster(Cluster):
 
     def _make_state(self) -> None:
         super()._make_state()
-        self._reg.ask, self._reg.correct = self._addresses
-        self._reg.ask_always |= self._predictions.at_submit
+        self._registers.ask, self._registers.correct = self._addresses
+        self._registers.ask_always |= self._predictions.at_submit
 
     def _before_ends(self, _context: int, now_us: int) -> None:
         """The hook before `exact_ends_first` looks who ends when it was expected to: who ran on before now does not."""
@@ -83,8 +83,8 @@ class PredictingCluster(Cluster):
             do(self._state, now_us)
         except Exception as error:  # noqa: BLE001 - as said
             self._failure = error
-            self._reg.order_failed = t.OrderFailure.RAISED
-            self._reg.instants_left = 0
+            self._registers.order_failed = t.OrderFailure.RAISED
+            self._registers.instants_left = 0
 
     def _ask(self, _context: int, now_us: int) -> None:
         """The hook before a pass."""
@@ -100,7 +100,7 @@ class PredictingCluster(Cluster):
         if self._failure is not None:
             error, event = self._failure, self._predictions.event
             who = f"run time predictor {self._name}"
-            raise plugin_error(who, event, int(self._reg.now), error) from error
+            raise plugin_error(who, event, int(self._registers.now), error) from error
         super()._check_order()
 
 
@@ -136,11 +136,11 @@ class Predictions:
 
     def before_pass(self, state: t.State, now_us: int) -> None:
         """Tell of ends, correct, predict, in this order."""
-        job, queue, runs, reg = state.job, state.queue, state.runs, state.reg
+        job, queue, runs, registers = state.job, state.queue, state.runs, state.registers
         for who in self._ends_in_turn(state):
             self._tell_of_end(who, job, runs)
         self.correct(state, now_us)
-        waiting = queue[reg.queue_lo : reg.queue_hi]
+        waiting = queue[registers.queue_lo : registers.queue_hi]
         latest = 0 if self.at_submit else len(self._history.ended)
         new = waiting[self._predicted_at[waiting] < latest]
         for who in new[self._kind[new] == t.BATCH].tolist():
@@ -148,16 +148,16 @@ class Predictions:
 
     def _ends_in_turn(self, state: t.State) -> list[int]:
         """The jobs that have ended since the last pass, in order, but for those whose turn has not come."""
-        job, heap, runs, reg = state.job, state.heap, state.runs, state.reg
-        who, ended = int(reg.last_ended), []
-        for _ in range(int(reg.ended_n) - self._ends_seen):
+        job, heap, runs, registers = state.job, state.heap, state.runs, state.registers
+        who, ended = int(registers.last_ended), []
+        for _ in range(int(registers.ended_n) - self._ends_seen):
             ended.append(who)
             who = int(job["ended_before"][who])
-        self._ends_seen = int(reg.ended_n)
+        self._ends_seen = int(registers.ended_n)
         if not self._exact_first:
             return ended[::-1]
-        standing = heap[: reg.heap_n]
-        early = set(standing["key"][standing["at_us"] <= reg.now].tolist())
+        standing = heap[: registers.heap_n]
+        early = set(standing["key"][standing["at_us"] <= registers.now].tolist())
         every = [*self._untold, *ended]
         self._untold = [who for who in every if who in early]
 
@@ -180,12 +180,12 @@ class Predictions:
 
     def correct(self, state: t.State, now_us: int) -> None:
         """Predictions whose time has come while the job runs on: the next end that is expected lies behind now."""
-        job, runs, reg = state.job, state.runs, state.reg
-        for row in range(self._runs_seen, int(reg.runs_n)):
+        job, runs, registers = state.job, state.runs, state.registers
+        for row in range(self._runs_seen, int(registers.runs_n)):
             who = int(runs["job"][row])
             if job["expected_end_us"][who]:
                 heapq.heappush(self._over, (int(job["expected_end_us"][who]), row))
-        self._runs_seen = int(reg.runs_n)
+        self._runs_seen = int(registers.runs_n)
         while self._over and self._over[0][0] <= now_us:
             expected_us, row = heapq.heappop(self._over)
             who = int(runs["job"][row])

@@ -105,7 +105,7 @@ class Reorders(Protocol):
 
 
 def failure_of_pass(
-    order: Reorders | None, choose: Callable[[int], None], reg: t.Registers, now_us: int
+    order: Reorders | None, choose: Callable[[int], None], registers: t.Registers, now_us: int
 ) -> Exception | None:
     """Put the queue in order, then choose who starts. Returns what was raised: compiled code lets nothing through.
 
@@ -114,11 +114,11 @@ def failure_of_pass(
     try:
         if order is not None:
             order.reorder(now_us)
-            if reg.order_failed:
+            if registers.order_failed:
                 return None
         choose(now_us)
     except Exception as error:  # noqa: BLE001 - raised when the compiled loop is over
-        reg.order_failed = t.OrderFailure.RAISED
-        reg.instants_left = 0
+        registers.order_failed = t.OrderFailure.RAISED
+        registers.instants_left = 0
         return error
     return None

@@ -217,9 +217,9 @@ class SlurmCluster(Cluster):
     def advance(
         self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
     ) -> Stop:
-        self._reg.stop_on_end = stop_on_end
-        self._reg.stop_on_pass = stop_on_pass
-        self._reg.instants_left = pause_after
+        self._registers.stop_on_end = stop_on_end
+        self._registers.stop_on_pass = stop_on_pass
+        self._registers.instants_left = pause_after
         while (code := _ADVANCE(self._state, self._twin, until_us)) == t.Stop.NEEDS_ROOM:
             self._grow_runs()
         return Stop(code)
@@ -239,7 +239,7 @@ class SlurmCluster(Cluster):
 
     def _left_at(self, now_us: int) -> bool:
         """Whether a job left its nodes then, which runs the main loop; nodes that come back do not."""
-        last = self._reg.last_ended
+        last = self._registers.last_ended
         return bool(self._left_us == now_us or (last >= 0 and self._job["end_us"][last] == now_us))
 
     def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
@@ -289,7 +289,7 @@ class SlurmCluster(Cluster):
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         self.finish_instant(now_us)
-        return self._started[: self._reg.started_n].copy()
+        return self._started[: self._registers.started_n].copy()
 
     @property
     def node_names(self) -> tuple[str, ...]:

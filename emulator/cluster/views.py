@@ -32,13 +32,13 @@ class TableViews:
     _job: t.EveryJobs
     _runs: Rows[t.Run]
     _log: NDArray[np.int32]
-    _reg: t.EveryRegisters
+    _registers: t.EveryRegisters
     _shown: t.EveryJobs | None = None
     _shown_of: t.EveryJobs | None = None
 
     def __len__(self) -> int:
         """Jobs in the table."""
-        return int(self._reg.jobs_n)
+        return int(self._registers.jobs_n)
 
     @property
     def table(self) -> t.EveryJobs:
@@ -63,17 +63,17 @@ class TableViews:
 
     @property
     def now_us(self) -> int:
-        return int(self._reg.now)
+        return int(self._registers.now)
 
     @property
     def ended_count(self) -> int:
         """Runs that have ended so far."""
-        return int(self._reg.ended_n)
+        return int(self._registers.ended_n)
 
     def run_table(self) -> RunTable:
         """Every run so far. A copy, but for the nodes, which are only ever appended: they may fill a gigabyte."""
-        runs = self._runs[: self._reg.runs_n]
-        logged = int(self._reg.log_n)
+        runs = self._runs[: self._registers.runs_n]
+        logged = int(self._registers.log_n)
         nodes = self._log[:logged]
         nodes.flags.writeable = False
         job, start_us, end_us, outcome = copies(

@@ -231,11 +231,11 @@ def give(state: State, wires: Wires, who: int, penalty: float) -> None:
 @inner
 def see_free(state: State, wires: Wires) -> None:
     """Which nodes are free now."""
-    free, reg = state.free, state.reg
+    free, registers = state.free, state.registers
     rank, open_now, how = wires.rank, wires.open_now, wires.how
     for place in range(open_now.shape[0]):
         open_now[place] = 0
-    for place in range(reg.free):
+    for place in range(registers.free):
         open_now[rank[free[place]]] = 1
     how.given_n = 0
 
@@ -244,15 +244,15 @@ def see_free(state: State, wires: Wires) -> None:
 def start_given(state: State, wires: Wires, now: int) -> None:
     """Put the nodes of the chosen jobs on top of the free stack, those of the first at the top, and start them."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
+    heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
     rank, open_now, given, spare, how = wires.rank, wires.open_now, wires.given, wires.spare, wires.how
     kept = 0
-    for place in range(reg.free):
+    for place in range(registers.free):
         if open_now[rank[free[place]]]:
             spare[kept] = free[place]
             kept += 1
     behind = how.given_n
-    for k in range(reg.started_n - 1, -1, -1):
+    for k in range(registers.started_n - 1, -1, -1):
         needed = job[started[k]].nodes
         behind -= needed
         for place in range(behind, behind + needed):
@@ -261,20 +261,22 @@ def start_given(state: State, wires: Wires, now: int) -> None:
     for place in range(kept):
         free[place] = spare[place]
         node[free[place]].place = place
-    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg.started_n, now)
-    reg.started_n = 0
+    start_chosen(
+        job, node, free, plan, blocks, heap, runs, log, started, registers, 0, registers.started_n, now
+    )
+    registers.started_n = 0
     how.given_n = 0
 
 
 @inner
 def place_chosen(state: State, wires: Wires, now: int, penalty: float) -> None:
     """The usual pass has chosen jobs: each gets nodes, in order, and starts."""
-    job, started, reg = state.job, state.started, state.reg
+    job, started, registers = state.job, state.started, state.registers
     open_now, may = wires.open_now, wires.may
-    if reg.started_n == 0:
+    if registers.started_n == 0:
         return
     see_free(state, wires)
-    for k in range(reg.started_n):
+    for k in range(registers.started_n):
         for place in range(open_now.shape[0]):
             may[place] = open_now[place]
         pick(wires, job[started[k]].nodes)
@@ -285,13 +287,13 @@ def place_chosen(state: State, wires: Wires, now: int, penalty: float) -> None:
 @compiled
 def prefer(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """The usual pass, whose jobs get nodes that go together as far as there are any."""
-    job, queue, started, reg = state.job, state.queue, state.started, state.reg
-    reg.started_n = 0
+    job, queue, started, registers = state.job, state.queue, state.started, state.registers
+    registers.started_n = 0
     if backfill == BackfillRule.CONSERVATIVE:
-        if reg.free > 0:
+        if registers.free > 0:
             choose_planned(state, now)
     else:
-        choose_heads(job, queue, started, reg, now)
+        choose_heads(job, queue, started, registers, now)
         place_chosen(state, wires, now, penalty)
         if backfill == BackfillRule.EASY:
             choose_backfill(state, now)
@@ -331,15 +333,15 @@ def next_release(wires: Wires, after: int) -> int:
 @inner
 def choose_now(state: State, wires: Wires, who: int, now: int, penalty: float) -> None:
     """A job starts in this pass on the chosen nodes."""
-    job, started, reg = state.job, state.started, state.reg
+    job, started, registers = state.job, state.started, state.registers
     picked, release = wires.picked, wires.release
     give(state, wires, who, penalty)
     end = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
     for place in range(picked.shape[0]):
         if picked[place]:
             release[place] = end
-    started[reg.started_n] = who
-    reg.started_n += 1
+    started[registers.started_n] = who
+    registers.started_n += 1
 
 
 @inner
@@ -376,18 +378,19 @@ def hold_for_head(wires: Wires, needed: int, now: int) -> int:
 @inner
 def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """Heads until one has no place; behind it, under EASY, whoever leaves its reserved nodes or its time alone."""
-    job, queue, reg = state.job, state.queue, state.reg
-    while reg.queue_lo < reg.queue_hi:
-        head = queue[reg.queue_lo]
+    job, queue, registers = state.job, state.queue, state.registers
+    while registers.queue_lo < registers.queue_hi:
+        head = queue[registers.queue_lo]
         if not has_place(wires, job[head].nodes, 0):
             break
-        reg.queue_lo += 1
+        registers.queue_lo += 1
         choose_now(state, wires, head, now, penalty)
-    if backfill != BackfillRule.EASY or reg.queue_hi - reg.queue_lo < 2:  # noqa: PLR2004 - a head and another
+    waiting = registers.queue_hi - registers.queue_lo
+    if backfill != BackfillRule.EASY or waiting < 2:  # noqa: PLR2004 - a head and another
         return
-    shadow = hold_for_head(wires, job[queue[reg.queue_lo]].nodes, now)
-    to = reg.queue_lo + 1
-    for place in range(reg.queue_lo + 1, reg.queue_hi):
+    shadow = hold_for_head(wires, job[queue[registers.queue_lo]].nodes, now)
+    to = registers.queue_lo + 1
+    for place in range(registers.queue_lo + 1, registers.queue_hi):
         who = queue[place]
         crosses = 1 if job[who].estimate_us > shadow - now else 0
         if has_place(wires, job[who].nodes, crosses):
@@ -395,7 +398,7 @@ def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: f
         else:
             queue[to] = who
             to += 1
-    reg.queue_hi = to
+    registers.queue_hi = to
 
 
 @inner
@@ -443,7 +446,7 @@ def plan_there(wires: Wires, first: int, steps: int, length: int) -> int:
 @inner
 def require_planned(state: State, wires: Wires, now: int, penalty: float) -> None:
     """Plan every job in queue order, on single nodes; those whose planned start is now start."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     release, at, level = wires.release, wires.at, wires.level
     steps = 0
     time = now
@@ -453,9 +456,9 @@ def require_planned(state: State, wires: Wires, now: int, penalty: float) -> Non
             level[steps, place] = 1 if release[place] <= time else 0
         steps += 1
         time = next_release(wires, time)
-    left = reg.free
-    to = reg.queue_lo
-    for queued in range(reg.queue_lo, reg.queue_hi):
+    left = registers.free
+    to = registers.queue_lo
+    for queued in range(registers.queue_lo, registers.queue_hi):
         who = queue[queued]
         first = 0
         while left > 0 and first < steps:  # with none left nobody starts now, and plans are not kept
@@ -470,15 +473,15 @@ def require_planned(state: State, wires: Wires, now: int, penalty: float) -> Non
         else:
             queue[to] = who
             to += 1
-    reg.queue_hi = to
+    registers.queue_hi = to
 
 
 @compiled
 def require(state: State, wires: Wires, now: int, backfill: int, penalty: float) -> None:
     """A pass in which a job starts only on nodes that go together."""
-    reg = state.reg
-    reg.started_n = 0
-    if reg.free == 0:
+    registers = state.registers
+    registers.started_n = 0
+    if registers.free == 0:
         return
     see_free(state, wires)
     see_releases(state, wires, now)
@@ -486,5 +489,5 @@ def require(state: State, wires: Wires, now: int, backfill: int, penalty: float)
         require_planned(state, wires, now, penalty)
     else:
         require_easy(state, wires, now, backfill, penalty)
-    if reg.started_n:
+    if registers.started_n:
         start_given(state, wires, now)

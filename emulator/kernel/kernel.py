@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 
 
 @inlined
-def submit_due(job: Jobs, queue: Ints32, reg: Registers, now: int, at_most: int) -> int:
+def submit_due(job: Jobs, queue: Ints32, registers: Registers, now: int, at_most: int) -> int:
     """Queue batch jobs that are submitted now, `at_most` so many. Returns how many."""
     count = 0
-    while count < at_most and reg.next_submit < reg.jobs_n and job[reg.next_submit].submit_us <= now:
-        who = reg.next_submit
-        reg.next_submit += 1
+    while (
+        count < at_most
+        and registers.next_submit < registers.jobs_n
+        and job[registers.next_submit].submit_us <= now
+    ):
+        who = registers.next_submit
+        registers.next_submit += 1
         if job[who].kind == BATCH and job[who].state == JobState.FUTURE:
             job[who].state = JobState.QUEUED
-            queue_insert(job, queue, reg, who)
+            queue_insert(job, queue, registers, who)
             count += 1
     return count
 
@@ -38,27 +42,27 @@ def submit_due(job: Jobs, queue: Ints32, reg: Registers, now: int, at_most: int)
 @compiled
 def submit_one_by_one(state: State, now: int) -> None:
     """One pass after each submit (scheduler option `pass: event`), or each that fits (`submit_pass: if_it_fits`)."""
-    job, queue, reg = state.job, state.queue, state.reg
-    while submit_due(job, queue, reg, now, 1):
-        if reg.fitting_submits and job[reg.next_submit - 1].nodes > reg.free:
-            if reg.ask and reg.ask_always:
-                call_hook(reg.ask, reg.ask_context, now)
+    job, queue, registers = state.job, state.queue, state.registers
+    while submit_due(job, queue, registers, now, 1):
+        if registers.fitting_submits and job[registers.next_submit - 1].nodes > registers.free:
+            if registers.ask and registers.ask_always:
+                call_hook(registers.ask, registers.ask_context, now)
         else:
             schedule_pass(state, now)
 
 
 @inlined
-def pop_end(job: Jobs, heap: Heap, reg: Registers, now: int) -> int:
+def pop_end(job: Jobs, heap: Heap, registers: Registers, now: int) -> int:
     """Remove the next of the ends of this instant: by job, or by start (`ends_in_order_of: start`)."""
-    if reg.ends_by_start == 0:
-        who: int = heap_pop(heap, reg)
+    if registers.ends_by_start == 0:
+        who: int = heap_pop(heap, registers)
         return who
     first: int = heap[0].key
-    for k in range(1, reg.heap_n):
+    for k in range(1, registers.heap_n):
         who = heap[k].key
         if heap[k].at_us == now and job[who].run_row < job[first].run_row:
             first = who
-    heap_remove(heap, reg, first)
+    heap_remove(heap, registers, first)
     return first
 
 
@@ -70,20 +74,20 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
     the first pass. With `submits_first` the submits have their passes before the ends.
     """
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
-    if reg.exact_first:
-        if reg.correct:
-            call_hook(reg.correct, 0, now)
-        for k in range(reg.heap_n):
+    heap, runs, log, registers = state.heap, state.runs, state.log, state.registers
+    if registers.exact_first:
+        if registers.correct:
+            call_hook(registers.correct, 0, now)
+        for k in range(registers.heap_n):
             who = heap[k].key
             if heap[k].at_us == now and job[who].run_us == job[who].estimate_us:
-                end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
-    if reg.submits_first and now != until:
+                end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
+    if registers.submits_first and now != until:
         submit_one_by_one(state, now)
-    while reg.heap_n and heap[0].at_us == now:
-        who = pop_end(job, heap, reg, now)
+    while registers.heap_n and heap[0].at_us == now:
+        who = pop_end(job, heap, registers, now)
         if job[who].state == JobState.RUNNING:
-            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
+            end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
         if now != until:
             schedule_pass(state, now)
 
@@ -91,21 +95,21 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
 @compiled
 def finish_instant(state: State, now: int) -> None:
     """What comes after the decision points of an instant: submits, then one pass."""
-    job, queue, reg = state.job, state.queue, state.reg
-    reg.now = now
-    if reg.every_event:
+    job, queue, registers = state.job, state.queue, state.registers
+    registers.now = now
+    if registers.every_event:
         submit_one_by_one(state, now)
     else:
-        submit_due(job, queue, reg, now, NEVER)
+        submit_due(job, queue, registers, now, NEVER)
     schedule_pass(state, now)
 
 
 @inlined
 def has_room_inline(state: State) -> bool:
     """One instant's passes can start at most as many jobs, on at most as many nodes, as there are nodes."""
-    node, runs, log, reg = state.node, state.runs, state.log, state.reg
+    node, runs, log, registers = state.node, state.runs, state.log, state.registers
     nodes = node.shape[0]
-    return bool(runs.shape[0] - reg.runs_n > nodes and log.shape[0] - reg.log_n > nodes)
+    return bool(runs.shape[0] - registers.runs_n > nodes and log.shape[0] - registers.log_n > nodes)
 
 
 @compiled
@@ -120,33 +124,33 @@ def advance(state: State, until: int) -> int:
 
     Returns Stop.AT_UNTIL when all instants before `until` are over and the ends of `until` itself have happened
     (its submits and pass are `finish_instant`'s); Stop.AT_ENDS, if STOP_ON_END is set, after the ends of an
-    earlier instant (reg.now), which `finish_instant` must complete; Stop.AT_PASS, if STOP_ON_PASS is set, when an
-    earlier instant is over; Stop.PAUSED between two instants, when INSTANTS_LEFT are over; Stop.NEEDS_ROOM when the run
-    table has to grow first.
+    earlier instant (registers.now), which `finish_instant` must complete; Stop.AT_PASS, if STOP_ON_PASS is
+    set, when an earlier instant is over; Stop.PAUSED between two instants, when INSTANTS_LEFT are over;
+    Stop.NEEDS_ROOM when the run table has to grow first.
     """
     job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
-    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
+    blocks, heap, runs, log, registers = state.blocks, state.heap, state.runs, state.log, state.registers
     while True:
         if not has_room_inline(state):
             return Stop.NEEDS_ROOM
-        next_end = heap[0].at_us if reg.heap_n else NEVER
-        now = min(next_end, next_submit(job, reg), reg.next_cycle)
-        code = step_to(reg, now, until)
+        next_end = heap[0].at_us if registers.heap_n else NEVER
+        now = min(next_end, next_submit(job, registers), registers.next_cycle)
+        code = step_to(registers, now, until)
         if code != Stop.GOES_ON:
             return code
-        if reg.every_event and next_end == now:
+        if registers.every_event and next_end == now:
             end_one_by_one(state, now, until)
-        while reg.heap_n and heap[0].at_us == now:
-            who = heap_pop(heap, reg)
-            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
+        while registers.heap_n and heap[0].at_us == now:
+            who = heap_pop(heap, registers)
+            end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
         if now == until:
             return Stop.AT_UNTIL
-        if reg.stop_on_end and next_end == now:
+        if registers.stop_on_end and next_end == now:
             return Stop.AT_ENDS
-        if reg.every_event:
+        if registers.every_event:
             submit_one_by_one(state, now)
         else:
-            submit_due(job, queue, reg, now, NEVER)
+            submit_due(job, queue, registers, now, NEVER)
             schedule_pass_inline(state, now)
-        if reg.stop_on_pass:
+        if registers.stop_on_pass:
             return Stop.AT_PASS

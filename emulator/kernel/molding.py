@@ -57,12 +57,12 @@ class Molding(NamedTuple):
 @inner
 def make_profile(state: State, molding: Molding, now: int) -> int:
     """The free nodes from now on, if nobody else starts. Returns the number of steps."""
-    plan, blocks, reg = state.plan, state.blocks, state.reg
+    plan, blocks, registers = state.plan, state.blocks, state.registers
     at, level = molding.at, molding.level
     at[0] = now
-    level[0] = reg.free
+    level[0] = registers.free
     steps = 1
-    for which in range(reg.blocks_n):
+    for which in range(registers.blocks_n):
         slot = blocks[which].slot
         for k in range(blocks[which].entries):
             expected = max(plan[slot, k].at_us, now + 1)  # past its estimate: soon
@@ -118,13 +118,13 @@ def hold(molding: Molding, k: int, step: int, steps: int) -> int:
 @inner
 def choose_size(state: State, molding: Molding, who: int, k: int) -> None:
     """A job starts in this pass, at this size."""
-    job, started, reg = state.job, state.started, state.reg
+    job, started, registers = state.job, state.started, state.registers
     size = molding.size
     job[who].nodes = size[k].nodes
     job[who].run_us = size[k].run_us
     job[who].estimate_us = size[k].estimate_us
-    started[reg.started_n] = who
-    reg.started_n += 1
+    started[registers.started_n] = who
+    registers.started_n += 1
 
 
 @inner
@@ -138,29 +138,29 @@ def least_width(molding: Molding, who: int) -> int:
 @inner
 def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
     """Heads until one waits; behind it, under EASY, whoever is placed now beside what is kept for it."""
-    queue, reg = state.queue, state.reg
+    queue, registers = state.queue, state.registers
     level = molding.level
     steps = make_profile(state, molding, now)
-    while reg.queue_lo < reg.queue_hi:
-        who = queue[reg.queue_lo]
+    while registers.queue_lo < registers.queue_hi:
+        who = queue[registers.queue_lo]
         k, step = place_job(molding, who, steps, rule)
         if k >= 0:
             steps = hold(molding, k, step, steps)
         if k < 0 or step > 0:
             break
-        reg.queue_lo += 1
+        registers.queue_lo += 1
         choose_size(state, molding, who, k)
     if backfill != BackfillRule.EASY:
         return
-    place = reg.queue_lo + 1
-    while level[0] > 0 and place < reg.queue_hi:
+    place = registers.queue_lo + 1
+    while level[0] > 0 and place < registers.queue_hi:
         who = queue[place]
         if least_width(molding, who) <= level[0]:
             k, step = place_job(molding, who, steps, rule)
             if k >= 0 and step == 0:
                 steps = hold(molding, k, 0, steps)
                 choose_size(state, molding, who, k)
-                place = queue_remove_at(queue, reg, place)
+                place = queue_remove_at(queue, registers, place)
                 continue
         place += 1
 
@@ -168,14 +168,14 @@ def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: 
 @inner
 def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
     """Plan every waiting job in queue order; those whose planned start is now start."""
-    queue, reg = state.queue, state.reg
+    queue, registers = state.queue, state.registers
     level, narrowest = molding.level, molding.narrowest
     steps = make_profile(state, molding, now)
-    waiting = reg.queue_hi - reg.queue_lo
+    waiting = registers.queue_hi - registers.queue_lo
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], least_width(molding, queue[reg.queue_lo + k]))
-    place = reg.queue_lo
+        narrowest[k] = min(narrowest[k + 1], least_width(molding, queue[registers.queue_lo + k]))
+    place = registers.queue_lo
     for seen in range(waiting):
         if narrowest[seen] > level[0]:
             return  # nobody further back can start now, and plans are not kept
@@ -187,7 +187,7 @@ def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
         steps = hold(molding, k, step, steps)
         if step == 0:
             choose_size(state, molding, who, k)
-            place = queue_remove_at(queue, reg, place)
+            place = queue_remove_at(queue, registers, place)
         else:
             place += 1
 
@@ -195,16 +195,16 @@ def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
 @inner
 def fix_sizes(state: State, molding: Molding, now: int) -> None:
     """Whoever has no size yet gets the one that ends first in a plan of all that wait, and keeps it."""
-    queue, reg = state.queue, state.reg
+    queue, registers = state.queue, state.registers
     fixed = molding.fixed
-    behind = reg.queue_lo
-    for place in range(reg.queue_lo, reg.queue_hi):
+    behind = registers.queue_lo
+    for place in range(registers.queue_lo, registers.queue_hi):
         if fixed[queue[place]] < 0:
             behind = place + 1
-    if behind == reg.queue_lo:
+    if behind == registers.queue_lo:
         return
     steps = make_profile(state, molding, now)
-    for place in range(reg.queue_lo, behind):
+    for place in range(registers.queue_lo, behind):
         k, step = place_job(molding, queue[place], steps, SizeRule.EARLIEST_END)
         if k >= 0:
             fixed[queue[place]] = k
@@ -213,12 +213,12 @@ def fix_sizes(state: State, molding: Molding, now: int) -> None:
 
 @compiled
 def mold_jobs(state: State, molding: Molding, now: int, rule: int, backfill: int) -> None:
-    """Choose whoever starts now, and at which size: `started[:reg.started_n]`, out of the queue."""
-    reg = state.reg
-    reg.started_n = 0
+    """Choose whoever starts now, and at which size: `started[:registers.started_n]`, out of the queue."""
+    registers = state.registers
+    registers.started_n = 0
     if rule == SizeRule.AT_SUBMIT:
         fix_sizes(state, molding, now)
-    if reg.free == 0:
+    if registers.free == 0:
         return
     if backfill == BackfillRule.CONSERVATIVE:
         choose_planned(state, molding, now, rule)

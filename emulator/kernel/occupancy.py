@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 @inlined
-def begin_run(job: Any, runs: Any, reg: Any, who: int, now: int) -> None:
+def begin_run(job: Any, runs: Any, registers: Any, who: int, now: int) -> None:
     """The part of a start that is the same for every job, on any machine: its state and its row in the run table."""
-    row = reg.runs_n
-    reg.runs_n = row + 1
+    row = registers.runs_n
+    registers.runs_n = row + 1
     runs[row].job = who
     runs[row].start_us = now
     runs[row].end_us = -1
-    runs[row].first = reg.log_n
+    runs[row].first = registers.log_n
     job[who].run_row = row
     job[who].state = JobState.RUNNING
     job[who].start_us = now
@@ -40,46 +40,46 @@ def begin_run(job: Any, runs: Any, reg: Any, who: int, now: int) -> None:
 @inlined
 def start_chosen(
     job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, heap: Heap, runs: Runs, log: Ints32,
-    started: Ints32, reg: Registers, first: int, last: int, now: int,
+    started: Ints32, registers: Registers, first: int, last: int, now: int,
 ) -> None:  # fmt: skip
     """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
     for chosen in range(first, last):
         who = started[chosen]
-        begin_run(job, runs, reg, who, now)
+        begin_run(job, runs, registers, who, now)
         needed = job[who].nodes
-        left = reg.free - needed
-        logged = reg.log_n
-        if reg.counts_only == 0:
+        left = registers.free - needed
+        logged = registers.log_n
+        if registers.counts_only == 0:
             copy(free, left, log, logged, needed)
-            if reg.nodes_kept:
+            if registers.nodes_kept:
                 for k in range(logged, logged + needed):
                     node[log[k]].job = who
-        reg.log_n = logged + needed
-        reg.free = left
+        registers.log_n = logged + needed
+        registers.free = left
         job[who].returns = needed
         job[who].expected_end_us = now + job[who].estimate_us
-        plan_insert(plan, blocks, reg, job[who].expected_end_us, needed)
-        if reg.simulated:
-            heap_push(heap, reg, now + job[who].run_us, who)
+        plan_insert(plan, blocks, registers, job[who].expected_end_us, needed)
+        if registers.simulated:
+            heap_push(heap, registers, now + job[who].run_us, who)
 
 
 @inlined
 def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
     """Start a job on these nodes, which are out of the pool and idle (a lease)."""
-    job, node, runs, log, reg = state.job, state.node, state.runs, state.log, state.reg
-    begin_run(job, runs, reg, who, now)
+    job, node, runs, log, registers = state.job, state.node, state.runs, state.log, state.registers
+    begin_run(job, runs, registers, who, now)
     for k in range(nodes.shape[0]):
         node[nodes[k]].job = who
-        log[reg.log_n] = nodes[k]
-        reg.log_n += 1
+        log[registers.log_n] = nodes[k]
+        registers.log_n += 1
     job[who].returns = 0
     job[who].expected_end_us = 0
 
 
 @inlined
 def end_job(
-    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Runs, log: Ints32, reg: Registers,
-    who: int, now: int, outcome: int,
+    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Runs, log: Ints32,
+    registers: Registers, who: int, now: int, outcome: int,
 ) -> None:  # fmt: skip
     """Take a running job off its nodes; those that are not offline return to the pool.
 
@@ -89,40 +89,40 @@ def end_job(
     runs[row].end_us = now
     runs[row].outcome = outcome
     if job[who].expected_end_us:
-        plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
+        plan_remove(plan, blocks, registers, job[who].expected_end_us, job[who].returns)
     first = runs[row].first
     count = job[who].nodes
-    if reg.nodes_kept:
+    if registers.nodes_kept:
         for k in range(first, first + count):
             which = log[k]
             node[which].job = -1
             node[which].since_us = now
             if node[which].offline == 0:
-                free_push(node, free, reg, which)
+                free_push(node, free, registers, which)
     else:  # all nodes are in the pool
-        if reg.counts_only == 0:
-            copy(log, first, free, reg.free, count)
-        reg.free += count
+        if registers.counts_only == 0:
+            copy(log, first, free, registers.free, count)
+        registers.free += count
     job[who].end_us = now
     job[who].state = JobState.ENDED
-    job[who].ended_before = reg.last_ended
-    reg.last_ended = who
-    reg.ended_n += 1
+    job[who].ended_before = registers.last_ended
+    registers.last_ended = who
+    registers.ended_n += 1
 
 
 @inlined
 def set_offline(state: State, which: int) -> None:
     """Take a node out of the pool: an idle one now, a busy one when its job ends."""
     job, node, free = state.job, state.node, state.free
-    plan, blocks, reg = state.plan, state.blocks, state.reg
+    plan, blocks, registers = state.plan, state.blocks, state.registers
     if node[which].offline:
         return
     node[which].offline = 1
     who = node[which].job
     if who < 0:
-        free_remove(node, free, reg, which)
+        free_remove(node, free, registers, which)
     elif job[who].expected_end_us:
-        plan_change(plan, blocks, reg, job[who].expected_end_us, job[who].returns, -1)
+        plan_change(plan, blocks, registers, job[who].expected_end_us, job[who].returns, -1)
         job[who].returns -= 1
 
 
@@ -130,16 +130,16 @@ def set_offline(state: State, which: int) -> None:
 def set_online(state: State, which: int, now: int) -> None:
     """Put a node back into the pool."""
     job, node, free = state.job, state.node, state.free
-    plan, blocks, reg = state.plan, state.blocks, state.reg
+    plan, blocks, registers = state.plan, state.blocks, state.registers
     if not node[which].offline:
         return
     node[which].offline = 0
     who = node[which].job
     if who < 0:
         node[which].since_us = now
-        free_push(node, free, reg, which)
+        free_push(node, free, registers, which)
     elif job[who].expected_end_us:
-        plan_change(plan, blocks, reg, job[who].expected_end_us, job[who].returns, +1)
+        plan_change(plan, blocks, registers, job[who].expected_end_us, job[who].returns, +1)
         job[who].returns += 1
 
 

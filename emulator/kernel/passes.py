@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 
 
 @inlined
-def choose(started: Ints32, reg: Registers, who: int) -> None:
-    started[reg.started_n] = who
-    reg.started_n += 1
+def choose(started: Ints32, registers: Registers, who: int) -> None:
+    started[registers.started_n] = who
+    registers.started_n += 1
 
 
 @inlined
-def choose_heads(job: Jobs, queue: Ints32, started: Ints32, reg: Registers, now: int) -> None:
+def choose_heads(job: Jobs, queue: Ints32, started: Ints32, registers: Registers, now: int) -> None:
     """In queue order, until the first that does not fit, or that waits for its reservation.
 
     With COMMIT that one comes before all others until it starts (the scheduler option `commit`).
     """
-    left = reg.free
-    while reg.queue_lo < reg.queue_hi:
-        head = queue[reg.queue_lo]
-        if reg.head_waits and head == reg.kept_head and now < reg.kept_shadow < NEVER:
+    left = registers.free
+    while registers.queue_lo < registers.queue_hi:
+        head = queue[registers.queue_lo]
+        if registers.head_waits and head == registers.kept_head and now < registers.kept_shadow < NEVER:
             return
         left -= job[head].nodes
         if left < 0:
-            if reg.commit:
+            if registers.commit:
                 job[head].key = FRONT
             return
-        reg.queue_lo += 1
-        choose(started, reg, head)
-        if head == reg.kept_head:
-            reg.kept_head = -1  # should it be requeued, its reservation is made anew
+        registers.queue_lo += 1
+        choose(started, registers, head)
+        if head == registers.kept_head:
+            registers.kept_head = -1  # should it be requeued, its reservation is made anew
 
 
 @inlined
@@ -62,14 +62,14 @@ def length_of(job: Jobs, who: int, by_run: bool) -> int:
 
 @inlined
 def choose_first_fit(
-    job: Jobs, queue: Ints32, started: Ints32, reg: Registers, now: int, shadow: int, spare: int
+    job: Jobs, queue: Ints32, started: Ints32, registers: Registers, now: int, shadow: int, spare: int
 ) -> int:
     """In queue order, every job behind the head that does not delay it (EASY rule 3). Returns spare nodes."""
-    by_run = reg.queued_estimates != 0
-    latest = shadow - now - reg.before_shadow
-    left = reg.free
-    place = reg.queue_lo + 1
-    while left > 0 and place < reg.queue_hi:
+    by_run = registers.queued_estimates != 0
+    latest = shadow - now - registers.before_shadow
+    left = registers.free
+    place = registers.queue_lo + 1
+    while left > 0 and place < registers.queue_hi:
         who = queue[place]
         needed = job[who].nodes
         if needed <= left:
@@ -78,8 +78,8 @@ def choose_first_fit(
                 if not in_time:
                     spare -= needed
                 left -= needed
-                choose(started, reg, who)
-                place = queue_remove_at(queue, reg, place)
+                choose(started, registers, who)
+                place = queue_remove_at(queue, registers, place)
                 continue
         place += 1
     return spare
@@ -88,16 +88,16 @@ def choose_first_fit(
 @compiled
 def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     """As first fit, but always the widest, the shortest or the first submitted that may start (`BackfillChoice`)."""
-    job, queue, started, reg = state.job, state.queue, state.started, state.reg
-    by_run = reg.queued_estimates != 0
-    widest = reg.choice == BackfillChoice.BEST_FIT
-    shortest = reg.choice == BackfillChoice.SHORTEST_FIRST
-    latest = shadow - now - reg.before_shadow
-    left = reg.free
+    job, queue, started, registers = state.job, state.queue, state.started, state.registers
+    by_run = registers.queued_estimates != 0
+    widest = registers.choice == BackfillChoice.BEST_FIT
+    shortest = registers.choice == BackfillChoice.SHORTEST_FIRST
+    latest = shadow - now - registers.before_shadow
+    left = registers.free
     while left > 0:
         best = -1
         best_score = -NEVER
-        for place in range(reg.queue_lo + 1, reg.queue_hi):
+        for place in range(registers.queue_lo + 1, registers.queue_hi):
             who = queue[place]
             needed = job[who].nodes
             if needed <= left and (length_of(job, who, by_run) <= latest or needed <= spare):
@@ -111,8 +111,8 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
         if length_of(job, who, by_run) > latest:
             spare -= job[who].nodes
         left -= job[who].nodes
-        choose(started, reg, who)
-        queue_remove_at(queue, reg, best)
+        choose(started, registers, who)
+        queue_remove_at(queue, registers, best)
     return spare
 
 
@@ -120,32 +120,32 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
 def choose_backfill(state: State, now: int) -> None:
     """All of EASY but the head: what may start behind one that does not fit."""
     job, queue, plan = state.job, state.queue, state.plan
-    blocks, started, reg = state.blocks, state.started, state.reg
-    waiting = reg.queue_hi - reg.queue_lo
-    if waiting == 0 or (reg.keep_reservation == 0 and (reg.free == 0 or waiting == 1)):
+    blocks, started, registers = state.blocks, state.started, state.registers
+    waiting = registers.queue_hi - registers.queue_lo
+    if waiting == 0 or (registers.keep_reservation == 0 and (registers.free == 0 or waiting == 1)):
         return
-    head = queue[reg.queue_lo]
+    head = queue[registers.queue_lo]
     shadow = NEVER
     spare = NEVER
-    if reg.protect_head or reg.head_waits:
-        if reg.keep_reservation and reg.kept_head == head:
-            shadow = reg.kept_shadow
-            spare = reg.kept_spare
+    if registers.protect_head or registers.head_waits:
+        if registers.keep_reservation and registers.kept_head == head:
+            shadow = registers.kept_shadow
+            spare = registers.kept_spare
         else:
-            shadow, spare = shadow_of(plan, blocks, reg, job[head].nodes, now)
-        if reg.spare_nodes == 0:
+            shadow, spare = shadow_of(plan, blocks, registers, job[head].nodes, now)
+        if registers.spare_nodes == 0:
             spare = 0
     reserved = shadow
-    if reg.protect_head == 0:
+    if registers.protect_head == 0:
         shadow = NEVER
         spare = NEVER
-    if reg.choice == BackfillChoice.FIRST_FIT:
-        spare = choose_first_fit(job, queue, started, reg, now, shadow, spare)
+    if registers.choice == BackfillChoice.FIRST_FIT:
+        spare = choose_first_fit(job, queue, started, registers, now, shadow, spare)
     else:
         spare = choose_best(state, now, shadow, spare)
-    reg.kept_head = head
-    reg.kept_shadow = reserved
-    reg.kept_spare = spare
+    registers.kept_head = head
+    registers.kept_shadow = reserved
+    registers.kept_spare = spare
 
 
 @compiled
@@ -155,15 +155,15 @@ def choose_planned(state: State, now: int) -> None:
     (malleable-hungershoefer-2004, section 2: a planning scheduler; design section 9.)
     """
     job, queue, plan, blocks = state.job, state.queue, state.plan, state.blocks
-    started, scratch, reg = state.started, state.scratch, state.reg
+    started, scratch, registers = state.started, state.scratch, state.registers
     at = scratch[0]
     level = scratch[1]
     narrowest = scratch[2]  # from here to the end of the queue
-    waiting = reg.queue_hi - reg.queue_lo
+    waiting = registers.queue_hi - registers.queue_lo
     at[0] = now
-    level[0] = reg.free
+    level[0] = registers.free
     steps = 1
-    for which in range(reg.blocks_n):
+    for which in range(registers.blocks_n):
         slot = blocks[which].slot
         for k in range(blocks[which].entries):
             # Past its estimate: soon, but its nodes are not free yet.
@@ -175,8 +175,8 @@ def choose_planned(state: State, now: int) -> None:
             level[steps - 1] += plan[slot, k].nodes
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], job[queue[reg.queue_lo + k]].nodes)
-    place = reg.queue_lo
+        narrowest[k] = min(narrowest[k + 1], job[queue[registers.queue_lo + k]].nodes)
+    place = registers.queue_lo
     for k in range(waiting):
         if narrowest[k] > level[0]:
             return  # nobody further back can start now, and plans are not kept
@@ -190,46 +190,67 @@ def choose_planned(state: State, now: int) -> None:
         end = at[first] + length if at[first] < NEVER - length else NEVER
         _, steps = take_until(at, level, steps, first, end, needed)
         if first == 0:
-            choose(started, reg, who)
-            place = queue_remove_at(queue, reg, place)
+            choose(started, registers, who)
+            place = queue_remove_at(queue, registers, place)
         else:
             place += 1
 
 
 @inlined
 def schedule_pass_inline(state: State, now: int) -> None:
-    """Start what the scheduler starts now. The jobs are `started[:reg.started_n]`, in order."""
+    """Start what the scheduler starts now. The jobs are `started[:registers.started_n]`, in order."""
     job, node, free = state.job, state.node, state.free
     queue, plan, blocks = state.queue, state.plan, state.blocks
-    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
-    reg.started_n = 0
-    if reg.head_waits:
-        reg.next_cycle = NEVER
-    if reg.queue_lo == reg.queue_hi:
+    heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
+    registers.started_n = 0
+    if registers.head_waits:
+        registers.next_cycle = NEVER
+    if registers.queue_lo == registers.queue_hi:
         return
-    if reg.cycle:
-        if now % reg.cycle:
-            reg.next_cycle = now - now % reg.cycle + reg.cycle
+    if registers.cycle:
+        if now % registers.cycle:
+            registers.next_cycle = now - now % registers.cycle + registers.cycle
             return
-        reg.next_cycle = NEVER
-    if reg.ask and (reg.free > 0 or reg.ask_always):
-        call_hook(reg.ask, reg.ask_context, now)
-        if reg.order_failed:
+        registers.next_cycle = NEVER
+    if registers.ask and (registers.free > 0 or registers.ask_always):
+        call_hook(registers.ask, registers.ask_context, now)
+        if registers.order_failed:
             return  # the run ends here, whatever could still be started
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
-        if reg.backfill == BackfillRule.CONSERVATIVE:
-            if stage == 0 and reg.free > 0:
+        if registers.backfill == BackfillRule.CONSERVATIVE:
+            if stage == 0 and registers.free > 0:
                 choose_planned(state, now)
         elif stage == 0:
-            if reg.backfill != BackfillRule.CHOSEN:
-                choose_heads(job, queue, started, reg, now)
-        elif reg.backfill == BackfillRule.EASY:
+            if registers.backfill != BackfillRule.CHOSEN:
+                choose_heads(job, queue, started, registers, now)
+        elif registers.backfill == BackfillRule.EASY:
             choose_backfill(state, now)
-        start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg.started_n, now)
-        begun = reg.started_n
-    if reg.head_waits and reg.heap_n == 0 and next_submit(job, reg) == NEVER and now < reg.kept_shadow:
-        reg.next_cycle = reg.kept_shadow  # nothing else would wake a head that waits on an empty machine
+        start_chosen(
+            job,
+            node,
+            free,
+            plan,
+            blocks,
+            heap,
+            runs,
+            log,
+            started,
+            registers,
+            begun,
+            registers.started_n,
+            now,
+        )
+        begun = registers.started_n
+    if (
+        registers.head_waits
+        and registers.heap_n == 0
+        and next_submit(job, registers) == NEVER
+        and now < registers.kept_shadow
+    ):
+        registers.next_cycle = (
+            registers.kept_shadow
+        )  # nothing else would wake a head that waits on an empty machine
 
 
 @compiled

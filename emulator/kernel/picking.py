@@ -43,24 +43,24 @@ class Decision(IntEnum):
 def next_instant(state: State) -> bool:
     """Let the next ends and submits happen. False if there are none: all is over."""
     job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
-    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
-    next_end = heap[0].at_us if reg.heap_n else NEVER
-    now = min(next_end, next_submit(job, reg))
+    blocks, heap, runs, log, registers = state.blocks, state.heap, state.runs, state.log, state.registers
+    next_end = heap[0].at_us if registers.heap_n else NEVER
+    now = min(next_end, next_submit(job, registers))
     if now == NEVER:
         return False
-    reg.now = now
-    while reg.heap_n and heap[0].at_us == now:
-        who = heap_pop(heap, reg)
-        end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
-    submit_due(job, queue, reg, now, NEVER)
+    registers.now = now
+    while registers.heap_n and heap[0].at_us == now:
+        who = heap_pop(heap, registers)
+        end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
+    submit_due(job, queue, registers, now, NEVER)
     return True
 
 
 @inlined
-def first_fitting(job: Jobs, queue: Ints32, reg: Registers, window: int) -> int:
+def first_fitting(job: Jobs, queue: Ints32, registers: Registers, window: int) -> int:
     """The place in the queue, from its head, of the first of `window` jobs that fits now; -1 if none does."""
-    for k in range(min(window, reg.queue_hi - reg.queue_lo)):
-        if job[queue[reg.queue_lo + k]].nodes <= reg.free:
+    for k in range(min(window, registers.queue_hi - registers.queue_lo)):
+        if job[queue[registers.queue_lo + k]].nodes <= registers.free:
             return k
     return -1
 
@@ -71,12 +71,12 @@ def go_on(state: State, decision: int, window: int) -> bool:
 
     `window`: for FITTING, so many jobs at the head of the queue can be picked.
     """
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     while True:
         if decision == Decision.NEXT:
-            if reg.queue_lo < reg.queue_hi:
+            if registers.queue_lo < registers.queue_hi:
                 return True
-        elif first_fitting(job, queue, reg, window) >= 0:
+        elif first_fitting(job, queue, registers, window) >= 0:
             return True
         if not next_instant(state):
             return False
@@ -86,37 +86,51 @@ def go_on(state: State, decision: int, window: int) -> bool:
 def start_started(state: State) -> None:
     """Give those that have been chosen, and are out of the queue, their nodes."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
-    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, 0, reg.started_n, reg.now)
+    heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
+    start_chosen(
+        job,
+        node,
+        free,
+        plan,
+        blocks,
+        heap,
+        runs,
+        log,
+        started,
+        registers,
+        0,
+        registers.started_n,
+        registers.now,
+    )
 
 
 @compiled
 def start_next(state: State, place: int) -> None:
     """Start the job at this place of the queue as soon as it fits, before all others but those backfilled behind it."""
-    job, queue, started, reg = state.job, state.queue, state.started, state.reg
-    head = reg.queue_lo
+    job, queue, started, registers = state.job, state.queue, state.started, state.registers
+    head = registers.queue_lo
     who = queue[head + place]
     for k in range(head + place, head, -1):
         queue[k] = queue[k - 1]
     queue[head] = who  # later submits have later rows, so the queue need not know a reason
-    while job[who].nodes > reg.free:
-        if reg.backfill == BackfillRule.EASY:
-            reg.started_n = 0
-            choose_backfill(state, reg.now)
+    while job[who].nodes > registers.free:
+        if registers.backfill == BackfillRule.EASY:
+            registers.started_n = 0
+            choose_backfill(state, registers.now)
             start_started(state)
         next_instant(state)  # there is one: without running jobs every job fits
-    reg.started_n = 0
-    reg.queue_lo += 1
-    choose(started, reg, who)
+    registers.started_n = 0
+    registers.queue_lo += 1
+    choose(started, registers, who)
     start_started(state)
 
 
 @compiled
 def start_fitting(state: State, place: int) -> None:
     """Start the job at this place of the queue, which fits."""
-    queue, started, reg = state.queue, state.started, state.reg
-    who = queue[reg.queue_lo + place]
-    reg.started_n = 0
-    queue_remove_at(queue, reg, reg.queue_lo + place)
-    choose(started, reg, who)
+    queue, started, registers = state.queue, state.started, state.registers
+    who = queue[registers.queue_lo + place]
+    registers.started_n = 0
+    queue_remove_at(queue, registers, registers.queue_lo + place)
+    choose(started, registers, who)
     start_started(state)

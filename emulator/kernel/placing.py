@@ -91,11 +91,11 @@ def step_at(at: Ints, steps: int, time: int) -> int:
 @inner
 def make_steps(state: State, placing: Placing, now: int) -> int:
     """The times from now on at which a job leaves or a reservation ends. Returns how many."""
-    plan, blocks, reg = state.plan, state.blocks, state.reg
+    plan, blocks, registers = state.plan, state.blocks, state.registers
     times, at = placing.times, placing.at
     at[0] = now
     steps = 1
-    for which in range(reg.blocks_n):
+    for which in range(registers.blocks_n):
         slot = blocks[which].slot
         for k in range(blocks[which].entries):
             expected = max(plan[slot, k].at_us, now + 1)  # past its estimate: soon
@@ -117,13 +117,13 @@ def make_steps(state: State, placing: Placing, now: int) -> int:
 @inner
 def make_levels(state: State, placing: Placing, now: int, steps: int) -> None:
     """How many nodes of each class are free at each step, if nobody else starts."""
-    job, node, free, reg = state.job, state.node, state.free, state.reg
+    job, node, free, registers = state.job, state.node, state.free, state.registers
     node_class, at, level = placing.node_class, placing.at, placing.level
     classes = level.shape[1]
     for k in range(steps):
         for c in range(classes):
             level[k, c] = 0
-    for place in range(reg.free):
+    for place in range(registers.free):
         level[0, node_class[free[place]]] += 1
     for which in range(node.shape[0]):
         who = node[which].job
@@ -265,7 +265,7 @@ def one_job(  # noqa: PLR0917
     state: State, placing: Placing, who: int, now: int, steps: int, rule: int
 ) -> int:
     """Choose a job, plan it for later, or leave it. Returns the number of steps."""
-    job, started, reg = state.job, state.started, state.reg
+    job, started, registers = state.job, state.started, state.registers
     asked, taken, picks, closed = placing.asked, placing.taken, placing.picks, placing.closed
     needed = job[who].nodes
     length = job[who].estimate_us
@@ -278,9 +278,9 @@ def one_job(  # noqa: PLR0917
     if room(placing, who, own, needed, length, 0, steps):
         steps = take(placing, needed, length, 0, steps)
         for c in range(taken.shape[0]):
-            picks[reg.started_n, c] = taken[c]
-        started[reg.started_n] = who
-        reg.started_n += 1
+            picks[registers.started_n, c] = taken[c]
+        started[registers.started_n] = who
+        registers.started_n += 1
         asked[who].goes = 1
     elif rule == BackfillRule.NONE:
         closed[line] = 1
@@ -296,10 +296,10 @@ def one_job(  # noqa: PLR0917
 @inner
 def put_on_top(state: State, placing: Placing) -> None:
     """Sort the free stack so that the chosen jobs, in order, find their nodes on top of it."""
-    job, node, free, started, reg = state.job, state.node, state.free, state.started, state.reg
+    job, node, free, started, registers = state.job, state.node, state.free, state.started, state.registers
     node_class, picks, spare = placing.node_class, placing.picks, placing.spare
-    top = reg.free
-    chosen = reg.started_n
+    top = registers.free
+    chosen = registers.started_n
     for place in range(top):
         spare[place] = -1
     for c in range(picks.shape[1]):
@@ -324,36 +324,36 @@ def put_on_top(state: State, placing: Placing) -> None:
         spare[2 * count + k] += 1
     for place in range(top):
         free[place] = spare[count + place]
-        if reg.nodes_kept:
+        if registers.nodes_kept:
             node[free[place]].place = place
 
 
 @compiled
 def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
     """Choose whoever starts now, tier by tier, each in queue order, and put their nodes on top of the free stack."""
-    queue, reg = state.queue, state.reg
+    queue, registers = state.queue, state.registers
     asked, tiers, is_shut, closed = placing.asked, placing.tiers, placing.is_shut, placing.closed
-    reg.started_n = 0
+    registers.started_n = 0
     for line in range(closed.shape[0]):
         closed[line] = 0
     for c in range(is_shut.shape[0]):
         is_shut[c] = 0
     steps = make_steps(state, placing, now)
     make_levels(state, placing, now, steps)
-    left = reg.free
+    left = registers.free
     for tier in tiers:
-        for place in range(reg.queue_lo, reg.queue_hi):
+        for place in range(registers.queue_lo, registers.queue_hi):
             who = queue[place]
             if asked[who].tier != tier:
                 continue
-            seen = reg.started_n
+            seen = registers.started_n
             steps = one_job(state, placing, who, now, steps, rule)
-            if reg.started_n > seen:
+            if registers.started_n > seen:
                 left -= state.job[who].nodes
                 if left == 0:
                     break
         if left == 0:
             break  # nobody further back can start now, and plans are not kept
-    if reg.started_n:
-        leave_queue(state.queue, state.reg, placing.asked)
+    if registers.started_n:
+        leave_queue(state.queue, state.registers, placing.asked)
         put_on_top(state, placing)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 @inlined
-def block_at(blocks: Blocks, reg: Registers, at: int) -> int:
+def block_at(blocks: Blocks, registers: Registers, at: int) -> int:
     """The first block that does not end before `at`, else the last one."""
     left = 0
-    right = reg.blocks_n - 1
+    right = registers.blocks_n - 1
     while left < right:
         middle = (left + right) >> 1
         if blocks[middle].last_us < at:
@@ -37,13 +37,13 @@ def block_at(blocks: Blocks, reg: Registers, at: int) -> int:
 
 
 @compiled
-def split(plan: Plan, blocks: Blocks, reg: Registers, which: int) -> None:
+def split(plan: Plan, blocks: Blocks, registers: Registers, which: int) -> None:
     """Make room in a full block: its later half becomes the block behind it."""
     slot = blocks[which].slot
-    new_slot = blocks[reg.blocks_n].slot
-    for row in range(reg.blocks_n, which + 1, -1):
+    new_slot = blocks[registers.blocks_n].slot
+    for row in range(registers.blocks_n, which + 1, -1):
         blocks[row] = blocks[row - 1]
-    reg.blocks_n += 1
+    registers.blocks_n += 1
     kept = plan.shape[1] >> 1
     moved = blocks[which].entries - kept
     total = 0
@@ -61,10 +61,10 @@ def split(plan: Plan, blocks: Blocks, reg: Registers, which: int) -> None:
 
 
 @inlined
-def plan_insert(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: int) -> None:
-    which = block_at(blocks, reg, at)
+def plan_insert(plan: Plan, blocks: Blocks, registers: Registers, at: int, how_many: int) -> None:
+    which = block_at(blocks, registers, at)
     if blocks[which].entries == plan.shape[1]:
-        split(plan, blocks, reg, which)
+        split(plan, blocks, registers, which)
         if blocks[which].last_us < at:
             which += 1
     slot = blocks[which].slot
@@ -81,9 +81,9 @@ def plan_insert(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: i
 
 
 @inlined
-def plan_find(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: int) -> tuple[int, int]:
+def plan_find(plan: Plan, blocks: Blocks, registers: Registers, at: int, how_many: int) -> tuple[int, int]:
     """Block and place of an entry that is there."""
-    which = block_at(blocks, reg, at)
+    which = block_at(blocks, registers, at)
     place = 0
     while True:
         slot = blocks[which].slot
@@ -96,17 +96,17 @@ def plan_find(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: int
 
 
 @compiled
-def drop_block(blocks: Blocks, reg: Registers, which: int) -> None:
+def drop_block(blocks: Blocks, registers: Registers, which: int) -> None:
     slot = blocks[which].slot
-    reg.blocks_n -= 1
-    for row in range(which, reg.blocks_n):
+    registers.blocks_n -= 1
+    for row in range(which, registers.blocks_n):
         blocks[row] = blocks[row + 1]
-    blocks[reg.blocks_n].slot = slot
+    blocks[registers.blocks_n].slot = slot
 
 
 @inlined
-def plan_remove(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: int) -> None:
-    which, place = plan_find(plan, blocks, reg, at, how_many)
+def plan_remove(plan: Plan, blocks: Blocks, registers: Registers, at: int, how_many: int) -> None:
+    which, place = plan_find(plan, blocks, registers, at, how_many)
     slot = blocks[which].slot
     count = blocks[which].entries - 1
     for k in range(place, count):
@@ -114,31 +114,31 @@ def plan_remove(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: i
         plan[slot, k].nodes = plan[slot, k + 1].nodes
     blocks[which].entries = count
     blocks[which].nodes -= how_many
-    if count == 0 and reg.blocks_n > 1:
-        drop_block(blocks, reg, which)
+    if count == 0 and registers.blocks_n > 1:
+        drop_block(blocks, registers, which)
 
 
 @inlined
-def plan_change(plan: Plan, blocks: Blocks, reg: Registers, at: int, how_many: int, by: int) -> None:
+def plan_change(plan: Plan, blocks: Blocks, registers: Registers, at: int, how_many: int, by: int) -> None:
     """More or fewer nodes come back at an expected end."""
-    which, place = plan_find(plan, blocks, reg, at, how_many)
+    which, place = plan_find(plan, blocks, registers, at, how_many)
     plan[blocks[which].slot, place].nodes += by
     blocks[which].nodes += by
 
 
 @inlined
-def shadow_of(plan: Plan, blocks: Blocks, reg: Registers, needed: int, now: int) -> tuple[int, int]:
+def shadow_of(plan: Plan, blocks: Blocks, registers: Registers, needed: int, now: int) -> tuple[int, int]:
     """When the head can start by the estimates of those that run, and the nodes it leaves over then.
 
     (EASY rules 1 and 2: a job past its estimate is expected to end now; all jobs that end at the shadow time
     count.) NEVER when even the end of all running jobs is not enough, because nodes are out of the pool.
     """
-    free = reg.free
+    free = registers.free
     which = 0
-    while which < reg.blocks_n and free + blocks[which].nodes < needed:
+    while which < registers.blocks_n and free + blocks[which].nodes < needed:
         free += blocks[which].nodes
         which += 1
-    if which == reg.blocks_n:
+    if which == registers.blocks_n:
         return NEVER, 0
     slot = blocks[which].slot
     place = 0
@@ -150,7 +150,7 @@ def shadow_of(plan: Plan, blocks: Blocks, reg: Registers, needed: int, now: int)
         while place < blocks[which].entries and plan[slot, place].at_us <= shadow:
             free += plan[slot, place].nodes
             place += 1
-        if place < blocks[which].entries or which == reg.blocks_n - 1:
+        if place < blocks[which].entries or which == registers.blocks_n - 1:
             return shadow, free - needed
         which += 1
         slot = blocks[which].slot

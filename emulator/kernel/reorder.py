@@ -56,7 +56,7 @@ class Given:
 
     job: int
     queue: int
-    reg: int
+    registers: int
     runs: int
     score: int
     """Of the compiled function."""
@@ -94,7 +94,7 @@ def count_usage(
     accounts: Rows[Account],
     open_runs: Ints,
     counted: Counted,
-    reg: Registers,
+    registers: Registers,
     now: int,
     half_life: float,
 ) -> None:
@@ -104,9 +104,9 @@ def count_usage(
     for which in range(counted.accounts_n):
         accounts[which].usage *= left
     still_open = 0
-    for k in range(counted.open_n + reg.runs_n - counted.runs_seen):
+    for k in range(counted.open_n + registers.runs_n - counted.runs_seen):
         row = open_runs[k] if k < counted.open_n else counted.runs_seen + k - counted.open_n
-        behind = runs[row + 1].first if row + 1 < reg.runs_n else reg.log_n
+        behind = runs[row + 1].first if row + 1 < registers.runs_n else registers.log_n
         nodes = behind - runs[row].first
         begin = max(runs[row].start_us, before)
         end = runs[row].end_us
@@ -118,14 +118,14 @@ def count_usage(
             which = waiting[runs[row].job].account
             accounts[which].usage += decayed(nodes, begin, end, now, half_life)
     counted.open_n = still_open
-    counted.runs_seen = reg.runs_n
+    counted.runs_seen = registers.runs_n
     counted.at_us = now
 
 
 @compiled
-def look(job: Jobs, queue: Ints32, reg: Registers, waiting: View, now: int) -> None:
+def look(job: Jobs, queue: Ints32, registers: Registers, waiting: View, now: int) -> None:
     """What an order sees of the waiting jobs, but for usage."""
-    for place in range(reg.queue_lo, reg.queue_hi):
+    for place in range(registers.queue_lo, registers.queue_hi):
         who = queue[place]
         waiting[who].submit_us = job[who].submit_us
         waiting[who].wait_us = now - job[who].submit_us
@@ -135,10 +135,10 @@ def look(job: Jobs, queue: Ints32, reg: Registers, waiting: View, now: int) -> N
 
 @compiled
 def look_at_usage(
-    queue: Ints32, reg: Registers, waiting: View, accounts: Rows[Account], counted: Counted
+    queue: Ints32, registers: Registers, waiting: View, accounts: Rows[Account], counted: Counted
 ) -> None:
     """Each waiting job's part of all usage and of all shares."""
-    for place in range(reg.queue_lo, reg.queue_hi):
+    for place in range(registers.queue_lo, registers.queue_hi):
         accounts[waiting[queue[place]].account].seen = 1
     usage = 0.0
     shares = 0.0
@@ -146,7 +146,7 @@ def look_at_usage(
         usage += accounts[which].usage
         if accounts[which].seen:
             shares += accounts[which].shares
-    for place in range(reg.queue_lo, reg.queue_hi):
+    for place in range(registers.queue_lo, registers.queue_hi):
         who = queue[place]
         which = waiting[who].account
         waiting[who].usage = accounts[which].usage / usage if usage > 0.0 else 0.0
@@ -154,13 +154,13 @@ def look_at_usage(
 
 
 @compiled
-def set_keys(job: Jobs, queue: Ints32, reg: Registers, scores: Floats, bits: Ints) -> None:
+def set_keys(job: Jobs, queue: Ints32, registers: Registers, scores: Floats, bits: Ints) -> None:
     """Keys of the waiting jobs from their priorities `scores`, by row; `bits` is the same memory."""
-    for place in range(reg.queue_lo, reg.queue_hi):
+    for place in range(registers.queue_lo, registers.queue_hi):
         who = queue[place]
         if scores[who] != scores[who]:
-            reg.order_failed = OrderFailure.NOT_A_NUMBER
-            reg.instants_left = 0
+            registers.order_failed = OrderFailure.NOT_A_NUMBER
+            registers.instants_left = 0
         if job[who].key != FRONT:
             size = ((bits[who] & 0x7FFFFFFFFFFFFFFF) + (1 << 19)) >> 20  # as in `order_keys`
             job[who].key = size if bits[who] < 0 else -size
@@ -205,10 +205,10 @@ def merge(job: Jobs, queue: Ints32, lo: int, middle: int, hi: int, spare: Ints32
 
 
 @compiled
-def sort_queue(job: Jobs, queue: Ints32, reg: Registers, spare: Ints32) -> None:
+def sort_queue(job: Jobs, queue: Ints32, registers: Registers, spare: Ints32) -> None:
     """Sort the queue by (key, job): parts that are in order already are merged in pairs, until there is one."""
-    lo = reg.queue_lo
-    hi = reg.queue_hi
+    lo = registers.queue_lo
+    hi = registers.queue_hi
     parts = 2
     while parts > 1:
         parts = 0

@@ -38,42 +38,42 @@ def first_conflict(node: Nodes, ordered: Ints, who: int) -> int:
 def occupy(state: State, who: int, nodes: Ints, now: int, end: int, expected: int) -> None:
     """Begin a run of a job on these nodes, which are idle, in the pool or out of it; `end` NEVER: not by itself."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
-    begin_run(job, runs, reg, who, now)
+    heap, runs, log, registers = state.heap, state.runs, state.log, state.registers
+    begin_run(job, runs, registers, who, now)
     returns = 0
     for k in range(nodes.shape[0]):
         which = nodes[k]
         if node[which].offline == 0:
-            free_remove(node, free, reg, which)
+            free_remove(node, free, registers, which)
             returns += 1
         node[which].job = who
-        log[reg.log_n] = which
-        reg.log_n += 1
+        log[registers.log_n] = which
+        registers.log_n += 1
     job[who].nodes = nodes.shape[0]
     job[who].returns = returns
     job[who].expected_end_us = expected
-    plan_insert(plan, blocks, reg, expected, returns)
-    if reg.simulated and end < NEVER:
-        heap_push(heap, reg, end, who)
+    plan_insert(plan, blocks, registers, expected, returns)
+    if registers.simulated and end < NEVER:
+        heap_push(heap, registers, end, who)
 
 
 @compiled
 def vacate(state: State, who: int, now: int) -> None:
     """Close a job's run as RunOutcome.RESIZED and take it off its nodes: `occupy` must follow at once."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
+    heap, runs, log, registers = state.heap, state.runs, state.log, state.registers
     row = job[who].run_row
     runs[row].end_us = now
     runs[row].outcome = RunOutcome.RESIZED
-    plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
-    if reg.simulated:
-        heap_remove(heap, reg, who)
+    plan_remove(plan, blocks, registers, job[who].expected_end_us, job[who].returns)
+    if registers.simulated:
+        heap_remove(heap, registers, who)
     for k in range(runs[row].first, runs[row].first + job[who].nodes):
         which = log[k]
         node[which].job = -1
         node[which].since_us = now
         if node[which].offline == 0:
-            free_push(node, free, reg, which)
+            free_push(node, free, registers, which)
 
 
 @compiled
@@ -106,21 +106,21 @@ def change_lease_nodes(state: State, who: int, nodes: Ints, now: int) -> None:
 @compiled
 def expect(state: State, who: int, expected: int) -> None:
     """A running job is expected to end at another time; it ends when it did."""
-    job, plan, blocks, reg = state.job, state.plan, state.blocks, state.reg
-    plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
-    plan_insert(plan, blocks, reg, expected, job[who].returns)
+    job, plan, blocks, registers = state.job, state.plan, state.blocks, state.registers
+    plan_remove(plan, blocks, registers, job[who].expected_end_us, job[who].returns)
+    plan_insert(plan, blocks, registers, expected, job[who].returns)
     job[who].expected_end_us = expected
 
 
 @compiled
 def retime(state: State, who: int, end: int, expected: int) -> None:
     """A running job ends at another time than was thought; NEVER: not by itself."""
-    job, plan, blocks, heap, reg = state.job, state.plan, state.blocks, state.heap, state.reg
+    job, plan, blocks, heap, registers = state.job, state.plan, state.blocks, state.heap, state.registers
     if job[who].expected_end_us:
-        plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
-        plan_insert(plan, blocks, reg, expected, job[who].returns)
+        plan_remove(plan, blocks, registers, job[who].expected_end_us, job[who].returns)
+        plan_insert(plan, blocks, registers, expected, job[who].returns)
         job[who].expected_end_us = expected
-    if reg.simulated:
-        heap_remove(heap, reg, who)
+    if registers.simulated:
+        heap_remove(heap, registers, who)
         if end < NEVER:
-            heap_push(heap, reg, end, who)
+            heap_push(heap, registers, end, who)

@@ -216,7 +216,7 @@ def open_now(sharing: Sharing, left: Rows[Left], who: int) -> int:
 @inner
 def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
     """A job starts on its first marked nodes."""
-    job, started, reg = state.job, state.started, state.reg
+    job, started, registers = state.job, state.started, state.registers
     own, wants, room = sharing.own, sharing.wants, sharing.room
     running, spots, mark = sharing.running, sharing.spots, sharing.mark
     keep_first(sharing, room, Mark.OPEN, wants[who].nodes)
@@ -229,8 +229,8 @@ def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
     wants[who].goes = 1
     wants[who].until_us = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
     own.idle -= job[who].nodes
-    started[reg.started_n] = who
-    reg.started_n += 1
+    started[registers.started_n] = who
+    registers.started_n += 1
     place = own.running_n
     while place > 0 and wants[running[place - 1]].until_us > wants[who].until_us:
         running[place] = running[place - 1]
@@ -242,10 +242,10 @@ def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
 @inner
 def choose_heads(state: State, sharing: Sharing, now: int) -> int:
     """In queue order, until the first that does not fit. Returns its place."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     own, wants, room = sharing.own, sharing.wants, sharing.room
-    place: int = reg.queue_lo
-    while place < reg.queue_hi:
+    place: int = registers.queue_lo
+    while place < registers.queue_hi:
         who = queue[place]
         if job[who].nodes > own.idle or open_now(sharing, room, who) < wants[who].nodes:
             break
@@ -308,12 +308,12 @@ def beside_head(sharing: Sharing, who: int, head: int, spare: int) -> int:
 @inner
 def backfill(state: State, sharing: Sharing, place: int, now: int) -> None:
     """EASY: behind the head, who does not delay it."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     own, wants, room, then, spots = sharing.own, sharing.wants, sharing.room, sharing.then, sharing.spots
     head = queue[place]
     shadow, spare = reserve(state, sharing, head, now)
     place += 1
-    while place < reg.queue_hi and own.idle > 0:
+    while place < registers.queue_hi and own.idle > 0:
         who = queue[place]
         place += 1
         if job[who].nodes > own.idle:
@@ -413,12 +413,12 @@ def take_planned(sharing: Sharing, who: int, length: int, first: int, steps: int
 @inner
 def choose_planned(state: State, sharing: Sharing, now: int) -> None:
     """Conservative: plan every waiting job anew in queue order; those whose planned start is now start."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     own, wants, level, narrowest = sharing.own, sharing.wants, sharing.level, sharing.narrowest
     checked, failed = sharing.checked, sharing.failed
     steps = make_plan(state, sharing, now)
-    low = reg.queue_lo
-    waiting = reg.queue_hi - low
+    low = registers.queue_lo
+    waiting = registers.queue_hi - low
     narrowest[waiting] = NEVER
     for k in range(waiting - 1, -1, -1):
         narrowest[k] = min(narrowest[k + 1], job[queue[low + k]].nodes)
@@ -445,10 +445,10 @@ def put_on_top(state: State, sharing: Sharing) -> None:
 
     Of a node the first free cores.
     """
-    job, node, free, started, reg = state.job, state.node, state.free, state.started, state.reg
+    job, node, free, started, registers = state.job, state.node, state.free, state.started, state.registers
     wants, spots, first_core = sharing.wants, sharing.spots, sharing.first_core
-    top = reg.free
-    for chosen in range(reg.started_n):
+    top = registers.free
+    for chosen in range(registers.started_n):
         who = started[chosen]
         to = top - job[who].nodes
         below = to
@@ -473,17 +473,17 @@ def put_on_top(state: State, sharing: Sharing) -> None:
 @compiled
 def share_nodes(state: State, sharing: Sharing, now: int, rule: int) -> None:
     """Choose whoever starts now, in queue order, and put their cores on top of the free stack."""
-    reg, own = state.reg, sharing.own
-    reg.started_n = 0
+    registers, own = state.registers, sharing.own
+    registers.started_n = 0
     see_ends(state, sharing)
     own.spots_n = 0
-    own.idle = reg.free
+    own.idle = registers.free
     if rule == BackfillRule.CONSERVATIVE:
         choose_planned(state, sharing, now)
     else:
         place = choose_heads(state, sharing, now)
-        if rule == BackfillRule.EASY and place < reg.queue_hi - 1 and own.idle > 0:
+        if rule == BackfillRule.EASY and place < registers.queue_hi - 1 and own.idle > 0:
             backfill(state, sharing, place, now)
-    if reg.started_n:
-        leave_queue(state.queue, state.reg, sharing.wants)
+    if registers.started_n:
+        leave_queue(state.queue, state.registers, sharing.wants)
         put_on_top(state, sharing)

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 @inlined
-def next_submit(job: EveryJobs, reg: EveryRegisters) -> int:
+def next_submit(job: EveryJobs, registers: EveryRegisters) -> int:
     """When the next job of the table is submitted, NEVER if none is left."""
-    return job[reg.next_submit].submit_us if reg.next_submit < reg.jobs_n else NEVER
+    return job[registers.next_submit].submit_us if registers.next_submit < registers.jobs_n else NEVER
 
 
 @inlined
-def step_to(reg: EveryRegisters, now: int, until: int) -> int:
+def step_to(registers: EveryRegisters, now: int, until: int) -> int:
     """Step to the instant `now`, the next at which anything happens: Stop.GOES_ON, or why it is not gone to."""
     if now > until or now == NEVER:
         if until != NEVER:
-            reg.now = until
+            registers.now = until
         return Stop.AT_UNTIL.value
-    if reg.instants_left == 0:
+    if registers.instants_left == 0:
         return Stop.PAUSED.value
-    reg.instants_left -= 1
-    reg.now = now
+    registers.instants_left -= 1
+    registers.now = now
     return Stop.GOES_ON.value

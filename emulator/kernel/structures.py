@@ -29,17 +29,17 @@ class MayGo(Protocol):
 
 
 @inner
-def leave_queue(queue: Ints32, reg: Registers, jobs: Rows[MayGo]) -> None:
+def leave_queue(queue: Ints32, registers: Registers, jobs: Rows[MayGo]) -> None:
     """Take the jobs out of the queue that a pass has marked; the others keep their order."""
-    to = reg.queue_hi
-    for place in range(reg.queue_hi - 1, reg.queue_lo - 1, -1):
+    to = registers.queue_hi
+    for place in range(registers.queue_hi - 1, registers.queue_lo - 1, -1):
         who = queue[place]
         if jobs[who].goes:
             jobs[who].goes = 0
         else:
             to -= 1
             queue[to] = who
-    reg.queue_lo = to
+    registers.queue_lo = to
 
 
 @inlined
@@ -108,18 +108,18 @@ def sink(heap: Heap, count: int, place: int, at: int, who: int) -> None:
 
 
 @inlined
-def heap_push(heap: Heap, reg: Registers, at: int, who: int) -> None:
-    place = reg.heap_n
-    reg.heap_n = place + 1
+def heap_push(heap: Heap, registers: Registers, at: int, who: int) -> None:
+    place = registers.heap_n
+    registers.heap_n = place + 1
     climb(heap, place, at, who)
 
 
 @inlined
-def heap_pop(heap: Heap, reg: Registers) -> int:
+def heap_pop(heap: Heap, registers: Registers) -> int:
     """Remove the first entry; its job is returned."""
     first: int = heap[0].key
-    count = reg.heap_n - 1
-    reg.heap_n = count
+    count = registers.heap_n - 1
+    registers.heap_n = count
     sink(heap, count, 0, heap[count].at_us, heap[count].key)
     return first
 
@@ -142,14 +142,14 @@ def place_in_heap(heap: Heap, count: int, who: int) -> int:
 
 
 @compiled
-def heap_remove(heap: Heap, reg: Registers, who: int) -> None:
+def heap_remove(heap: Heap, registers: Registers, who: int) -> None:
     """Take one job out of the heap, if it is there: a search, then the last entry fills the gap."""
-    count = reg.heap_n
+    count = registers.heap_n
     place = place_in_heap(heap, count, who)
     if place == count:
         return
     last = count - 1
-    reg.heap_n = last
+    registers.heap_n = last
     if place < last:
         at = heap[last].at_us
         other = heap[last].key
@@ -159,24 +159,24 @@ def heap_remove(heap: Heap, reg: Registers, who: int) -> None:
 
 
 @inlined
-def queue_remove_at(queue: Ints32, reg: Registers, place: int) -> int:
+def queue_remove_at(queue: Ints32, registers: Registers, place: int) -> int:
     """Take out the entry at `place`. Returns the place at which the entry behind it now stands."""
-    lo = reg.queue_lo
-    hi = reg.queue_hi
+    lo = registers.queue_lo
+    hi = registers.queue_hi
     if place - lo <= hi - 1 - place:
         move(queue, lo, place, lo + 1)
-        reg.queue_lo = lo + 1
+        registers.queue_lo = lo + 1
         return place + 1
     move(queue, place + 1, hi, place)
-    reg.queue_hi = hi - 1
+    registers.queue_hi = hi - 1
     return place
 
 
 @inlined
-def queue_insert(job: Jobs, queue: Ints32, reg: Registers, who: int) -> None:
+def queue_insert(job: Jobs, queue: Ints32, registers: Registers, who: int) -> None:
     """Keep the queue sorted by (key, job)."""
-    lo = reg.queue_lo
-    hi = reg.queue_hi
+    lo = registers.queue_lo
+    hi = registers.queue_hi
     if lo == 0 or hi == queue.shape[0]:
         count = hi - lo
         new_lo = (queue.shape[0] - count) >> 1
@@ -205,33 +205,33 @@ def queue_insert(job: Jobs, queue: Ints32, reg: Registers, who: int) -> None:
         move(queue, left, hi, left + 1)
         hi += 1
     queue[left] = who
-    reg.queue_lo = lo
-    reg.queue_hi = hi
+    registers.queue_lo = lo
+    registers.queue_hi = hi
 
 
 @inlined
-def queue_remove(queue: Ints32, reg: Registers, who: int) -> None:
+def queue_remove(queue: Ints32, registers: Registers, who: int) -> None:
     """Take a job out, wherever it stands (cancelled, held: rare)."""
-    for place in range(reg.queue_lo, reg.queue_hi):
+    for place in range(registers.queue_lo, registers.queue_hi):
         if queue[place] == who:
-            queue_remove_at(queue, reg, place)
+            queue_remove_at(queue, registers, place)
             return
 
 
 @inlined
-def free_push(node: Nodes, free: Ints32, reg: Registers, which: int) -> None:
-    place = reg.free
+def free_push(node: Nodes, free: Ints32, registers: Registers, which: int) -> None:
+    place = registers.free
     free[place] = which
     node[which].place = place
-    reg.free = place + 1
+    registers.free = place + 1
 
 
 @inlined
-def free_remove(node: Nodes, free: Ints32, reg: Registers, which: int) -> None:
+def free_remove(node: Nodes, free: Ints32, registers: Registers, which: int) -> None:
     """Take one idle node out of the pool, wherever it is in the stack."""
     place = node[which].place
-    top = reg.free - 1
+    top = registers.free - 1
     last = free[top]
     free[place] = last
     node[last].place = place
-    reg.free = top
+    registers.free = top

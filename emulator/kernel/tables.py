@@ -284,7 +284,7 @@ class State(NamedTuple):
     """Rows of the jobs that the last pass started."""
     scratch: Ints
     """Room for the profile of a conservative plan."""
-    reg: Registers
+    registers: Registers
     """The registers."""
 
 

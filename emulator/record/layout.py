@@ -74,7 +74,7 @@ def bin_of(length: int) -> int:
 
 
 @inlined
-def bin_out(tags: Tags, bins: Ints32, reg: Counts, begin: int) -> None:
+def bin_out(tags: Tags, bins: Ints32, registers: Counts, begin: int) -> None:
     """Take the free interval that begins here out of its bin; its nodes are nobody's then."""
     length = tags.length[begin]
     before = tags.before[begin]
@@ -87,11 +87,11 @@ def bin_out(tags: Tags, bins: Ints32, reg: Counts, begin: int) -> None:
         tags.before[behind] = before
     tags.first[begin + length - 1] = -1
     tags.length[begin] = 0
-    reg.free_n -= 1
+    registers.free_n -= 1
 
 
 @inlined
-def bin_in(tags: Tags, bins: Ints32, reg: Counts, begin: int, length: int) -> None:
+def bin_in(tags: Tags, bins: Ints32, registers: Counts, begin: int, length: int) -> None:
     """Put a free interval into its bin, before the others there."""
     which = bin_of(length)
     behind = bins[which]
@@ -102,23 +102,23 @@ def bin_in(tags: Tags, bins: Ints32, reg: Counts, begin: int, length: int) -> No
     if behind >= 0:
         tags.before[behind] = begin
     bins[which] = begin
-    reg.free_n += 1
+    registers.free_n += 1
 
 
 @compiled
-def give_back(tags: Tags, bins: Ints32, reg: Counts, begin: int, count: int) -> None:
+def give_back(tags: Tags, bins: Ints32, registers: Counts, begin: int, count: int) -> None:
     """Nodes are free again, one interval with the free ones beside them."""
     if begin > 0 and tags.first[begin - 1] >= 0:
         low = tags.first[begin - 1]
-        bin_out(tags, bins, reg, low)
+        bin_out(tags, bins, registers, low)
         count += begin - low
         begin = low
     behind = begin + count
     if behind < tags.length.shape[0] and tags.length[behind] > 0:
         length = tags.length[behind]
-        bin_out(tags, bins, reg, behind)
+        bin_out(tags, bins, registers, behind)
         count += length
-    bin_in(tags, bins, reg, begin, count)
+    bin_in(tags, bins, registers, begin, count)
 
 
 @inlined
@@ -160,7 +160,7 @@ def put_piece(pieces: Pieces, first: int, last: int, begin: int, count: int) -> 
 def lay_out(  # noqa: PLR0917 - arrays
     tags: Tags,
     bins: Ints32,
-    reg: Counts,
+    registers: Counts,
     start: Ints,
     end: Ints,
     width: Ints,
@@ -172,15 +172,19 @@ def lay_out(  # noqa: PLR0917 - arrays
 
     The pieces of run r are `pieces[cut[r]:cut[r + 1]]`, the lowest first. False: there have to be more pieces first.
     """
-    while reg.row < len(start):
-        row = reg.row
-        while reg.over < len(over) and end[over[reg.over]] <= start[row] and over[reg.over] < row:
-            gone = over[reg.over]
+    while registers.row < len(start):
+        row = registers.row
+        while (
+            registers.over < len(over)
+            and end[over[registers.over]] <= start[row]
+            and over[registers.over] < row
+        ):
+            gone = over[registers.over]
             for at in range(cut[gone], cut[gone + 1]):
-                give_back(tags, bins, reg, pieces[at].begin, pieces[at].count)
-            reg.over += 1
-        first = reg.pieces_n
-        if len(pieces) - first < min(reg.free_n, width[row]):
+                give_back(tags, bins, registers, pieces[at].begin, pieces[at].count)
+            registers.over += 1
+        first = registers.pieces_n
+        if len(pieces) - first < min(registers.free_n, width[row]):
             return False
         last = first
         left = width[row]
@@ -189,15 +193,15 @@ def lay_out(  # noqa: PLR0917 - arrays
             if begin < 0:
                 begin = largest(bins)
             length = tags.length[begin]
-            bin_out(tags, bins, reg, begin)
+            bin_out(tags, bins, registers, begin)
             taken = min(length, left)
             if taken < length:
-                bin_in(tags, bins, reg, begin + taken, length - taken)
+                bin_in(tags, bins, registers, begin + taken, length - taken)
             put_piece(pieces, first, last, begin, taken)
             last += 1
             left -= taken
-        reg.pieces_n = last
-        reg.row = row + 1
+        registers.pieces_n = last
+        registers.row = row + 1
         cut[row + 1] = last
     return True
 
@@ -213,8 +217,8 @@ class Layout:
         first[:] = -1
         self._tags = Tags(length, first, behind, before)
         self._bins = np.full(BINS, -1, np.int32)
-        self._reg = new_record(Counts)
-        _GIVE_BACK(self._tags, self._bins, self._reg, 0, node_count)
+        self._registers = new_record(Counts)
+        _GIVE_BACK(self._tags, self._bins, self._registers, 0, node_count)
         self.cut = np.zeros(1, np.int64)
         """Where the pieces of each run begin; one longer than the runs."""
         self._pieces = np.zeros(64, PIECE)
@@ -223,19 +227,19 @@ class Layout:
     @property
     def pieces(self) -> Pieces:
         """The intervals of all runs behind each other: first node, how many."""
-        return self._pieces[: self._reg.pieces_n]
+        return self._pieces[: self._registers.pieces_n]
 
     def lay_out(self, start_us: Ints, end_us: Ints, width: Ints) -> None:
         """Runs in order of start; `end_us` -1: still running.
 
         Before more runs are laid out, call `keep`; those that it keeps come first then.
         """
-        reg = self._reg
+        registers = self._registers
         over = np.flatnonzero(end_us >= 0)
         over = over[np.argsort(end_us[over], kind="stable")]
-        reg.over = 0
+        registers.over = 0
         self.cut = np.append(self.cut, np.zeros(len(start_us) + 1 - len(self.cut), np.int64))
-        state = (self._tags, self._bins, reg)
+        state = (self._tags, self._bins, registers)
         while not _LAY_OUT(*state, start_us, end_us, width, over, self.cut, self._pieces):
             more = np.zeros(len(self._pieces) + len(self._tags.length) + 2 * len(start_us), PIECE)
             self._pieces = np.concatenate((self._pieces, more))
@@ -243,17 +247,17 @@ class Layout:
 
     def keep(self, rows: NDArray[np.intp]) -> None:
         """Forget all runs but these, which have not ended. What the others had is free."""
-        for gone in self._over[self._reg.over :]:
+        for gone in self._over[self._registers.over :]:
             for begin, count in self._pieces[self.cut[gone] : self.cut[gone + 1]]:
-                _GIVE_BACK(self._tags, self._bins, self._reg, begin, count)
+                _GIVE_BACK(self._tags, self._bins, self._registers, begin, count)
         self._over = np.empty(0, np.int64)
-        self._reg.over = 0
+        self._registers.over = 0
         first, count = self.cut[rows], np.diff(self.cut)[rows]
         self.cut = np.append(0, np.cumsum(count))
         place = np.arange(self.cut[-1]) + np.repeat(first - self.cut[:-1], count)
         pieces = self._pieces[place]
         self._pieces[: len(pieces)] = pieces
-        self._reg.row, self._reg.pieces_n = len(rows), len(pieces)
+        self._registers.row, self._registers.pieces_n = len(rows), len(pieces)
 
 
 def nodes_of_runs(

@@ -104,14 +104,14 @@ _MICRO = 1e-6
 
 @inlined
 def observe(
-    job: Jobs, queue: Ints32, plan: Plan, blocks: Blocks, reg: Registers, setup: Setup, known: Features, seen: Features,
-    whole: Features, mask: Mask,
+    job: Jobs, queue: Ints32, plan: Plan, blocks: Blocks, registers: Registers, setup: Setup, known: Features,
+    seen: Features, whole: Features, mask: Mask,
 ) -> None:  # fmt: skip
     """Fill `seen`, `whole` and `mask`, which are all zero."""
-    now = reg.now
-    free = reg.free
-    first = reg.queue_lo
-    waiting = reg.queue_hi - first
+    now = registers.now
+    free = registers.free
+    first = registers.queue_lo
+    waiting = registers.queue_hi - first
     shown = min(waiting, seen.shape[0])
     for k in range(shown):
         who = queue[first + k]
@@ -134,18 +134,18 @@ def observe(
     if blocks[0].entries:
         ahead = float(max(plan[blocks[0].slot, 0].at_us - now, 0))
         whole[ClusterFeature.NEXT_END] = ahead / (ahead + HALF_US)
-    whole[ClusterFeature.PROGRESS] = reg.next_submit / reg.jobs_n
+    whole[ClusterFeature.PROGRESS] = registers.next_submit / registers.jobs_n
     if setup.decision == Decision.FITTING:
-        mask[seen.shape[0]] = reg.heap_n > 0 or reg.next_submit < reg.jobs_n
+        mask[seen.shape[0]] = registers.heap_n > 0 or registers.next_submit < registers.jobs_n
 
 
 @inlined
-def cost_so_far(job: Jobs, reg: Registers, setup: Setup) -> float:
+def cost_so_far(job: Jobs, registers: Registers, setup: Setup) -> float:
     """What the jobs have cost up to now: the sum of the objective over those that are submitted."""
-    now = reg.now
+    now = registers.now
     goal = setup.goal
     total = 0.0
-    for who in range(reg.next_submit):
+    for who in range(registers.next_submit):
         start = job[who].start_us
         if goal == Goal.RESPONSE:
             end = job[who].end_us
@@ -161,12 +161,12 @@ def cost_so_far(job: Jobs, reg: Registers, setup: Setup) -> float:
 
 
 @inlined
-def used_part(job: Jobs, reg: Registers, setup: Setup) -> float:
+def used_part(job: Jobs, registers: Registers, setup: Setup) -> float:
     """The part of all node time that jobs ran in, from the first submit to the last end."""
     used = 0.0
-    for who in range(reg.jobs_n):
+    for who in range(registers.jobs_n):
         used += float(job[who].nodes) * job[who].run_us
-    span = reg.now - job[0].submit_us
+    span = registers.now - job[0].submit_us
     return used / (float(span) * setup.node_count) if span > 0 else 0.0
 
 
@@ -175,10 +175,10 @@ def open_episode(
     state: State, setup: Setup, charged: Charged, known: Features, seen: Features, whole: Features, mask: Mask
 ) -> None:
     """Go to the first decision of a cluster that has just been made, and observe."""
-    job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
+    job, queue, plan, blocks, registers = state.job, state.queue, state.plan, state.blocks, state.registers
     go_on(state, setup.decision, seen.shape[0])
     charged.cost = 0.0
-    observe(job, queue, plan, blocks, reg, setup, known, seen, whole, mask)
+    observe(job, queue, plan, blocks, registers, setup, known, seen, whole, mask)
 
 
 @compiled
@@ -187,53 +187,55 @@ def follow(state: State, action: int, setup: Setup, window: int) -> tuple[bool, 
 
     Instead of what cannot be picked, the first job that can be is.
     """
-    job, queue, reg = state.job, state.queue, state.reg
-    waiting = min(reg.queue_hi - reg.queue_lo, window)
+    job, queue, registers = state.job, state.queue, state.registers
+    waiting = min(registers.queue_hi - registers.queue_lo, window)
     if setup.decision == Decision.NEXT:
         is_wrong = not 0 <= action < waiting
         start_next(state, 0 if is_wrong else action)
-    elif action == window and (reg.heap_n > 0 or reg.next_submit < reg.jobs_n):
+    elif action == window and (registers.heap_n > 0 or registers.next_submit < registers.jobs_n):
         is_wrong = False
         next_instant(state)
     else:
-        is_wrong = not (0 <= action < waiting and job[queue[reg.queue_lo + action]].nodes <= reg.free)
-        start_fitting(state, first_fitting(job, queue, reg, window) if is_wrong else action)
+        is_wrong = not (
+            0 <= action < waiting and job[queue[registers.queue_lo + action]].nodes <= registers.free
+        )
+        start_fitting(state, first_fitting(job, queue, registers, window) if is_wrong else action)
     return go_on(state, setup.decision, window), is_wrong
 
 
 @inlined
-def reward_of(job: Jobs, reg: Registers, setup: Setup, charged: Charged, goes_on: bool) -> float:
+def reward_of(job: Jobs, registers: Registers, setup: Setup, charged: Charged, goes_on: bool) -> float:
     """The reward of a step: at the end of the episode, or what the time since the last decision cost."""
     if setup.goal == Goal.UTILIZATION:
-        return 0.0 if goes_on else used_part(job, reg, setup)
+        return 0.0 if goes_on else used_part(job, registers, setup)
     if goes_on and setup.each_step == 0:
         return 0.0
-    cost = cost_so_far(job, reg, setup)
-    reward: float = (charged.cost - cost) / reg.jobs_n
+    cost = cost_so_far(job, registers, setup)
+    reward: float = (charged.cost - cost) / registers.jobs_n
     charged.cost = cost
     return reward
 
 
 @compiled
 def step(
-    state: State, action: int, setup: Setup, charged: Charged, known: Features, seen: Features, whole: Features,
-    mask: Mask,
+    state: State, action: int, setup: Setup, charged: Charged, known: Features, seen: Features,
+    whole: Features, mask: Mask,
 ) -> tuple[float, bool, bool]:  # fmt: skip
     """One step. The reward, whether the episode goes on, and whether the pick was not an allowed one.
 
     `seen`, `whole` and `mask` are all zero before; at the end of an episode they stay so.
     """
-    job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
+    job, queue, plan, blocks, registers = state.job, state.queue, state.plan, state.blocks, state.registers
     goes_on, is_wrong = follow(state, action, setup, seen.shape[0])
     if goes_on:
-        observe(job, queue, plan, blocks, reg, setup, known, seen, whole, mask)
-    return reward_of(job, reg, setup, charged, goes_on), goes_on, is_wrong
+        observe(job, queue, plan, blocks, registers, setup, known, seen, whole, mask)
+    return reward_of(job, registers, setup, charged, goes_on), goes_on, is_wrong
 
 
 @compiled
 def step_many(
-    states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Setup, charged: Rows[Charged], known: Features,
-    seen: Features, whole: Features, mask: Mask, rewards: Costs, is_wrong: NDArray[np.bool_],
+    states: Any, actions: Ints, goes_on: NDArray[np.bool_], setup: Setup, charged: Rows[Charged],
+    known: Features, seen: Features, whole: Features, mask: Mask, rewards: Costs, is_wrong: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """`step` of each environment whose episode goes on; of the others nothing is touched.
 
@@ -244,7 +246,8 @@ def step_many(
             continue
         state = State(
             states.job[k], states.node[k], states.free[k], states.queue[k], states.plan[k], states.blocks[k],
-            states.heap[k], states.runs[k], states.log[k], states.started[k], states.scratch[k], states.reg[k],
+            states.heap[k], states.runs[k], states.log[k], states.started[k], states.scratch[k],
+            states.registers[k],
         )  # fmt: skip
         rewards[k], goes_on[k], is_wrong[k] = step(
             state, actions[k], setup, charged[k], known[k], seen[k], whole[k], mask[k]

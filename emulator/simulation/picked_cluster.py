@@ -95,7 +95,7 @@ class PickedCluster(Cluster):
     def restart(self, jobs: JobTable) -> None:
         """Begin anew with other jobs, no more of them than before. What was told of the jobs before is gone."""
         _check(jobs, self.node_count)
-        count, reg = len(jobs), self._reg
+        count, registers = len(jobs), self._registers
         if count > self._most_jobs:
             raise ValueError(f"{count} jobs: there is room for {self._most_jobs}")
         if len(self._log) < (wanted := int(jobs.nodes.sum())):
@@ -103,14 +103,14 @@ class PickedCluster(Cluster):
         self._known = jobs
         plain(self._job)[:] = 0
         self._fill_rows(jobs, 0)
-        if reg.nodes_kept:
+        if registers.nodes_kept:
             t.clear_nodes(self._node)
         places = np.arange(self.node_count + 1)
         self._free[:] = places[-2::-1]
         plain(self._blocks)[:] = 0
         self._blocks["slot"][:] = places
         self._runs[:] = 0
-        clear(reg)
+        clear(registers)
         self._set_registers(self.scheduler, count, simulated=True)
 
     def live_in(self, tables: Sequence[NDArray[Any]]) -> None:
@@ -136,7 +136,8 @@ class PickedCluster(Cluster):
 
 
 _TABLES = (
-    "_job", "_node", "_free", "_queue", "_plan", "_blocks", "_heap", "_runs", "_log", "_started", "_scratch", "_reg",
+    "_job", "_node", "_free", "_queue", "_plan", "_blocks", "_heap", "_runs", "_log", "_started", "_scratch",
+    "_registers",
 )  # fmt: skip
 """What the kernel's state is made of."""
 

@@ -57,7 +57,7 @@ class Window(Cluster):
 
     def feed(self, jobs: JobTable) -> None:
         """The next block: its jobs are submitted after all that happened so far."""
-        reg, old = self._reg, self._job[: len(self)]
+        registers, old = self._registers, self._job[: len(self)]
         kept = np.flatnonzero(old["state"] != JobState.ENDED)
         row_of = np.full(len(old), -1, np.int64)
         row_of[kept] = np.arange(len(kept))
@@ -70,20 +70,20 @@ class Window(Cluster):
         self._ids = np.append(self._ids[kept], self._jobs_seen + np.arange(len(jobs)))
         self._jobs_seen += len(jobs)
         self._keep_open_runs(row_of, count)
-        ending = self._heap["key"][: reg.heap_n]
+        ending = self._heap["key"][: registers.heap_n]
         ending[:] = row_of[ending]
         self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
         middle = len(self._queue) // 2
         self._queue[middle : middle + len(waiting)] = waiting
-        reg.queue_lo, reg.queue_hi = middle, middle + len(waiting)
-        reg.jobs_n, reg.next_submit = count, len(kept)
-        reg.last_ended = -1
-        reg.kept_head = row_of[reg.kept_head] if reg.kept_head >= 0 else -1
+        registers.queue_lo, registers.queue_hi = middle, middle + len(waiting)
+        registers.jobs_n, registers.next_submit = count, len(kept)
+        registers.last_ended = -1
+        registers.kept_head = row_of[registers.kept_head] if registers.kept_head >= 0 else -1
         self._scratch = self._new_scratch()
         self._make_state()
 
     def _keep_open_runs(self, row_of: Ints, jobs: int) -> None:
-        runs = self._runs[: self._reg.runs_n]
+        runs = self._runs[: self._registers.runs_n]
         open_ = np.flatnonzero(runs["end_us"] < 0)
         self._layout.keep(open_)
         self._run_ids = self._run_ids[open_]
@@ -91,27 +91,27 @@ class Window(Cluster):
         kept["job"][:] = row_of[kept["job"]]
         self._job["run_row"][kept["job"]] = np.arange(len(open_))
         self._runs = longer(kept, jobs + 2 * self.node_count + 8)
-        self._reg.runs_n = len(open_)
+        self._registers.runs_n = len(open_)
         self._log = np.zeros(
             int(self._known.nodes.sum()) + 2 * self.node_count + 8, np.int32
         )  # never touched
-        self._reg.log_n = 0
+        self._registers.log_n = 0
 
     def go_on(self, before_us: int) -> Happened:
         """Let everything before this time happen (NEVER: all), which must be later than the block's last submit."""
-        reg = self._reg
-        known = int(reg.runs_n)
+        registers = self._registers
+        known = int(registers.runs_n)
         last_us = before_us if before_us == t.NEVER else before_us - 1
         self.advance(last_us)
-        ended = int(reg.last_ended)
+        ended = int(registers.last_ended)
         if last_us != t.NEVER and (
-            reg.next_submit < reg.jobs_n or (ended >= 0 and self._job["end_us"][ended] == last_us)
+            registers.next_submit < registers.jobs_n or (ended >= 0 and self._job["end_us"][ended] == last_us)
         ):
             self.finish_instant(last_us)
         return self._happened(known)
 
     def _happened(self, known: int) -> Happened:
-        runs = self._runs[: self._reg.runs_n]
+        runs = self._runs[: self._registers.runs_n]
         jobs = runs["job"]
         self._layout.lay_out(runs["start_us"].copy(), runs["end_us"].copy(), self._job["nodes"][jobs])
         first_run = self._runs_seen

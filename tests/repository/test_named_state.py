@@ -106,7 +106,7 @@ SAME = BEGIN
 
 @compiled
 def kernel(state: State, heap: Ints, now: int) -> int:
-    job, node, free, queue, reg = state
+    job, node, free, queue, registers = state
     first, second = state
     held[nodes[k], 0] = job[state[3][0], 2] + heap[0, AT] + heap[0] + node.shape[0] + plan[which, 0].at_us
     return state[1][now, WHO]

@@ -52,43 +52,43 @@ _SLOT_BITS = 24
 @inner
 def wall_us(hybrid: HybridState) -> int:
     """As `balancer.clock.wall_us`, from the same clock."""
-    clock, registers = hybrid.room.clock, hybrid.registers
-    call_hook(registers.clock_hook, registers.clock_context, registers.clock_address)
+    clock, hybrid_registers = hybrid.room.clock, hybrid.registers
+    call_hook(hybrid_registers.clock_hook, hybrid_registers.clock_context, hybrid_registers.clock_address)
     return int(clock[0] * 1_000_000 + clock[1] // 1000)
 
 
 @inner
 def wake(hybrid: HybridState, now: int) -> None:
     """The mechanism is woken at its first timer or the next outage."""
-    timers, registers, outages = hybrid.timers, hybrid.registers, hybrid.outages
+    timers, hybrid_registers, outages = hybrid.timers, hybrid.registers, hybrid.outages
     at = NEVER
     if timers.size.entries:
         at = timers.heap[0].at_us
-    if registers.next_outage < outages.shape[0]:
-        at = min(at, outages[registers.next_outage].at_us)
+    if hybrid_registers.next_outage < outages.shape[0]:
+        at = min(at, outages[hybrid_registers.next_outage].at_us)
     at = max(at, now)
-    if NEVER != at != registers.wake_us:
-        registers.wake_us = at
+    if NEVER != at != hybrid_registers.wake_us:
+        hybrid_registers.wake_us = at
         push(hybrid.agenda, at, point_key(Point.TIMER, -1))
 
 
 @inner
 def note_time(hybrid: HybridState, which: int, began: int) -> None:
-    times, registers = hybrid.times, hybrid.registers
-    times[registers.times_n].which = which
-    times[registers.times_n].took_us = wall_us(hybrid) - began
-    registers.times_n += 1
+    times, hybrid_registers = hybrid.times, hybrid.registers
+    times[hybrid_registers.times_n].which = which
+    times[hybrid_registers.times_n].took_us = wall_us(hybrid) - began
+    hybrid_registers.times_n += 1
 
 
 @inner
 def note_row(hybrid: HybridState, row: int, did: int, lost: int, in_all: int) -> None:
-    rows, registers = hybrid.rows, hybrid.registers
-    one = rows[registers.rows_n]
+    rows, hybrid_registers = hybrid.rows, hybrid.registers
+    one = rows[hybrid_registers.rows_n]
     one.row = row
     one.did = did
     one.lost = lost
     one.in_all = in_all
-    registers.rows_n += 1
+    hybrid_registers.rows_n += 1
 
 
 @inner
@@ -131,15 +131,15 @@ def stop(
 ) -> None:
     """A running job leaves its nodes and waits again; `keeps`: what of its work."""
     job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
-    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
+    blocks, heap, runs, log, registers = state.blocks, state.heap, state.runs, state.log, state.registers
     done, saved = w.done_at(job, work, who, now)
     kept = done if keeps == Keeps.ALL else saved if keeps == Keeps.SAVED else 0
     note_row(hybrid, job[who].run_row, done - w.phase_of(job, work, who)[0], done - kept, done)
     work[who].row = 0
     work[who].saved = kept
     if job[who].expected_end_us:
-        heap_remove(heap, reg, who)
-    occupancy.end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.PREEMPTED)
+        heap_remove(heap, registers, who)
+    occupancy.end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.PREEMPTED)
     left(state, claims, who, now)
     claims.counters.changed = 1
     claims.counters.pass_rescan = 1
@@ -147,7 +147,7 @@ def stop(
     job[who].state = JobState.QUEUED
     job[who].start_us = -1
     job[who].end_us = -1
-    queue_insert(job, queue, reg, who)
+    queue_insert(job, queue, registers, who)
     run, estimate = w.next_run(work, who)
     job[who].run_us = run
     job[who].estimate_us = estimate
@@ -159,12 +159,12 @@ def stop(
 def begin_save(state: State, work: Work, hybrid: HybridState, who: int, now: int) -> None:
     """A running job computes no more and leaves its nodes when it has written everything down."""
     job = state.job
-    own, registers = hybrid.own, hybrid.registers
+    own, hybrid_registers = hybrid.own, hybrid.registers
     begun, _, _, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
     work[who].begun = begun
     set_phase(job, work, who, done, saved, w.STILL, num, den)
-    written = now + registers.warning_us
+    written = now + hybrid_registers.warning_us
     reshape.retime(state, who, w.STILL, max(written, now + 1))
     own[who].when_us = written
     push(hybrid.agenda, written, point_key(Point.CHECKPOINT, who))
@@ -209,7 +209,7 @@ def change_last(
     Only nodes that change are touched, and the free stack is afterwards as if the job had left all its nodes first.
     """
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
+    heap, runs, log, registers = state.heap, state.runs, state.log, state.registers
     had = job[who].nodes
     many = keeps + fresh.shape[0]
     end, expected = begin_phase(state, work, hybrid, who, many, now)
@@ -218,29 +218,29 @@ def change_last(
     start = job[who].start_us
     runs[row].end_us = now
     runs[row].outcome = RunOutcome.RESIZED
-    plan_remove(plan, blocks, reg, job[who].expected_end_us, job[who].returns)
-    heap_remove(heap, reg, who)
+    plan_remove(plan, blocks, registers, job[who].expected_end_us, job[who].returns)
+    heap_remove(heap, registers, who)
     for k in range(had - keeps):
         at = had - 1 - k if k < keeps else k
         which = log[first + at]
         node[which].job = -1
         node[which].since_us = now
-        free_push(node, free, reg, which)
-    begin_run(job, runs, reg, who, now)
+        free_push(node, free, registers, which)
+    begin_run(job, runs, registers, who, now)
     for k in range(keeps):
-        log[reg.log_n + k] = log[first + k]
+        log[registers.log_n + k] = log[first + k]
     for k in range(fresh.shape[0]):
-        free_remove(node, free, reg, fresh[k])
+        free_remove(node, free, registers, fresh[k])
         node[fresh[k]].job = who
-        log[reg.log_n + keeps + k] = fresh[k]
-    reg.log_n += many
+        log[registers.log_n + keeps + k] = fresh[k]
+    registers.log_n += many
     job[who].start_us = start
     job[who].nodes = many
     job[who].returns = many
     job[who].expected_end_us = expected
-    plan_insert(plan, blocks, reg, job[who].expected_end_us, many)
+    plan_insert(plan, blocks, registers, job[who].expected_end_us, many)
     if end < NEVER:
-        heap_push(heap, reg, end, who)
+        heap_push(heap, registers, end, who)
     end_phase(state, work, who)
 
 
@@ -252,18 +252,18 @@ def start_lease(state: State, work: Work, hybrid: HybridState, who: int, nodes: 
     occupancy.start_on(state, who, nodes, now)
     hybrid.own[who].when_us = end
     push(hybrid.agenda, end, point_key(Point.COMPLETION, who))
-    note_move(hybrid.moves, now, To.ALLOC, state.reg.log_n - many, many)
+    note_move(hybrid.moves, now, To.ALLOC, state.registers.log_n - many, many)
     hybrid.registers.granted_n += 1
 
 
 @inner
 def start_waiting(state: State, work: Work, who: int, nodes: Ints, now: int) -> None:
     """A job of the queue runs on these idle nodes of the pool."""
-    queue, reg = state.queue, state.reg
+    queue, registers = state.queue, state.registers
     end, expected = ends_of_start(work, who, nodes.shape[0], now)
-    queue_remove(queue, reg, who)
-    if reg.kept_head == who:
-        reg.kept_head = -1
+    queue_remove(queue, registers, who)
+    if registers.kept_head == who:
+        registers.kept_head = -1
     reshape.occupy(state, who, nodes, now, end, expected)
 
 
@@ -272,11 +272,11 @@ def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
     """An on-demand job that cannot start waits before all others."""
     claims.counters.pass_rescan = 1
     claims.counters.guests_rescan = 1
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     job[who].state = JobState.QUEUED
     job[who].key = FRONT
-    reg.now = now
-    queue_insert(job, queue, reg, who)
+    registers.now = now
+    queue_insert(job, queue, registers, who)
 
 
 @inner
@@ -308,12 +308,12 @@ def nodes_of(state: State, who: int, into: Ints) -> int:
 @inner
 def lend(hybrid: HybridState, borrower: int, lender: int, nodes: int, shrunk_us: int) -> None:
     """A batch job gave nodes to an on-demand job; `shrunk_us`: the start of the run that was shrunk, else -1."""
-    own, loans, registers = hybrid.own, hybrid.loans, hybrid.registers
+    own, loans, hybrid_registers = hybrid.own, hybrid.loans, hybrid.registers
     if nodes == 0:
         return
-    one = registers.loan_free
-    registers.loan_free = loans[one].next
-    registers.loans_left -= 1
+    one = hybrid_registers.loan_free
+    hybrid_registers.loan_free = loans[one].next
+    hybrid_registers.loans_left -= 1
     loans[one].lender = lender
     loans[one].lent = nodes
     loans[one].shrunk_us = shrunk_us
@@ -322,19 +322,19 @@ def lend(hybrid: HybridState, borrower: int, lender: int, nodes: int, shrunk_us:
     if last >= 0:
         loans[last].next = one
     own[borrower].owes = one
-    registers.lent_n += nodes
-    registers.open_n += nodes
+    hybrid_registers.lent_n += nodes
+    hybrid_registers.open_n += nodes
 
 
 @inner
 def settle_one(hybrid: HybridState, one: int, back: int, why: int) -> None:
     """The loan is over: `back` of its nodes went back to the lender, the rest did not for the reason `why`."""
-    loans, registers = hybrid.loans, hybrid.registers
+    loans, hybrid_registers = hybrid.loans, hybrid.registers
     nodes = loans[one].lent
-    registers.open_n -= nodes
+    hybrid_registers.open_n -= nodes
     if loans[one].shrunk_us >= 0:
-        registers.expanded_n += back
+        hybrid_registers.expanded_n += back
     else:
-        registers.resumed_n += back
+        hybrid_registers.resumed_n += back
     if back < nodes:
         hybrid.not_returned[why] += nodes - back

@@ -52,7 +52,7 @@ def ends_of_start(work: Work, who: int, nodes: int, now: int) -> tuple[int, int]
 @compiled
 def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, width: int, now: int) -> None:
     """Start a job, which is out of the queue, on idle nodes of the claim."""
-    job, reg = state.job, state.reg
+    job, registers = state.job, state.registers
     attr, scratch, counters = claims.attr, claims.chosen, claims.counters
     for k in range(width):
         scratch[k] = pop_idle(claims, slot, now)
@@ -60,8 +60,8 @@ def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, w
     expected = now + job[who].estimate_us
     if width != job[who].nodes:
         end, expected = ends_of_start(work, who, width, now)
-    if reg.kept_head == who:
-        reg.kept_head = -1
+    if registers.kept_head == who:
+        registers.kept_head = -1
     occupy(state, who, scratch[:width], now, end, expected)
     attr[who].guest = slot
     claims.claim[slot].hosts += 1
@@ -148,22 +148,22 @@ def start_guests_from(
     state: State, work: Work, claims: Claims, first: int, most: int, latest: int, now: int
 ) -> None:
     """Look through the queue from place `first`: jobs that end in time, then malleable ones, in queue order."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     counters = claims.counters
     for stage in range(2):
         place = first
-        while most > 0 and place < reg.queue_hi:
+        while most > 0 and place < registers.queue_hi:
             who = queue[place]
             slot, width = host_for(job, claims, who, stage, most, latest, now)
             if slot < 0:
                 place += 1
                 continue
-            before = reg.queue_lo
-            place = queue_remove_at(queue, reg, place)
-            first += reg.queue_lo - before
+            before = registers.queue_lo
+            place = queue_remove_at(queue, registers, place)
+            first += registers.queue_lo - before
             start_guest(state, work, claims, who, slot, width, now)
             most, latest = best_hosts(claims)
-        if place < reg.queue_hi:  # not looked at, for there was no node
+        if place < registers.queue_hi:  # not looked at, for there was no node
             counters.guest_wide = 0
 
 
@@ -187,7 +187,7 @@ def start_guests_by_index(
     state: State, work: Work, claims: Claims, first: int, most: int, latest: int, now: int
 ) -> None:
     """As `start_guests_from`, of the jobs from row `first` on, where many wait."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     attr, counters, index = claims.attr, claims.counters, claims.queue_index
     limits = index.shape[0] - 1
     for stage in range(2):
@@ -198,12 +198,12 @@ def start_guests_by_index(
             else:
                 index[limits, :CLASSES] = -1
                 index[limits, OF_MALLEABLE] = most
-            who = next_within(job, attr, index, who, reg.next_submit)
+            who = next_within(job, attr, index, who, registers.next_submit)
             if who < 0:
                 break
             slot, width = host_for(job, claims, who, stage, most, latest, now)
             if slot >= 0:
-                queue_remove_at(queue, reg, place_of(job, queue, reg, who))
+                queue_remove_at(queue, registers, place_of(job, queue, registers, who))
                 start_guest(state, work, claims, who, slot, width, now)
                 most, latest = best_hosts(claims)
             who += 1
@@ -213,16 +213,16 @@ def start_guests_by_index(
 @compiled
 def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
     """After a pass: who can run on idle held nodes. Only those who were not seen, where no other one may."""
-    reg, counters = state.reg, claims.counters
-    if counters.idle_n == 0 or reg.queue_lo == reg.queue_hi:
+    registers, counters = state.registers, claims.counters
+    if counters.idle_n == 0 or registers.queue_lo == registers.queue_hi:
         return
     most, latest = best_hosts(claims)
     if counters.deep:
-        first = first_indexed(state.job, state.queue, reg)
+        first = first_indexed(state.job, state.queue, registers)
         if counters.changed == 0:
             first = max(first, counters.guests_seen)
         start_guests_by_index(state, work, claims, first, most, latest, now)
-        counters.guests_seen = reg.next_submit
+        counters.guests_seen = registers.next_submit
         counters.changed = 0
         return
     may = (
@@ -232,7 +232,7 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
         or most >= counters.guest_least
     )
     if most > 0:
-        first = reg.queue_lo
+        first = registers.queue_lo
         if counters.in_order and (counters.changed == 0 or not may):
             first = first_new(state, counters.guests_seen)
         else:
@@ -241,5 +241,5 @@ def start_guests(state: State, work: Work, claims: Claims, now: int) -> None:
             counters.guest_long = NEVER >> 1
             counters.guest_least = NEVER
         start_guests_from(state, work, claims, first, most, latest, now)
-        counters.guests_seen = reg.next_submit
+        counters.guests_seen = registers.next_submit
     counters.changed = 0

@@ -127,22 +127,22 @@ def waits_here(job: Jobs, attr: HybridJobs, counters: ClaimCounters, index: Ints
 @inner
 def keep_index(state: State, claims: Claims) -> None:
     """Before a pass: begin with an index or give it up, and take in whoever came."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     attr, counters, index = claims.attr, claims.counters, claims.queue_index
-    waiting = reg.queue_hi - reg.queue_lo
+    waiting = registers.queue_hi - registers.queue_lo
     if counters.deep:
         if waiting < counters.deep_from >> 2:
             counters.deep = 0
             return
-        for who in range(counters.indexed, reg.next_submit):
+        for who in range(counters.indexed, registers.next_submit):
             if job[who].state == JobState.QUEUED:
                 waits_here(job, attr, counters, index, who)
     elif waiting >= counters.deep_from:
         clear(index)
         counters.deep = 1
-        for place in range(reg.queue_lo, reg.queue_hi):
+        for place in range(registers.queue_lo, registers.queue_hi):
             waits_here(job, attr, counters, index, queue[place])
-    counters.indexed = reg.next_submit
+    counters.indexed = registers.next_submit
 
 
 @inner
@@ -249,10 +249,10 @@ def next_within(job: Jobs, attr: HybridJobs, index: Ints, who: int, after: int) 
 
 
 @inner
-def place_of(job: Jobs, queue: Ints32, reg: Registers, who: int) -> int:
+def place_of(job: Jobs, queue: Ints32, registers: Registers, who: int) -> int:
     """Where a job stands in a queue that is in order."""
-    left = reg.queue_lo
-    right = reg.queue_hi
+    left = registers.queue_lo
+    right = registers.queue_hi
     while left < right:
         middle = (left + right) >> 1
         other = queue[middle]
@@ -264,9 +264,9 @@ def place_of(job: Jobs, queue: Ints32, reg: Registers, who: int) -> int:
 
 
 @inner
-def first_indexed(job: Jobs, queue: Ints32, reg: Registers) -> int:
+def first_indexed(job: Jobs, queue: Ints32, registers: Registers) -> int:
     """The first job of the queue behind the on-demand jobs before all others; NEVER for none."""
-    place = reg.queue_lo
-    while place < reg.queue_hi and job[queue[place]].key == FRONT:
+    place = registers.queue_lo
+    while place < registers.queue_hi and job[queue[place]].key == FRONT:
         place += 1
-    return int(queue[place]) if place < reg.queue_hi else NEVER
+    return int(queue[place]) if place < registers.queue_hi else NEVER

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 @inner
 def first_new(state: State, seen: int) -> int:
     """The place in the queue of the first job at its end that was not seen, which the first one of all never is."""
-    queue, reg = state.queue, state.reg
-    first = reg.queue_hi
-    while first > reg.queue_lo and queue[first - 1] >= seen:
+    queue, registers = state.queue, state.registers
+    first = registers.queue_hi
+    while first > registers.queue_lo and queue[first - 1] >= seen:
         first -= 1
     return int(first)
 
@@ -47,30 +47,30 @@ def first_new(state: State, seen: int) -> int:
 def choose_behind(state: State, counters: ClaimCounters, now: int) -> None:
     """Whoever may start behind a head that does not fit."""
     job, queue, plan, blocks, started = state.job, state.queue, state.plan, state.blocks, state.started
-    reg = state.reg
-    left = reg.free
-    place = max(first_new(state, counters.pass_seen), reg.queue_lo + 1)
-    counters.pass_seen = reg.next_submit
-    if left == 0 or reg.queue_hi - reg.queue_lo <= 1:
-        for k in range(place, reg.queue_hi):
+    registers = state.registers
+    left = registers.free
+    place = max(first_new(state, counters.pass_seen), registers.queue_lo + 1)
+    counters.pass_seen = registers.next_submit
+    if left == 0 or registers.queue_hi - registers.queue_lo <= 1:
+        for k in range(place, registers.queue_hi):
             counters.pass_wide = min(counters.pass_wide, job[queue[k]].nodes)
         return
-    shadow, spare = shadow_of(plan, blocks, reg, job[queue[reg.queue_lo]].nodes, now)
-    if reg.spare_nodes == 0:
+    shadow, spare = shadow_of(plan, blocks, registers, job[queue[registers.queue_lo]].nodes, now)
+    if registers.spare_nodes == 0:
         spare = 0
-    latest = shadow - now - reg.before_shadow
+    latest = shadow - now - registers.before_shadow
     if (
         counters.pass_rescan
         or left >= counters.pass_wide
         or latest >= counters.pass_long
         or spare >= counters.pass_spare
     ):
-        place = reg.queue_lo + 1
+        place = registers.queue_lo + 1
         counters.pass_rescan = 0
         counters.pass_wide = NEVER
         counters.pass_long = NEVER
         counters.pass_spare = NEVER
-    while left > 0 and place < reg.queue_hi:
+    while left > 0 and place < registers.queue_hi:
         who = queue[place]
         needed = job[who].nodes
         in_time = job[who].estimate_us <= latest
@@ -79,15 +79,15 @@ def choose_behind(state: State, counters: ClaimCounters, now: int) -> None:
                 if not in_time:
                     spare -= needed
                 left -= needed
-                choose(started, reg, who)
-                place = queue_remove_at(queue, reg, place)
+                choose(started, registers, who)
+                place = queue_remove_at(queue, registers, place)
                 continue
             counters.pass_wide = min(counters.pass_wide, needed)
         else:
             counters.pass_long = min(counters.pass_long, job[who].estimate_us)
             counters.pass_spare = min(counters.pass_spare, needed)
         place += 1
-    if place < reg.queue_hi:  # not looked at, for there was no node
+    if place < registers.queue_hi:  # not looked at, for there was no node
         counters.pass_wide = 1
 
 
@@ -104,12 +104,12 @@ def set_limits(index: Ints, left: int, latest: int, spare: int) -> None:
 @inner
 def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[int, int]:
     """Choose a job if it fits and does not delay the head. What is left then, of nodes and of the head's."""
-    job, queue, started, reg = state.job, state.queue, state.started, state.reg
+    job, queue, started, registers = state.job, state.queue, state.started, state.registers
     needed = job[who].nodes
     in_time = job[who].estimate_us <= latest
     if needed <= left and (in_time or needed <= spare):
-        choose(started, reg, who)
-        queue_remove_at(queue, reg, place_of(job, queue, reg, who))
+        choose(started, registers, who)
+        queue_remove_at(queue, registers, place_of(job, queue, registers, who))
         return left - needed, spare if in_time else spare - needed
     return left, spare
 
@@ -118,28 +118,28 @@ def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[in
 def choose_by_index(state: State, claims: Claims, now: int) -> None:
     """As `choose_behind`, where many wait."""
     attr, index = claims.attr, claims.queue_index
-    job, queue, plan, blocks, reg = state.job, state.queue, state.plan, state.blocks, state.reg
+    job, queue, plan, blocks, registers = state.job, state.queue, state.plan, state.blocks, state.registers
     claims.counters.pass_rescan = 1  # for whoever looks without the index again
-    left = reg.free
+    left = registers.free
     if left == 0:
         return
-    head = queue[reg.queue_lo]
-    shadow, spare = shadow_of(plan, blocks, reg, job[head].nodes, now)
-    if reg.spare_nodes == 0:
+    head = queue[registers.queue_lo]
+    shadow, spare = shadow_of(plan, blocks, registers, job[head].nodes, now)
+    if registers.spare_nodes == 0:
         spare = 0
-    latest = shadow - now - reg.before_shadow
+    latest = shadow - now - registers.before_shadow
     behind = 1
-    while left > 0 and job[head].key == FRONT and reg.queue_lo + behind < reg.queue_hi:
-        who = queue[reg.queue_lo + behind]  # on-demand jobs before all others are not in the index
+    while left > 0 and job[head].key == FRONT and registers.queue_lo + behind < registers.queue_hi:
+        who = queue[registers.queue_lo + behind]  # on-demand jobs before all others are not in the index
         if job[who].key != FRONT:
             break
-        waiting = reg.queue_hi - reg.queue_lo
+        waiting = registers.queue_hi - registers.queue_lo
         left, spare = take(state, who, left, latest, spare)
-        behind += waiting == reg.queue_hi - reg.queue_lo
-    who = first_indexed(job, queue, reg) if job[head].key == FRONT else head + 1
+        behind += waiting == registers.queue_hi - registers.queue_lo
+    who = first_indexed(job, queue, registers) if job[head].key == FRONT else head + 1
     while left > 0:
         set_limits(index, left, latest, min(left, spare))
-        who = next_within(job, attr, index, who, reg.next_submit)
+        who = next_within(job, attr, index, who, registers.next_submit)
         if who < 0:
             break
         left, spare = take(state, who, left, latest, spare)
@@ -148,20 +148,34 @@ def choose_by_index(state: State, claims: Claims, now: int) -> None:
 
 @inner
 def easy_pass(state: State, claims: Claims, now: int) -> None:
-    """Start what the scheduler starts now; the jobs are `started[:reg.started_n]`, in order."""
+    """Start what the scheduler starts now; the jobs are `started[:registers.started_n]`, in order."""
     job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
     blocks, heap, runs, log, started = state.blocks, state.heap, state.runs, state.log, state.started
-    reg = state.reg
-    reg.started_n = 0
+    registers = state.registers
+    registers.started_n = 0
     keep_index(state, claims)
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
         if stage == 0:
-            choose_heads(job, queue, started, reg, now)
-        elif reg.queue_lo < reg.queue_hi:
+            choose_heads(job, queue, started, registers, now)
+        elif registers.queue_lo < registers.queue_hi:
             if claims.counters.deep:
                 choose_by_index(state, claims, now)
             else:
                 choose_behind(state, claims.counters, now)
-        start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, begun, reg.started_n, now)
-        begun = reg.started_n
+        start_chosen(
+            job,
+            node,
+            free,
+            plan,
+            blocks,
+            heap,
+            runs,
+            log,
+            started,
+            registers,
+            begun,
+            registers.started_n,
+            now,
+        )
+        begun = registers.started_n

@@ -85,14 +85,14 @@ def open_claim(
 @inner
 def close_claim(state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, now: int) -> None:
     """Nothing is held for the on-demand job any more; its lenders get back what they can."""
-    free, reg = state.free, state.reg
+    free, registers = state.free, state.registers
     given = hybrid.room.found
     who = claims.claim[slot].job
     hybrid.own[who].claim = -1
     end_claim(state, work, claims, slot, now)
-    many = min(lent_nodes(hybrid, who), reg.free)
+    many = min(lent_nodes(hybrid, who), registers.free)
     for k in range(many):
-        given[k] = free[reg.free - 1 - k]
+        given[k] = free[registers.free - 1 - k]
     settle(state, work, claims, hybrid, who, given[:many], Reason.DID_NOT_START, now)
 
 
@@ -111,11 +111,11 @@ def take_back_promises(claims: Claims, slot: int) -> None:
 @inner
 def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> None:
     """The claim is over; guests are found by their ends, but for those that write their last checkpoint (`close`)."""
-    job, heap, runs, log, reg = state.job, state.heap, state.runs, state.log, state.reg
+    job, heap, runs, log, registers = state.job, state.heap, state.runs, state.log, state.registers
     claim, held, attr = claims.claim, claims.held, claims.attr
     claim[slot].serial = -1
     take_back_promises(claims, slot)
-    for k in range(reg.heap_n if claim[slot].hosts else 0):
+    for k in range(registers.heap_n if claim[slot].hosts else 0):
         who = heap[k].key
         if attr[who].guest == slot:
             attr[who].guest = -1
@@ -144,15 +144,15 @@ def preempt(
     """A running job goes for the claim: at once, or when a warning is over."""
     job, runs = state.job, state.runs
     claim, attr = claims.claim, claims.attr
-    own, registers = hybrid.own, hybrid.registers
+    own, hybrid_registers = hybrid.own, hybrid.registers
     promise(claims, who, -1)
-    registers.preemptions_n += 1
+    hybrid_registers.preemptions_n += 1
     is_guest = attr[who].guest >= 0
     if is_guest:
         own[who].noted += 1
     malleable = attr[who].job_class == MALLEABLE
     many = job[who].nodes
-    if malleable and registers.warning_us > 0:
+    if malleable and hybrid_registers.warning_us > 0:
         wanted = claim[slot].need - claim[slot].leaving_nodes
         attr[who].leaving = 1
         leave(claims, who)
@@ -160,7 +160,7 @@ def preempt(
         own[who].owes = 0 if is_guest else max(0, min(wanted, many))
         claim[slot].leavers += 1
         claim[slot].leaving_nodes += own[who].owes
-        registers.warned_node_us += many * registers.warning_us
+        hybrid_registers.warned_node_us += many * hybrid_registers.warning_us
         begin_save(state, work, hybrid, who, now)
         return
     first = runs[job[who].run_row].first
@@ -188,13 +188,13 @@ def shrink(
 @inner
 def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
     """An on-demand job is announced: nodes are held for it."""
-    job, reg = state.job, state.reg
-    own, registers, asked = hybrid.own, hybrid.registers, hybrid.asked
+    job, registers = state.job, state.registers
+    own, hybrid_registers, asked = hybrid.own, hybrid.registers, hybrid.asked
     if own[who].claim >= 0 or job[who].state != JobState.FUTURE:
         return
     began = wall_us(hybrid)
     collect(state, claims, now)  # an earlier notice comes first
-    at_most = 0 if on_demand_waits(state) else reg.free
+    at_most = 0 if on_demand_waits(state) else registers.free
     chose = wall_us(hybrid)
     promised, stops = prepare(state, work, claims, hybrid, at_most, who, now)
     note_time(hybrid, Timed.CHOICE, chose)
@@ -202,7 +202,7 @@ def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, who
         slot = open_claim(state, claims, hybrid, who, own[who].known, asked.collects)
         take_free(state, claims, slot, at_most, now)
         promise_picked(claims, hybrid, slot, who, promised, stops, now)
-        push(hybrid.timers, own[who].known + registers.release_us, pair_key(who, -1))
+        push(hybrid.timers, own[who].known + hybrid_registers.release_us, pair_key(who, -1))
         wake(hybrid, now)
     note_time(hybrid, Timed.HANDLING, began)
 
@@ -230,12 +230,12 @@ def has_started(state: State, work: Work, claims: Claims, hybrid: HybridState, s
 @inner
 def guests_go(state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, now: int) -> None:
     """Guests of the claim leave, in order of their rows, but those that do already."""
-    heap, reg = state.heap, state.reg
+    heap, registers = state.heap, state.registers
     found = hybrid.room.order
     if claims.claim[slot].hosts == 0:
         return
     count = 0
-    for k in range(reg.heap_n):  # who leaves already has no end to come
+    for k in range(registers.heap_n):  # who leaves already has no end to come
         if claims.attr[heap[k].key].guest == slot:
             found[count] = heap[k].key
             count += 1
@@ -255,8 +255,8 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
     One that was there already may have all its nodes by now, or need others than it was to have.
     """
     claim = claims.claim
-    own, room, registers = hybrid.own, hybrid.room, hybrid.registers
-    is_new = registers.is_new != 0
+    own, room, hybrid_registers = hybrid.own, hybrid.room, hybrid.registers
+    is_new = hybrid_registers.is_new != 0
     while True:
         slot = own[who].claim
         if not is_new and has_started(state, work, claims, hybrid, slot, now):
@@ -267,7 +267,7 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
         claim[slot].arrived = 1
         expect_nothing(claims, slot)
         take_back_promises(claims, slot)
-        missing = claim[slot].need - claim[slot].leaving_nodes - state.reg.free
+        missing = claim[slot].need - claim[slot].leaving_nodes - state.registers.free
         shrinks = 0
         preempts = 0
         chose = wall_us(hybrid)
@@ -280,7 +280,7 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
         if shrinks == NOBODY:
             close_claim(state, work, claims, hybrid, slot, now)
             enqueue_first(state, claims, who, now)
-            registers.queued_n += 1
+            hybrid_registers.queued_n += 1
             own[who].noted = 0
             return False
         guests_go(state, work, claims, hybrid, slot, now)
@@ -294,27 +294,27 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
 @inner
 def on_arrival(state: State, work: Work, claims: Claims, hybrid: HybridState, now: int) -> None:
     """The job that is arriving starts, or waits. Events only name it: so this stands in one place, which is large."""
-    counters, registers = claims.counters, hybrid.registers
-    who = registers.arriving
-    registers.arriving = -1
+    counters, hybrid_registers = claims.counters, hybrid.registers
+    who = hybrid_registers.arriving
+    hybrid_registers.arriving = -1
     before = counters.claims_n
     began = wall_us(hybrid)
     has_nodes = arrive(state, work, claims, hybrid, who, now)
-    if registers.is_new:
+    if hybrid_registers.is_new:
         hybrid.own[who].noted = 1 if has_nodes else 0
         note_time(hybrid, Timed.HANDLING, began)
-    elif registers.next_claim > 0:
-        registers.next_claim -= before - counters.claims_n
+    elif hybrid_registers.next_claim > 0:
+        hybrid_registers.next_claim -= before - counters.claims_n
 
 
 @inner
 def on_completion(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
     """An on-demand job is over: its nodes go to its lenders, the others to the pool."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    runs, log, reg = state.runs, state.log, state.reg
+    runs, log, registers = state.runs, state.log, state.registers
     own, given = hybrid.own, hybrid.room.found
     own[who].when_us = -1
-    end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
+    end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
     left(state, claims, who, now)
     claims.counters.changed = 1
     first = runs[job[who].run_row].first

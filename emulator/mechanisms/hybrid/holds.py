@@ -35,9 +35,9 @@ def hold(state: State, claims: Claims, slot: int, which: int, now: int) -> None:
 def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -> None:
     """Idle nodes of the pool go to the claim: as many as it needs, there are, and are allowed."""
     claim = claims.claim
-    free, reg = state.free, state.reg
-    while claim[slot].need > 0 and reg.free > 0 and at_most > 0:
-        hold(state, claims, slot, free[reg.free - 1], now)
+    free, registers = state.free, state.registers
+    while claim[slot].need > 0 and registers.free > 0 and at_most > 0:
+        hold(state, claims, slot, free[registers.free - 1], now)
         at_most -= 1
 
 
@@ -63,22 +63,22 @@ def drop(claims: Claims, slot: int, which: int, now: int) -> None:
 @compiled
 def on_demand_waits(state: State) -> bool:
     """An on-demand job stands at the head of the queue: free nodes are for it."""
-    job, queue, reg = state.job, state.queue, state.reg
-    return bool(reg.queue_lo < reg.queue_hi and job[queue[reg.queue_lo]].kind != BATCH)
+    job, queue, registers = state.job, state.queue, state.registers
+    return bool(registers.queue_lo < registers.queue_hi and job[queue[registers.queue_lo]].kind != BATCH)
 
 
 @compiled
 def collect(state: State, claims: Claims, now: int) -> None:
     """Free nodes go to the claims that collect, the earliest notice first."""
     claim, order, counters = claims.claim, claims.order, claims.counters
-    reg = state.reg
-    if reg.free == 0 or counters.sated == counters.claims_n or on_demand_waits(state):
+    registers = state.registers
+    if registers.free == 0 or counters.sated == counters.claims_n or on_demand_waits(state):
         return
     while counters.sated < counters.claims_n:
         slot = order[counters.sated]
         if claim[slot].collects:
             take_free(state, claims, slot, NEVER, now)
-            if reg.free == 0:
+            if registers.free == 0:
                 return
         counters.sated += 1
 
@@ -129,9 +129,9 @@ def schedule_pass(state: State, work: Work, claims: Claims, now: int) -> None:
 @compiled
 def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
     """What comes after the decision points of an instant: submits, collecting, one pass, guests."""
-    job, queue, reg = state.job, state.queue, state.reg
-    reg.now = now
-    submit_due(job, queue, reg, now, NEVER)
+    job, queue, registers = state.job, state.queue, state.registers
+    registers.now = now
+    submit_due(job, queue, registers, now, NEVER)
     schedule_pass(state, work, claims, now)
 
 
@@ -139,25 +139,25 @@ def finish_instant(state: State, work: Work, claims: Claims, now: int) -> None:
 def advance(state: State, work: Work, claims: Claims, until: int) -> int:
     """As `kernel.advance`, with claims: freed nodes are collected before the pass, guests start after it."""
     job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
-    blocks, heap, runs, log, reg = state.blocks, state.heap, state.runs, state.log, state.reg
+    blocks, heap, runs, log, registers = state.blocks, state.heap, state.runs, state.log, state.registers
     while True:
         if not has_room_inline(state):
             return Stop.NEEDS_ROOM
-        next_end = heap[0].at_us if reg.heap_n else NEVER
-        now = min(next_end, next_submit(job, reg))
-        code = step_to(reg, now, until)
+        next_end = heap[0].at_us if registers.heap_n else NEVER
+        now = min(next_end, next_submit(job, registers))
+        code = step_to(registers, now, until)
         if code != Stop.GOES_ON:
             return code
-        while reg.heap_n and heap[0].at_us == now:
-            who = heap_pop(heap, reg)
-            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, RunOutcome.FINISHED)
+        while registers.heap_n and heap[0].at_us == now:
+            who = heap_pop(heap, registers)
+            end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
             left(state, claims, who, now)
         collect(state, claims, now)
         if now == until:
             return Stop.AT_UNTIL
-        if reg.stop_on_end and next_end == now:
+        if registers.stop_on_end and next_end == now:
             return Stop.AT_ENDS
-        submit_due(job, queue, reg, now, NEVER)
+        submit_due(job, queue, registers, now, NEVER)
         one_pass(state, claims, now)
         start_guests(state, work, claims, now)
 

@@ -107,14 +107,14 @@ def catch_up(state: State, work: Work, claims: Claims, now: int) -> int:
 
     They are batch jobs on nodes of the pool that are not about to leave them.
     """
-    job, runs, reg = state.job, state.runs, state.reg
+    job, runs, registers = state.job, state.runs, state.registers
     attr, counters = claims.attr, claims.counters
-    for row in range(counters.runs_seen, reg.runs_n):
+    for row in range(counters.runs_seen, registers.runs_n):
         who = runs[row].job
         runs_here = job[who].run_row == row and job[who].state == JobState.RUNNING and job[who].kind == BATCH
         if runs_here and attr[who].guest < 0 and attr[who].leaving < 0:
             enter(job, work, claims, who, now)
-    counters.runs_seen = reg.runs_n
+    counters.runs_seen = registers.runs_n
     many: int = counters.lenders_n
     changes = claims.lenders.changes[:many]
     for place in range(many):

@@ -63,7 +63,7 @@ def resume(
     now: int,
 ) -> None:
     """A lender that was preempted, and waits, runs on these nodes and idle ones that are not marked."""
-    job, free, attr, reg = state.job, state.free, claims.attr, state.reg
+    job, free, attr, registers = state.job, state.free, claims.attr, state.registers
     loans, room, mark = hybrid.loans, hybrid.room, hybrid.mark
     lender = loans[one].lender
     if job[lender].state != JobState.QUEUED:
@@ -71,7 +71,7 @@ def resume(
         return
     wanted = job[lender].nodes
     least = attr[lender].least if attr[lender].job_class == MALLEABLE else wanted
-    width = min(wanted, reg.free - others)
+    width = min(wanted, registers.free - others)
     if width < least:
         settle_one(hybrid, one, 0, Reason.TOO_FEW)
         return
@@ -79,7 +79,7 @@ def resume(
     back = min(nodes.shape[0], width)
     for k in range(back):
         fresh[k] = nodes[k]
-    place = reg.free
+    place = registers.free
     many = back
     while many < width:
         place -= 1
@@ -102,7 +102,7 @@ def settle(
     now: int,
 ) -> None:
     """Lenders get of these idle nodes what they lent. `why` preempted ones do not; ANY: they do."""
-    own, loans, mark, registers = hybrid.own, hybrid.loans, hybrid.mark, hybrid.registers
+    own, loans, mark, hybrid_registers = hybrid.own, hybrid.loans, hybrid.mark, hybrid.registers
     last = own[borrower].owes
     if last < 0:
         return
@@ -124,9 +124,9 @@ def settle(
             mark[nodes[k]] = 0
         place = to
         after = loans[one].next
-        loans[one].next = registers.loan_free
-        registers.loan_free = one
-        registers.loans_left += 1
+        loans[one].next = hybrid_registers.loan_free
+        hybrid_registers.loan_free = one
+        hybrid_registers.loans_left += 1
         if one == last:
             break
         one = after

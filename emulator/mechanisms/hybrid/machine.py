@@ -82,7 +82,7 @@ class HybridCluster(Cluster):
             and scheduler.reservation != "kept"
         )
         self._count.pass_rescan = self._count.guests_rescan = 1  # whoever waits was never seen by a pass
-        self._reg.ask_always = 1  # guests start in queue order where the pool has no idle node
+        self._registers.ask_always = 1  # guests start in queue order where the pool has no idle node
         self._work: Work = new_rows(JobWork, 0)
         self._runs = new_rows(t.Run, _RUNS_ROOM * len(self._runs))
         self._log = np.zeros(_LOG_ROOM * len(self._log), np.int32)
@@ -111,16 +111,16 @@ class HybridCluster(Cluster):
             self._make_claims()
 
     def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
-        self._reg.stop_on_end = self._reg.stop_on_pass = 0
-        self._reg.instants_left = pause_after
+        self._registers.stop_on_end = self._registers.stop_on_pass = 0
+        self._registers.instants_left = pause_after
         return int(run(self._state, self._work, self._claims, more))
 
     def _grow_runs(self) -> None:
         """Only what lacks room; runs by a quarter: of millions of jobs few run more than once."""
         most = 2 * self.node_count
-        if len(self._runs) - self._reg.runs_n <= most:
+        if len(self._runs) - self._registers.runs_n <= most:
             self._runs = longer(self._runs, len(self._runs) // 4 + most)
-        if len(self._log) - self._reg.log_n <= most:
+        if len(self._log) - self._registers.log_n <= most:
             self._log = longer(self._log, len(self._log) + most)
         self._make_state()
 
@@ -138,11 +138,11 @@ class HybridCluster(Cluster):
     @property
     def node_log(self) -> NDArray[np.int32]:
         """The nodes of all runs so far, one after the other."""
-        return read_only(self._log[: self._reg.log_n])
+        return read_only(self._log[: self._registers.log_n])
 
     def jobs_of_nodes_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Whose runs have their nodes in the log from these places on; no run of theirs is without nodes."""
-        runs = self._runs[: self._reg.runs_n]
+        runs = self._runs[: self._registers.runs_n]
         rows = np.searchsorted(runs["first"], places, side="right") - 1
         return np.asarray(runs["job"][rows])
 

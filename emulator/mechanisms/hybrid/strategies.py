@@ -186,12 +186,12 @@ def make_room(
     NOBODY shrinks if those that run are too few.
     """
     lenders = claims.lenders
-    room, registers, asked = hybrid.room, hybrid.registers, hybrid.asked
+    room, hybrid_registers, asked = hybrid.room, hybrid.registers, hybrid.asked
     many = catch_up(state, work, claims, now)
-    if registers.arrival_by == ArrivalBy.OWN:
+    if hybrid_registers.arrival_by == ArrivalBy.OWN:
         ask(hybrid, asked.arrival_hook, many, needed, now)
         return NOBODY if asked.is_none else asked.first_n, asked.then_n
-    if registers.arrival_by == ArrivalBy.SPAA:
+    if hybrid_registers.arrival_by == ArrivalBy.SPAA:
         giving = shrink_evenly(state, claims, hybrid, many, needed)
         if giving >= 0:
             return giving, 0
@@ -210,18 +210,18 @@ def prepare(
     How many of `picked` are promised to it, and how many are stopped then, each at a time of its own (`fewer`).
     `asked` says whether nothing is held at all, and whether it collects.
     """
-    registers, asked = hybrid.registers, hybrid.asked
+    hybrid_registers, asked = hybrid.registers, hybrid.asked
     wanted = state.job[who].nodes
     predicted = hybrid.own[who].known
-    asked.is_none = 1 if registers.notice_by == NoticeBy.N else 0
-    asked.collects = 1 if registers.notice_by == NoticeBy.CUA else 0
-    if registers.notice_by == NoticeBy.OWN:
+    asked.is_none = 1 if hybrid_registers.notice_by == NoticeBy.N else 0
+    asked.collects = 1 if hybrid_registers.notice_by == NoticeBy.CUA else 0
+    if hybrid_registers.notice_by == NoticeBy.OWN:
         asked.job = who
         asked.free = free
         asked.predicted_us = predicted
         ask(hybrid, asked.notice_hook, catch_up(state, work, claims, now), wanted, now)
         return asked.first_n, asked.then_n
-    if registers.notice_by == NoticeBy.CUP and wanted > free:
+    if hybrid_registers.notice_by == NoticeBy.CUP and wanted > free:
         return prepare_by_prediction(state, work, claims, hybrid, wanted - free, predicted, now)
     return 0, 0
 
@@ -232,7 +232,7 @@ def prepare_by_prediction(
 ) -> tuple[int, int]:
     """CUP: those picked are promised first, then stopped at a time of their own (`fewer`). How many of each."""
     job, attr, lenders = state.job, claims.attr, claims.lenders
-    room, registers = hybrid.room, hybrid.registers
+    room, hybrid_registers = hybrid.room, hybrid.registers
     key = room.key
     picked = room.picked
     many = catch_up(state, work, claims, now)
@@ -247,7 +247,7 @@ def prepare_by_prediction(
     costs_before(lenders, many, max(predicted, now), predicted, key)
     stops = count_stops(lenders, hybrid, first, many, missing - in_time)
     for k in range(first, first + stops):
-        room.fewer[k] = stop_at(job, work, attr, picked[k], now, predicted, registers.warning_us)
+        room.fewer[k] = stop_at(job, work, attr, picked[k], now, predicted, hybrid_registers.warning_us)
     return first, stops
 
 

@@ -85,24 +85,24 @@ def job_breaks(
 def on_outage(state: State, work: Work, claims: Claims, hybrid: HybridState, now: int) -> None:
     """Nodes that are up again, or else the node that fails now: then claims are to be looked at (`next_claim`)."""
     job, node = state.job, state.node
-    registers, outages = hybrid.registers, hybrid.outages
+    hybrid_registers, outages = hybrid.registers, hybrid.outages
     begin = hybrid.moves.counts.nodes
     while (
-        registers.next_outage < outages.shape[0]
-        and outages[registers.next_outage].at_us <= now
-        and outages[registers.next_outage].fails == 0
+        hybrid_registers.next_outage < outages.shape[0]
+        and outages[hybrid_registers.next_outage].at_us <= now
+        and outages[hybrid_registers.next_outage].fails == 0
         and hybrid.moves.counts.nodes - begin < node.shape[0]
     ):
-        which = outages[registers.next_outage].node
+        which = outages[hybrid_registers.next_outage].node
         set_online(state, which, now)
         note_node(hybrid.moves, which)
-        registers.next_outage += 1
+        hybrid_registers.next_outage += 1
     if hybrid.moves.counts.nodes > begin:
         note_move_of_noted(hybrid.moves, now, To.BATCH, hybrid.moves.counts.nodes - begin)
         return
-    which = outages[registers.next_outage].node
-    registers.next_outage += 1
-    registers.failed_n += 1
+    which = outages[hybrid_registers.next_outage].node
+    hybrid_registers.next_outage += 1
+    hybrid_registers.failed_n += 1
     who = node[which].job
     if who >= 0:
         if job[who].kind == BATCH:
@@ -114,34 +114,34 @@ def on_outage(state: State, work: Work, claims: Claims, hybrid: HybridState, now
     set_offline(state, which)
     note_node(hybrid.moves, which)
     note_move_of_noted(hybrid.moves, now, To.DOWN, 1)
-    registers.next_claim = 0
+    hybrid_registers.next_claim = 0
 
 
 @inner
 def start_next(claims: Claims, hybrid: HybridState) -> None:
     """After a failure: start the on-demand job of the next claim, if it is there and has what it needs now."""
     claim, order, counters = claims.claim, claims.order, claims.counters
-    registers = hybrid.registers
-    if registers.next_claim >= counters.claims_n:
-        registers.next_claim = -1
+    hybrid_registers = hybrid.registers
+    if hybrid_registers.next_claim >= counters.claims_n:
+        hybrid_registers.next_claim = -1
         return
-    arrives(hybrid, claim[order[registers.next_claim]].job, 0)
-    registers.next_claim += 1
+    arrives(hybrid, claim[order[hybrid_registers.next_claim]].job, 0)
+    hybrid_registers.next_claim += 1
 
 
 @inner
 def on_timer(state: State, work: Work, claims: Claims, hybrid: HybridState, now: int) -> None:
     """One step of what is due: outages, claims after a failure, a timer. After the last, the next is waited for."""
     claim, attr = claims.claim, claims.attr
-    own, timers, registers, outages = hybrid.own, hybrid.timers, hybrid.registers, hybrid.outages
-    if registers.next_claim >= 0:
+    own, timers, hybrid_registers, outages = hybrid.own, hybrid.timers, hybrid.registers, hybrid.outages
+    if hybrid_registers.next_claim >= 0:
         start_next(claims, hybrid)
         return
-    if registers.next_outage < outages.shape[0] and outages[registers.next_outage].at_us <= now:
+    if hybrid_registers.next_outage < outages.shape[0] and outages[hybrid_registers.next_outage].at_us <= now:
         on_outage(state, work, claims, hybrid, now)
         return
     if timers.size.entries == 0 or timers.heap[0].at_us > now:
-        registers.at_timer = 0
+        hybrid_registers.at_timer = 0
         wake(hybrid, now)
         return
     on_demand, who = pair_of(pop(timers))
@@ -150,7 +150,7 @@ def on_timer(state: State, work: Work, claims: Claims, hybrid: HybridState, now:
         return
     if who < 0:
         close_claim(state, work, claims, hybrid, slot, now)
-        registers.lapsed_n += 1
+        hybrid_registers.lapsed_n += 1
     elif attr[who].promised == slot and attr[who].leaving < 0:
         if claim[slot].need <= claim[slot].leaving_nodes:
             promise(claims, who, -1)

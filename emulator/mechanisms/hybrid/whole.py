@@ -70,7 +70,7 @@ class WholeRun:
         self._strategies = strategies
         nodes = cluster.node_count
         cluster.index_long_queues()
-        registers = self._registers = new_rows(d.HybridRegisters, 1)[0]
+        hybrid_registers = self._registers = new_rows(d.HybridRegisters, 1)[0]
         more, wide = _ROOM_A_POINT * len(points), max(nodes, 2)
         state = self._state = d.HybridState(
             own=new_rows(d.OwnJob, len(known)),
@@ -86,17 +86,17 @@ class WholeRun:
             mark=np.zeros(nodes, np.int64),
             outages=new_rows(d.Outage, 0),
             not_returned=np.zeros(len(Reason), np.int64),
-            registers=registers,
+            registers=hybrid_registers,
             asked=new_rows(d.Asked, 1)[0],
         )
         strategies.serve(cluster, act.running.kernel_work, times_us[1], state.room, state.asked)
         fill(state.own, {"claim": -1, "when_us": -1, "owes": -1, "known": known})
-        registers.wake_us, registers.until_us, registers.loan_free = NEVER, NEVER, -1
-        registers.release_us, registers.warning_us = times_us
-        registers.notice_by, registers.arrival_by = strategies.notice_by, strategies.arrival_by
-        registers.clock_hook, registers.clock_context = steady_clock()
-        registers.clock_address = state.room.clock.ctypes.data
-        registers.next_claim = registers.arriving = -1
+        hybrid_registers.wake_us, hybrid_registers.until_us, hybrid_registers.loan_free = NEVER, NEVER, -1
+        hybrid_registers.release_us, hybrid_registers.warning_us = times_us
+        hybrid_registers.notice_by, hybrid_registers.arrival_by = strategies.notice_by, strategies.arrival_by
+        hybrid_registers.clock_hook, hybrid_registers.clock_context = steady_clock()
+        hybrid_registers.clock_address = state.room.clock.ctypes.data
+        hybrid_registers.next_claim = hybrid_registers.arriving = -1
         self._told, self._over = 0, False
         self._grow()
         if failures is not None:
@@ -113,7 +113,7 @@ class WholeRun:
 
     def _grow(self) -> None:
         """Room for one event at least, in whichever table lacks it."""
-        state, registers, cluster, nodes = (
+        state, hybrid_registers, cluster, nodes = (
             self._state,
             self._registers,
             self._cluster,
@@ -128,22 +128,22 @@ class WholeRun:
             timers=state.timers.grown(nodes + 2),
             moves=state.moves.grown(MOVES_AN_EVENT, nodes),
         )
-        if len(state.rows) - registers.rows_n <= 2 * nodes:
+        if len(state.rows) - hybrid_registers.rows_n <= 2 * nodes:
             state = state._replace(rows=longer(state.rows, len(state.rows)))
-        if len(state.times) - registers.times_n <= TIMES_AN_EVENT:
+        if len(state.times) - hybrid_registers.times_n <= TIMES_AN_EVENT:
             state = state._replace(times=longer(state.times, len(state.times)))
-        if registers.loans_left <= nodes:
+        if hybrid_registers.loans_left <= nodes:
             state = state._replace(loans=self._more_loans(nodes + _FIRST_ROOM))
         self._state = state
 
     def _more_loans(self, count: int) -> Rows[d.Loan]:
         """So many more loans, all free: each names the next free one."""
-        had, registers = len(self._state.loans), self._registers
+        had, hybrid_registers = len(self._state.loans), self._registers
         loans = longer(self._state.loans, count)
         loans["next"][had:] = np.arange(had + 1, had + count + 1)
-        loans["next"][-1] = registers.loan_free
-        registers.loan_free = had
-        registers.loans_left += count
+        loans["next"][-1] = hybrid_registers.loan_free
+        hybrid_registers.loan_free = had
+        hybrid_registers.loans_left += count
         return loans
 
     def go(self, pause_after: int) -> Stop:
@@ -213,19 +213,25 @@ class WholeRun:
         act.moves_told = log.table(cluster.node_log)
 
     def _tell_counts(self) -> None:
-        mechanism, registers, own = self._mechanism, self._registers, self._state.own
+        mechanism, hybrid_registers, own = self._mechanism, self._registers, self._state.own
         tally, loans = mechanism.tally, mechanism.loans
         noted = np.flatnonzero(own["noted"])
         on_demand = mechanism.is_on_demand(noted)
         tally.instant = set(noted[on_demand].tolist())
         guests = noted[~on_demand]
         tally.evictions = dict(zip(guests.tolist(), own["noted"][guests].tolist(), strict=True))
-        tally.preemptions, tally.shrinks = int(registers.preemptions_n), int(registers.shrinks_n)
-        tally.queued, tally.lapsed = int(registers.queued_n), int(registers.lapsed_n)
-        tally.warning_node_us = int(registers.warned_node_us)
-        loans.lent, loans.outstanding = int(registers.lent_n), int(registers.open_n)
-        loans.returned = {"resumed": int(registers.resumed_n), "expanded": int(registers.expanded_n)}
+        tally.preemptions, tally.shrinks = (
+            int(hybrid_registers.preemptions_n),
+            int(hybrid_registers.shrinks_n),
+        )
+        tally.queued, tally.lapsed = int(hybrid_registers.queued_n), int(hybrid_registers.lapsed_n)
+        tally.warning_node_us = int(hybrid_registers.warned_node_us)
+        loans.lent, loans.outstanding = int(hybrid_registers.lent_n), int(hybrid_registers.open_n)
+        loans.returned = {
+            "resumed": int(hybrid_registers.resumed_n),
+            "expanded": int(hybrid_registers.expanded_n),
+        }
         if mechanism.failures is not None:
-            mechanism.failures.count = int(registers.failed_n)
+            mechanism.failures.count = int(hybrid_registers.failed_n)
         nodes = self._state.not_returned.tolist()
         loans.not_returned = {why.text: many for why, many in zip(Reason, nodes, strict=True) if many}

@@ -28,18 +28,18 @@ MOVES_AN_EVENT, TIMES_AN_EVENT = 3, 4
 @inner
 def has_room(state: State, claims: Claims, hybrid: HybridState) -> bool:
     """Whether all tables have rows for one event, which acts on each running job once and starts one on demand."""
-    node, runs, log, reg = state.node, state.runs, state.log, state.reg
-    registers = hybrid.registers
+    node, runs, log, registers = state.node, state.runs, state.log, state.registers
+    hybrid_registers = hybrid.registers
     nodes = node.shape[0]
     return bool(
-        runs.shape[0] - reg.runs_n > 2 * nodes
-        and log.shape[0] - reg.log_n > 2 * nodes
+        runs.shape[0] - registers.runs_n > 2 * nodes
+        and log.shape[0] - registers.log_n > 2 * nodes
         and claims.claim.shape[0] > claims.counters.claims_n
         and hybrid.agenda.heap.shape[0] - hybrid.agenda.size.entries > nodes + 2
         and hybrid.timers.heap.shape[0] - hybrid.timers.size.entries > nodes + 2
-        and registers.loans_left > nodes
-        and hybrid.rows.shape[0] - registers.rows_n > 2 * nodes
-        and hybrid.times.shape[0] - registers.times_n > TIMES_AN_EVENT
+        and hybrid_registers.loans_left > nodes
+        and hybrid.rows.shape[0] - hybrid_registers.rows_n > 2 * nodes
+        and hybrid.times.shape[0] - hybrid_registers.times_n > TIMES_AN_EVENT
         and has_room_for(hybrid.moves, MOVES_AN_EVENT, nodes)
     )
 
@@ -47,9 +47,9 @@ def has_room(state: State, claims: Claims, hybrid: HybridState) -> bool:
 @inner
 def is_stale(hybrid: HybridState, at: int, key: int) -> bool:
     """Whether a point of the agenda was put off or called off."""
-    own, registers = hybrid.own, hybrid.registers
+    own, hybrid_registers = hybrid.own, hybrid.registers
     if point_of(key) == Point.TIMER:
-        return bool(at != registers.wake_us)
+        return bool(at != hybrid_registers.wake_us)
     return bool(own[job_of(key)].when_us != at)
 
 
@@ -70,11 +70,11 @@ def next_point(hybrid: HybridState) -> tuple[int, int]:
 @inner
 def handle(state: State, work: Work, claims: Claims, hybrid: HybridState, key: int, now: int) -> None:
     """The next decision point, which is due."""
-    registers = hybrid.registers
+    hybrid_registers = hybrid.registers
     point = point_of(key)
     who = job_of(key)
     if point in (Point.ARRIVAL, Point.NOTICE):
-        registers.next_point += 1
+        hybrid_registers.next_point += 1
     else:
         pop(hybrid.agenda)
     if point == Point.ARRIVAL:
@@ -86,40 +86,40 @@ def handle(state: State, work: Work, claims: Claims, hybrid: HybridState, key: i
     elif point == Point.CHECKPOINT:
         on_checkpoint(state, work, claims, hybrid, who, now)
     else:
-        registers.wake_us = NEVER
-        registers.at_timer = 1
+        hybrid_registers.wake_us = NEVER
+        hybrid_registers.at_timer = 1
 
 
 @compiled
 def run(state: State, work: Work, claims: Claims, hybrid: HybridState) -> int:
     """Go on to the end (AT_UNTIL), to a time, to a pause, or until a table has to grow (NEEDS_ROOM)."""
-    reg, registers = state.reg, hybrid.registers
+    registers, hybrid_registers = state.registers, hybrid.registers
     while True:
         if hybrid.asked.failed:
             return STRATEGY_RAISED
         if not has_room(state, claims, hybrid):
             return Stop.NEEDS_ROOM
-        if registers.arriving < 0 and registers.at_timer == 0:
+        if hybrid_registers.arriving < 0 and hybrid_registers.at_timer == 0:
             # Stands first, so that another processor begins with `go_on` at once.
             at, key = next_point(hybrid)
-            if registers.at_point == 0:
-                until = min(at, registers.until_us)
+            if hybrid_registers.at_point == 0:
+                until = min(at, hybrid_registers.until_us)
                 code = go_on(state, work, claims, until, 0)
                 if code != Stop.AT_UNTIL or until == NEVER:
                     found: int = code
                     return found
-                registers.at_point = 1
-            elif at != reg.now:
-                registers.at_point = 0
-                go_on(state, work, claims, reg.now, 1)
-                if reg.now == registers.until_us and reg.order_failed == 0:
+                hybrid_registers.at_point = 1
+            elif at != registers.now:
+                hybrid_registers.at_point = 0
+                go_on(state, work, claims, registers.now, 1)
+                if registers.now == hybrid_registers.until_us and registers.order_failed == 0:
                     return AT_INSTANT
             else:
                 handle(state, work, claims, hybrid, key, at)
                 continue
-            if reg.order_failed:
+            if registers.order_failed:
                 return ORDER_RAISED
-        elif registers.arriving >= 0:
-            on_arrival(state, work, claims, hybrid, reg.now)
+        elif hybrid_registers.arriving >= 0:
+            on_arrival(state, work, claims, hybrid, registers.now)
         else:
-            on_timer(state, work, claims, hybrid, reg.now)
+            on_timer(state, work, claims, hybrid, registers.now)

@@ -71,7 +71,7 @@ class PlanningMachine(TableViews):
 
     _job: t.Jobs
     _runs: t.Runs
-    _reg: Any
+    _registers: Any
 
     def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, rules: Rules) -> None:
         if node_count < 1:
@@ -90,7 +90,7 @@ class PlanningMachine(TableViews):
         steps = 2 * count + node_count + 8
         self._runs = new_rows(t.Segment, count + 2 * node_count + 8)
         self._log = np.zeros(int(jobs.nodes.sum()) + 2 * node_count + 8, np.int32)
-        registers = self._reg = new_rows(t.Registers, 1)[0]
+        registers = self._registers = new_rows(t.Registers, 1)[0]
         registers.jobs_n, registers.free_n = count, node_count
         registers.tick_us, registers.penalty = rules.tick_us, rules.penalty_us
         registers.penalty_is_work = rules.penalty_is_work
@@ -194,8 +194,8 @@ class PlanningMachine(TableViews):
         pause_after: int = -1,
     ) -> Stop:
         """Let everything before `until_us`, and the job ends at it, happen (NEVER_US: to the end)."""
-        self._reg.stop_on_end = stop_on_end
-        self._reg.instants_left = pause_after
+        self._registers.stop_on_end = stop_on_end
+        self._registers.instants_left = pause_after
         while (code := _ADVANCE(self._state, until_us)) == Stop.NEEDS_ROOM:
             self._grow()
         return Stop(code)
@@ -215,9 +215,9 @@ class PlanningMachine(TableViews):
 
     def _grow(self) -> None:
         """Twice the rows where an instant might not find as many as it needs."""
-        if len(self._runs) - self._reg.runs_n < self.node_count:
+        if len(self._runs) - self._registers.runs_n < self.node_count:
             self._runs = longer(self._runs, len(self._runs))
-        if len(self._log) - self._reg.log_n < self.node_count:
+        if len(self._log) - self._registers.log_n < self.node_count:
             self._log = longer(self._log, len(self._log))
         self._state = self._state._replace(runs=self._runs, log=self._log)
 

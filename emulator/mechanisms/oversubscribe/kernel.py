@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 @compiled
 def end_job(state: State, who: int, now: int, outcome: int) -> None:
-    job, runs, reg = state.job, state.runs, state.reg
+    job, runs, registers = state.job, state.runs, state.registers
     vacate(state, who, now)
     job[who].state = JobState.ENDED
     job[who].end_us = now
     runs[job[who].run_row].end_us = now
     runs[job[who].run_row].outcome = outcome
-    reg.ended_n += 1
+    registers.ended_n += 1
 
 
 @compiled
 def next_phase(state: State, who: int, now: int) -> None:
     """An active job becomes idle or the other way round: its neighbours run faster or slower."""
     job, slot_job, slot_next, phases = state.job, state.slot_job, state.slot_next, state.phases
-    registers = state.registers
+    core_registers = state.core_registers
     settle(job, who, now)
     job[who].phase += 1
-    job[who].phase_left = phases[job[who].phase] * registers.full
+    job[who].phase_left = phases[job[who].phase] * core_registers.full
     job[who].is_idle ^= 1
     job[who].rate = 0
     touch(state, who)
@@ -55,28 +55,28 @@ def next_phase(state: State, who: int, now: int) -> None:
 @compiled
 def submit_one_by_one(state: State, now: int) -> None:
     """One pass after each submit (scheduler option `pass: event`)."""
-    job, queue, reg = state.job, state.queue, state.reg
-    while submit_due(job, queue, reg, now, 1):
+    job, queue, registers = state.job, state.queue, state.registers
+    while submit_due(job, queue, registers, now, 1):
         schedule_pass(state, now)
 
 
 @compiled
 def finish_instant(state: State, now: int) -> None:
     """What comes after the decision points of an instant: submits, then one pass."""
-    job, queue, reg = state.job, state.queue, state.reg
-    reg.now = now
-    if reg.every_event:
+    job, queue, registers = state.job, state.queue, state.registers
+    registers.now = now
+    if registers.every_event:
         submit_one_by_one(state, now)
     else:
-        submit_due(job, queue, reg, now, NEVER)
+        submit_due(job, queue, registers, now, NEVER)
     schedule_pass(state, now)
 
 
 @compiled
 def is_passed_over(state: State, who: int, now: int) -> bool:
     """No pass follows, by the authors' program: it ran exactly to its estimate, and others end at the same instant."""
-    job, heap, reg = state.job, state.heap, state.reg
-    is_last = reg.heap_n == 0 or job[heap[0]].event_us != now
+    job, heap, registers = state.job, state.heap, state.registers
+    is_last = registers.heap_n == 0 or job[heap[0]].event_us != now
     return bool(job[who].run_us == job[who].estimate_us and not is_last)
 
 
@@ -86,37 +86,37 @@ def advance(state: State, until: int) -> int:
 
     Returns as `emulator.kernel.kernel.advance` does; the tables never need to grow.
     """
-    job, heap, reg = state.job, state.heap, state.reg
-    registers = state.registers
+    job, heap, registers = state.job, state.heap, state.registers
+    core_registers = state.core_registers
     while True:
-        next_event = job[heap[0]].event_us if reg.heap_n else NEVER
-        submitted = next_submit(job, reg)
+        next_event = job[heap[0]].event_us if registers.heap_n else NEVER
+        submitted = next_submit(job, registers)
         now = min(next_event, submitted)
-        if now > registers.pause_at and now <= until:
+        if now > core_registers.pause_at and now <= until:
             return Stop.PAUSED
-        code = step_to(reg, now, until)
+        code = step_to(registers, now, until)
         if code != Stop.GOES_ON:
             return code
-        ended = reg.ended_n
-        while reg.heap_n and job[heap[0]].event_us == now:
+        ended = registers.ended_n
+        while registers.heap_n and job[heap[0]].event_us == now:
             who = heap[0]
             if job[who].phase + 1 < job[who].phase_end:
                 next_phase(state, who, now)
             else:
                 end_job(state, who, now, RunOutcome.FINISHED)
                 if (
-                    reg.every_event
+                    registers.every_event
                     and now != until
-                    and not (registers.program and is_passed_over(state, who, now))
+                    and not (core_registers.program and is_passed_over(state, who, now))
                 ):
                     schedule_pass(state, now)
         if now == until:
             return Stop.AT_UNTIL
-        if reg.stop_on_end and reg.ended_n > ended:
+        if registers.stop_on_end and registers.ended_n > ended:
             return Stop.AT_ENDS
-        if ended == reg.ended_n and submitted > now:
+        if ended == registers.ended_n and submitted > now:
             continue  # only phases: passes follow ends and submits, as everywhere
-        if registers.program:
+        if core_registers.program:
             submit_one_by_one(state, now)
         else:
             finish_instant(state, now)

@@ -146,14 +146,14 @@ class OversubscribedMachine(TableViews):
                 f"a job of {longest_us / 1e6:g} s is too long to be counted in 1/{full} us; round the contention"
             )
         room = self._room = _make_room(nodes, shape, scheduler, jobs, demands, full=full, speeds=speeds)
-        self._job, self._runs, self._log, self._reg = room.job, room.runs, room.log, room.reg
+        self._job, self._runs, self._log, self._registers = room.job, room.runs, room.log, room.registers
 
     # What a reader may look at.
 
     @property
     def queue(self) -> NDArray[np.int32]:
         """Waiting jobs, the head first."""
-        return self._room.queue[self._room.reg.queue_lo : self._room.reg.queue_hi]
+        return self._room.queue[self._room.registers.queue_lo : self._room.registers.queue_hi]
 
     @property
     def sharing(self) -> NDArray[np.int32]:
@@ -172,7 +172,7 @@ class OversubscribedMachine(TableViews):
     @property
     def full_speed(self) -> int:
         """Speed of a job alone, in parts."""
-        return int(self._room.registers.full)
+        return int(self._room.core_registers.full)
 
     def parts_of_full_speed(self, job: int) -> int:
         """Present speed of a running job."""
@@ -181,10 +181,10 @@ class OversubscribedMachine(TableViews):
     @property
     def next_event_us(self) -> int:
         room = self._room
-        reg = room.reg
-        next_event = room.job["event_us"][room.heap[0]] if reg.heap_n else t.NEVER
-        row = reg.next_submit
-        next_submit = room.job["submit_us"][row] if row < reg.jobs_n else t.NEVER
+        registers = room.registers
+        next_event = room.job["event_us"][room.heap[0]] if registers.heap_n else t.NEVER
+        row = registers.next_submit
+        next_submit = room.job["submit_us"][row] if row < registers.jobs_n else t.NEVER
         return int(min(next_event, next_submit))
 
     # Simulated time.
@@ -195,15 +195,15 @@ class OversubscribedMachine(TableViews):
         """As `Cluster.advance`; nobody can ask it to stop after passes."""
         if stop_on_pass:
             raise ValueError("a machine of shared nodes does not stop after passes")
-        self._room.reg.stop_on_end = stop_on_end
-        self._room.reg.instants_left = pause_after
-        self._room.registers.pause_at = t.NEVER
+        self._room.registers.stop_on_end = stop_on_end
+        self._room.registers.instants_left = pause_after
+        self._room.core_registers.pause_at = t.NEVER
         return Stop(_ADVANCE(self._room, until_us))
 
     def catch_up(self, to_us: int) -> None:
         """Let everything up to and at this time happen."""
-        self._room.reg.instants_left = -1
-        self._room.registers.pause_at = to_us
+        self._room.registers.instants_left = -1
+        self._room.core_registers.pause_at = to_us
         _ADVANCE(self._room, t.NEVER)
 
     @property
@@ -254,12 +254,12 @@ class OversubscribedMachine(TableViews):
 
     def _done_us(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """What these jobs have done of their run times so far, in whole microseconds."""
-        reg = self._room.reg
+        registers = self._room.registers
         done: NDArray[np.int64] = self._room.job["run_us"][rows]
         later = np.concatenate(([0], np.cumsum(self._demands.phase_us)))
         for k in np.flatnonzero(self._room.job["state"][rows] == JobState.RUNNING):
             job = self._room.job[rows[k]]
-            left = job.phase_left - (reg.now - job.settled_us) * job.rate
+            left = job.phase_left - (registers.now - job.settled_us) * job.rate
             rest = later[job.phase_end] - later[job.phase + 1]
             done[k] -= -(-max(left, 0) // self.full_speed) + rest
         return done
@@ -332,21 +332,21 @@ def _make_room(
     unit.cap[:] = np.where(np.arange(units) < shape.cores, shape.slots, shape.gpu_slots)
     slot_job = np.full((node_count, units, slots), -1, np.int32)
     queue = np.zeros(2 * count + 8, np.int32)
-    reg = new_record(t.Registers)
-    reg.queue_lo = reg.queue_hi = len(queue) // 2
-    reg.jobs_n = count
-    reg.backfill = _BACKFILL[scheduler.backfill]
-    reg.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
-    registers = new_rows(s.Registers, 1)[0]
-    registers.program = shape.rules == "program"
-    registers.node_cores, registers.core_slots, registers.gpu_slots = (
+    registers = new_record(t.Registers)
+    registers.queue_lo = registers.queue_hi = len(queue) // 2
+    registers.jobs_n = count
+    registers.backfill = _BACKFILL[scheduler.backfill]
+    registers.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
+    core_registers = new_rows(s.Registers, 1)[0]
+    core_registers.program = shape.rules == "program"
+    core_registers.node_cores, core_registers.core_slots, core_registers.gpu_slots = (
         shape.cores,
         shape.slots,
         shape.gpu_slots,
     )
-    registers.full = full
-    registers.head = registers.enough_at = -1
-    registers.has_memory = shape.memory_kib > 0
+    core_registers.full = full
+    core_registers.head = core_registers.enough_at = -1
+    core_registers.has_memory = shape.memory_kib > 0
     return s.State(
         job=job,
         node=node,
@@ -365,8 +365,8 @@ def _make_room(
         failed=s.Failed(*np.zeros((len(s.Failed._fields), node_count, shape.cores), np.int64)),
         open_nodes=open_nodes,
         scratch=s.Scratch(*np.zeros((len(s.Scratch._fields), max(node_count, units * slots + 1)), np.int64)),
-        reg=reg,
         registers=registers,
+        core_registers=core_registers,
     )
 
 

@@ -25,18 +25,22 @@ def backfill(state: State, now: int) -> None:
     that last as long as one that failed, or longer, fail as well as long as nobody has started.
     """
     job, node, slot_job, queue, failed = state.job, state.node, state.slot_job, state.queue, state.failed
-    open_nodes, reg = state.open_nodes, state.reg
-    registers = state.registers
-    head = queue[reg.queue_lo]
-    is_certain = slot_job.shape[2] == 1 and job[head].gpus == 0 and registers.has_memory == 0
+    open_nodes, registers = state.open_nodes, state.registers
+    core_registers = state.core_registers
+    head = queue[registers.queue_lo]
+    is_certain = slot_job.shape[2] == 1 and job[head].gpus == 0 and core_registers.has_memory == 0
     at = -1
     ready = -1  # nodes that the head could use then
-    registers.stamp += 1
-    stamp = registers.stamp
-    place = reg.queue_lo + 1
-    while place < reg.queue_hi and open_nodes[0] < node.open.shape[0]:
+    core_registers.stamp += 1
+    stamp = core_registers.stamp
+    place = registers.queue_lo + 1
+    while place < registers.queue_hi and open_nodes[0] < node.open.shape[0]:
         who = queue[place]
-        is_plain = job[who].gpus == 0 and job[who].limit >= registers.core_slots and registers.has_memory == 0
+        is_plain = (
+            job[who].gpus == 0
+            and job[who].limit >= core_registers.core_slots
+            and core_registers.has_memory == 0
+        )
         n = job[who].nodes - 1
         c = job[who].cores - 1
         if is_plain and failed.stamp[n, c] == stamp and failed.estimate_us[n, c] <= job[who].estimate_us:
@@ -53,9 +57,9 @@ def backfill(state: State, now: int) -> None:
             occupy(state, who, now)
             if is_certain or ready_by(state, head, at) >= job[head].nodes:
                 book(state, who, now)
-                place = queue_remove_at(queue, reg, place)
-                registers.stamp += 1
-                stamp = registers.stamp
+                place = queue_remove_at(queue, registers, place)
+                core_registers.stamp += 1
+                stamp = core_registers.stamp
                 ready = -1
                 continue
             vacate(state, who, now)
@@ -68,18 +72,18 @@ def backfill(state: State, now: int) -> None:
 @compiled
 def schedule_pass(state: State, now: int) -> None:
     """Start what the scheduler starts now: heads in queue order, then (EASY) who delays no planned start."""
-    queue, reg = state.queue, state.reg
-    registers = state.registers
-    reg.started_n = 0
-    while reg.queue_lo < reg.queue_hi:
-        head = queue[reg.queue_lo]
+    queue, registers = state.queue, state.registers
+    core_registers = state.core_registers
+    registers.started_n = 0
+    while registers.queue_lo < registers.queue_hi:
+        head = queue[registers.queue_lo]
         if not choose_nodes(state, head):
             break
-        reg.queue_lo += 1
+        registers.queue_lo += 1
         occupy(state, head, now)
         book(state, head, now)
-    if reg.backfill == BackfillRule.EASY and reg.queue_hi - reg.queue_lo > 1:
-        if registers.program:
+    if registers.backfill == BackfillRule.EASY and registers.queue_hi - registers.queue_lo > 1:
+        if core_registers.program:
             backfill_beside(state, now)
         else:
             backfill(state, now)

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 @compiled
 def pin_head(state: State, head: int, at: int) -> None:
     """Choose the head's nodes for its start: those with the most free cores then, the lower number first."""
-    job, node, slot_job, registers = state.job, state.node, state.slot_job, state.registers
+    job, node, slot_job, core_registers = state.job, state.node, state.slot_job, state.core_registers
     for n in range(node.open.shape[0]):
         then = 0
-        for u in range(registers.node_cores):
+        for u in range(core_registers.node_cores):
             other = slot_job[n, u, ONLY_SLOT]
             then += other < 0 or job[other].expected_end_us <= at
         node.then[n] = then
         node.is_pinned[n] = 0
     wanted = job[head].nodes
-    for level in range(registers.node_cores, job[head].cores - 1, -1):
+    for level in range(core_registers.node_cores, job[head].cores - 1, -1):
         for n in range(node.open.shape[0]):
             if wanted > 0 and node.then[n] == level:
                 node.is_pinned[n] = 1
@@ -37,12 +37,12 @@ def pin_head(state: State, head: int, at: int) -> None:
 @compiled
 def choose_beside(state: State, who: int, head_cores: int, crosses: bool) -> bool:
     """Nodes with the most free cores over the job's whole span, the lower number first; False if there are too few."""
-    job, node, chosen, scratch, registers = (
+    job, node, chosen, scratch, core_registers = (
         state.job,
         state.node,
         state.chosen,
         state.scratch,
-        state.registers,
+        state.core_registers,
     )
     if not enough_open(state, who):
         return False
@@ -57,12 +57,12 @@ def choose_beside(state: State, who: int, head_cores: int, crosses: bool) -> boo
     if good < wanted:
         return False
     found = 0
-    for level in range(registers.node_cores, job[who].cores - 1, -1):
+    for level in range(core_registers.node_cores, job[who].cores - 1, -1):
         for n in range(node.open.shape[0]):
             if found < wanted and free[n] == level:
                 chosen[found] = n
                 found += 1
-    registers.chosen_n = found
+    core_registers.chosen_n = found
     return True
 
 
@@ -70,21 +70,21 @@ def choose_beside(state: State, who: int, head_cores: int, crosses: bool) -> boo
 def backfill_beside(state: State, now: int) -> None:
     """Start, in queue order, whoever fits beside the head on its nodes, or is over before it starts there."""
     job, node, queue, chosen, open_nodes = state.job, state.node, state.queue, state.chosen, state.open_nodes
-    reg = state.reg
     registers = state.registers
-    head = queue[reg.queue_lo]
+    core_registers = state.core_registers
+    head = queue[registers.queue_lo]
     at = planned_start(state, head, now)
     pin_head(state, head, at)
-    place = reg.queue_lo + 1
-    while place < reg.queue_hi and open_nodes[0] < node.open.shape[0]:
+    place = registers.queue_lo + 1
+    while place < registers.queue_hi and open_nodes[0] < node.open.shape[0]:
         who = queue[place]
         crosses = now + job[who].estimate_us > at
         if choose_beside(state, who, job[head].cores, crosses):
             occupy(state, who, now)
             book(state, who, now)
             if crosses:
-                for k in range(registers.chosen_n):
+                for k in range(core_registers.chosen_n):
                     node.then[chosen[k]] -= job[who].cores
-            place = queue_remove_at(queue, reg, place)
+            place = queue_remove_at(queue, registers, place)
         else:
             place += 1

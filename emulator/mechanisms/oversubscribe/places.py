@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @compiled
 def count_open(state: State, node_: int) -> None:
     """After a change on a node: how many of its cores can take one more job."""
-    node, unit, open_nodes, registers = state.node, state.unit, state.open_nodes, state.registers
+    node, unit, open_nodes, core_registers = state.node, state.unit, state.open_nodes, state.core_registers
     open_ = 0
-    for u in range(registers.node_cores):
+    for u in range(core_registers.node_cores):
         open_ += unit.taken[node_, u] < unit.cap[node_, u]
     before = node.open[node_]
     open_nodes[before] -= 1
@@ -76,16 +76,16 @@ def take_units(state: State, who: int, node_: int, first: int, last: int, wanted
 def occupy(state: State, who: int, now: int) -> None:
     """Put the job onto the nodes that were chosen for it, at the speed that it has there."""
     job, node, phases, chosen = state.job, state.node, state.phases, state.chosen
-    registers = state.registers
-    cores = registers.node_cores
+    core_registers = state.core_registers
+    cores = core_registers.node_cores
     touch(state, who)
     job[who].first_slot = -1
     job[who].is_idle = 0
     job[who].rate = 0
     job[who].settled_us = now
-    job[who].phase_left = phases[job[who].phase] * registers.full
-    job[who].estimate_left = job[who].estimate_us * registers.full
-    for k in range(registers.chosen_n):
+    job[who].phase_left = phases[job[who].phase] * core_registers.full
+    job[who].estimate_left = job[who].estimate_us * core_registers.full
+    for k in range(core_registers.chosen_n):
         n = chosen[k]
         take_units(state, who, n, 0, cores, job[who].cores)
         if job[who].gpus > 0:
@@ -99,10 +99,10 @@ def occupy(state: State, who: int, now: int) -> None:
 def vacate(state: State, who: int, now: int) -> None:
     """Take the job off its nodes and give the neighbours the speed that follows."""
     job, node, slot_job, slot_next, heap = state.job, state.node, state.slot_job, state.slot_next, state.heap
-    reg = state.reg
+    registers = state.registers
     slots = slot_job.shape[2]
     on_node = slot_job.shape[1] * slots
-    heap_drop(job, heap, reg, who)
+    heap_drop(job, heap, registers, who)
     place = job[who].first_slot
     job[who].first_slot = -1
     while place >= 0:
@@ -126,15 +126,15 @@ def vacate(state: State, who: int, now: int) -> None:
 def leave_unit(state: State, who: int, node_: int, unit_: int, slot: int) -> None:
     """Take the job out of a slot."""
     job, slot_job, unit, count, rate = state.job, state.slot_job, state.unit, state.shared_by, state.rate
-    registers = state.registers
-    is_gpu = unit_ >= registers.node_cores
+    core_registers = state.core_registers
+    is_gpu = unit_ >= core_registers.node_cores
     if slot_job.shape[2] > 1:
         if job[who].is_idle == 0:
             change_active(state, node_, unit_, -1)
         count[who, (rate.shape[1] if is_gpu else 0) + unit.active[node_, unit_]] -= 1
     slot_job[node_, unit_, slot] = -1
     unit.taken[node_, unit_] -= 1
-    cap = registers.gpu_slots if is_gpu else registers.core_slots
+    cap = core_registers.gpu_slots if is_gpu else core_registers.core_slots
     if job[who].limit < cap:  # otherwise it was not the one that bore the least
         for k in range(slot_job.shape[2]):
             other = slot_job[node_, unit_, k]
@@ -160,14 +160,14 @@ def suits(state: State, node_: int, who: int) -> bool:
     """Whether the node can take the job now."""
     job = state.job
     node = state.node
-    registers = state.registers
+    core_registers = state.core_registers
     good = node.open[node_] >= job[who].cores
-    if good and registers.has_memory:
+    if good and core_registers.has_memory:
         good = node.free_memory_kib[node_] >= job[who].memory_kib
-    if good and job[who].limit < registers.core_slots:
-        good = has_units(state, node_, who, 0, registers.node_cores, job[who].cores)
+    if good and job[who].limit < core_registers.core_slots:
+        good = has_units(state, node_, who, 0, core_registers.node_cores, job[who].cores)
     if good and job[who].gpus > 0:
-        good = has_units(state, node_, who, registers.node_cores, state.slot_job.shape[1], job[who].gpus)
+        good = has_units(state, node_, who, core_registers.node_cores, state.slot_job.shape[1], job[who].gpus)
     return bool(good)
 
 
@@ -185,12 +185,12 @@ def enough_open(state: State, who: int) -> bool:
 @compiled
 def choose_nodes(state: State, who: int) -> bool:
     """The least occupied nodes that can take the job, the lower number first; False if there are too few."""
-    job, node, chosen, scratch, registers = (
+    job, node, chosen, scratch, core_registers = (
         state.job,
         state.node,
         state.chosen,
         state.scratch,
-        state.registers,
+        state.core_registers,
     )
     if not enough_open(state, who):
         return False
@@ -221,5 +221,5 @@ def choose_nodes(state: State, who: int) -> bool:
             at_edge -= node.occupied[n] == edge
             chosen[found] = n
             found += 1
-    registers.chosen_n = found
+    core_registers.chosen_n = found
     return bool(suiting >= wanted)

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 @compiled
 def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
     """When one more job fits onto a unit, as jobs leave it at their expected ends; 0: now."""
-    job, slot_job, unit, registers = state.job, state.slot_job, state.unit, state.registers
+    job, slot_job, unit, core_registers = state.job, state.slot_job, state.unit, state.core_registers
     limit = job[who].limit
     if unit.taken[node_, unit_] < min(unit.cap[node_, unit_], limit):
         return 0
     if slot_job.shape[2] == 1:
         return int(job[slot_job[node_, unit_, ONLY_SLOT]].expected_end_us)
-    limit = min(limit, registers.gpu_slots if unit_ >= registers.node_cores else registers.core_slots)
+    limit = min(
+        limit, core_registers.gpu_slots if unit_ >= core_registers.node_cores else core_registers.core_slots
+    )
     at = -1
     while True:
         # One more has left: the next one by expected end.
@@ -60,7 +62,7 @@ def units_ready(state: State, node_: int, who: int, first: int, last: int, wante
 @compiled
 def memory_ready(state: State, node_: int, who: int) -> int:
     """When the node has the memory that the job wants."""
-    job, node, slot_job, registers = state.job, state.node, state.slot_job, state.registers
+    job, node, slot_job, core_registers = state.job, state.node, state.slot_job, state.core_registers
     free = node.free_memory_kib[node_]
     at = 0
     while free < job[who].memory_kib:
@@ -71,12 +73,16 @@ def memory_ready(state: State, node_: int, who: int) -> int:
                 if other >= 0 and job[other].expected_end_us > at:
                     after = min(after, job[other].expected_end_us)
         at = after
-        registers.stamp += 1
+        core_registers.stamp += 1
         for u in range(slot_job.shape[1]):
             for k in range(slot_job.shape[2]):
                 other = slot_job[node_, u, k]
-                if other >= 0 and job[other].expected_end_us == at and job[other].seen != registers.stamp:
-                    job[other].seen = registers.stamp
+                if (
+                    other >= 0
+                    and job[other].expected_end_us == at
+                    and job[other].seen != core_registers.stamp
+                ):
+                    job[other].seen = core_registers.stamp
                     free += job[other].memory_kib
     return at
 
@@ -84,22 +90,22 @@ def memory_ready(state: State, node_: int, who: int) -> int:
 @compiled
 def update_ready(state: State, head: int) -> None:
     """READY of the nodes on which something has changed."""
-    job, node, slot_job, registers = state.job, state.node, state.slot_job, state.registers
-    everything = not is_alike(job, registers.head, head)
-    registers.head = head
-    for k in range(node.open.shape[0] if everything else registers.changed_n):
+    job, node, slot_job, core_registers = state.job, state.node, state.slot_job, state.core_registers
+    everything = not is_alike(job, core_registers.head, head)
+    core_registers.head = head
+    for k in range(node.open.shape[0] if everything else core_registers.changed_n):
         n = k if everything else node.changed[k]
         node.dirty[n] = 0
-        ready = units_ready(state, n, head, 0, registers.node_cores, job[head].cores)
+        ready = units_ready(state, n, head, 0, core_registers.node_cores, job[head].cores)
         if job[head].gpus > 0:
-            gpus = units_ready(state, n, head, registers.node_cores, slot_job.shape[1], job[head].gpus)
+            gpus = units_ready(state, n, head, core_registers.node_cores, slot_job.shape[1], job[head].gpus)
             ready = max(ready, gpus)
-        if registers.has_memory:
+        if core_registers.has_memory:
             ready = max(ready, memory_ready(state, n, head))
         if ready != node.ready_us[n]:
             node.ready_us[n] = ready
-            registers.enough_at = -1
-    registers.changed_n = 0
+            core_registers.enough_at = -1
+    core_registers.changed_n = 0
 
 
 @inlined
@@ -144,17 +150,17 @@ def smallest(values: Ints, count: int, which: int) -> int:
 @compiled
 def planned_start(state: State, head: int, now: int) -> int:
     """When the head could start if nobody else began: by expected ends at the present speeds."""
-    node, registers = state.node, state.registers
+    node, core_registers = state.node, state.core_registers
     values = state.scratch.of_nodes
     wanted = state.job[head].nodes
-    if registers.head < 0 or state.job[registers.head].nodes != wanted:
-        registers.enough_at = -1
+    if core_registers.head < 0 or state.job[core_registers.head].nodes != wanted:
+        core_registers.enough_at = -1
     update_ready(state, head)
-    if registers.enough_at < 0:
+    if core_registers.enough_at < 0:
         for n in range(node.open.shape[0]):
             values[n] = node.ready_us[n]
-        registers.enough_at = smallest(values, node.open.shape[0], wanted - 1)
-    return max(now, int(registers.enough_at))
+        core_registers.enough_at = smallest(values, node.open.shape[0], wanted - 1)
+    return max(now, int(core_registers.enough_at))
 
 
 @compiled
@@ -175,12 +181,12 @@ def loses_node(state: State, node_: int, who: int, head: int, at: int) -> bool:
     At the least: its cores are those that cost the head nothing as far as there are such, and nobody is slowed down.
     Where each core has one job that is all there is to it.
     """
-    job, slot_job, unit, registers = state.job, state.slot_job, state.unit, state.registers
+    job, slot_job, unit, core_registers = state.job, state.slot_job, state.unit, state.core_registers
     ready = 0
     harmless = 0
-    for u in range(registers.node_cores):
+    for u in range(core_registers.node_cores):
         stay = 0
-        cap = min(registers.core_slots, job[head].limit)
+        cap = min(core_registers.core_slots, job[head].limit)
         for k in range(slot_job.shape[2]):
             other = slot_job[node_, u, k]
             if other >= 0 and job[other].expected_end_us > at:
@@ -198,10 +204,10 @@ def leaves_enough(state: State, who: int, head: int, at: int, ready: int, now: i
 
     False is certain; True is where each core has one job, and nothing else is wanted of a node.
     """
-    job, node, chosen, registers = state.job, state.node, state.chosen, state.registers
+    job, node, chosen, core_registers = state.job, state.node, state.chosen, state.core_registers
     if now + job[who].estimate_us <= at:
         return True
-    for k in range(registers.chosen_n):
+    for k in range(core_registers.chosen_n):
         if ready < job[head].nodes:
             break
         n = chosen[k]

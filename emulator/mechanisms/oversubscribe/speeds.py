@@ -22,7 +22,7 @@ def comes_before(job: Jobs, one: int, other: int) -> bool:
 
 
 @compiled
-def heap_settle(job: Jobs, heap: Ints32, reg: Registers, place: int) -> None:
+def heap_settle(job: Jobs, heap: Ints32, registers: Registers, place: int) -> None:
     """Move the entry at `place`, whose event has changed, to where it belongs."""
     who = heap[place]
     while place > 0:
@@ -34,9 +34,9 @@ def heap_settle(job: Jobs, heap: Ints32, reg: Registers, place: int) -> None:
         place = parent
     while True:
         child = 2 * place + 1
-        if child >= reg.heap_n:
+        if child >= registers.heap_n:
             break
-        if child + 1 < reg.heap_n and comes_before(job, heap[child + 1], heap[child]):
+        if child + 1 < registers.heap_n and comes_before(job, heap[child + 1], heap[child]):
             child += 1
         if comes_before(job, who, heap[child]):
             break
@@ -48,24 +48,24 @@ def heap_settle(job: Jobs, heap: Ints32, reg: Registers, place: int) -> None:
 
 
 @compiled
-def heap_set(job: Jobs, heap: Ints32, reg: Registers, who: int) -> None:
+def heap_set(job: Jobs, heap: Ints32, registers: Registers, who: int) -> None:
     """The job has a new event: put it in, or to its new place."""
     place = job[who].heap_at
     if place < 0:
-        place = reg.heap_n
-        reg.heap_n = place + 1
+        place = registers.heap_n
+        registers.heap_n = place + 1
         heap[place] = who
-    heap_settle(job, heap, reg, place)
+    heap_settle(job, heap, registers, place)
 
 
 @compiled
-def heap_drop(job: Jobs, heap: Ints32, reg: Registers, who: int) -> None:
+def heap_drop(job: Jobs, heap: Ints32, registers: Registers, who: int) -> None:
     place = job[who].heap_at
     job[who].heap_at = -1
-    reg.heap_n -= 1
-    if place < reg.heap_n:
-        heap[place] = heap[reg.heap_n]
-        heap_settle(job, heap, reg, place)
+    registers.heap_n -= 1
+    if place < registers.heap_n:
+        heap[place] = heap[registers.heap_n]
+        heap_settle(job, heap, registers, place)
 
 
 # Speeds.
@@ -90,7 +90,7 @@ def settle(job: Jobs, who: int, now: int) -> None:
 def speed_of(state: State, who: int) -> int:
     """Speed of a running job: that of its most shared unit; full while it is idle."""
     count, rate = state.shared_by, state.rate
-    speed = state.registers.full
+    speed = state.core_registers.full
     if state.job[who].is_idle == 0:
         half = rate.shape[1]
         for gpu in range(2):
@@ -104,21 +104,21 @@ def speed_of(state: State, who: int) -> int:
 @inlined
 def touch(state: State, who: int) -> None:
     """The speed of the job may be another one."""
-    job, registers = state.job, state.registers
+    job, core_registers = state.job, state.core_registers
     if job[who].mark == 0:
         job[who].mark = 1
-        state.touched[registers.touched_n] = who
-        registers.touched_n += 1
+        state.touched[core_registers.touched_n] = who
+        core_registers.touched_n += 1
 
 
 @compiled
 def change_active(state: State, node_: int, unit_: int, by: int) -> None:
     """One job more or fewer computes on a unit: note it with everybody there."""
     slot_job, unit, count, rate = state.slot_job, state.unit, state.shared_by, state.rate
-    registers = state.registers
+    core_registers = state.core_registers
     before = unit.active[node_, unit_]
     unit.active[node_, unit_] = before + by
-    base = rate.shape[1] if unit_ >= registers.node_cores else 0
+    base = rate.shape[1] if unit_ >= core_registers.node_cores else 0
     there = unit.taken[node_, unit_]
     k = 0
     while there > 0:
@@ -134,11 +134,11 @@ def change_active(state: State, node_: int, unit_: int, by: int) -> None:
 @inlined
 def mark_node(state: State, node_: int) -> None:
     """What the node has to offer, or when, may have changed."""
-    node, registers = state.node, state.registers
+    node, core_registers = state.node, state.core_registers
     if node.dirty[node_] == 0:
         node.dirty[node_] = 1
-        node.changed[registers.changed_n] = node_
-        registers.changed_n += 1
+        node.changed[core_registers.changed_n] = node_
+        core_registers.changed_n += 1
 
 
 @compiled
@@ -161,9 +161,9 @@ def mark_nodes(state: State, who: int) -> None:
 def refresh(state: State, now: int) -> None:
     """Give everybody who was touched the speed that follows from who computes where."""
     job, heap, touched = state.job, state.heap, state.touched
-    reg = state.reg
     registers = state.registers
-    for k in range(registers.touched_n):
+    core_registers = state.core_registers
+    for k in range(core_registers.touched_n):
         who = touched[k]
         job[who].mark = 0
         if job[who].first_slot < 0:
@@ -174,7 +174,7 @@ def refresh(state: State, now: int) -> None:
             job[who].rate = speed
             job[who].event_us = now + whole_us(job[who].phase_left, speed)
             job[who].expected_end_us = now + whole_us(job[who].estimate_left, speed)
-            heap_set(job, heap, reg, who)
-            if registers.head >= 0:
+            heap_set(job, heap, registers, who)
+            if core_registers.head >= 0:
                 mark_nodes(state, who)
-    registers.touched_n = 0
+    core_registers.touched_n = 0

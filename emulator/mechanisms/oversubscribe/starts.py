@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 @compiled
 def book(state: State, who: int, now: int) -> None:
     """The job runs: note it and its slots in the tables."""
-    job, slot_next, runs, log, reg = state.job, state.slot_next, state.runs, state.log, state.reg
-    begin_run(job, runs, reg, who, now)
+    job, slot_next, runs, log, registers = state.job, state.slot_next, state.runs, state.log, state.registers
+    begin_run(job, runs, registers, who, now)
     place = job[who].first_slot
     while place >= 0:
-        log[reg.log_n] = place
-        reg.log_n += 1
+        log[registers.log_n] = place
+        registers.log_n += 1
         place = slot_next[place]
-    reg.started_n += 1
+    registers.started_n += 1

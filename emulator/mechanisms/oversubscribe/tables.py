@@ -159,6 +159,6 @@ class State(NamedTuple):
     open_nodes: Ints32
     """`open_nodes[k]`: nodes with exactly k open cores."""
     scratch: Scratch
-    reg: ClusterRegisters
+    registers: ClusterRegisters
     """The registers of the harness."""
-    registers: Registers
+    core_registers: Registers

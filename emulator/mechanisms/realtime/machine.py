@@ -63,7 +63,7 @@ class RealtimeMachine(TableViews):
 
     _job: t.Jobs
     _runs: t.Runs
-    _reg: Any
+    _registers: Any
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class RealtimeMachine(TableViews):
             kind=np.full(len(jobs), Kind.BATCH, np.int8),  # leases too wait in a queue of this machine
         ).with_extra(real_time=realtime)
         self._job = self._job_rows(units, interval_us)
-        self._reg = new_rows(t.Registers, 1)[0]
+        self._registers = new_rows(t.Registers, 1)[0]
         if scheme == "hpq" and not hpq_blocks:
             self._job["key"][: len(jobs)][realtime] = _FRONT
             scheme = "baseline"
@@ -118,20 +118,20 @@ class RealtimeMachine(TableViews):
         return rows
 
     def _set_registers(self, scheme: str, io: CheckpointIO, *, to_the_back: bool) -> None:
-        reg = self._reg
-        reg.jobs_n = len(self._jobs)
-        reg.free_n = self.layout.units
-        reg.unit_nodes = self.layout.unit_nodes
-        reg.data_owed = io.owed
-        reg.node_rate = io.node_rate
-        reg.read_cap = io.read_cap
-        reg.write_cap = io.write_cap
-        reg.scheme = SCHEMES[scheme]
-        reg.backfill = self.scheduler.backfill == "easy"
-        reg.choice = _CHOICE[self.scheduler.choice]
-        reg.classes = len(self.layout.sizes)
-        reg.to_the_back = to_the_back
-        reg.shared = io.shared
+        registers = self._registers
+        registers.jobs_n = len(self._jobs)
+        registers.free_n = self.layout.units
+        registers.unit_nodes = self.layout.unit_nodes
+        registers.data_owed = io.owed
+        registers.node_rate = io.node_rate
+        registers.read_cap = io.read_cap
+        registers.write_cap = io.write_cap
+        registers.scheme = SCHEMES[scheme]
+        registers.backfill = self.scheduler.backfill == "easy"
+        registers.choice = _CHOICE[self.scheduler.choice]
+        registers.classes = len(self.layout.sizes)
+        registers.to_the_back = to_the_back
+        registers.shared = io.shared
 
     def _new_state(self) -> t.State:
         """The kernel's tables: of the layout, and empty ones."""
@@ -160,7 +160,7 @@ class RealtimeMachine(TableViews):
             values=np.zeros(units + 1, np.int64),
             take=np.zeros(2 * units, np.int8),
             tried=np.zeros(2 * len(self.layout.sizes) + 2, np.int8),
-            registers=self._reg,
+            registers=self._registers,
         )
 
     # Time.
@@ -174,7 +174,7 @@ class RealtimeMachine(TableViews):
         pause_after: int = -1,
     ) -> Stop:
         """Let everything before `until_us` happen (NEVER_US: to the end)."""
-        self._reg.instants_left = pause_after
+        self._registers.instants_left = pause_after
         while (code := _ADVANCE(self._state, until_us)) == Stop.NEEDS_ROOM:
             self._make_room()
         return Stop(code)
@@ -187,10 +187,10 @@ class RealtimeMachine(TableViews):
 
     def _make_room(self) -> None:
         units = self.layout.units
-        now_us = int(self._reg.now)
-        if len(self._runs) - self._reg.runs_n <= 2 * units:
+        now_us = int(self._registers.now)
+        if len(self._runs) - self._registers.runs_n <= 2 * units:
             self._runs = longer(self._runs, len(self._runs) + 2 * units)
-        if len(self._log) - self._reg.log_n <= 2 * units:
+        if len(self._log) - self._registers.log_n <= 2 * units:
             self._log = longer(self._log, len(self._log) + 2 * units)
         self._state = self._state._replace(runs=self._runs, log=self._log)
         wanted = kernel.scratch_wanted(self._state, now_us)
@@ -217,7 +217,7 @@ class RealtimeMachine(TableViews):
             done=int(row.base_us) * nodes,
             since_us=int(row.since_us) if phase == t.Phase.WORKING else NEVER_US,
             saved=int(row.saved_us) * nodes,
-            save_us=int(io_end(self._job, self._reg, job)) if writes else NEVER_US,
+            save_us=int(io_end(self._job, self._registers, job)) if writes else NEVER_US,
         )
 
     def left(self, job: int, row: int) -> tuple[int, int]:
@@ -228,11 +228,11 @@ class RealtimeMachine(TableViews):
     @property
     def segments(self) -> t.Runs:
         """The run table as the kernel keeps it, rows of `tables.Segment`. A view."""
-        return self._runs[: self._reg.runs_n]
+        return self._runs[: self._registers.runs_n]
 
     def units_of_segments(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """`(first, unit)`: segment r had the units `unit[first[r]:first[r + 1]]`."""
-        logged = int(self._reg.log_n)
+        logged = int(self._registers.log_n)
         return np.append(self.segments["first"], logged), self._log[:logged].copy()
 
     def run_table(self) -> RunTable:

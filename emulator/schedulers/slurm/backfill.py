@@ -220,26 +220,26 @@ def note_start(state: State, twin: Twin, who: int, now: int) -> None:
 @inner
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
-    job, node, queue, reg = state.job, state.node, state.queue, state.reg
+    job, node, queue, registers = state.job, state.node, state.queue, state.registers
     own, mine, tests, spare = twin.own, twin.mine, twin.tests, twin.spare
     own.fill_at_us = NEVER
     own.last_fill_us = now
-    if reg.free == 0:
+    if registers.free == 0:
         return
-    waiting = reg.queue_hi - reg.queue_lo
+    waiting = registers.queue_hi - registers.queue_lo
     count_running(state, twin)
     narrowest = spare
     narrowest[waiting] = node.shape[0] + 1
     for k in range(waiting - 1, -1, -1):
-        narrowest[k] = min(narrowest[k + 1], job[queue[reg.queue_lo + k]].nodes)
+        narrowest[k] = min(narrowest[k + 1], job[queue[registers.queue_lo + k]].nodes)
     look_at_running(state, twin, now)
     begin_plan(twin, now)
     for whose in range(tests.shape[0] if own.max_user else 0):
         tests[whose] = 0
     tested = 0
-    place = reg.queue_lo
+    place = registers.queue_lo
     for k in range(waiting):
-        if tested == own.max_test or reg.free < narrowest[k]:
+        if tested == own.max_test or registers.free < narrowest[k]:
             break  # nobody further back can start now, and plans are not kept
         who = queue[place]
         if own.max_user:
@@ -255,7 +255,7 @@ def fill(state: State, twin: Twin, now: int) -> None:
         limit = job[who].estimate_us
         begin = earliest(state, twin, who, now)
         if begin == now:
-            place = queue_remove_at(queue, reg, place)
+            place = queue_remove_at(queue, registers, place)
             start_picked(state, twin, who, now)
             count_job(job, twin, who)
             note_start(state, twin, who, now)

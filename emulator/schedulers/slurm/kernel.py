@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 @inner
 def look_at_usage(state: State, twin: Twin, now: int) -> float:
     """Bring the usage of all users to `now`. Returns all of it, 0 where fair share does not count."""
-    runs, reg = state.runs, state.reg
+    runs, registers = state.runs, state.registers
     weights, accounts, waiting, counted = twin.weights, twin.accounts, twin.waiting, twin.counted
     total = 0.0
     if weights.fair > 0.0:
-        count_usage(runs, waiting, accounts, twin.open_runs, counted, reg, now, weights.half_life_us)
+        count_usage(runs, waiting, accounts, twin.open_runs, counted, registers, now, weights.half_life_us)
         for which in range(accounts.shape[0]):
             total += accounts[which].usage
     return total
@@ -60,13 +60,13 @@ def key_of(twin: Twin, who: int, used: float, now: int) -> int:
 @inner
 def submit_due(state: State, twin: Twin, now: int) -> int:
     """Queue batch jobs that are submitted now. Returns how many."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     own = twin.own
     count = 0
     used = 0.0
-    while reg.next_submit < reg.jobs_n and job[reg.next_submit].submit_us <= now:
-        who = reg.next_submit
-        reg.next_submit += 1
+    while registers.next_submit < registers.jobs_n and job[registers.next_submit].submit_us <= now:
+        who = registers.next_submit
+        registers.next_submit += 1
         if job[who].kind != BATCH or job[who].state != JobState.FUTURE:
             continue
         if count == 0 and own.calc_every_us:
@@ -74,7 +74,7 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
         job[who].state = JobState.QUEUED
         if own.calc_every_us:
             job[who].key = key_of(twin, who, used, now)
-        queue_insert(job, queue, reg, who)
+        queue_insert(job, queue, registers, who)
         count += 1
     return count
 
@@ -82,7 +82,7 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
 @inner
 def release(state: State, twin: Twin, now: int) -> None:
     """Queue jobs that were requeued and have been held back for as long as they must be. That is no event by itself."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     own, mine = twin.own, twin.mine
     used = look_at_usage(state, twin, now) if own.calc_every_us else 0.0
     while own.release_at_us <= now:
@@ -93,20 +93,20 @@ def release(state: State, twin: Twin, now: int) -> None:
             job[who].state = JobState.QUEUED
             if own.calc_every_us:
                 job[who].key = key_of(twin, who, used, now)
-            queue_insert(job, queue, reg, who)
+            queue_insert(job, queue, registers, who)
     own.full_changed = 1
 
 
 @inner
 def sort_resubmitted(state: State, twin: Twin) -> None:
     """Put jobs with equal keys in order of their submits, which a requeue changes: little is out of order."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     mine = twin.mine
-    for k in range(reg.queue_lo + 1, reg.queue_hi):
+    for k in range(registers.queue_lo + 1, registers.queue_hi):
         who = queue[k]
         key = (job[who].key, mine[who].submitted_us, who)
         place = k
-        while place > reg.queue_lo:
+        while place > registers.queue_lo:
             other = queue[place - 1]
             if (job[other].key, mine[other].submitted_us, other) < key:
                 break
@@ -118,14 +118,14 @@ def sort_resubmitted(state: State, twin: Twin) -> None:
 @inner
 def look_at_priorities(state: State, twin: Twin, now: int) -> None:
     """Work out the priorities of all waiting jobs anew and put the queue in their order."""
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     spare = twin.spare
     used = look_at_usage(state, twin, now)
-    for place in range(reg.queue_lo, reg.queue_hi):
+    for place in range(registers.queue_lo, registers.queue_hi):
         who = int(queue[place])
         if job[who].key != FRONT:
             job[who].key = key_of(twin, who, used, now)
-    sort_queue(job, queue, reg, spare)
+    sort_queue(job, queue, registers, spare)
 
 
 @inner
@@ -134,7 +134,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
 
     One that asks for an advance reservation keeps those from others who ask for it, and is kept from them by nobody.
     """
-    job, queue, reg = state.job, state.queue, state.reg
+    job, queue, registers = state.job, state.queue, state.registers
     own, mine, parts, tests = twin.own, twin.mine, twin.parts, twin.tests
     count_running(state, twin)
     if own.per_node > 1:
@@ -147,8 +147,8 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
         twin.first_mask[which] = 0
     blocked = 0
     tested = 0
-    place = reg.queue_lo
-    while place < reg.queue_hi and reg.free > 0 and blocked < own.partitions + reservations:
+    place = registers.queue_lo
+    while place < registers.queue_hi and registers.free > 0 and blocked < own.partitions + reservations:
         who = queue[place]
         partition = mine[who].partition
         asks = mine[who].reservation >= 0
@@ -163,7 +163,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
             place += 1
             continue
         if place_now(state, twin, who, now):
-            place = queue_remove_at(queue, reg, place)
+            place = queue_remove_at(queue, registers, place)
             start_picked(state, twin, who, now)
             count_job(job, twin, who)
             continue
@@ -185,18 +185,18 @@ def note_event(own: TwinRegisters, now: int, makes_pass: bool) -> None:
 
 
 @inner
-def goes_on(job: Jobs, reg: Registers, own: TwinRegisters) -> bool:
+def goes_on(job: Jobs, registers: Registers, own: TwinRegisters) -> bool:
     """Whether jobs run, will be submitted, or are held back."""
-    return bool(reg.heap_n or next_submit(job, reg) != NEVER or own.release_at_us != NEVER)
+    return bool(registers.heap_n or next_submit(job, registers) != NEVER or own.release_at_us != NEVER)
 
 
 @compiled
 def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     """What comes after the ends and decision points of an instant: submits, priorities, a pass, a cycle."""
-    reg = state.reg
+    registers = state.registers
     own = twin.own
-    reg.now = now
-    reg.started_n = 0
+    registers.now = now
+    registers.started_n = 0
     if own.fill_at_us < now:  # nobody waited then
         own.last_fill_us = own.fill_at_us
         own.fill_at_us = NEVER
@@ -212,12 +212,12 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     if submitted or other_event or own.nodes_moved:
         note_event(own, now, other_event or (submitted and own.defer == 0))
     own.nodes_moved = 0
-    if reg.queue_lo == reg.queue_hi:
+    if registers.queue_lo == registers.queue_hi:
         own.pass_at_us = NEVER
         return
     if own.calc_every_us and now > 0 and now % own.calc_every_us == 0:
         look_at_priorities(state, twin, now)
-        if goes_on(state.job, reg, own):  # else cycles that start nobody have no end
+        if goes_on(state.job, registers, own):  # else cycles that start nobody have no end
             note_change(own, now)
     if own.resubmits:
         sort_resubmitted(state, twin)
@@ -235,17 +235,17 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
 
 
 @inner
-def next_timer(job: Jobs, reg: Registers, twin: Twin) -> int:
+def next_timer(job: Jobs, registers: Registers, twin: Twin) -> int:
     """When the scheduler next has something to do by itself, NEVER if it has not."""
     own = twin.own
     held: int = own.release_at_us
-    if reg.queue_lo == reg.queue_hi:
+    if registers.queue_lo == registers.queue_hi:
         return held
-    now = reg.now
+    now = registers.now
     at: int = min(held, own.pass_at_us, own.fill_at_us, next_boundary(twin, now))
     if own.sched_every_us and own.full_changed:
         at = min(at, (now // own.sched_every_us + 1) * own.sched_every_us)
-    if own.calc_every_us and goes_on(job, reg, own):
+    if own.calc_every_us and goes_on(job, registers, own):
         at = min(at, (now // own.calc_every_us + 1) * own.calc_every_us)
     return at
 
@@ -253,9 +253,9 @@ def next_timer(job: Jobs, reg: Registers, twin: Twin) -> int:
 @compiled
 def next_event(state: State, twin: Twin) -> int:
     """The next end, submit or action of the scheduler, NEVER if there is none."""
-    job, heap, reg = state.job, state.heap, state.reg
-    next_end = heap[0].at_us if reg.heap_n else NEVER
-    at: int = min(next_end, next_submit(job, reg), next_timer(job, reg, twin))
+    job, heap, registers = state.job, state.heap, state.registers
+    next_end = heap[0].at_us if registers.heap_n else NEVER
+    at: int = min(next_end, next_submit(job, registers), next_timer(job, registers, twin))
     return at
 
 
@@ -263,24 +263,24 @@ def next_event(state: State, twin: Twin) -> int:
 def advance(state: State, twin: Twin, until: int) -> int:
     """As `harness.kernel.advance`, with the instants at which the scheduler does something by itself."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, reg = state.heap, state.runs, state.log, state.reg
+    heap, runs, log, registers = state.heap, state.runs, state.log, state.registers
     while True:
         if not has_room_inline(state):
             return Stop.NEEDS_ROOM
         now = next_event(state, twin)
-        code = step_to(reg, now, until)
+        code = step_to(registers, now, until)
         if code != Stop.GOES_ON:
             return code
         ended = False
-        while reg.heap_n and heap[0].at_us == now:
-            who = heap_pop(heap, reg)
+        while registers.heap_n and heap[0].at_us == now:
+            who = heap_pop(heap, registers)
             outcome = RunOutcome.FINISHED if now == job[who].start_us + job[who].run_us else RunOutcome.KILLED
-            end_job(job, node, free, plan, blocks, runs, log, reg, who, now, outcome)
+            end_job(job, node, free, plan, blocks, runs, log, registers, who, now, outcome)
             ended = True
         if now == until:
             return Stop.AT_UNTIL
-        if reg.stop_on_end and ended:
+        if registers.stop_on_end and ended:
             return Stop.AT_ENDS
         finish(state, twin, now, ended)
-        if reg.stop_on_pass:
+        if registers.stop_on_pass:
             return Stop.AT_PASS

@@ -79,9 +79,9 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
 @inner
 def place_now(state: State, twin: Twin, who: int, now: int) -> bool:
     """Pick a job's nodes among those that it may have now. Returns whether there are enough."""
-    job, reg = state.job, state.reg
+    job, registers = state.job, state.registers
     needed = job[who].nodes
-    if needed > reg.free:
+    if needed > registers.free:
         return False
     if twin.own.per_node > 1:
         return bool(shared_room(state, twin, who, now) and pick_shared(twin, who))
@@ -106,10 +106,10 @@ def note_change(own: TwinRegisters, now: int) -> None:
 def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, started, reg = state.heap, state.runs, state.log, state.started, state.reg
+    heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
     own, nodes = twin.own, twin.nodes
     needed = job[who].nodes
-    base = reg.free - needed
+    base = registers.free - needed
     shares = own.per_node > 1
     if shares:
         choose_cores(state, twin, who)
@@ -121,13 +121,13 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
         node[other].place = place
         free[base + k] = which
         node[which].place = base + k
-    first = reg.started_n
+    first = registers.started_n
     started[first] = who
-    reg.started_n = first + 1
-    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, reg, first, first + 1, now)
+    registers.started_n = first + 1
+    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, registers, first, first + 1, now)
     latest = now + job[who].estimate_us + own.over_us
     killed_at = (latest + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
-    if reg.simulated and killed_at < now + job[who].run_us:
-        heap_remove(heap, reg, who)
-        heap_push(heap, reg, killed_at, who)
+    if registers.simulated and killed_at < now + job[who].run_us:
+        heap_remove(heap, registers, who)
+        heap_push(heap, registers, killed_at, who)
     note_change(own, now)

@@ -73,19 +73,19 @@ class Machine:
         self.attr["job_class"][:] = rng.choice([0, c.MALLEABLE], ROWS)
         self.attr["least"][:] = np.maximum(self.work["width"] // 3, 1)
         self.runs = new_rows(t.Run, 20_000)
-        self.reg = new_record(t.Registers)
+        self.registers = new_record(t.Registers)
         self.counters = new_rows(c.ClaimCounters, 1)[0]
         self.lenders = c.Lenders(*np.zeros((len(c.Lenders._fields), NODES), np.int64))
         self.room = d.Room(*np.zeros((len(d.Room._fields), NODES), np.int64))
-        self.registers = new_rows(d.HybridRegisters, 1)[0]
-        self.registers.warning_us = WARNING_US
+        self.hybrid_registers = new_rows(d.HybridRegisters, 1)[0]
+        self.hybrid_registers.warning_us = WARNING_US
         self.busy = 0
 
     @property
     def state(self):
         table, plan, words = np.zeros((1, 2), np.int64), np.zeros((1, 1, 2), np.int64), np.zeros(1, np.int32)
         return t.State(
-            self.job, table, words, words, plan, table, table, self.runs, words, words, table, self.reg
+            self.job, table, words, words, plan, table, table, self.runs, words, words, table, self.registers
         )
 
     @property
@@ -102,13 +102,13 @@ class Machine:
         agenda, line, digits = new_agenda(1), np.zeros(1, np.int64), np.zeros(2048, np.int64)
         return d.HybridState(
             own, points, agenda, agenda, loans, new_move_log(1, 1), rows, times, self.room, digits, line, outages,
-            line, self.registers, new_rows(d.Asked, 1)[0],
+            line, self.hybrid_registers, new_rows(d.Asked, 1)[0],
         )  # fmt: skip
 
     def begin_run(self, who, nodes):
-        row = self.reg.runs_n
+        row = self.registers.runs_n
         self.runs["job"][row] = who
-        self.reg.runs_n += 1
+        self.registers.runs_n += 1
         self.job["run_row"][who], self.job["state"][who], self.job["nodes"][who] = (
             row,
             JobState.RUNNING,
@@ -206,7 +206,7 @@ def test_an_arrival_has_nodes_of_whom_the_strategy_chooses(arrival):
     met = set()
     for seed in range(6):
         machine = Machine(seed)
-        machine.registers.arrival_by = arrival
+        machine.hybrid_registers.arrival_by = arrival
         for _ in range(100):
             machine.goes_on()
             shown = machine.shown()

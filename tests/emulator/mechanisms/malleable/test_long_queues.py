@@ -66,7 +66,7 @@ def planned(jobs, nodes, *, long: int, order: str = "fcfs", rules: Rules | None 
     """`long`: from how many jobs, and steps, on the planner uses what it knows."""
     scheduler = SchedulerConfig.parse(f"{order}+conservative")
     machine = PlanningMachine(nodes, scheduler, table(jobs), rules or Rules())
-    machine._reg.long_plan = machine._reg.long_profile = long
+    machine._registers.long_plan = machine._registers.long_profile = long
     machine.advance(NEVER_US)
     return machine
 
