@@ -125,7 +125,7 @@ class Cluster(ClusterViews):
 
     def _set_registers(self, scheduler: SchedulerConfig, count: int, *, simulated: bool) -> None:
         registers = self._registers
-        registers.free = self.node_count
+        registers.idle_nodes = self.node_count
         registers.queue_lo = registers.queue_hi = len(self._queue) // 2
         registers.blocks_n = 1
         registers.cycle = micros(scheduler.cycle_s)

@@ -72,7 +72,7 @@ class ClusterViews(TableViews):
     @property
     def free_count(self) -> int:
         """Idle nodes of the batch pool."""
-        return int(self._registers.free)
+        return int(self._registers.idle_nodes)
 
     @property
     def queue(self) -> NDArray[np.int32]:
@@ -151,7 +151,7 @@ class ClusterViews(TableViews):
         over, open_ = run[is_over], run[~is_over]
         self._node["since_us"][nodes[is_over]] = runs["end_us"][over]  # of several the last one counts
         self._node["job"][nodes[~is_over]] = runs["job"][open_]
-        self._node["place"][self._free[: registers.free]] = np.arange(registers.free)
+        self._node["place"][self._free[: registers.idle_nodes]] = np.arange(registers.idle_nodes)
 
     def choose_nodes_afterwards(self) -> None:
         """From the begin only count nodes: nobody is expected to ask which before the run is over.
@@ -184,7 +184,7 @@ class ClusterViews(TableViews):
         is_free = np.ones(self.node_count, np.bool_)
         open_ = runs["end_us"] < 0
         is_free[nodes[np.repeat(open_, np.diff(first))]] = False
-        self._free[: registers.free] = np.flatnonzero(is_free)[::-1]
+        self._free[: registers.idle_nodes] = np.flatnonzero(is_free)[::-1]
         registers.counts_only = False
 
     def must_be(self, job: int, state: JobState, action: str) -> None:

@@ -69,12 +69,12 @@ def placement_of(
     *,
     groups: Sequence[Group] = (),
     reserved: Sequence[Reserved] = (),
-    own: NDArray[np.int64] | None = None,
+    reservation: NDArray[np.int64] | None = None,
 ) -> Placement:
     """The placement of so many jobs on so many nodes.
 
-    `groups`: each job is in one of them; without any all jobs may use all nodes. `own`: the place in `reserved` of the
-    reservation that each job asks for, -1 for none.
+    `groups`: each job is in one of them; without any all jobs may use all nodes. `reservation`: the place in
+    `reserved` of the reservation that each job asks for, -1 for none.
     """
     if not groups:
         groups = (everybody(job_count, node_count),)
@@ -82,13 +82,13 @@ def placement_of(
     kind_of = {nodes: kind for kind, nodes in enumerate(kinds)}
     node_class, members = _classes(node_count, [*map(frozenset, kinds), *(each.nodes for each in reserved)])
     asked = new_rows(Asked, max(job_count, 1))
-    asked["own"][:] = -1
+    asked["reservation"][:] = -1
     for group in groups:
         asked["kind"][group.jobs] = kind_of[tuple(sorted(group.nodes))]
         asked["line"][group.jobs] = group.line
         asked["tier"][group.jobs] = group.tier
-    if own is not None:
-        asked["own"][:job_count] = own
+    if reservation is not None:
+        asked["reservation"][:job_count] = reservation
     begin_us, end_us = [each.begin_us for each in reserved], [each.end_us for each in reserved]
     times = rows_of(Span, begin_us=np.array(begin_us, np.int64), end_us=np.array(end_us, np.int64))
     return Placement(

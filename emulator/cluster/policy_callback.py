@@ -79,7 +79,7 @@ class Chooser:
 
     def _choose(self, now_us: int) -> None:
         queue, registers = self._queue, self._registers
-        low, high, free = int(registers.queue_lo), int(registers.queue_hi), int(registers.free)
+        low, high, free = int(registers.queue_lo), int(registers.queue_hi), int(registers.idle_nodes)
         rows = queue[low:high].tolist()
         waiting = self._seen.waiting(self._job, rows, now_us)
         view = View(now_us, waiting, free, self._node_count, self._running)

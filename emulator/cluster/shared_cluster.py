@@ -44,9 +44,9 @@ class SharedNodesCluster(HookedCluster):
         self._rule = int(BACKFILL_RULES[scheduler.backfill])
         self._share_nodes = entry_point(p.share_nodes)
         cores = int(self._cores_of.sum())
-        self._own = new_record(p.Counts)
-        self._own.most_cores = int(self._cores_of.max())
-        self._own.best_fit = shared.best_fit
+        self._counts = new_record(p.Counts)
+        self._counts.most_cores = int(self._cores_of.max())
+        self._counts.best_fit = shared.best_fit
         self._wants = new_rows(p.Wants, max(len(jobs), 1))
         self._wants["spot"][:] = -1
         of_each = {name: asked.wants[name] for name in ("cores", "memory_kib", "gpus")}
@@ -70,7 +70,7 @@ class SharedNodesCluster(HookedCluster):
         first_core, node_of_core = self._which_cores
         nodes = len(self._left)
         self._sharing = p.Sharing(
-            own=self._own,
+            counts=self._counts,
             wants=self._wants,
             room=self._left,
             then=self._left.copy(),
@@ -79,7 +79,7 @@ class SharedNodesCluster(HookedCluster):
             mark=np.zeros(nodes, np.int64),
             checked=np.zeros(nodes, np.int64),
             failed=np.zeros(nodes, np.int64),
-            hist=np.zeros(self._own.most_cores + 1, np.int64),
+            hist=np.zeros(self._counts.most_cores + 1, np.int64),
             at=np.zeros(steps, np.int64),
             level=new_table(p.Left, steps, nodes),
             narrowest=np.zeros(steps + 1, np.int64),

@@ -54,7 +54,7 @@ class SlurmCluster(Cluster):
             jobs = slurm.select.in_cores(jobs)
         self._rules = slurm.rules(node_count)
         self._place = {each.name: place for place, each in enumerate(self._rules.partitions)}
-        self._own = _registers(self._rules, slurm)
+        self._twin_registers = _registers(self._rules, slurm)
         self._parts = np.ones((len(self._rules.partitions), node_count), np.int8)
         for place, each in enumerate(self._rules.partitions):
             if each.nodes is not None:
@@ -62,7 +62,7 @@ class SlurmCluster(Cluster):
                 self._parts[place, list(each.nodes)] = 1
         self._users: dict[int, int] = {}
         room = max(len(jobs), 64)
-        self._mine = new_rows(s.TwinJob, room)
+        self._job_ext = new_rows(s.JobExtension, room)
         self._fixed = np.zeros(room)
         self._nodes_seen = new_rows(s.SeenNode, node_count)
         self._nodes_seen["order"][:] = np.arange(node_count)
@@ -73,8 +73,8 @@ class SlurmCluster(Cluster):
             end_us=np.array([each.end_s for each in reserved], np.int64) * US,
         )
         self._held = np.zeros((len(reserved), node_count), np.int8)
-        for place, own in enumerate(reserved):
-            self._held[place, list(own.nodes)] = 1
+        for place, reservation in enumerate(reserved):
+            self._held[place, list(reservation.nodes)] = 1
         slots = 2 * (min(self._rules.bf_max_job_test, room) + len(reserved)) + 2
         self._slots = new_rows(s.Slot, slots)
         self._kept = np.zeros((slots, node_count), np.int8)
@@ -84,15 +84,15 @@ class SlurmCluster(Cluster):
         self._weights.max_age_us = self._rules.priority_max_age * US
         self._weights.fair = self._rules.priority_weight_fairshare
         self._weights.half_life_us = self._rules.priority_decay_half_life * US or _NO_HALF_LIFE_US
-        self._open_runs = np.zeros(node_count * self._own.per_node + 8, np.int64)
+        self._open_runs = np.zeros(node_count * self._twin_registers.per_node + 8, np.int64)
         self._count = new_record(reorder.Counted)
         self._view = np.zeros(room, VIEW)
         table = self._rules.qos or (Qos(""),)
         self._limits = np.array([each.limits for each in table], np.int64)
         if not self._rules.enforce_limits:
             self._limits[:] = -1
-        self._own.limits_n = int(np.count_nonzero(self._limits >= 0))
-        per_node = self._own.per_node
+        self._twin_registers.limits_n = int(np.count_nonzero(self._limits >= 0))
+        per_node = self._twin_registers.per_node
         self._room = new_rows(s.Room, node_count if per_node > 1 else 0)
         self._running = np.zeros(node_count * per_node, np.int64)
         self._cores = np.zeros(node_count * per_node, np.int64)
@@ -109,20 +109,20 @@ class SlurmCluster(Cluster):
         jobs = self._asked_jobs
         self._fill_wants(jobs)
         for column in ("eligible_us", "submitted_us"):
-            self._mine[column][: len(jobs)] = jobs.submit_us
+            self._job_ext[column][: len(jobs)] = jobs.submit_us
         rows, rules = slice(len(jobs)), self._rules
         self._job["estimate_us"][rows] = -(-self._job["estimate_us"][rows] // s.MINUTE) * s.MINUTE
         default = self._place[rules.default_partition]
         named = {number: self._place[name] for number, name in self._slurm.queues.items()}
         places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
         self._check(jobs)
-        self._mine["partition"][rows] = places
-        self._mine["tier"][rows] = np.array([each.priority_tier for each in rules.partitions])[places]
-        self._mine["user"][rows] = [
+        self._job_ext["partition"][rows] = places
+        self._job_ext["tier"][rows] = np.array([each.priority_tier for each in rules.partitions])[places]
+        self._job_ext["user"][rows] = [
             self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
         ]
         self._fill_qos(jobs, places)
-        self._view["account"][rows] = self._mine["user"][rows]
+        self._view["account"][rows] = self._job_ext["user"][rows]
         marks = len(rules.partitions) + len(rules.reservations)
         self._tests = np.zeros(len(self._users) + marks, np.int64)
         shares = np.array([self._slurm.shares.get(user, 1.0) for user in self._users] or [1.0])
@@ -131,30 +131,30 @@ class SlurmCluster(Cluster):
         self._count.accounts_n = len(shares)
         if rules.priority_type == "multifactor":
             self._fixed[rows] = self._unchanging(jobs, places)
-        keys = -self._mine["tier"][rows] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
+        keys = -self._job_ext["tier"][rows] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
         self._job["key"][rows] = keys
 
     def _fill_wants(self, jobs: JobTable) -> None:
         """Nodes of each job, and what it wants of each."""
         rows, select = slice(len(jobs)), self._slurm.select
-        self._mine["nodes"][rows] = jobs.nodes
-        self._mine["cores"][rows] = 1
+        self._job_ext["nodes"][rows] = jobs.nodes
+        self._job_ext["cores"][rows] = 1
         if select is not None:
-            self._mine["cores"][rows] = select.cores_of(jobs)
-            self._mine["memory_mib"][rows] = select.memory_of(jobs)
+            self._job_ext["cores"][rows] = select.cores_of(jobs)
+            self._job_ext["memory_mib"][rows] = select.memory_of(jobs)
 
     def _fill_qos(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
         """Each job's QOS, its partition's, and the reservation that it asks for."""
         rows, rules = slice(len(jobs)), self._rules
         index = {each.name: place for place, each in enumerate(rules.qos)}
-        self._mine["first_qos"][rows] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
+        self._job_ext["first_qos"][rows] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
             places
         ]
-        self._mine["own_qos"][rows] = [
+        self._job_ext["own_qos"][rows] = [
             index.get(self._slurm.qos_name(user, queue), -1)
             for user, queue in zip(jobs.user.tolist(), jobs.queue.tolist(), strict=True)
         ]
-        self._mine["reservation"][rows] = [
+        self._job_ext["reservation"][rows] = [
             which_of(rules.reservations, number, user)
             for number, user in zip(jobs.number.tolist(), jobs.user.tolist(), strict=True)
         ]
@@ -170,7 +170,7 @@ class SlurmCluster(Cluster):
         if rules.qos:
             best = max(each.priority for each in rules.qos) or 1
             parts = np.array([each.priority / best for each in rules.qos])
-            value = value + rules.priority_weight_qos * parts[self._mine["own_qos"][: len(jobs)]]
+            value = value + rules.priority_weight_qos * parts[self._job_ext["own_qos"][: len(jobs)]]
         return np.asarray(value)
 
     def _check(self, jobs: JobTable) -> None:
@@ -189,8 +189,8 @@ class SlurmCluster(Cluster):
         room = len(self._job) + 1
         first_mask, second_mask = self._masks
         self._twin = s.Twin(
-            own=self._own,
-            mine=self._mine,
+            registers=self._twin_registers,
+            job_ext=self._job_ext,
             fixed=self._fixed,
             parts=self._parts,
             nodes=self._nodes_seen,
@@ -255,16 +255,16 @@ class SlurmCluster(Cluster):
         self._job["start_us"][job] = self._job["end_us"][job] = -1
         if front:
             self._job["key"][job] = t.FRONT
-        own, mine = self._own, self._mine
-        mine[job].eligible_us = now_us // s.SECOND * s.SECOND + s.HOLD
-        mine[job].submitted_us = now_us
-        mine[job].next_held = t.NEVER
-        if own.release_at_us == t.NEVER:
-            own.first_held, own.release_at_us = job, mine[job].eligible_us
+        twin_registers, job_ext = self._twin_registers, self._job_ext
+        job_ext[job].eligible_us = now_us // s.SECOND * s.SECOND + s.HOLD
+        job_ext[job].submitted_us = now_us
+        job_ext[job].next_held = t.NEVER
+        if twin_registers.release_at_us == t.NEVER:
+            twin_registers.first_held, twin_registers.release_at_us = job, job_ext[job].eligible_us
         else:
-            mine[own.last_held].next_held = job
-        own.last_held = job
-        own.resubmits = self._rules.priority_type == "multifactor"
+            job_ext[twin_registers.last_held].next_held = job
+        twin_registers.last_held = job
+        twin_registers.resubmits = self._rules.priority_type == "multifactor"
 
     def ask(
         self,
@@ -281,11 +281,11 @@ class SlurmCluster(Cluster):
 
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:
         super().take_offline(nodes, now_us)
-        self._own.nodes_moved = self._has_outages
+        self._twin_registers.nodes_moved = self._has_outages
 
     def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
         super().bring_online(nodes, now_us)
-        self._own.nodes_moved = self._has_outages
+        self._twin_registers.nodes_moved = self._has_outages
 
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         self.finish_instant(now_us)
@@ -305,7 +305,7 @@ class SlurmCluster(Cluster):
 
 
 def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
-    own = new_record(s.TwinRegisters)
+    twin_registers = new_record(s.TwinRegisters)
     for register, value in (
         ("depth", rules.default_queue_depth),
         ("sched_every_us", max(rules.sched_interval, 0) * US),
@@ -329,5 +329,5 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
         ("per_node", 1 if slurm.select is None else slurm.select.cores),
         ("node_memory_mib", 0 if slurm.select is None else slurm.select.memory_mb),
     ):
-        setattr(own, register, value)
-    return own
+        setattr(twin_registers, register, value)
+    return twin_registers

@@ -235,7 +235,7 @@ def see_free(state: State, wires: Wires) -> None:
     rank, open_now, how = wires.rank, wires.open_now, wires.how
     for place in range(open_now.shape[0]):
         open_now[place] = 0
-    for place in range(registers.free):
+    for place in range(registers.idle_nodes):
         open_now[rank[free[place]]] = 1
     how.given_n = 0
 
@@ -247,7 +247,7 @@ def start_given(state: State, wires: Wires, now: int) -> None:
     heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
     rank, open_now, given, spare, how = wires.rank, wires.open_now, wires.given, wires.spare, wires.how
     kept = 0
-    for place in range(registers.free):
+    for place in range(registers.idle_nodes):
         if open_now[rank[free[place]]]:
             spare[kept] = free[place]
             kept += 1
@@ -290,7 +290,7 @@ def prefer(state: State, wires: Wires, now: int, backfill: int, penalty: float) 
     job, queue, started, registers = state.job, state.queue, state.started, state.registers
     registers.started_n = 0
     if backfill == BackfillRule.CONSERVATIVE:
-        if registers.free > 0:
+        if registers.idle_nodes > 0:
             choose_planned(state, now)
     else:
         choose_heads(job, queue, started, registers, now)
@@ -456,7 +456,7 @@ def require_planned(state: State, wires: Wires, now: int, penalty: float) -> Non
             level[steps, place] = 1 if release[place] <= time else 0
         steps += 1
         time = next_release(wires, time)
-    left = registers.free
+    left = registers.idle_nodes
     to = registers.queue_lo
     for queued in range(registers.queue_lo, registers.queue_hi):
         who = queue[queued]
@@ -481,7 +481,7 @@ def require(state: State, wires: Wires, now: int, backfill: int, penalty: float)
     """A pass in which a job starts only on nodes that go together."""
     registers = state.registers
     registers.started_n = 0
-    if registers.free == 0:
+    if registers.idle_nodes == 0:
         return
     see_free(state, wires)
     see_releases(state, wires, now)

@@ -44,7 +44,7 @@ def submit_one_by_one(state: State, now: int) -> None:
     """One pass after each submit (scheduler option `pass: event`), or each that fits (`submit_pass: if_it_fits`)."""
     job, queue, registers = state.job, state.queue, state.registers
     while submit_due(job, queue, registers, now, 1):
-        if registers.fitting_submits and job[registers.next_submit - 1].nodes > registers.free:
+        if registers.fitting_submits and job[registers.next_submit - 1].nodes > registers.idle_nodes:
             if registers.ask and registers.ask_always:
                 call_hook(registers.ask, registers.ask_context, now)
         else:

@@ -60,7 +60,7 @@ def make_profile(state: State, molding: Molding, now: int) -> int:
     plan, blocks, registers = state.plan, state.blocks, state.registers
     at, level = molding.at, molding.level
     at[0] = now
-    level[0] = registers.free
+    level[0] = registers.idle_nodes
     steps = 1
     for which in range(registers.blocks_n):
         slot = blocks[which].slot
@@ -218,7 +218,7 @@ def mold_jobs(state: State, molding: Molding, now: int, rule: int, backfill: int
     registers.started_n = 0
     if rule == SizeRule.AT_SUBMIT:
         fix_sizes(state, molding, now)
-    if registers.free == 0:
+    if registers.idle_nodes == 0:
         return
     if backfill == BackfillRule.CONSERVATIVE:
         choose_planned(state, molding, now, rule)

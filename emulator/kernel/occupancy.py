@@ -47,7 +47,7 @@ def start_chosen(
         who = started[chosen]
         begin_run(job, runs, registers, who, now)
         needed = job[who].nodes
-        left = registers.free - needed
+        left = registers.idle_nodes - needed
         logged = registers.log_n
         if registers.counts_only == 0:
             copy(free, left, log, logged, needed)
@@ -55,7 +55,7 @@ def start_chosen(
                 for k in range(logged, logged + needed):
                     node[log[k]].job = who
         registers.log_n = logged + needed
-        registers.free = left
+        registers.idle_nodes = left
         job[who].returns = needed
         job[who].expected_end_us = now + job[who].estimate_us
         plan_insert(plan, blocks, registers, job[who].expected_end_us, needed)
@@ -101,8 +101,8 @@ def end_job(
                 free_push(node, free, registers, which)
     else:  # all nodes are in the pool
         if registers.counts_only == 0:
-            copy(log, first, free, registers.free, count)
-        registers.free += count
+            copy(log, first, free, registers.idle_nodes, count)
+        registers.idle_nodes += count
     job[who].end_us = now
     job[who].state = JobState.ENDED
     job[who].ended_before = registers.last_ended

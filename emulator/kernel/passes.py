@@ -38,7 +38,7 @@ def choose_heads(job: Jobs, queue: Ints32, started: Ints32, registers: Registers
 
     With COMMIT that one comes before all others until it starts (the scheduler option `commit`).
     """
-    left = registers.free
+    left = registers.idle_nodes
     while registers.queue_lo < registers.queue_hi:
         head = queue[registers.queue_lo]
         if registers.head_waits and head == registers.kept_head and now < registers.kept_shadow < NEVER:
@@ -67,7 +67,7 @@ def choose_first_fit(
     """In queue order, every job behind the head that does not delay it (EASY rule 3). Returns spare nodes."""
     by_run = registers.queued_estimates != 0
     latest = shadow - now - registers.before_shadow
-    left = registers.free
+    left = registers.idle_nodes
     place = registers.queue_lo + 1
     while left > 0 and place < registers.queue_hi:
         who = queue[place]
@@ -93,7 +93,7 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     widest = registers.choice == BackfillChoice.BEST_FIT
     shortest = registers.choice == BackfillChoice.SHORTEST_FIRST
     latest = shadow - now - registers.before_shadow
-    left = registers.free
+    left = registers.idle_nodes
     while left > 0:
         best = -1
         best_score = -NEVER
@@ -122,7 +122,7 @@ def choose_backfill(state: State, now: int) -> None:
     job, queue, plan = state.job, state.queue, state.plan
     blocks, started, registers = state.blocks, state.started, state.registers
     waiting = registers.queue_hi - registers.queue_lo
-    if waiting == 0 or (registers.keep_reservation == 0 and (registers.free == 0 or waiting == 1)):
+    if waiting == 0 or (registers.keep_reservation == 0 and (registers.idle_nodes == 0 or waiting == 1)):
         return
     head = queue[registers.queue_lo]
     shadow = NEVER
@@ -161,7 +161,7 @@ def choose_planned(state: State, now: int) -> None:
     narrowest = scratch[2]  # from here to the end of the queue
     waiting = registers.queue_hi - registers.queue_lo
     at[0] = now
-    level[0] = registers.free
+    level[0] = registers.idle_nodes
     steps = 1
     for which in range(registers.blocks_n):
         slot = blocks[which].slot
@@ -212,14 +212,14 @@ def schedule_pass_inline(state: State, now: int) -> None:
             registers.next_cycle = now - now % registers.cycle + registers.cycle
             return
         registers.next_cycle = NEVER
-    if registers.ask and (registers.free > 0 or registers.ask_always):
+    if registers.ask and (registers.idle_nodes > 0 or registers.ask_always):
         call_hook(registers.ask, registers.ask_context, now)
         if registers.order_failed:
             return  # the run ends here, whatever could still be started
     begun = 0
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
         if registers.backfill == BackfillRule.CONSERVATIVE:
-            if stage == 0 and registers.free > 0:
+            if stage == 0 and registers.idle_nodes > 0:
                 choose_planned(state, now)
         elif stage == 0:
             if registers.backfill != BackfillRule.CHOSEN:

@@ -60,7 +60,7 @@ def next_instant(state: State) -> bool:
 def first_fitting(job: Jobs, queue: Ints32, registers: Registers, window: int) -> int:
     """The place in the queue, from its head, of the first of `window` jobs that fits now; -1 if none does."""
     for k in range(min(window, registers.queue_hi - registers.queue_lo)):
-        if job[queue[registers.queue_lo + k]].nodes <= registers.free:
+        if job[queue[registers.queue_lo + k]].nodes <= registers.idle_nodes:
             return k
     return -1
 
@@ -113,7 +113,7 @@ def start_next(state: State, place: int) -> None:
     for k in range(head + place, head, -1):
         queue[k] = queue[k - 1]
     queue[head] = who  # later submits have later rows, so the queue need not know a reason
-    while job[who].nodes > registers.free:
+    while job[who].nodes > registers.idle_nodes:
         if registers.backfill == BackfillRule.EASY:
             registers.started_n = 0
             choose_backfill(state, registers.now)

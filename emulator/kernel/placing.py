@@ -29,7 +29,7 @@ class Asked:
     line: int
     """Whom it waits behind."""
     tier: int
-    own: int
+    reservation: int
     """The reservation that it asks for, -1 for none."""
     goes: int
     """Whether it is chosen."""
@@ -123,7 +123,7 @@ def make_levels(state: State, placing: Placing, now: int, steps: int) -> None:
     for k in range(steps):
         for c in range(classes):
             level[k, c] = 0
-    for place in range(registers.free):
+    for place in range(registers.idle_nodes):
         level[0, node_class[free[place]]] += 1
     for which in range(node.shape[0]):
         who = node[which].job
@@ -137,14 +137,14 @@ def make_levels(state: State, placing: Placing, now: int, steps: int) -> None:
 
 @inner
 def may_use(  # noqa: PLR0917 - compiled code has no keywords
-    placing: Placing, kind: int, own: int, c: int, begin: int, end: int
+    placing: Placing, kind: int, reservation: int, c: int, begin: int, end: int
 ) -> bool:
     """Whether a job may have nodes of a class for all of a time, whoever has them."""
     allowed, times, held, is_shut = placing.allowed, placing.times, placing.held, placing.is_shut
     if not allowed[kind, c] or is_shut[c]:
         return False
-    if own >= 0:
-        return bool(held[own, c])
+    if reservation >= 0:
+        return bool(held[reservation, c])
     for which in range(times.shape[0]):
         if held[which, c] and times[which].begin_us < end and begin < times[which].end_us:
             return False
@@ -153,18 +153,18 @@ def may_use(  # noqa: PLR0917 - compiled code has no keywords
 
 @inner
 def room(  # noqa: PLR0917
-    placing: Placing, who: int, own: int, needed: int, length: int, first: int, steps: int
+    placing: Placing, who: int, reservation: int, needed: int, length: int, first: int, steps: int
 ) -> bool:
     """Whether a job could have all its nodes from a step on; then `least` tells how many of each class there are."""
     at, level, least, times = placing.at, placing.level, placing.least, placing.times
     begin = at[first]
     end = begin + length if begin < NEVER - length else NEVER
-    if own >= 0 and end > times[own].end_us:
+    if reservation >= 0 and end > times[reservation].end_us:
         return False
     kind = placing.asked[who].kind
     total = 0
     for c in range(level.shape[1]):
-        least[c] = level[first, c] if may_use(placing, kind, own, c, begin, end) else 0
+        least[c] = level[first, c] if may_use(placing, kind, reservation, c, begin, end) else 0
         total += least[c]
     k = first + 1
     while total >= needed and k < steps and at[k] < end:
@@ -243,20 +243,23 @@ def take(placing: Placing, needed: int, length: int, first: int, steps: int) -> 
 
 
 @inner
-def own_now(placing: Placing, who: int, now: int, length: int) -> int:
+def reservation_now(placing: Placing, who: int, now: int, length: int) -> int:
     """The reservation that a job asks for, if it can still run in it."""
-    own: int = placing.asked[who].own
-    if own >= 0 and max(now, placing.times[own].begin_us) + length > placing.times[own].end_us:
+    reservation: int = placing.asked[who].reservation
+    if (
+        reservation >= 0
+        and max(now, placing.times[reservation].begin_us) + length > placing.times[reservation].end_us
+    ):
         return -1
-    return own
+    return reservation
 
 
 @inner
-def shut(placing: Placing, who: int, own: int, now: int) -> None:
+def shut(placing: Placing, who: int, reservation: int, now: int) -> None:
     """Without backfilling nobody passes a job that waits: all classes that it could have now are its own."""
     is_shut, kind = placing.is_shut, placing.asked[who].kind
     for c in range(is_shut.shape[0]):
-        if may_use(placing, kind, own, c, now, now + 1):
+        if may_use(placing, kind, reservation, c, now, now + 1):
             is_shut[c] = 1
 
 
@@ -269,13 +272,13 @@ def one_job(  # noqa: PLR0917
     asked, taken, picks, closed = placing.asked, placing.taken, placing.picks, placing.closed
     needed = job[who].nodes
     length = job[who].estimate_us
-    own = own_now(placing, who, now, length)
-    if own >= 0 and now < placing.times[own].begin_us:
+    reservation = reservation_now(placing, who, now, length)
+    if reservation >= 0 and now < placing.times[reservation].begin_us:
         return steps
-    line = asked[who].line if own < 0 else closed.shape[0] - 1 - own
+    line = asked[who].line if reservation < 0 else closed.shape[0] - 1 - reservation
     if rule == BackfillRule.NONE and closed[line]:
         return steps
-    if room(placing, who, own, needed, length, 0, steps):
+    if room(placing, who, reservation, needed, length, 0, steps):
         steps = take(placing, needed, length, 0, steps)
         for c in range(taken.shape[0]):
             picks[registers.started_n, c] = taken[c]
@@ -284,11 +287,11 @@ def one_job(  # noqa: PLR0917
         asked[who].goes = 1
     elif rule == BackfillRule.NONE:
         closed[line] = 1
-        shut(placing, who, own, now)
+        shut(placing, who, reservation, now)
     elif rule == BackfillRule.CONSERVATIVE or not closed[line]:
         closed[line] = 1
         for first in range(1, steps):
-            if room(placing, who, own, needed, length, first, steps):
+            if room(placing, who, reservation, needed, length, first, steps):
                 return take(placing, needed, length, first, steps)
     return steps
 
@@ -298,7 +301,7 @@ def put_on_top(state: State, placing: Placing) -> None:
     """Sort the free stack so that the chosen jobs, in order, find their nodes on top of it."""
     job, node, free, started, registers = state.job, state.node, state.free, state.started, state.registers
     node_class, picks, spare = placing.node_class, placing.picks, placing.spare
-    top = registers.free
+    top = registers.idle_nodes
     chosen = registers.started_n
     for place in range(top):
         spare[place] = -1
@@ -340,7 +343,7 @@ def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
         is_shut[c] = 0
     steps = make_steps(state, placing, now)
     make_levels(state, placing, now, steps)
-    left = registers.free
+    left = registers.idle_nodes
     for tier in tiers:
         for place in range(registers.queue_lo, registers.queue_hi):
             who = queue[place]

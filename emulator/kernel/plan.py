@@ -133,7 +133,7 @@ def shadow_of(plan: Plan, blocks: Blocks, registers: Registers, needed: int, now
     (EASY rules 1 and 2: a job past its estimate is expected to end now; all jobs that end at the shadow time
     count.) NEVER when even the end of all running jobs is not enough, because nodes are out of the pool.
     """
-    free = registers.free
+    free = registers.idle_nodes
     which = 0
     while which < registers.blocks_n and free + blocks[which].nodes < needed:
         free += blocks[which].nodes

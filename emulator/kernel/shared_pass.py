@@ -72,7 +72,7 @@ class Counts:
 class Sharing(NamedTuple):
     """What such a pass knows beside the cluster's state."""
 
-    own: Counts
+    counts: Counts
     wants: Rows[Wants]
     room: Rows[Left]
     """What each node has left now."""
@@ -156,9 +156,9 @@ def expected(wants: Rows[Wants], who: int, now: int) -> int:
 def see_ends(state: State, sharing: Sharing) -> None:
     """Jobs that have ended since the last pass leave room."""
     job = state.job
-    own, wants, room, running = sharing.own, sharing.wants, sharing.room, sharing.running
+    counts, wants, room, running = sharing.counts, sharing.wants, sharing.room, sharing.running
     count = 0
-    for k in range(own.running_n):
+    for k in range(counts.running_n):
         who = running[k]
         if job[who].state == JobState.RUNNING:
             running[count] = who
@@ -166,7 +166,7 @@ def see_ends(state: State, sharing: Sharing) -> None:
         else:
             for each in range(wants[who].nodes):
                 give(room, node_of(state, sharing, who, each), wants, who, 1)
-    own.running_n = count
+    counts.running_n = count
 
 
 @inner
@@ -175,25 +175,25 @@ def keep_first(sharing: Sharing, left: Rows[Left], value: int, most: int) -> Non
 
     First: by number, or with best fit by the cores that are left, then by number.
     """
-    own, mark, hist = sharing.own, sharing.mark, sharing.hist
-    last = own.most_cores + 1  # more cores than there are
-    if own.best_fit:
+    counts, mark, hist = sharing.counts, sharing.mark, sharing.hist
+    last = counts.most_cores + 1  # more cores than there are
+    if counts.best_fit:
         for cores in range(last):
             hist[cores] = 0
         for which in range(mark.shape[0]):
             if mark[which] == value:
                 hist[left[which].cores] += 1
         last = 0
-        while last < own.most_cores and most >= hist[last]:
+        while last < counts.most_cores and most >= hist[last]:
             most -= hist[last]
             last += 1
     for which in range(mark.shape[0]):
         if mark[which] != value:
             continue
         cores = left[which].cores
-        if own.best_fit and cores < last:
+        if counts.best_fit and cores < last:
             continue
-        if most > 0 and (cores == last or not own.best_fit):
+        if most > 0 and (cores == last or not counts.best_fit):
             most -= 1
         else:
             mark[which] = Mark.CLOSED
@@ -217,37 +217,37 @@ def open_now(sharing: Sharing, left: Rows[Left], who: int) -> int:
 def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
     """A job starts on its first marked nodes."""
     job, started, registers = state.job, state.started, state.registers
-    own, wants, room = sharing.own, sharing.wants, sharing.room
+    counts, wants, room = sharing.counts, sharing.wants, sharing.room
     running, spots, mark = sharing.running, sharing.spots, sharing.mark
     keep_first(sharing, room, Mark.OPEN, wants[who].nodes)
-    wants[who].spot = own.spots_n
+    wants[who].spot = counts.spots_n
     for which in range(mark.shape[0]):
         if mark[which]:
-            spots[own.spots_n] = which
-            own.spots_n += 1
+            spots[counts.spots_n] = which
+            counts.spots_n += 1
             give(room, which, wants, who, -1)
     wants[who].goes = 1
     wants[who].until_us = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
-    own.idle -= job[who].nodes
+    counts.idle -= job[who].nodes
     started[registers.started_n] = who
     registers.started_n += 1
-    place = own.running_n
+    place = counts.running_n
     while place > 0 and wants[running[place - 1]].until_us > wants[who].until_us:
         running[place] = running[place - 1]
         place -= 1
     running[place] = who
-    own.running_n += 1
+    counts.running_n += 1
 
 
 @inner
 def choose_heads(state: State, sharing: Sharing, now: int) -> int:
     """In queue order, until the first that does not fit. Returns its place."""
     job, queue, registers = state.job, state.queue, state.registers
-    own, wants, room = sharing.own, sharing.wants, sharing.room
+    counts, wants, room = sharing.counts, sharing.wants, sharing.room
     place: int = registers.queue_lo
     while place < registers.queue_hi:
         who = queue[place]
-        if job[who].nodes > own.idle or open_now(sharing, room, who) < wants[who].nodes:
+        if job[who].nodes > counts.idle or open_now(sharing, room, who) < wants[who].nodes:
             break
         choose(state, sharing, who, now)
         place += 1
@@ -260,16 +260,22 @@ def reserve(state: State, sharing: Sharing, head: int, now: int) -> tuple[int, i
 
     What each node has left then is in `then`. The head fits an empty machine.
     """
-    own, wants, room, then, running = sharing.own, sharing.wants, sharing.room, sharing.then, sharing.running
+    counts, wants, room, then, running = (
+        sharing.counts,
+        sharing.wants,
+        sharing.room,
+        sharing.then,
+        sharing.running,
+    )
     count = 0
     for which in range(room.shape[0]):
         then[which] = room[which]
         count += has(then, sharing.allowed, which, wants, head)
     shadow: int = now
     k = 0
-    while k < own.running_n and count < wants[head].nodes:
+    while k < counts.running_n and count < wants[head].nodes:
         shadow = expected(wants, running[k], now)
-        while k < own.running_n and expected(wants, running[k], now) == shadow:
+        while k < counts.running_n and expected(wants, running[k], now) == shadow:
             who = running[k]
             for each in range(wants[who].nodes):
                 which = node_of(state, sharing, who, each)
@@ -309,14 +315,20 @@ def beside_head(sharing: Sharing, who: int, head: int, spare: int) -> int:
 def backfill(state: State, sharing: Sharing, place: int, now: int) -> None:
     """EASY: behind the head, who does not delay it."""
     job, queue, registers = state.job, state.queue, state.registers
-    own, wants, room, then, spots = sharing.own, sharing.wants, sharing.room, sharing.then, sharing.spots
+    counts, wants, room, then, spots = (
+        sharing.counts,
+        sharing.wants,
+        sharing.room,
+        sharing.then,
+        sharing.spots,
+    )
     head = queue[place]
     shadow, spare = reserve(state, sharing, head, now)
     place += 1
-    while place < registers.queue_hi and own.idle > 0:
+    while place < registers.queue_hi and counts.idle > 0:
         who = queue[place]
         place += 1
-        if job[who].nodes > own.idle:
+        if job[who].nodes > counts.idle:
             continue
         count = open_now(sharing, room, who)
         is_late = job[who].estimate_us > shadow - now
@@ -341,13 +353,13 @@ def copy_level(level: RowTable[Left], source: int, to: int) -> None:
 @inner
 def make_plan(state: State, sharing: Sharing, now: int) -> int:
     """What each node has left from now on, if nobody else starts. Returns the number of steps."""
-    own, wants, room, running = sharing.own, sharing.wants, sharing.room, sharing.running
+    counts, wants, room, running = sharing.counts, sharing.wants, sharing.room, sharing.running
     at, level = sharing.at, sharing.level
     at[0] = now
     steps = 1
     for which in range(room.shape[0]):
         level[0, which] = room[which]
-    for k in range(own.running_n):
+    for k in range(counts.running_n):
         who = running[k]
         end = expected(wants, who, now)
         if end != at[steps - 1]:
@@ -414,7 +426,7 @@ def take_planned(sharing: Sharing, who: int, length: int, first: int, steps: int
 def choose_planned(state: State, sharing: Sharing, now: int) -> None:
     """Conservative: plan every waiting job anew in queue order; those whose planned start is now start."""
     job, queue, registers = state.job, state.queue, state.registers
-    own, wants, level, narrowest = sharing.own, sharing.wants, sharing.level, sharing.narrowest
+    counts, wants, level, narrowest = sharing.counts, sharing.wants, sharing.level, sharing.narrowest
     checked, failed = sharing.checked, sharing.failed
     steps = make_plan(state, sharing, now)
     low = registers.queue_lo
@@ -423,7 +435,7 @@ def choose_planned(state: State, sharing: Sharing, now: int) -> None:
     for k in range(waiting - 1, -1, -1):
         narrowest[k] = min(narrowest[k + 1], job[queue[low + k]].nodes)
     for k in range(waiting):
-        if narrowest[k] > own.idle:
+        if narrowest[k] > counts.idle:
             return  # nobody further back can start now, and plans are not kept
         who = queue[low + k]
         length = job[who].estimate_us
@@ -447,7 +459,7 @@ def put_on_top(state: State, sharing: Sharing) -> None:
     """
     job, node, free, started, registers = state.job, state.node, state.free, state.started, state.registers
     wants, spots, first_core = sharing.wants, sharing.spots, sharing.first_core
-    top = registers.free
+    top = registers.idle_nodes
     for chosen in range(registers.started_n):
         who = started[chosen]
         to = top - job[who].nodes
@@ -473,16 +485,16 @@ def put_on_top(state: State, sharing: Sharing) -> None:
 @compiled
 def share_nodes(state: State, sharing: Sharing, now: int, rule: int) -> None:
     """Choose whoever starts now, in queue order, and put their cores on top of the free stack."""
-    registers, own = state.registers, sharing.own
+    registers, counts = state.registers, sharing.counts
     registers.started_n = 0
     see_ends(state, sharing)
-    own.spots_n = 0
-    own.idle = registers.free
+    counts.spots_n = 0
+    counts.idle = registers.idle_nodes
     if rule == BackfillRule.CONSERVATIVE:
         choose_planned(state, sharing, now)
     else:
         place = choose_heads(state, sharing, now)
-        if rule == BackfillRule.EASY and place < registers.queue_hi - 1 and own.idle > 0:
+        if rule == BackfillRule.EASY and place < registers.queue_hi - 1 and counts.idle > 0:
             backfill(state, sharing, place, now)
     if registers.started_n:
         leave_queue(state.queue, state.registers, sharing.wants)

@@ -220,18 +220,18 @@ def queue_remove(queue: Ints32, registers: Registers, who: int) -> None:
 
 @inlined
 def free_push(node: Nodes, free: Ints32, registers: Registers, which: int) -> None:
-    place = registers.free
+    place = registers.idle_nodes
     free[place] = which
     node[which].place = place
-    registers.free = place + 1
+    registers.idle_nodes = place + 1
 
 
 @inlined
 def free_remove(node: Nodes, free: Ints32, registers: Registers, which: int) -> None:
     """Take one idle node out of the pool, wherever it is in the stack."""
     place = node[which].place
-    top = registers.free - 1
+    top = registers.idle_nodes - 1
     last = free[top]
     free[place] = last
     node[last].place = place
-    registers.free = top
+    registers.idle_nodes = top

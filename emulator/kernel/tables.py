@@ -45,7 +45,7 @@ class EveryRegisters:
 class Registers(EveryRegisters):
     """The registers of a cluster: one record, which compiled loops and Python see. Switches are 0 or 1."""
 
-    free: int
+    idle_nodes: int
     """Idle nodes of the batch pool."""
     queue_lo: int
     """The waiting jobs are `queue[queue_lo:queue_hi]`."""

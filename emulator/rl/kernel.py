@@ -109,7 +109,7 @@ def observe(
 ) -> None:  # fmt: skip
     """Fill `seen`, `whole` and `mask`, which are all zero."""
     now = registers.now
-    free = registers.free
+    free = registers.idle_nodes
     first = registers.queue_lo
     waiting = registers.queue_hi - first
     shown = min(waiting, seen.shape[0])
@@ -197,7 +197,7 @@ def follow(state: State, action: int, setup: Setup, window: int) -> tuple[bool, 
         next_instant(state)
     else:
         is_wrong = not (
-            0 <= action < waiting and job[queue[registers.queue_lo + action]].nodes <= registers.free
+            0 <= action < waiting and job[queue[registers.queue_lo + action]].nodes <= registers.idle_nodes
         )
         start_fitting(state, first_fitting(job, queue, registers, window) if is_wrong else action)
     return go_on(state, setup.decision, window), is_wrong

@@ -52,7 +52,7 @@ def make_placement(scenario: Scenario, jobs: JobTable, nodes: int) -> Placement 
         reserved = reserved_on(scenario.reservations, default_node_names(nodes))
         groups = whose_nodes(scenario, jobs, nodes)
         own = owners(jobs, reserved, groups)
-        return placement_of(len(jobs), nodes, groups=groups, reserved=reserved, own=own)
+        return placement_of(len(jobs), nodes, groups=groups, reserved=reserved, reservation=own)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
 

@@ -101,13 +101,13 @@ def arrives(hybrid: HybridState, who: int, is_new: int) -> None:
 @inner
 def leaves_for(claims: Claims, hybrid: HybridState, who: int, slot: int) -> None:
     """The batch job is about to leave its nodes for this claim."""
-    hybrid.own[who].claim = (claims.claim[slot].serial << _SLOT_BITS) + slot
+    hybrid.job_ext[who].claim = (claims.claim[slot].serial << _SLOT_BITS) + slot
 
 
 @inner
 def claim_of(claims: Claims, hybrid: HybridState, who: int) -> int:
     """The claim for which the batch job leaves; -1: none, or one that is over."""
-    kept = hybrid.own[who].claim
+    kept = hybrid.job_ext[who].claim
     slot = kept & ((1 << _SLOT_BITS) - 1)
     if kept < 0 or claims.claim[slot].serial != kept >> _SLOT_BITS:
         return -1
@@ -159,14 +159,14 @@ def stop(
 def begin_save(state: State, work: Work, hybrid: HybridState, who: int, now: int) -> None:
     """A running job computes no more and leaves its nodes when it has written everything down."""
     job = state.job
-    own, hybrid_registers = hybrid.own, hybrid.registers
+    job_ext, hybrid_registers = hybrid.job_ext, hybrid.registers
     begun, _, _, num, den = w.phase_of(job, work, who)
     done, saved = w.done_at(job, work, who, now)
     work[who].begun = begun
     set_phase(job, work, who, done, saved, w.STILL, num, den)
     written = now + hybrid_registers.warning_us
     reshape.retime(state, who, w.STILL, max(written, now + 1))
-    own[who].when_us = written
+    job_ext[who].when_us = written
     push(hybrid.agenda, written, point_key(Point.CHECKPOINT, who))
 
 
@@ -250,7 +250,7 @@ def start_lease(state: State, work: Work, hybrid: HybridState, who: int, nodes: 
     many = nodes.shape[0]
     end, _ = ends_of_start(work, who, many, now)
     occupancy.start_on(state, who, nodes, now)
-    hybrid.own[who].when_us = end
+    hybrid.job_ext[who].when_us = end
     push(hybrid.agenda, end, point_key(Point.COMPLETION, who))
     note_move(hybrid.moves, now, To.ALLOC, state.registers.log_n - many, many)
     hybrid.registers.granted_n += 1
@@ -308,7 +308,7 @@ def nodes_of(state: State, who: int, into: Ints) -> int:
 @inner
 def lend(hybrid: HybridState, borrower: int, lender: int, nodes: int, shrunk_us: int) -> None:
     """A batch job gave nodes to an on-demand job; `shrunk_us`: the start of the run that was shrunk, else -1."""
-    own, loans, hybrid_registers = hybrid.own, hybrid.loans, hybrid.registers
+    job_ext, loans, hybrid_registers = hybrid.job_ext, hybrid.loans, hybrid.registers
     if nodes == 0:
         return
     one = hybrid_registers.loan_free
@@ -317,11 +317,11 @@ def lend(hybrid: HybridState, borrower: int, lender: int, nodes: int, shrunk_us:
     loans[one].lender = lender
     loans[one].lent = nodes
     loans[one].shrunk_us = shrunk_us
-    last = own[borrower].owes
+    last = job_ext[borrower].owes
     loans[one].next = loans[last].next if last >= 0 else one
     if last >= 0:
         loans[last].next = one
-    own[borrower].owes = one
+    job_ext[borrower].owes = one
     hybrid_registers.lent_n += nodes
     hybrid_registers.open_n += nodes
 

@@ -48,7 +48,7 @@ def choose_behind(state: State, counters: ClaimCounters, now: int) -> None:
     """Whoever may start behind a head that does not fit."""
     job, queue, plan, blocks, started = state.job, state.queue, state.plan, state.blocks, state.started
     registers = state.registers
-    left = registers.free
+    left = registers.idle_nodes
     place = max(first_new(state, counters.pass_seen), registers.queue_lo + 1)
     counters.pass_seen = registers.next_submit
     if left == 0 or registers.queue_hi - registers.queue_lo <= 1:
@@ -120,7 +120,7 @@ def choose_by_index(state: State, claims: Claims, now: int) -> None:
     attr, index = claims.attr, claims.queue_index
     job, queue, plan, blocks, registers = state.job, state.queue, state.plan, state.blocks, state.registers
     claims.counters.pass_rescan = 1  # for whoever looks without the index again
-    left = registers.free
+    left = registers.idle_nodes
     if left == 0:
         return
     head = queue[registers.queue_lo]

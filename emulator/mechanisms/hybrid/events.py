@@ -78,7 +78,7 @@ def open_claim(
     one.leaving_nodes = 0
     one.serial = hybrid.registers.serials_n
     hybrid.registers.serials_n += 1
-    hybrid.own[who].claim = slot
+    hybrid.job_ext[who].claim = slot
     return slot
 
 
@@ -88,11 +88,11 @@ def close_claim(state: State, work: Work, claims: Claims, hybrid: HybridState, s
     free, registers = state.free, state.registers
     given = hybrid.room.found
     who = claims.claim[slot].job
-    hybrid.own[who].claim = -1
+    hybrid.job_ext[who].claim = -1
     end_claim(state, work, claims, slot, now)
-    many = min(lent_nodes(hybrid, who), registers.free)
+    many = min(lent_nodes(hybrid, who), registers.idle_nodes)
     for k in range(many):
-        given[k] = free[registers.free - 1 - k]
+        given[k] = free[registers.idle_nodes - 1 - k]
     settle(state, work, claims, hybrid, who, given[:many], Reason.DID_NOT_START, now)
 
 
@@ -144,12 +144,12 @@ def preempt(
     """A running job goes for the claim: at once, or when a warning is over."""
     job, runs = state.job, state.runs
     claim, attr = claims.claim, claims.attr
-    own, hybrid_registers = hybrid.own, hybrid.registers
+    job_ext, hybrid_registers = hybrid.job_ext, hybrid.registers
     promise(claims, who, -1)
     hybrid_registers.preemptions_n += 1
     is_guest = attr[who].guest >= 0
     if is_guest:
-        own[who].noted += 1
+        job_ext[who].noted += 1
     malleable = attr[who].job_class == MALLEABLE
     many = job[who].nodes
     if malleable and hybrid_registers.warning_us > 0:
@@ -157,9 +157,9 @@ def preempt(
         attr[who].leaving = 1
         leave(claims, who)
         leaves_for(claims, hybrid, who, slot)
-        own[who].owes = 0 if is_guest else max(0, min(wanted, many))
+        job_ext[who].owes = 0 if is_guest else max(0, min(wanted, many))
         claim[slot].leavers += 1
-        claim[slot].leaving_nodes += own[who].owes
+        claim[slot].leaving_nodes += job_ext[who].owes
         hybrid_registers.warned_node_us += many * hybrid_registers.warning_us
         begin_save(state, work, hybrid, who, now)
         return
@@ -189,20 +189,20 @@ def shrink(
 def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
     """An on-demand job is announced: nodes are held for it."""
     job, registers = state.job, state.registers
-    own, hybrid_registers, asked = hybrid.own, hybrid.registers, hybrid.asked
-    if own[who].claim >= 0 or job[who].state != JobState.FUTURE:
+    job_ext, hybrid_registers, asked = hybrid.job_ext, hybrid.registers, hybrid.asked
+    if job_ext[who].claim >= 0 or job[who].state != JobState.FUTURE:
         return
     began = wall_us(hybrid)
     collect(state, claims, now)  # an earlier notice comes first
-    at_most = 0 if on_demand_waits(state) else registers.free
+    at_most = 0 if on_demand_waits(state) else registers.idle_nodes
     chose = wall_us(hybrid)
     promised, stops = prepare(state, work, claims, hybrid, at_most, who, now)
     note_time(hybrid, Timed.CHOICE, chose)
     if asked.is_none == 0:
-        slot = open_claim(state, claims, hybrid, who, own[who].known, asked.collects)
+        slot = open_claim(state, claims, hybrid, who, job_ext[who].known, asked.collects)
         take_free(state, claims, slot, at_most, now)
         promise_picked(claims, hybrid, slot, who, promised, stops, now)
-        push(hybrid.timers, own[who].known + hybrid_registers.release_us, pair_key(who, -1))
+        push(hybrid.timers, job_ext[who].known + hybrid_registers.release_us, pair_key(who, -1))
         wake(hybrid, now)
     note_time(hybrid, Timed.HANDLING, began)
 
@@ -211,13 +211,13 @@ def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, who
 def has_started(state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, now: int) -> bool:
     """Start the claim's job if it is there and has its nodes. False: it needs others than it was to have."""
     claim, held = claims.claim, claims.held
-    own, nodes = hybrid.own, hybrid.room.wide
+    job_ext, nodes = hybrid.job_ext, hybrid.room.wide
     if claim[slot].arrived == 0 or claim[slot].leavers:
         return True
     if claim[slot].need:
         return False
     who = claim[slot].job
-    own[who].claim = -1
+    job_ext[who].claim = -1
     many = claim[slot].idle
     for k in range(many):
         nodes[k] = pop_idle(claims, slot, now)
@@ -255,10 +255,10 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
     One that was there already may have all its nodes by now, or need others than it was to have.
     """
     claim = claims.claim
-    own, room, hybrid_registers = hybrid.own, hybrid.room, hybrid.registers
+    job_ext, room, hybrid_registers = hybrid.job_ext, hybrid.room, hybrid.registers
     is_new = hybrid_registers.is_new != 0
     while True:
-        slot = own[who].claim
+        slot = job_ext[who].claim
         if not is_new and has_started(state, work, claims, hybrid, slot, now):
             return True
         is_new = False
@@ -267,7 +267,7 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
         claim[slot].arrived = 1
         expect_nothing(claims, slot)
         take_back_promises(claims, slot)
-        missing = claim[slot].need - claim[slot].leaving_nodes - state.registers.free
+        missing = claim[slot].need - claim[slot].leaving_nodes - state.registers.idle_nodes
         shrinks = 0
         preempts = 0
         chose = wall_us(hybrid)
@@ -281,7 +281,7 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
             close_claim(state, work, claims, hybrid, slot, now)
             enqueue_first(state, claims, who, now)
             hybrid_registers.queued_n += 1
-            own[who].noted = 0
+            job_ext[who].noted = 0
             return False
         guests_go(state, work, claims, hybrid, slot, now)
         take_free(state, claims, slot, NEVER, now)
@@ -301,7 +301,7 @@ def on_arrival(state: State, work: Work, claims: Claims, hybrid: HybridState, no
     began = wall_us(hybrid)
     has_nodes = arrive(state, work, claims, hybrid, who, now)
     if hybrid_registers.is_new:
-        hybrid.own[who].noted = 1 if has_nodes else 0
+        hybrid.job_ext[who].noted = 1 if has_nodes else 0
         note_time(hybrid, Timed.HANDLING, began)
     elif hybrid_registers.next_claim > 0:
         hybrid_registers.next_claim -= before - counters.claims_n
@@ -312,8 +312,8 @@ def on_completion(state: State, work: Work, claims: Claims, hybrid: HybridState,
     """An on-demand job is over: its nodes go to its lenders, the others to the pool."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
     runs, log, registers = state.runs, state.log, state.registers
-    own, given = hybrid.own, hybrid.room.found
-    own[who].when_us = -1
+    job_ext, given = hybrid.job_ext, hybrid.room.found
+    job_ext[who].when_us = -1
     end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
     left(state, claims, who, now)
     claims.counters.changed = 1
@@ -334,16 +334,16 @@ def on_checkpoint(state: State, work: Work, claims: Claims, hybrid: HybridState,
     """A malleable job has written down where it is and leaves its nodes."""
     job, runs = state.job, state.runs
     claim = claims.claim
-    own = hybrid.own
+    job_ext = hybrid.job_ext
     first = runs[job[who].run_row].first
     many = job[who].nodes
-    own[who].when_us = -1
+    job_ext[who].when_us = -1
     stop(state, work, claims, hybrid, who, Keeps.ALL, now)
     slot = claim_of(claims, hybrid, who)
-    own[who].claim = -1
+    job_ext[who].claim = -1
     if slot < 0:  # the on-demand job was put back meanwhile
         return
     claim[slot].leavers -= 1
-    claim[slot].leaving_nodes -= own[who].owes
+    claim[slot].leaving_nodes -= job_ext[who].owes
     receive(state, claims, hybrid, slot, who, first, many, now)
     arrives(hybrid, claim[slot].job, 0)

@@ -36,8 +36,8 @@ def take_free(state: State, claims: Claims, slot: int, at_most: int, now: int) -
     """Idle nodes of the pool go to the claim: as many as it needs, there are, and are allowed."""
     claim = claims.claim
     free, registers = state.free, state.registers
-    while claim[slot].need > 0 and registers.free > 0 and at_most > 0:
-        hold(state, claims, slot, free[registers.free - 1], now)
+    while claim[slot].need > 0 and registers.idle_nodes > 0 and at_most > 0:
+        hold(state, claims, slot, free[registers.idle_nodes - 1], now)
         at_most -= 1
 
 
@@ -72,13 +72,13 @@ def collect(state: State, claims: Claims, now: int) -> None:
     """Free nodes go to the claims that collect, the earliest notice first."""
     claim, order, counters = claims.claim, claims.order, claims.counters
     registers = state.registers
-    if registers.free == 0 or counters.sated == counters.claims_n or on_demand_waits(state):
+    if registers.idle_nodes == 0 or counters.sated == counters.claims_n or on_demand_waits(state):
         return
     while counters.sated < counters.claims_n:
         slot = order[counters.sated]
         if claim[slot].collects:
             take_free(state, claims, slot, NEVER, now)
-            if registers.free == 0:
+            if registers.idle_nodes == 0:
                 return
         counters.sated += 1
 

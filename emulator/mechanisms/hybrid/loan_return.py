@@ -34,7 +34,7 @@ def expand(
 ) -> None:
     """A lender that was shrunk, and runs on, gets these idle nodes, as many as it lacks."""
     job, attr = state.job, claims.attr
-    own, loans = hybrid.own, hybrid.loans
+    job_ext, loans = hybrid.job_ext, hybrid.loans
     lender = loans[one].lender
     runs_on = (
         job[lender].state == JobState.RUNNING
@@ -44,7 +44,7 @@ def expand(
     if not runs_on:
         settle_one(hybrid, one, 0, Reason.RUNS_NO_MORE)
         return
-    lacks = own[lender].known - job[lender].nodes
+    lacks = job_ext[lender].known - job[lender].nodes
     given = max(0, min(nodes.shape[0], lacks))
     if given:
         change_last(state, work, hybrid, lender, job[lender].nodes, nodes[:given], now)
@@ -71,7 +71,7 @@ def resume(
         return
     wanted = job[lender].nodes
     least = attr[lender].least if attr[lender].job_class == MALLEABLE else wanted
-    width = min(wanted, registers.free - others)
+    width = min(wanted, registers.idle_nodes - others)
     if width < least:
         settle_one(hybrid, one, 0, Reason.TOO_FEW)
         return
@@ -79,7 +79,7 @@ def resume(
     back = min(nodes.shape[0], width)
     for k in range(back):
         fresh[k] = nodes[k]
-    place = registers.free
+    place = registers.idle_nodes
     many = back
     while many < width:
         place -= 1
@@ -102,11 +102,11 @@ def settle(
     now: int,
 ) -> None:
     """Lenders get of these idle nodes what they lent. `why` preempted ones do not; ANY: they do."""
-    own, loans, mark, hybrid_registers = hybrid.own, hybrid.loans, hybrid.mark, hybrid.registers
-    last = own[borrower].owes
+    job_ext, loans, mark, hybrid_registers = hybrid.job_ext, hybrid.loans, hybrid.mark, hybrid.registers
+    last = job_ext[borrower].owes
     if last < 0:
         return
-    own[borrower].owes = -1
+    job_ext[borrower].owes = -1
     count = nodes.shape[0]
     for k in range(count):
         mark[nodes[k]] = 1
@@ -137,8 +137,8 @@ def settle(
 @inner
 def lent_nodes(hybrid: HybridState, borrower: int) -> int:
     """Nodes of all its loans."""
-    own, loans = hybrid.own, hybrid.loans
-    last = own[borrower].owes
+    job_ext, loans = hybrid.job_ext, hybrid.loans
+    last = job_ext[borrower].owes
     total = 0
     if last >= 0:
         one = last

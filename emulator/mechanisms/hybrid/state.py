@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from emulator.mechanisms.move_log import MoveLog
 
 
-class OwnJob:
+class JobExtension:
     """What a run keeps of a job, -1 for none: of an on-demand job, and of a batch job."""
 
     claim: int
@@ -160,7 +160,7 @@ class Room(NamedTuple):
 class HybridState(NamedTuple):
     """What a run keeps beside the cluster's tables and the claims."""
 
-    own: Rows[OwnJob]
+    job_ext: Rows[JobExtension]
     points: Heap
     """What is known from the beginning, in order."""
     agenda: Agenda

@@ -212,7 +212,7 @@ def prepare(
     """
     hybrid_registers, asked = hybrid.registers, hybrid.asked
     wanted = state.job[who].nodes
-    predicted = hybrid.own[who].known
+    predicted = hybrid.job_ext[who].known
     asked.is_none = 1 if hybrid_registers.notice_by == NoticeBy.N else 0
     asked.collects = 1 if hybrid_registers.notice_by == NoticeBy.CUA else 0
     if hybrid_registers.notice_by == NoticeBy.OWN:

@@ -30,14 +30,14 @@ def lease_breaks(
 ) -> None:
     """A node of an on-demand job breaks: the job begins anew, before all others, and its lenders have nodes back."""
     job, runs, log = state.job, state.runs, state.log
-    own, given = hybrid.own, hybrid.room.found
+    job_ext, given = hybrid.job_ext, hybrid.room.found
     first = runs[job[who].run_row].first
     many = job[who].nodes
-    own[who].noted = 0
+    job_ext[who].noted = 0
     job[who].key = FRONT
     stop(state, work, claims, hybrid, who, Keeps.NOTHING, now)
-    if own[who].when_us >= 0:
-        own[who].when_us = -1
+    if job_ext[who].when_us >= 0:
+        job_ext[who].when_us = -1
         note_move(hybrid.moves, now, To.RESERVE, first, many)
     others = 0
     for k in range(first, first + many):
@@ -58,7 +58,7 @@ def job_breaks(
     """A node of a batch job breaks: a malleable job goes on with one node less if it can, others restart."""
     job, runs, log = state.job, state.runs, state.log
     claim, attr = claims.claim, claims.attr
-    own, keeps = hybrid.own, hybrid.room.wide
+    job_ext, keeps = hybrid.job_ext, hybrid.room.wide
     first = runs[job[who].run_row].first
     many = job[who].nodes
     is_leaving = attr[who].leaving >= 0
@@ -72,12 +72,12 @@ def job_breaks(
         resize(state, work, hybrid, who, keeps[:others], now)
         return
     stop(state, work, claims, hybrid, who, Keeps.ALL if malleable else Keeps.SAVED, now)
-    own[who].when_us = -1
+    job_ext[who].when_us = -1
     slot = claim_of(claims, hybrid, who)
-    own[who].claim = -1
+    job_ext[who].claim = -1
     if slot >= 0:
         claim[slot].leavers -= 1
-        claim[slot].leaving_nodes -= own[who].owes
+        claim[slot].leaving_nodes -= job_ext[who].owes
         receive(state, claims, hybrid, slot, who, first, many, now)
 
 
@@ -133,7 +133,12 @@ def start_next(claims: Claims, hybrid: HybridState) -> None:
 def on_timer(state: State, work: Work, claims: Claims, hybrid: HybridState, now: int) -> None:
     """One step of what is due: outages, claims after a failure, a timer. After the last, the next is waited for."""
     claim, attr = claims.claim, claims.attr
-    own, timers, hybrid_registers, outages = hybrid.own, hybrid.timers, hybrid.registers, hybrid.outages
+    job_ext, timers, hybrid_registers, outages = (
+        hybrid.job_ext,
+        hybrid.timers,
+        hybrid.registers,
+        hybrid.outages,
+    )
     if hybrid_registers.next_claim >= 0:
         start_next(claims, hybrid)
         return
@@ -145,7 +150,7 @@ def on_timer(state: State, work: Work, claims: Claims, hybrid: HybridState, now:
         wake(hybrid, now)
         return
     on_demand, who = pair_of(pop(timers))
-    slot = own[on_demand].claim
+    slot = job_ext[on_demand].claim
     if slot < 0 or claim[slot].arrived:
         return
     if who < 0:

@@ -73,7 +73,7 @@ class WholeRun:
         hybrid_registers = self._registers = new_rows(d.HybridRegisters, 1)[0]
         more, wide = _ROOM_A_POINT * len(points), max(nodes, 2)
         state = self._state = d.HybridState(
-            own=new_rows(d.OwnJob, len(known)),
+            job_ext=new_rows(d.JobExtension, len(known)),
             points=known_points(points),
             agenda=new_agenda(nodes + _FIRST_ROOM),
             timers=new_agenda(nodes + _FIRST_ROOM),
@@ -90,7 +90,7 @@ class WholeRun:
             asked=new_rows(d.Asked, 1)[0],
         )
         strategies.serve(cluster, act.running.kernel_work, times_us[1], state.room, state.asked)
-        fill(state.own, {"claim": -1, "when_us": -1, "owes": -1, "known": known})
+        fill(state.job_ext, {"claim": -1, "when_us": -1, "owes": -1, "known": known})
         hybrid_registers.wake_us, hybrid_registers.until_us, hybrid_registers.loan_free = NEVER, NEVER, -1
         hybrid_registers.release_us, hybrid_registers.warning_us = times_us
         hybrid_registers.notice_by, hybrid_registers.arrival_by = strategies.notice_by, strategies.arrival_by
@@ -174,7 +174,7 @@ class WholeRun:
 
     def _saves(self) -> dict[int, int]:
         """The jobs that write their last checkpoint, and when it is written."""
-        agenda, when_us = self._state.agenda, self._state.own["when_us"]
+        agenda, when_us = self._state.agenda, self._state.job_ext["when_us"]
         due = agenda.heap[: agenda.size.entries]
         points = zip(due["key"].tolist(), due["at_us"].tolist(), strict=True)
         saves = {job_of(key): at_us for key, at_us in points if point_of(key) == Point.CHECKPOINT}
@@ -213,13 +213,13 @@ class WholeRun:
         act.moves_told = log.table(cluster.node_log)
 
     def _tell_counts(self) -> None:
-        mechanism, hybrid_registers, own = self._mechanism, self._registers, self._state.own
+        mechanism, hybrid_registers, job_ext = self._mechanism, self._registers, self._state.job_ext
         tally, loans = mechanism.tally, mechanism.loans
-        noted = np.flatnonzero(own["noted"])
+        noted = np.flatnonzero(job_ext["noted"])
         on_demand = mechanism.is_on_demand(noted)
         tally.instant = set(noted[on_demand].tolist())
         guests = noted[~on_demand]
-        tally.evictions = dict(zip(guests.tolist(), own["noted"][guests].tolist(), strict=True))
+        tally.evictions = dict(zip(guests.tolist(), job_ext["noted"][guests].tolist(), strict=True))
         tally.preemptions, tally.shrinks = (
             int(hybrid_registers.preemptions_n),
             int(hybrid_registers.shrinks_n),

@@ -47,10 +47,10 @@ def has_room(state: State, claims: Claims, hybrid: HybridState) -> bool:
 @inner
 def is_stale(hybrid: HybridState, at: int, key: int) -> bool:
     """Whether a point of the agenda was put off or called off."""
-    own, hybrid_registers = hybrid.own, hybrid.registers
+    job_ext, hybrid_registers = hybrid.job_ext, hybrid.registers
     if point_of(key) == Point.TIMER:
         return bool(at != hybrid_registers.wake_us)
-    return bool(own[job_of(key)].when_us != at)
+    return bool(job_ext[job_of(key)].when_us != at)
 
 
 @inner

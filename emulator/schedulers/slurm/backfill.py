@@ -59,14 +59,14 @@ def sort_nodes(nodes: Rows[SeenNode]) -> None:
 
 
 @inner
-def slot_from(own: TwinRegisters, slots: Rows[Slot], kept: Bytes, at: int) -> int:
+def slot_from(twin_registers: TwinRegisters, slots: Rows[Slot], kept: Bytes, at: int) -> int:
     """The slot that begins at `at`, made if there is none. `at` is not before the first."""
-    place: int = own.slots_n
+    place: int = twin_registers.slots_n
     while slots[place - 1].at_us > at:
         place -= 1
     if slots[place - 1].at_us == at:
         return place - 1
-    count = own.slots_n
+    count = twin_registers.slots_n
     for k in range(count, place, -1):
         slots[k].at_us = slots[k - 1].at_us
         slots[k].row = slots[k - 1].row
@@ -75,23 +75,23 @@ def slot_from(own: TwinRegisters, slots: Rows[Slot], kept: Bytes, at: int) -> in
     before = slots[place - 1].row
     for which in range(kept.shape[1]):
         kept[count, which] = kept[before, which]
-    own.slots_n = count + 1
+    twin_registers.slots_n = count + 1
     return place
 
 
 @inner
 def begin_plan(twin: Twin, now: int) -> None:
     """Slots in which nothing is reserved for a waiting job: from now on, from each time advance reservations change."""
-    own, slots, kept, times = twin.own, twin.slots, twin.kept, twin.times
+    twin_registers, slots, kept, times = twin.registers, twin.slots, twin.kept, twin.times
     slots[0].at_us = now
     slots[0].row = 0
-    own.slots_n = 1
+    twin_registers.slots_n = 1
     for which in range(kept.shape[1]):
         kept[0, which] = 1
     for which in range(times.shape[0]):
         for edge in (times[which].begin_us, times[which].end_us):
             if edge > now:
-                slot_from(own, slots, kept, edge)
+                slot_from(twin_registers, slots, kept, edge)
 
 
 @inner
@@ -125,11 +125,11 @@ def free_by_ends(twin: Twin, needed: int, now: int) -> int:
 @inner
 def is_reserved(twin: Twin, needed: int, begin: int, end: int, now: int) -> bool:
     """Whether one of the picked nodes is reserved in the blocks of a time."""
-    own, nodes, slots, kept = twin.own, twin.nodes, twin.slots, twin.kept
-    first = max(begin // own.resolution_us * own.resolution_us, now)
-    last = end // own.resolution_us * own.resolution_us
-    for slot in range(own.slots_n if last > first else 0):
-        if slots[slot].at_us < last and (slot + 1 == own.slots_n or slots[slot + 1].at_us > first):
+    twin_registers, nodes, slots, kept = twin.registers, twin.nodes, twin.slots, twin.kept
+    first = max(begin // twin_registers.resolution_us * twin_registers.resolution_us, now)
+    last = end // twin_registers.resolution_us * twin_registers.resolution_us
+    for slot in range(twin_registers.slots_n if last > first else 0):
+        if slots[slot].at_us < last and (slot + 1 == twin_registers.slots_n or slots[slot + 1].at_us > first):
             for k in range(needed):
                 if not kept[slots[slot].row, nodes[k].chosen]:
                     return True
@@ -143,28 +143,32 @@ def earliest(state: State, twin: Twin, who: int, now: int) -> int:
     It is tried now and at each time at which a reservation begins or ends, on nodes that nobody has reserved from then
     until its limit has passed. What it gets may begin later than that: then these nodes must be free for it, too.
     """
-    needed, limit, partition = twin.mine[who].nodes, state.job[who].estimate_us, twin.mine[who].partition
-    own, parts, nodes, slots, kept = twin.own, twin.parts, twin.nodes, twin.slots, twin.kept
+    needed, limit, partition = (
+        twin.job_ext[who].nodes,
+        state.job[who].estimate_us,
+        twin.job_ext[who].partition,
+    )
+    twin_registers, parts, nodes, slots, kept = twin.registers, twin.parts, twin.nodes, twin.slots, twin.kept
     count = parts.shape[1]
-    for slot in range(own.slots_n):
+    for slot in range(twin_registers.slots_n):
         tried: int = slots[slot].at_us
-        if tried - now > own.window_us:
+        if tried - now > twin_registers.window_us:
             break
         for which in range(count):
             twin.first_mask[which] = parts[partition, which]
         later = slot
-        while later < own.slots_n and slots[later].at_us - tried <= limit:
+        while later < twin_registers.slots_n and slots[later].at_us - tried <= limit:
             row = slots[later].row
             for which in range(count):
                 twin.first_mask[which] &= kept[row, which]
             later += 1
         close_reserved(twin, who, tried, tried + limit, twin.first_mask)
-        shares = own.per_node > 1
+        shares = twin_registers.per_node > 1
         free_at = free_then(state, twin, who, now) if shares else free_by_ends(twin, needed, now)
         if free_at == NEVER:
             continue
         begin = max(free_at, tried)
-        if begin - now > own.window_us or not may_run(twin, who, begin, begin + limit):
+        if begin - now > twin_registers.window_us or not may_run(twin, who, begin, begin + limit):
             continue
         if shares:
             pick_shared(twin, who)
@@ -181,10 +185,10 @@ def earliest(state: State, twin: Twin, who: int, now: int) -> int:
 @inner
 def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
     """Take the picked nodes out of the plan, for whole blocks of time."""
-    own, nodes, slots, kept = twin.own, twin.nodes, twin.slots, twin.kept
-    block = own.resolution_us
-    first = slot_from(own, slots, kept, max(begin // block * block, now))
-    last = slot_from(own, slots, kept, max(end // block * block, now))
+    twin_registers, nodes, slots, kept = twin.registers, twin.nodes, twin.slots, twin.kept
+    block = twin_registers.resolution_us
+    first = slot_from(twin_registers, slots, kept, max(begin // block * block, now))
+    last = slot_from(twin_registers, slots, kept, max(end // block * block, now))
     for slot in range(first, last):
         row = slots[slot].row
         for k in range(needed):
@@ -196,7 +200,7 @@ def look_at_running(state: State, twin: Twin, now: int) -> None:
     """What is free now, and what runs, in order of ends."""
     job, node = state.job, state.node
     nodes = twin.nodes
-    if twin.own.per_node > 1:
+    if twin.registers.per_node > 1:
         count_room(state, twin)
         list_running(state, twin, now)
         return
@@ -208,10 +212,10 @@ def look_at_running(state: State, twin: Twin, now: int) -> None:
 def note_start(state: State, twin: Twin, who: int, now: int) -> None:
     """A job has just been started on the picked nodes."""
     nodes = twin.nodes
-    if twin.own.per_node > 1:
+    if twin.registers.per_node > 1:
         list_running(state, twin, now)
         return
-    for taken in range(twin.mine[who].nodes):
+    for taken in range(twin.job_ext[who].nodes):
         nodes[nodes[taken].chosen].free_at_us = now + state.job[who].estimate_us
         nodes[nodes[taken].chosen].holder = who
     sort_nodes(nodes)
@@ -221,10 +225,10 @@ def note_start(state: State, twin: Twin, who: int, now: int) -> None:
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
     job, node, queue, registers = state.job, state.node, state.queue, state.registers
-    own, mine, tests, spare = twin.own, twin.mine, twin.tests, twin.spare
-    own.fill_at_us = NEVER
-    own.last_fill_us = now
-    if registers.free == 0:
+    twin_registers, job_ext, tests, spare = twin.registers, twin.job_ext, twin.tests, twin.spare
+    twin_registers.fill_at_us = NEVER
+    twin_registers.last_fill_us = now
+    if registers.idle_nodes == 0:
         return
     waiting = registers.queue_hi - registers.queue_lo
     count_running(state, twin)
@@ -234,24 +238,24 @@ def fill(state: State, twin: Twin, now: int) -> None:
         narrowest[k] = min(narrowest[k + 1], job[queue[registers.queue_lo + k]].nodes)
     look_at_running(state, twin, now)
     begin_plan(twin, now)
-    for whose in range(tests.shape[0] if own.max_user else 0):
+    for whose in range(tests.shape[0] if twin_registers.max_user else 0):
         tests[whose] = 0
     tested = 0
     place = registers.queue_lo
     for k in range(waiting):
-        if tested == own.max_test or registers.free < narrowest[k]:
+        if tested == twin_registers.max_test or registers.idle_nodes < narrowest[k]:
             break  # nobody further back can start now, and plans are not kept
         who = queue[place]
-        if own.max_user:
-            if tests[mine[who].user] == own.max_user:
+        if twin_registers.max_user:
+            if tests[job_ext[who].user] == twin_registers.max_user:
                 place += 1
                 continue
-            tests[mine[who].user] += 1
+            tests[job_ext[who].user] += 1
         tested += 1
         if is_over_limit(job, twin, who):
             place += 1
             continue
-        needed = mine[who].nodes
+        needed = job_ext[who].nodes
         limit = job[who].estimate_us
         begin = earliest(state, twin, who, now)
         if begin == now:
@@ -260,6 +264,6 @@ def fill(state: State, twin: Twin, now: int) -> None:
             count_job(job, twin, who)
             note_start(state, twin, who, now)
             continue
-        if begin != NEVER and now - mine[who].eligible_us >= own.min_age_us:
+        if begin != NEVER and now - job_ext[who].eligible_us >= twin_registers.min_age_us:
             reserve(twin, needed, begin, begin + limit, now)
         place += 1

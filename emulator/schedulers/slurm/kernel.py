@@ -48,12 +48,12 @@ def look_at_usage(state: State, twin: Twin, now: int) -> float:
 @inner
 def key_of(twin: Twin, who: int, used: float, now: int) -> int:
     """A job's place in the queue: tier, then priority, a whole number. `used`: what all users have used."""
-    mine, fixed, weights, accounts = twin.mine, twin.fixed, twin.weights, twin.accounts
-    value = fixed[who] + weights.age * min((now - mine[who].eligible_us) / weights.max_age_us, 1.0)
+    job_ext, fixed, weights, accounts = twin.job_ext, twin.fixed, twin.weights, twin.accounts
+    value = fixed[who] + weights.age * min((now - job_ext[who].eligible_us) / weights.max_age_us, 1.0)
     if weights.fair > 0.0:
-        part = accounts[mine[who].user].usage / used if used > 0.0 else 0.0
-        value += weights.fair * 0.5 ** (part / accounts[mine[who].user].shares)
-    first: int = -mine[who].tier * TIER_STEP
+        part = accounts[job_ext[who].user].usage / used if used > 0.0 else 0.0
+        value += weights.fair * 0.5 ** (part / accounts[job_ext[who].user].shares)
+    first: int = -job_ext[who].tier * TIER_STEP
     return first - int(value + 1e-6)
 
 
@@ -61,7 +61,7 @@ def key_of(twin: Twin, who: int, used: float, now: int) -> int:
 def submit_due(state: State, twin: Twin, now: int) -> int:
     """Queue batch jobs that are submitted now. Returns how many."""
     job, queue, registers = state.job, state.queue, state.registers
-    own = twin.own
+    twin_registers = twin.registers
     count = 0
     used = 0.0
     while registers.next_submit < registers.jobs_n and job[registers.next_submit].submit_us <= now:
@@ -69,10 +69,10 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
         registers.next_submit += 1
         if job[who].kind != BATCH or job[who].state != JobState.FUTURE:
             continue
-        if count == 0 and own.calc_every_us:
+        if count == 0 and twin_registers.calc_every_us:
             used = look_at_usage(state, twin, now)
         job[who].state = JobState.QUEUED
-        if own.calc_every_us:
+        if twin_registers.calc_every_us:
             job[who].key = key_of(twin, who, used, now)
         queue_insert(job, queue, registers, who)
         count += 1
@@ -83,32 +83,34 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
 def release(state: State, twin: Twin, now: int) -> None:
     """Queue jobs that were requeued and have been held back for as long as they must be. That is no event by itself."""
     job, queue, registers = state.job, state.queue, state.registers
-    own, mine = twin.own, twin.mine
-    used = look_at_usage(state, twin, now) if own.calc_every_us else 0.0
-    while own.release_at_us <= now:
-        who = own.first_held
-        own.first_held = mine[who].next_held
-        own.release_at_us = NEVER if own.first_held == NEVER else mine[own.first_held].eligible_us
+    twin_registers, job_ext = twin.registers, twin.job_ext
+    used = look_at_usage(state, twin, now) if twin_registers.calc_every_us else 0.0
+    while twin_registers.release_at_us <= now:
+        who = twin_registers.first_held
+        twin_registers.first_held = job_ext[who].next_held
+        twin_registers.release_at_us = (
+            NEVER if twin_registers.first_held == NEVER else job_ext[twin_registers.first_held].eligible_us
+        )
         if job[who].state == JobState.HELD:
             job[who].state = JobState.QUEUED
-            if own.calc_every_us:
+            if twin_registers.calc_every_us:
                 job[who].key = key_of(twin, who, used, now)
             queue_insert(job, queue, registers, who)
-    own.full_changed = 1
+    twin_registers.full_changed = 1
 
 
 @inner
 def sort_resubmitted(state: State, twin: Twin) -> None:
     """Put jobs with equal keys in order of their submits, which a requeue changes: little is out of order."""
     job, queue, registers = state.job, state.queue, state.registers
-    mine = twin.mine
+    job_ext = twin.job_ext
     for k in range(registers.queue_lo + 1, registers.queue_hi):
         who = queue[k]
-        key = (job[who].key, mine[who].submitted_us, who)
+        key = (job[who].key, job_ext[who].submitted_us, who)
         place = k
         while place > registers.queue_lo:
             other = queue[place - 1]
-            if (job[other].key, mine[other].submitted_us, other) < key:
+            if (job[other].key, job_ext[other].submitted_us, other) < key:
                 break
             queue[place] = other
             place -= 1
@@ -135,12 +137,12 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
     One that asks for an advance reservation keeps those from others who ask for it, and is kept from them by nobody.
     """
     job, queue, registers = state.job, state.queue, state.registers
-    own, mine, parts, tests = twin.own, twin.mine, twin.parts, twin.tests
+    twin_registers, job_ext, parts, tests = twin.registers, twin.job_ext, twin.parts, twin.tests
     count_running(state, twin)
-    if own.per_node > 1:
+    if twin_registers.per_node > 1:
         count_room(state, twin)
     reservations = twin.times.shape[0]
-    marks = tests.shape[0] - own.partitions - reservations
+    marks = tests.shape[0] - twin_registers.partitions - reservations
     for k in range(marks, tests.shape[0]):
         tests[k] = 0
     for which in range(parts.shape[1]):
@@ -148,11 +150,15 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
     blocked = 0
     tested = 0
     place = registers.queue_lo
-    while place < registers.queue_hi and registers.free > 0 and blocked < own.partitions + reservations:
+    while (
+        place < registers.queue_hi
+        and registers.idle_nodes > 0
+        and blocked < twin_registers.partitions + reservations
+    ):
         who = queue[place]
-        partition = mine[who].partition
-        asks = mine[who].reservation >= 0
-        mark = marks + (own.partitions + mine[who].reservation if asks else partition)
+        partition = job_ext[who].partition
+        asks = job_ext[who].reservation >= 0
+        mark = marks + (twin_registers.partitions + job_ext[who].reservation if asks else partition)
         if tests[mark]:
             place += 1
             continue
@@ -167,7 +173,9 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
             start_picked(state, twin, who, now)
             count_job(job, twin, who)
             continue
-        if now - mine[who].eligible_us >= own.min_age_us and (asks or not is_kept_out(state, twin, who, now)):
+        if now - job_ext[who].eligible_us >= twin_registers.min_age_us and (
+            asks or not is_kept_out(state, twin, who, now)
+        ):
             tests[mark] = 1
             for which in range(0 if asks else parts.shape[1]):
                 twin.first_mask[which] |= parts[partition, which]
@@ -176,77 +184,84 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
 
 
 @inner
-def note_event(own: TwinRegisters, now: int, makes_pass: bool) -> None:
+def note_event(twin_registers: TwinRegisters, now: int, makes_pass: bool) -> None:
     """Something happened that may let a job start: a pass is due at the next whole second that is late enough."""
-    note_change(own, now)
-    if makes_pass and own.pass_at_us == NEVER:
-        earliest = max(now, own.last_pass_us + own.pass_gap_us)
-        own.pass_at_us = (earliest + SECOND - 1) // SECOND * SECOND
+    note_change(twin_registers, now)
+    if makes_pass and twin_registers.pass_at_us == NEVER:
+        earliest = max(now, twin_registers.last_pass_us + twin_registers.pass_gap_us)
+        twin_registers.pass_at_us = (earliest + SECOND - 1) // SECOND * SECOND
 
 
 @inner
-def goes_on(job: Jobs, registers: Registers, own: TwinRegisters) -> bool:
+def goes_on(job: Jobs, registers: Registers, twin_registers: TwinRegisters) -> bool:
     """Whether jobs run, will be submitted, or are held back."""
-    return bool(registers.heap_n or next_submit(job, registers) != NEVER or own.release_at_us != NEVER)
+    return bool(
+        registers.heap_n or next_submit(job, registers) != NEVER or twin_registers.release_at_us != NEVER
+    )
 
 
 @compiled
 def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     """What comes after the ends and decision points of an instant: submits, priorities, a pass, a cycle."""
     registers = state.registers
-    own = twin.own
+    twin_registers = twin.registers
     registers.now = now
     registers.started_n = 0
-    if own.fill_at_us < now:  # nobody waited then
-        own.last_fill_us = own.fill_at_us
-        own.fill_at_us = NEVER
-    released = own.release_at_us <= now
+    if twin_registers.fill_at_us < now:  # nobody waited then
+        twin_registers.last_fill_us = twin_registers.fill_at_us
+        twin_registers.fill_at_us = NEVER
+    released = twin_registers.release_at_us <= now
     if released:
         release(state, twin, now)
     submitted = submit_due(state, twin, now) > 0
     other_event = other_event or is_boundary(twin, now)
     if (
-        released or own.nodes_moved
-    ) and not own.sched_every_us:  # else it might be the last that ever happens
+        released or twin_registers.nodes_moved
+    ) and not twin_registers.sched_every_us:  # else it might be the last that ever happens
         other_event = True
-    if submitted or other_event or own.nodes_moved:
-        note_event(own, now, other_event or (submitted and own.defer == 0))
-    own.nodes_moved = 0
+    if submitted or other_event or twin_registers.nodes_moved:
+        note_event(twin_registers, now, other_event or (submitted and twin_registers.defer == 0))
+    twin_registers.nodes_moved = 0
     if registers.queue_lo == registers.queue_hi:
-        own.pass_at_us = NEVER
+        twin_registers.pass_at_us = NEVER
         return
-    if own.calc_every_us and now > 0 and now % own.calc_every_us == 0:
+    if twin_registers.calc_every_us and now > 0 and now % twin_registers.calc_every_us == 0:
         look_at_priorities(state, twin, now)
-        if goes_on(state.job, registers, own):  # else cycles that start nobody have no end
-            note_change(own, now)
-    if own.resubmits:
+        if goes_on(state.job, registers, twin_registers):  # else cycles that start nobody have no end
+            note_change(twin_registers, now)
+    if twin_registers.resubmits:
         sort_resubmitted(state, twin)
-    depth = own.depth
-    if own.sched_every_us and own.full_changed and now > 0 and now % own.sched_every_us == 0:
-        own.full_changed = 0
-        own.pass_at_us = now
+    depth = twin_registers.depth
+    if (
+        twin_registers.sched_every_us
+        and twin_registers.full_changed
+        and now > 0
+        and now % twin_registers.sched_every_us == 0
+    ):
+        twin_registers.full_changed = 0
+        twin_registers.pass_at_us = now
         depth = NEVER
-    if own.pass_at_us <= now:
-        own.pass_at_us = NEVER
-        own.last_pass_us = now
+    if twin_registers.pass_at_us <= now:
+        twin_registers.pass_at_us = NEVER
+        twin_registers.last_pass_us = now
         main_pass(state, twin, now, depth)
-    if own.fill_at_us <= now:
+    if twin_registers.fill_at_us <= now:
         fill(state, twin, now)
 
 
 @inner
 def next_timer(job: Jobs, registers: Registers, twin: Twin) -> int:
     """When the scheduler next has something to do by itself, NEVER if it has not."""
-    own = twin.own
-    held: int = own.release_at_us
+    twin_registers = twin.registers
+    held: int = twin_registers.release_at_us
     if registers.queue_lo == registers.queue_hi:
         return held
     now = registers.now
-    at: int = min(held, own.pass_at_us, own.fill_at_us, next_boundary(twin, now))
-    if own.sched_every_us and own.full_changed:
-        at = min(at, (now // own.sched_every_us + 1) * own.sched_every_us)
-    if own.calc_every_us and goes_on(job, registers, own):
-        at = min(at, (now // own.calc_every_us + 1) * own.calc_every_us)
+    at: int = min(held, twin_registers.pass_at_us, twin_registers.fill_at_us, next_boundary(twin, now))
+    if twin_registers.sched_every_us and twin_registers.full_changed:
+        at = min(at, (now // twin_registers.sched_every_us + 1) * twin_registers.sched_every_us)
+    if twin_registers.calc_every_us and goes_on(job, registers, twin_registers):
+        at = min(at, (now // twin_registers.calc_every_us + 1) * twin_registers.calc_every_us)
     return at
 
 

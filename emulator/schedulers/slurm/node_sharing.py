@@ -25,21 +25,21 @@ FIRST_LOOK = 30 * SECOND
 def count_room(state: State, twin: Twin) -> None:
     """What each node has left now."""
     job, node, runs, log = state.job, state.node, state.runs, state.log
-    own, mine = twin.own, twin.mine
+    twin_registers, job_ext = twin.registers, twin.job_ext
     room = twin.room
     for which in range(room.shape[0]):
-        room[which].cores_now = own.per_node
-        room[which].memory_now_mib = own.node_memory_mib
+        room[which].cores_now = twin_registers.per_node
+        room[which].memory_now_mib = twin_registers.node_memory_mib
     for core in range(node.shape[0]):
         who = node[core].job
         if who >= 0:
-            which = core // own.per_node
+            which = core // twin_registers.per_node
             room[which].cores_now -= 1
-            if core == which * own.per_node or node[core - 1].job != who:
+            if core == which * twin_registers.per_node or node[core - 1].job != who:
                 first = runs[job[who].run_row].first
-                for k in range(first, first + job[who].nodes, mine[who].cores):
+                for k in range(first, first + job[who].nodes, job_ext[who].cores):
                     if log[k] == core:  # its first core of this node
-                        room[which].memory_now_mib -= mine[who].memory_mib
+                        room[which].memory_now_mib -= job_ext[who].memory_mib
 
 
 @inner
@@ -53,20 +53,20 @@ def ends_at(job: Jobs, who: int, now: int) -> int:
 def list_running(state: State, twin: Twin, now: int) -> None:
     """What runs, in order of ends by the limits, then of submits: little changes between two cycles."""
     job, node = state.job, state.node
-    own, mine = twin.own, twin.mine
+    twin_registers, job_ext = twin.registers, twin.job_ext
     running = twin.running
     count = 0
-    for k in range(own.running_n):
+    for k in range(twin_registers.running_n):
         who = running[k]
         if job[who].state == JobState.RUNNING:
             running[count] = who
             count += 1
         else:
-            mine[who].is_listed = 0
+            job_ext[who].is_listed = 0
     for core in range(node.shape[0]):
         who = node[core].job
-        if who >= 0 and not mine[who].is_listed:
-            mine[who].is_listed = 1
+        if who >= 0 and not job_ext[who].is_listed:
+            job_ext[who].is_listed = 1
             running[count] = who
             count += 1
     for k in range(1, count):
@@ -80,7 +80,7 @@ def list_running(state: State, twin: Twin, now: int) -> None:
             running[place] = other
             place -= 1
         running[place] = who
-    own.running_n = count
+    twin_registers.running_n = count
 
 
 @inner
@@ -90,38 +90,38 @@ def shared_room(state: State, twin: Twin, who: int, now: int) -> bool:
     The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
     """
     job = state.job
-    mine, parts = twin.mine, twin.parts
+    job_ext, parts = twin.job_ext, twin.parts
     room = twin.room
-    partition = mine[who].partition
+    partition = job_ext[who].partition
     for which in range(room.shape[0]):
         twin.second_mask[which] = (
             parts[partition, which]
-            and (mine[who].reservation >= 0 or not twin.first_mask[which])
-            and room[which].cores_now >= mine[who].cores
-            and room[which].memory_now_mib >= mine[who].memory_mib
+            and (job_ext[who].reservation >= 0 or not twin.first_mask[which])
+            and room[which].cores_now >= job_ext[who].cores
+            and room[which].memory_now_mib >= job_ext[who].memory_mib
         )
         room[which].cores_then = room[which].cores_now
     close_reserved(twin, who, now, now + job[who].estimate_us, twin.second_mask)
     count = 0
     for which in range(room.shape[0]):
         count += twin.second_mask[which]
-    return bool(count >= mine[who].nodes)
+    return bool(count >= job_ext[who].nodes)
 
 
 @inner
 def has_then(twin: Twin, who: int) -> bool:
     """Mark those of the first mask's nodes that have room for a job then in the second. Whether they are enough."""
-    mine = twin.mine
+    job_ext = twin.job_ext
     room = twin.room
     count = 0
     for which in range(room.shape[0]):
         twin.second_mask[which] = (
             twin.first_mask[which]
-            and room[which].cores_then >= mine[who].cores
-            and room[which].memory_then_mib >= mine[who].memory_mib
+            and room[which].cores_then >= job_ext[who].cores
+            and room[which].memory_then_mib >= job_ext[who].memory_mib
         )
         count += twin.second_mask[which]
-    return bool(count >= mine[who].nodes)
+    return bool(count >= job_ext[who].nodes)
 
 
 @inner
@@ -131,7 +131,7 @@ def free_then(state: State, twin: Twin, who: int, now: int) -> int:
     What runs is taken away in order of ends, some at a time: those that end within a while of the next one.
     """
     job, runs, log = state.job, state.runs, state.log
-    own, mine = twin.own, twin.mine
+    twin_registers, job_ext = twin.registers, twin.job_ext
     room, running = twin.room, twin.running
     for which in range(room.shape[0]):
         room[which].cores_then = room[which].cores_now
@@ -141,16 +141,16 @@ def free_then(state: State, twin: Twin, who: int, now: int) -> int:
     at: int = now
     close = FIRST_LOOK
     k = 0
-    while k < own.running_n:
+    while k < twin_registers.running_n:
         last = ends_at(job, running[k], now) + close
-        while k < own.running_n and ends_at(job, running[k], now) <= last:
+        while k < twin_registers.running_n and ends_at(job, running[k], now) <= last:
             other = running[k]
             at = ends_at(job, other, now)
             first = runs[job[other].run_row].first
-            for core in range(first, first + job[other].nodes, mine[other].cores):
-                which = log[core] // own.per_node
-                room[which].cores_then += mine[other].cores
-                room[which].memory_then_mib += mine[other].memory_mib
+            for core in range(first, first + job[other].nodes, job_ext[other].cores):
+                which = log[core] // twin_registers.per_node
+                room[which].cores_then += job_ext[other].cores
+                room[which].memory_then_mib += job_ext[other].memory_mib
             k += 1
         close *= 2
         if has_then(twin, who):
@@ -168,7 +168,7 @@ def pick_shared(twin: Twin, who: int) -> bool:
     nodes, allowed = twin.nodes, twin.second_mask
     room = twin.room
     last = allowed.shape[0]
-    needed = twin.mine[who].nodes
+    needed = twin.job_ext[who].nodes
     chosen = 0
     while chosen < needed:
         rest = needed - chosen
@@ -201,14 +201,14 @@ def pick_shared(twin: Twin, who: int) -> bool:
 def choose_cores(state: State, twin: Twin, who: int) -> None:
     """Pick the first free cores of the chosen nodes, which have less room from now on."""
     node = state.node
-    per_node, mine, nodes = twin.own.per_node, twin.mine, twin.nodes
+    per_node, job_ext, nodes = twin.registers.per_node, twin.job_ext, twin.nodes
     room, cores = twin.room, twin.cores
     count = 0
-    for k in range(mine[who].nodes):
+    for k in range(job_ext[who].nodes):
         which = nodes[k].chosen
-        room[which].cores_now -= mine[who].cores
-        room[which].memory_now_mib -= mine[who].memory_mib
-        left = mine[who].cores
+        room[which].cores_now -= job_ext[who].cores
+        room[which].memory_now_mib -= job_ext[who].memory_mib
+        left = job_ext[who].cores
         for core in range(which * per_node, (which + 1) * per_node):
             if left and node[core].job < 0:
                 cores[count] = core

@@ -60,8 +60,8 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
     """
     job, node = state.job, state.node
     parts = twin.parts
-    partition = twin.mine[who].partition
-    asks = twin.mine[who].reservation >= 0
+    partition = twin.job_ext[who].partition
+    asks = twin.job_ext[who].reservation >= 0
     count = 0
     for which in range(node.shape[0]):
         is_open = parts[partition, which] and (asks or not twin.first_mask[which])
@@ -81,9 +81,9 @@ def place_now(state: State, twin: Twin, who: int, now: int) -> bool:
     """Pick a job's nodes among those that it may have now. Returns whether there are enough."""
     job, registers = state.job, state.registers
     needed = job[who].nodes
-    if needed > registers.free:
+    if needed > registers.idle_nodes:
         return False
-    if twin.own.per_node > 1:
+    if twin.registers.per_node > 1:
         return bool(shared_room(state, twin, who, now) and pick_shared(twin, who))
     if idle_for(state, twin, who, now) < needed:
         return False
@@ -92,14 +92,16 @@ def place_now(state: State, twin: Twin, who: int, now: int) -> bool:
 
 
 @inner
-def note_change(own: TwinRegisters, now: int) -> None:
+def note_change(twin_registers: TwinRegisters, now: int) -> None:
     """Something happened that a pass over all jobs and a backfill cycle have to look at."""
-    own.full_changed = 1
-    if own.fill_every_us and own.fill_at_us == NEVER:
+    twin_registers.full_changed = 1
+    if twin_registers.fill_every_us and twin_registers.fill_at_us == NEVER:
         soon = (now + SECOND - 1) // SECOND * SECOND
-        own.fill_at_us = max(own.last_fill_us + own.fill_every_us, soon)
-        if own.fill_at_us == soon:
-            own.fill_at_us = min(soon + own.quiet_wait_us, soon + own.fill_every_us)
+        twin_registers.fill_at_us = max(twin_registers.last_fill_us + twin_registers.fill_every_us, soon)
+        if twin_registers.fill_at_us == soon:
+            twin_registers.fill_at_us = min(
+                soon + twin_registers.quiet_wait_us, soon + twin_registers.fill_every_us
+            )
 
 
 @inner
@@ -107,10 +109,10 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
     heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
-    own, nodes = twin.own, twin.nodes
+    twin_registers, nodes = twin.registers, twin.nodes
     needed = job[who].nodes
-    base = registers.free - needed
-    shares = own.per_node > 1
+    base = registers.idle_nodes - needed
+    shares = twin_registers.per_node > 1
     if shares:
         choose_cores(state, twin, who)
     for k in range(needed):
@@ -125,9 +127,9 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
     started[first] = who
     registers.started_n = first + 1
     start_chosen(job, node, free, plan, blocks, heap, runs, log, started, registers, first, first + 1, now)
-    latest = now + job[who].estimate_us + own.over_us
+    latest = now + job[who].estimate_us + twin_registers.over_us
     killed_at = (latest + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
     if registers.simulated and killed_at < now + job[who].run_us:
         heap_remove(heap, registers, who)
         heap_push(heap, registers, killed_at, who)
-    note_change(own, now)
+    note_change(twin_registers, now)

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 def may_run(twin: Twin, who: int, begin: int, end: int) -> bool:
     """Whether the job's own reservation has begun and is not over, if it has one."""
     times = twin.times
-    own = twin.mine[who].reservation
-    return bool(own < 0 or (times[own].begin_us <= begin and end <= times[own].end_us))
+    twin_registers = twin.job_ext[who].reservation
+    return bool(
+        twin_registers < 0
+        or (times[twin_registers].begin_us <= begin and end <= times[twin_registers].end_us)
+    )
 
 
 @inner
 def close_reserved(twin: Twin, who: int, begin: int, end: int, mask: Bytes) -> None:
     """Take from a mask the nodes that are kept for others in a time, and those that its own does not have."""
     times, held = twin.times, twin.held
-    own = twin.mine[who].reservation
+    twin_registers = twin.job_ext[who].reservation
     for which in range(times.shape[0]):
-        if which == own:
+        if which == twin_registers:
             for node in range(held.shape[1]):
                 mask[node] &= held[which, node]
         elif times[which].begin_us < end and begin < times[which].end_us:
@@ -42,7 +45,7 @@ def is_kept(twin: Twin, who: int, needed: int, begin: int, end: int) -> bool:
     nodes = twin.nodes
     for which in range(times.shape[0]):
         if (
-            which != twin.mine[who].reservation
+            which != twin.job_ext[who].reservation
             and times[which].begin_us < end
             and begin < times[which].end_us
         ):
@@ -61,8 +64,8 @@ def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
     if twin.times.shape[0] == 0:
         return False
     job, node = state.job, state.node
-    own, parts = twin.own, twin.parts
-    partition = twin.mine[who].partition
+    twin_registers, parts = twin.registers, twin.parts
+    partition = twin.job_ext[who].partition
     for which in range(parts.shape[1]):
         twin.second_mask[which] = parts[partition, which]
     close_reserved(twin, who, now, now + job[who].estimate_us, twin.second_mask)
@@ -70,14 +73,14 @@ def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
     up = 0
     for which in range(parts.shape[1]):
         fewer += parts[partition, which] - twin.second_mask[which]
-        up += parts[partition, which] and node[which * own.per_node].offline == 0
+        up += parts[partition, which] and node[which * twin_registers.per_node].offline == 0
         if twin.second_mask[which]:
             is_taken = twin.first_mask[which] != 0
-            for place in range(which * own.per_node, (which + 1) * own.per_node):
+            for place in range(which * twin_registers.per_node, (which + 1) * twin_registers.per_node):
                 is_taken = is_taken or node[place].job >= 0
             if is_taken:
                 return False
-    return bool(fewer > 0 and up >= twin.mine[who].nodes)
+    return bool(fewer > 0 and up >= twin.job_ext[who].nodes)
 
 
 @inner

@@ -68,7 +68,7 @@ class TwinRegisters:
     """Some job has another submit time than its row says, and submit times count."""
 
 
-class TwinJob:
+class JobExtension:
     """What Slurm knows of a job, one row a job."""
 
     partition: int
@@ -166,8 +166,8 @@ Bytes: TypeAlias = "NDArray[np.int8]"
 class Twin(NamedTuple):
     """The tables of the twin."""
 
-    own: TwinRegisters
-    mine: Rows[TwinJob]
+    registers: TwinRegisters
+    job_ext: Rows[JobExtension]
     fixed: NDArray[np.float64]
     """What of a job's priority never changes."""
     parts: Bytes

@@ -58,7 +58,7 @@ def run_with(  # noqa: PLR0917
 ) -> RunRecord:
     groups = groups_among(jobs, nodes, partitions, features)
     own = owners(jobs, reserved, groups)
-    placement = placement_of(len(jobs), nodes, groups=groups, reserved=reserved, own=own)
+    placement = placement_of(len(jobs), nodes, groups=groups, reserved=reserved, reservation=own)
     cluster = make_cluster(nodes, scheduler, jobs, placement)
     loop = Loop(cluster, external_events=ExternalEvents(boundaries=Boundaries(placement.events_us)))
     loop.run()

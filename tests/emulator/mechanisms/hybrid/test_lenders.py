@@ -97,7 +97,7 @@ class Machine:
     @property
     def hybrid(self):
         own, loans, rows, times, outages, points = (
-            new_rows(row, 1) for row in (d.OwnJob, d.Loan, BrokenOff, d.WallTime, d.Outage, t.Due)
+            new_rows(row, 1) for row in (d.JobExtension, d.Loan, BrokenOff, d.WallTime, d.Outage, t.Due)
         )
         agenda, line, digits = new_agenda(1), np.zeros(1, np.int64), np.zeros(2048, np.int64)
         return d.HybridState(
