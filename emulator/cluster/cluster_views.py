@@ -122,10 +122,10 @@ class ClusterViews(TableViews):
 
     def ended_since(self, count: int) -> list[int]:
         """Jobs that left their nodes after the first `count` of `ended_count`, the earliest first."""
-        who, ended = int(self._registers.last_ended), []
+        row, ended = int(self._registers.last_ended), []
         for _ in range(self.ended_count - count):
-            ended.append(who)
-            who = int(self._job["ended_before"][who])
+            ended.append(row)
+            row = int(self._job["ended_before"][row])
         return ended[::-1]
 
     def _show_nodes(self) -> None:

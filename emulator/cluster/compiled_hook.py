@@ -82,8 +82,8 @@ _WAITING_BYTES = WAITING.itemsize
 def score_all(queue: Ints32, registers: Registers, scores: Floats, given: Given) -> None:
     """Ask the compiled order for the priority of each waiting job."""
     for place in range(registers.queue_lo, registers.queue_hi):
-        who = queue[place]
-        scores[who] = call_score(given.score, given.parameters, given.waiting + who * _WAITING_BYTES)
+        row = queue[place]
+        scores[row] = call_score(given.score, given.parameters, given.waiting + row * _WAITING_BYTES)
 
 
 def reorder(context: int, now: int) -> None:

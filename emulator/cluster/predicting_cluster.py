@@ -99,8 +99,8 @@ class PredictingCluster(Cluster):
     def _check_order(self) -> None:
         if self._failure is not None:
             error, event = self._failure, self._predictions.event
-            who = f"run time predictor {self._name}"
-            raise plugin_error(who, event, int(self._registers.now), error) from error
+            row = f"run time predictor {self._name}"
+            raise plugin_error(row, event, int(self._registers.now), error) from error
         super()._check_order()
 
 
@@ -137,42 +137,45 @@ class Predictions:
     def before_pass(self, state: t.State, now_us: int) -> None:
         """Tell of ends, correct, predict, in this order."""
         job, queue, runs, registers = state.job, state.queue, state.runs, state.registers
-        for who in self._ends_in_turn(state):
-            self._tell_of_end(who, job, runs)
+        for row in self._ends_in_turn(state):
+            self._tell_of_end(row, job, runs)
         self.correct(state, now_us)
         waiting = queue[registers.queue_lo : registers.queue_hi]
         latest = 0 if self.at_submit else len(self._history.ended)
         new = waiting[self._predicted_at[waiting] < latest]
-        for who in new[self._kind[new] == t.BATCH].tolist():
-            self._predict(job, who)
+        for row in new[self._kind[new] == t.BATCH].tolist():
+            self._predict(job, row)
 
     def _ends_in_turn(self, state: t.State) -> list[int]:
         """The jobs that have ended since the last pass, in order, but for those whose turn has not come."""
         job, heap, runs, registers = state.job, state.heap, state.runs, state.registers
-        who, ended = int(registers.last_ended), []
+        row, ended = int(registers.last_ended), []
         for _ in range(int(registers.ended_n) - self._ends_seen):
-            ended.append(who)
-            who = int(job["ended_before"][who])
+            ended.append(row)
+            row = int(job["ended_before"][row])
         self._ends_seen = int(registers.ended_n)
         if not self._exact_first:
             return ended[::-1]
         standing = heap[: registers.heap_n]
         early = set(standing["key"][standing["at_us"] <= registers.now].tolist())
         every = [*self._untold, *ended]
-        self._untold = [who for who in every if who in early]
+        self._untold = [row for row in every if row in early]
 
-        def turn(who: int) -> tuple[int, int]:
-            run_row = int(job["run_row"][who])
-            return int(runs["end_us"][run_row]), run_row if self._by_start else who
+        def turn(row: int) -> tuple[int, int]:
+            run_row = int(job["run_row"][row])
+            return int(runs["end_us"][run_row]), run_row if self._by_start else row
 
-        return sorted((who for who in every if who not in early), key=turn)
+        return sorted((row for row in every if row not in early), key=turn)
 
-    def _tell_of_end(self, who: int, job: t.Jobs, runs: t.Runs) -> None:
-        row = job["run_row"][who]
-        if runs["outcome"][row] not in {RunOutcome.FINISHED, RunOutcome.KILLED} or self._kind[who] != t.BATCH:
+    def _tell_of_end(self, row: int, job: t.Jobs, runs: t.Runs) -> None:
+        run_row = job["run_row"][row]
+        if (
+            runs["outcome"][run_row] not in {RunOutcome.FINISHED, RunOutcome.KILLED}
+            or self._kind[row] != t.BATCH
+        ):
             return
-        ran_us = int(runs["end_us"][row] - runs["start_us"][row])
-        one = Ended(self._seen[who], float(seconds(ran_us)))
+        ran_us = int(runs["end_us"][run_row] - runs["start_us"][run_row])
+        one = Ended(self._seen[row], float(seconds(ran_us)))
         self._history.add(one)
         if hasattr(self._predictor, "on_job_end"):
             self.event = f"on_job_end of job {one.job.number}"
@@ -181,48 +184,48 @@ class Predictions:
     def correct(self, state: t.State, now_us: int) -> None:
         """Predictions whose time has come while the job runs on: the next end that is expected lies behind now."""
         job, runs, registers = state.job, state.runs, state.registers
-        for row in range(self._runs_seen, int(registers.runs_n)):
-            who = int(runs["job"][row])
-            if job["expected_end_us"][who]:
-                heapq.heappush(self._over, (int(job["expected_end_us"][who]), row))
+        for run_row in range(self._runs_seen, int(registers.runs_n)):
+            row = int(runs["job"][run_row])
+            if job["expected_end_us"][row]:
+                heapq.heappush(self._over, (int(job["expected_end_us"][row]), run_row))
         self._runs_seen = int(registers.runs_n)
         while self._over and self._over[0][0] <= now_us:
-            expected_us, row = heapq.heappop(self._over)
-            who = int(runs["job"][row])
-            if runs["end_us"][row] >= 0 or job["expected_end_us"][who] != expected_us:
+            expected_us, run_row = heapq.heappop(self._over)
+            row = int(runs["job"][run_row])
+            if runs["end_us"][run_row] >= 0 or job["expected_end_us"][row] != expected_us:
                 continue
-            start_us = int(runs["start_us"][row])
-            latest_us = start_us + int(self._estimate_us[who])
+            start_us = int(runs["start_us"][run_row])
+            latest_us = start_us + int(self._estimate_us[row])
             later_us = expected_us
             while later_us <= now_us and later_us < latest_us:
-                later_us = min(start_us + self._corrected(who, later_us - start_us), latest_us)
+                later_us = min(start_us + self._corrected(row, later_us - start_us), latest_us)
             if later_us != expected_us:
-                _EXPECT(state, who, later_us)
-                job["estimate_us"][who] = later_us - start_us
-                heapq.heappush(self._over, (later_us, row))
+                _EXPECT(state, row, later_us)
+                job["estimate_us"][row] = later_us - start_us
+                heapq.heappush(self._over, (later_us, run_row))
 
-    def _corrected(self, who: int, ran_us: int) -> int:
-        one = self._seen[who]
+    def _corrected(self, row: int, ran_us: int) -> int:
+        one = self._seen[row]
         self.event = f"correct of job {one.number}"
         correct = getattr(self._predictor, "correct", None)
         said = None if correct is None else correct(one, float(seconds(ran_us)), self._history)
-        length_us = self._length_us(said, who, one)
+        length_us = self._length_us(said, row, one)
         if length_us <= ran_us:
             raise ValueError(
                 f"it says {said!r} s of a job that has run for {seconds(ran_us):g} s and runs on"
             )
         return length_us
 
-    def _predict(self, job: t.Jobs, who: int) -> None:
-        one = self._seen[who]
+    def _predict(self, job: t.Jobs, row: int) -> None:
+        one = self._seen[row]
         self.event = f"predict of job {one.number}"
-        length_us = self._length_us(self._predictor.predict(one, self._history), who, one)
-        job["estimate_us"][who] = length_us
-        self._predicted_at[who] = len(self._history.ended)
+        length_us = self._length_us(self._predictor.predict(one, self._history), row, one)
+        job["estimate_us"][row] = length_us
+        self._predicted_at[row] = len(self._history.ended)
 
-    def _length_us(self, said: Any, who: int, one: Job) -> int:
+    def _length_us(self, said: Any, row: int, one: Job) -> int:
         """What it said as a length of at least 1 us, at most the estimate. Raises ValueError."""
-        estimate_us = int(self._estimate_us[who])
+        estimate_us = int(self._estimate_us[row])
         if said is None:
             return estimate_us
         if isinstance(said, bool) or not isinstance(said, int | float | np.number) or not said > 0:

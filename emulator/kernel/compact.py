@@ -212,7 +212,7 @@ def extra_parts(wires: Wires, needed: int) -> int:
 
 
 @inner
-def give(state: State, wires: Wires, who: int, penalty: float) -> None:
+def give(state: State, wires: Wires, row: int, penalty: float) -> None:
     """A job gets the chosen nodes, and its run takes as long as it does on them."""
     job = state.job
     order, open_now, picked, given = wires.order, wires.open_now, wires.picked, wires.given
@@ -223,9 +223,9 @@ def give(state: State, wires: Wires, who: int, penalty: float) -> None:
             given[how.given_n] = order[place]
             how.given_n += 1
     if penalty > 0:
-        extra = extra_parts(wires, job[who].nodes)
-        full[who] = base[who] + int(float(base[who]) * penalty * float(extra))
-        job[who].run_us = min(full[who], job[who].estimate_us) if how.kills else full[who]
+        extra = extra_parts(wires, job[row].nodes)
+        full[row] = base[row] + int(float(base[row]) * penalty * float(extra))
+        job[row].run_us = min(full[row], job[row].estimate_us) if how.kills else full[row]
 
 
 @inner
@@ -310,11 +310,11 @@ def see_releases(state: State, wires: Wires, now: int) -> None:
     order, open_now, release = wires.order, wires.open_now, wires.release
     for place in range(order.shape[0]):
         which = order[place]
-        who = node[which].job
+        row = node[which].job
         if open_now[place]:
             release[place] = now
-        elif who >= 0 and node[which].offline == 0 and job[who].expected_end_us:
-            release[place] = max(job[who].expected_end_us, now + 1)
+        elif row >= 0 and node[which].offline == 0 and job[row].expected_end_us:
+            release[place] = max(job[row].expected_end_us, now + 1)
         else:
             release[place] = NEVER
 
@@ -331,16 +331,16 @@ def next_release(wires: Wires, after: int) -> int:
 
 
 @inner
-def choose_now(state: State, wires: Wires, who: int, now: int, penalty: float) -> None:
+def choose_now(state: State, wires: Wires, row: int, now: int, penalty: float) -> None:
     """A job starts in this pass on the chosen nodes."""
     job, started, registers = state.job, state.started, state.registers
     picked, release = wires.picked, wires.release
-    give(state, wires, who, penalty)
-    end = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
+    give(state, wires, row, penalty)
+    end = now + job[row].estimate_us if now < NEVER - job[row].estimate_us else NEVER
     for place in range(picked.shape[0]):
         if picked[place]:
             release[place] = end
-    started[registers.started_n] = who
+    started[registers.started_n] = row
     registers.started_n += 1
 
 
@@ -391,12 +391,12 @@ def require_easy(state: State, wires: Wires, now: int, backfill: int, penalty: f
     shadow = hold_for_head(wires, job[queue[registers.queue_lo]].nodes, now)
     to = registers.queue_lo + 1
     for place in range(registers.queue_lo + 1, registers.queue_hi):
-        who = queue[place]
-        crosses = 1 if job[who].estimate_us > shadow - now else 0
-        if has_place(wires, job[who].nodes, crosses):
-            choose_now(state, wires, who, now, penalty)
+        row = queue[place]
+        crosses = 1 if job[row].estimate_us > shadow - now else 0
+        if has_place(wires, job[row].nodes, crosses):
+            choose_now(state, wires, row, now, penalty)
         else:
-            queue[to] = who
+            queue[to] = row
             to += 1
     registers.queue_hi = to
 
@@ -459,19 +459,19 @@ def require_planned(state: State, wires: Wires, now: int, penalty: float) -> Non
     left = registers.idle_nodes
     to = registers.queue_lo
     for queued in range(registers.queue_lo, registers.queue_hi):
-        who = queue[queued]
+        row = queue[queued]
         first = 0
         while left > 0 and first < steps:  # with none left nobody starts now, and plans are not kept
-            if plan_at(wires, first, steps, job[who].nodes, job[who].estimate_us):
+            if plan_at(wires, first, steps, job[row].nodes, job[row].estimate_us):
                 break
             first += 1
         if left > 0 and first < steps:
-            steps = plan_there(wires, first, steps, job[who].estimate_us)
+            steps = plan_there(wires, first, steps, job[row].estimate_us)
         if left > 0 and first == 0:
-            left -= job[who].nodes
-            choose_now(state, wires, who, now, penalty)
+            left -= job[row].nodes
+            choose_now(state, wires, row, now, penalty)
         else:
-            queue[to] = who
+            queue[to] = row
             to += 1
     registers.queue_hi = to
 

@@ -30,11 +30,11 @@ def submit_due(job: Jobs, queue: Ints32, registers: Registers, now: int, at_most
         and registers.next_submit < registers.jobs_n
         and job[registers.next_submit].submit_us <= now
     ):
-        who = registers.next_submit
+        row = registers.next_submit
         registers.next_submit += 1
-        if job[who].kind == BATCH and job[who].state == JobState.FUTURE:
-            job[who].state = JobState.QUEUED
-            queue_insert(job, queue, registers, who)
+        if job[row].kind == BATCH and job[row].state == JobState.FUTURE:
+            job[row].state = JobState.QUEUED
+            queue_insert(job, queue, registers, row)
             count += 1
     return count
 
@@ -55,13 +55,13 @@ def submit_one_by_one(state: State, now: int) -> None:
 def pop_end(job: Jobs, heap: Heap, registers: Registers, now: int) -> int:
     """Remove the next of the ends of this instant: by job, or by start (`ends_in_order_of: start`)."""
     if registers.ends_by_start == 0:
-        who: int = heap_pop(heap, registers)
-        return who
+        row: int = heap_pop(heap, registers)
+        return row
     first: int = heap[0].key
     for k in range(1, registers.heap_n):
-        who = heap[k].key
-        if heap[k].at_us == now and job[who].run_row < job[first].run_row:
-            first = who
+        row = heap[k].key
+        if heap[k].at_us == now and job[row].run_row < job[first].run_row:
+            first = row
     heap_remove(heap, registers, first)
     return first
 
@@ -79,15 +79,15 @@ def end_one_by_one(state: State, now: int, until: int) -> None:
         if registers.correct:
             call_hook(registers.correct, 0, now)
         for k in range(registers.heap_n):
-            who = heap[k].key
-            if heap[k].at_us == now and job[who].run_us == job[who].estimate_us:
-                end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
+            row = heap[k].key
+            if heap[k].at_us == now and job[row].run_us == job[row].estimate_us:
+                end_job(job, node, free, plan, blocks, runs, log, registers, row, now, RunOutcome.FINISHED)
     if registers.submits_first and now != until:
         submit_one_by_one(state, now)
     while registers.heap_n and heap[0].at_us == now:
-        who = pop_end(job, heap, registers, now)
-        if job[who].state == JobState.RUNNING:
-            end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
+        row = pop_end(job, heap, registers, now)
+        if job[row].state == JobState.RUNNING:
+            end_job(job, node, free, plan, blocks, runs, log, registers, row, now, RunOutcome.FINISHED)
         if now != until:
             schedule_pass(state, now)
 
@@ -141,8 +141,8 @@ def advance(state: State, until: int) -> int:
         if registers.every_event and next_end == now:
             end_one_by_one(state, now, until)
         while registers.heap_n and heap[0].at_us == now:
-            who = heap_pop(heap, registers)
-            end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
+            row = heap_pop(heap, registers)
+            end_job(job, node, free, plan, blocks, runs, log, registers, row, now, RunOutcome.FINISHED)
         if now == until:
             return Stop.AT_UNTIL
         if registers.stop_on_end and next_end == now:

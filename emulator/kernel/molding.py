@@ -75,13 +75,13 @@ def make_profile(state: State, molding: Molding, now: int) -> int:
 
 
 @inner
-def place_job(molding: Molding, who: int, steps: int, rule: int) -> tuple[int, int]:
+def place_job(molding: Molding, row: int, steps: int, rule: int) -> tuple[int, int]:
     """Which size a job gets, and from which step on. The size is -1 if the pool is too small for all of them."""
     first, size, fixed, at, level = molding.first, molding.size, molding.fixed, molding.at, molding.level
-    begin = first[who]
-    behind = first[who + 1]
-    if fixed[who] >= 0:
-        begin = fixed[who]
+    begin = first[row]
+    behind = first[row + 1]
+    if fixed[row] >= 0:
+        begin = fixed[row]
         behind = begin + 1
     if rule == SizeRule.WIDEST_NOW:
         for k in range(behind - 1, begin - 1, -1):
@@ -116,22 +116,22 @@ def hold(molding: Molding, k: int, step: int, steps: int) -> int:
 
 
 @inner
-def choose_size(state: State, molding: Molding, who: int, k: int) -> None:
+def choose_size(state: State, molding: Molding, row: int, k: int) -> None:
     """A job starts in this pass, at this size."""
     job, started, registers = state.job, state.started, state.registers
     size = molding.size
-    job[who].nodes = size[k].nodes
-    job[who].run_us = size[k].run_us
-    job[who].estimate_us = size[k].estimate_us
-    started[registers.started_n] = who
+    job[row].nodes = size[k].nodes
+    job[row].run_us = size[k].run_us
+    job[row].estimate_us = size[k].estimate_us
+    started[registers.started_n] = row
     registers.started_n += 1
 
 
 @inner
-def least_width(molding: Molding, who: int) -> int:
+def least_width(molding: Molding, row: int) -> int:
     """Of the sizes that a job may still have."""
     first, size, fixed = molding.first, molding.size, molding.fixed
-    width: int = size[fixed[who]].nodes if fixed[who] >= 0 else size[first[who]].nodes
+    width: int = size[fixed[row]].nodes if fixed[row] >= 0 else size[first[row]].nodes
     return width
 
 
@@ -142,24 +142,24 @@ def choose_heads(state: State, molding: Molding, now: int, rule: int, backfill: 
     level = molding.level
     steps = make_profile(state, molding, now)
     while registers.queue_lo < registers.queue_hi:
-        who = queue[registers.queue_lo]
-        k, step = place_job(molding, who, steps, rule)
+        row = queue[registers.queue_lo]
+        k, step = place_job(molding, row, steps, rule)
         if k >= 0:
             steps = hold(molding, k, step, steps)
         if k < 0 or step > 0:
             break
         registers.queue_lo += 1
-        choose_size(state, molding, who, k)
+        choose_size(state, molding, row, k)
     if backfill != BackfillRule.EASY:
         return
     place = registers.queue_lo + 1
     while level[0] > 0 and place < registers.queue_hi:
-        who = queue[place]
-        if least_width(molding, who) <= level[0]:
-            k, step = place_job(molding, who, steps, rule)
+        row = queue[place]
+        if least_width(molding, row) <= level[0]:
+            k, step = place_job(molding, row, steps, rule)
             if k >= 0 and step == 0:
                 steps = hold(molding, k, 0, steps)
-                choose_size(state, molding, who, k)
+                choose_size(state, molding, row, k)
                 place = queue_remove_at(queue, registers, place)
                 continue
         place += 1
@@ -179,14 +179,14 @@ def choose_planned(state: State, molding: Molding, now: int, rule: int) -> None:
     for seen in range(waiting):
         if narrowest[seen] > level[0]:
             return  # nobody further back can start now, and plans are not kept
-        who = queue[place]
-        k, step = place_job(molding, who, steps, rule)
+        row = queue[place]
+        k, step = place_job(molding, row, steps, rule)
         if k < 0:
             place += 1
             continue
         steps = hold(molding, k, step, steps)
         if step == 0:
-            choose_size(state, molding, who, k)
+            choose_size(state, molding, row, k)
             place = queue_remove_at(queue, registers, place)
         else:
             place += 1

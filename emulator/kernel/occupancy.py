@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 @inlined
-def begin_run(job: Any, runs: Any, registers: Any, who: int, now: int) -> None:
+def begin_run(job: Any, runs: Any, registers: Any, row: int, now: int) -> None:
     """The part of a start that is the same for every job, on any machine: its state and its row in the run table."""
-    row = registers.runs_n
-    registers.runs_n = row + 1
-    runs[row].job = who
-    runs[row].start_us = now
-    runs[row].end_us = -1
-    runs[row].first = registers.log_n
-    job[who].run_row = row
-    job[who].state = JobState.RUNNING
-    job[who].start_us = now
+    run_row = registers.runs_n
+    registers.runs_n = run_row + 1
+    runs[run_row].job = row
+    runs[run_row].start_us = now
+    runs[run_row].end_us = -1
+    runs[run_row].first = registers.log_n
+    job[row].run_row = run_row
+    job[row].state = JobState.RUNNING
+    job[row].start_us = now
 
 
 @inlined
@@ -44,54 +44,54 @@ def start_chosen(
 ) -> None:  # fmt: skip
     """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
     for chosen in range(first, last):
-        who = started[chosen]
-        begin_run(job, runs, registers, who, now)
-        needed = job[who].nodes
+        row = started[chosen]
+        begin_run(job, runs, registers, row, now)
+        needed = job[row].nodes
         left = registers.idle_nodes - needed
         logged = registers.log_n
         if registers.counts_only == 0:
             copy(free, left, log, logged, needed)
             if registers.nodes_kept:
                 for k in range(logged, logged + needed):
-                    node[log[k]].job = who
+                    node[log[k]].job = row
         registers.log_n = logged + needed
         registers.idle_nodes = left
-        job[who].returns = needed
-        job[who].expected_end_us = now + job[who].estimate_us
-        plan_insert(plan, blocks, registers, job[who].expected_end_us, needed)
+        job[row].returns = needed
+        job[row].expected_end_us = now + job[row].estimate_us
+        plan_insert(plan, blocks, registers, job[row].expected_end_us, needed)
         if registers.simulated:
-            heap_push(heap, registers, now + job[who].run_us, who)
+            heap_push(heap, registers, now + job[row].run_us, row)
 
 
 @inlined
-def start_on(state: State, who: int, nodes: Ints, now: int) -> None:
+def start_on(state: State, row: int, nodes: Ints, now: int) -> None:
     """Start a job on these nodes, which are out of the pool and idle (a lease)."""
     job, node, runs, log, registers = state.job, state.node, state.runs, state.log, state.registers
-    begin_run(job, runs, registers, who, now)
+    begin_run(job, runs, registers, row, now)
     for k in range(nodes.shape[0]):
-        node[nodes[k]].job = who
+        node[nodes[k]].job = row
         log[registers.log_n] = nodes[k]
         registers.log_n += 1
-    job[who].returns = 0
-    job[who].expected_end_us = 0
+    job[row].returns = 0
+    job[row].expected_end_us = 0
 
 
 @inlined
 def end_job(
     job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, runs: Runs, log: Ints32,
-    registers: Registers, who: int, now: int, outcome: int,
+    registers: Registers, row: int, now: int, outcome: int,
 ) -> None:  # fmt: skip
     """Take a running job off its nodes; those that are not offline return to the pool.
 
     In a simulated run the caller has taken its entry from the heap.
     """
-    row = job[who].run_row
-    runs[row].end_us = now
-    runs[row].outcome = outcome
-    if job[who].expected_end_us:
-        plan_remove(plan, blocks, registers, job[who].expected_end_us, job[who].returns)
-    first = runs[row].first
-    count = job[who].nodes
+    run_row = job[row].run_row
+    runs[run_row].end_us = now
+    runs[run_row].outcome = outcome
+    if job[row].expected_end_us:
+        plan_remove(plan, blocks, registers, job[row].expected_end_us, job[row].returns)
+    first = runs[run_row].first
+    count = job[row].nodes
     if registers.nodes_kept:
         for k in range(first, first + count):
             which = log[k]
@@ -103,10 +103,10 @@ def end_job(
         if registers.counts_only == 0:
             copy(log, first, free, registers.idle_nodes, count)
         registers.idle_nodes += count
-    job[who].end_us = now
-    job[who].state = JobState.ENDED
-    job[who].ended_before = registers.last_ended
-    registers.last_ended = who
+    job[row].end_us = now
+    job[row].state = JobState.ENDED
+    job[row].ended_before = registers.last_ended
+    registers.last_ended = row
     registers.ended_n += 1
 
 
@@ -118,12 +118,12 @@ def set_offline(state: State, which: int) -> None:
     if node[which].offline:
         return
     node[which].offline = 1
-    who = node[which].job
-    if who < 0:
+    row = node[which].job
+    if row < 0:
         free_remove(node, free, registers, which)
-    elif job[who].expected_end_us:
-        plan_change(plan, blocks, registers, job[who].expected_end_us, job[who].returns, -1)
-        job[who].returns -= 1
+    elif job[row].expected_end_us:
+        plan_change(plan, blocks, registers, job[row].expected_end_us, job[row].returns, -1)
+        job[row].returns -= 1
 
 
 @inlined
@@ -134,13 +134,13 @@ def set_online(state: State, which: int, now: int) -> None:
     if not node[which].offline:
         return
     node[which].offline = 0
-    who = node[which].job
-    if who < 0:
+    row = node[which].job
+    if row < 0:
         node[which].since_us = now
         free_push(node, free, registers, which)
-    elif job[who].expected_end_us:
-        plan_change(plan, blocks, registers, job[who].expected_end_us, job[who].returns, +1)
-        job[who].returns += 1
+    elif job[row].expected_end_us:
+        plan_change(plan, blocks, registers, job[row].expected_end_us, job[row].returns, +1)
+        job[row].returns += 1
 
 
 @compiled

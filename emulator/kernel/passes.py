@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @inlined
-def choose(started: Ints32, registers: Registers, who: int) -> None:
-    started[registers.started_n] = who
+def choose(started: Ints32, registers: Registers, row: int) -> None:
+    started[registers.started_n] = row
     registers.started_n += 1
 
 
@@ -55,9 +55,9 @@ def choose_heads(job: Jobs, queue: Ints32, started: Ints32, registers: Registers
 
 
 @inlined
-def length_of(job: Jobs, who: int, by_run: bool) -> int:
+def length_of(job: Jobs, row: int, by_run: bool) -> int:
     """How long a waiting job is thought to run: as long as it will, or as its user says."""
-    return job[who].run_us if by_run else job[who].estimate_us
+    return job[row].run_us if by_run else job[row].estimate_us
 
 
 @inlined
@@ -70,15 +70,15 @@ def choose_first_fit(
     left = registers.idle_nodes
     place = registers.queue_lo + 1
     while left > 0 and place < registers.queue_hi:
-        who = queue[place]
-        needed = job[who].nodes
+        row = queue[place]
+        needed = job[row].nodes
         if needed <= left:
-            in_time = length_of(job, who, by_run) <= latest
+            in_time = length_of(job, row, by_run) <= latest
             if in_time or needed <= spare:
                 if not in_time:
                     spare -= needed
                 left -= needed
-                choose(started, registers, who)
+                choose(started, registers, row)
                 place = queue_remove_at(queue, registers, place)
                 continue
         place += 1
@@ -98,20 +98,20 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
         best = -1
         best_score = -NEVER
         for place in range(registers.queue_lo + 1, registers.queue_hi):
-            who = queue[place]
-            needed = job[who].nodes
-            if needed <= left and (length_of(job, who, by_run) <= latest or needed <= spare):
-                score = needed if widest else -(job[who].estimate_us if shortest else who)
+            row = queue[place]
+            needed = job[row].nodes
+            if needed <= left and (length_of(job, row, by_run) <= latest or needed <= spare):
+                score = needed if widest else -(job[row].estimate_us if shortest else row)
                 if score > best_score:
                     best = place
                     best_score = score
         if best < 0:
             break
-        who = queue[best]
-        if length_of(job, who, by_run) > latest:
-            spare -= job[who].nodes
-        left -= job[who].nodes
-        choose(started, registers, who)
+        row = queue[best]
+        if length_of(job, row, by_run) > latest:
+            spare -= job[row].nodes
+        left -= job[row].nodes
+        choose(started, registers, row)
         queue_remove_at(queue, registers, best)
     return spare
 
@@ -180,9 +180,9 @@ def choose_planned(state: State, now: int) -> None:
     for k in range(waiting):
         if narrowest[k] > level[0]:
             return  # nobody further back can start now, and plans are not kept
-        who = queue[place]
-        needed = job[who].nodes
-        length = job[who].estimate_us
+        row = queue[place]
+        needed = job[row].nodes
+        length = job[row].estimate_us
         first = earliest_start(at, level, steps, 0, needed, length)
         if first >= steps:
             place += 1  # wider than what is in the pool: waits until nodes come back
@@ -190,7 +190,7 @@ def choose_planned(state: State, now: int) -> None:
         end = at[first] + length if at[first] < NEVER - length else NEVER
         _, steps = take_until(at, level, steps, first, end, needed)
         if first == 0:
-            choose(started, registers, who)
+            choose(started, registers, row)
             place = queue_remove_at(queue, registers, place)
         else:
             place += 1

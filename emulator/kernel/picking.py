@@ -50,8 +50,8 @@ def next_instant(state: State) -> bool:
         return False
     registers.now = now
     while registers.heap_n and heap[0].at_us == now:
-        who = heap_pop(heap, registers)
-        end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
+        row = heap_pop(heap, registers)
+        end_job(job, node, free, plan, blocks, runs, log, registers, row, now, RunOutcome.FINISHED)
     submit_due(job, queue, registers, now, NEVER)
     return True
 
@@ -109,11 +109,11 @@ def start_next(state: State, place: int) -> None:
     """Start the job at this place of the queue as soon as it fits, before all others but those backfilled behind it."""
     job, queue, started, registers = state.job, state.queue, state.started, state.registers
     head = registers.queue_lo
-    who = queue[head + place]
+    row = queue[head + place]
     for k in range(head + place, head, -1):
         queue[k] = queue[k - 1]
-    queue[head] = who  # later submits have later rows, so the queue need not know a reason
-    while job[who].nodes > registers.idle_nodes:
+    queue[head] = row  # later submits have later rows, so the queue need not know a reason
+    while job[row].nodes > registers.idle_nodes:
         if registers.backfill == BackfillRule.EASY:
             registers.started_n = 0
             choose_backfill(state, registers.now)
@@ -121,7 +121,7 @@ def start_next(state: State, place: int) -> None:
         next_instant(state)  # there is one: without running jobs every job fits
     registers.started_n = 0
     registers.queue_lo += 1
-    choose(started, registers, who)
+    choose(started, registers, row)
     start_started(state)
 
 
@@ -129,8 +129,8 @@ def start_next(state: State, place: int) -> None:
 def start_fitting(state: State, place: int) -> None:
     """Start the job at this place of the queue, which fits."""
     queue, started, registers = state.queue, state.started, state.registers
-    who = queue[registers.queue_lo + place]
+    row = queue[registers.queue_lo + place]
     registers.started_n = 0
     queue_remove_at(queue, registers, registers.queue_lo + place)
-    choose(started, registers, who)
+    choose(started, registers, row)
     start_started(state)

@@ -126,9 +126,9 @@ def make_levels(state: State, placing: Placing, now: int, steps: int) -> None:
     for place in range(registers.idle_nodes):
         level[0, node_class[free[place]]] += 1
     for which in range(node.shape[0]):
-        who = node[which].job
-        if who >= 0 and node[which].offline == 0 and job[who].expected_end_us:
-            k = step_at(at, steps, max(job[who].expected_end_us, now + 1))
+        row = node[which].job
+        if row >= 0 and node[which].offline == 0 and job[row].expected_end_us:
+            k = step_at(at, steps, max(job[row].expected_end_us, now + 1))
             level[k, node_class[which]] += 1
     for k in range(1, steps):
         for c in range(classes):
@@ -153,7 +153,7 @@ def may_use(  # noqa: PLR0917 - compiled code has no keywords
 
 @inner
 def room(  # noqa: PLR0917
-    placing: Placing, who: int, reservation: int, needed: int, length: int, first: int, steps: int
+    placing: Placing, row: int, reservation: int, needed: int, length: int, first: int, steps: int
 ) -> bool:
     """Whether a job could have all its nodes from a step on; then `least` tells how many of each class there are."""
     at, level, least, times = placing.at, placing.level, placing.least, placing.times
@@ -161,7 +161,7 @@ def room(  # noqa: PLR0917
     end = begin + length if begin < NEVER - length else NEVER
     if reservation >= 0 and end > times[reservation].end_us:
         return False
-    kind = placing.asked[who].kind
+    kind = placing.asked[row].kind
     total = 0
     for c in range(level.shape[1]):
         least[c] = level[first, c] if may_use(placing, kind, reservation, c, begin, end) else 0
@@ -243,9 +243,9 @@ def take(placing: Placing, needed: int, length: int, first: int, steps: int) -> 
 
 
 @inner
-def reservation_now(placing: Placing, who: int, now: int, length: int) -> int:
+def reservation_now(placing: Placing, row: int, now: int, length: int) -> int:
     """The reservation that a job asks for, if it can still run in it."""
-    reservation: int = placing.asked[who].reservation
+    reservation: int = placing.asked[row].reservation
     if (
         reservation >= 0
         and max(now, placing.times[reservation].begin_us) + length > placing.times[reservation].end_us
@@ -255,9 +255,9 @@ def reservation_now(placing: Placing, who: int, now: int, length: int) -> int:
 
 
 @inner
-def shut(placing: Placing, who: int, reservation: int, now: int) -> None:
+def shut(placing: Placing, row: int, reservation: int, now: int) -> None:
     """Without backfilling nobody passes a job that waits: all classes that it could have now are its own."""
-    is_shut, kind = placing.is_shut, placing.asked[who].kind
+    is_shut, kind = placing.is_shut, placing.asked[row].kind
     for c in range(is_shut.shape[0]):
         if may_use(placing, kind, reservation, c, now, now + 1):
             is_shut[c] = 1
@@ -265,33 +265,33 @@ def shut(placing: Placing, who: int, reservation: int, now: int) -> None:
 
 @inner
 def one_job(  # noqa: PLR0917
-    state: State, placing: Placing, who: int, now: int, steps: int, rule: int
+    state: State, placing: Placing, row: int, now: int, steps: int, rule: int
 ) -> int:
     """Choose a job, plan it for later, or leave it. Returns the number of steps."""
     job, started, registers = state.job, state.started, state.registers
     asked, taken, picks, closed = placing.asked, placing.taken, placing.picks, placing.closed
-    needed = job[who].nodes
-    length = job[who].estimate_us
-    reservation = reservation_now(placing, who, now, length)
+    needed = job[row].nodes
+    length = job[row].estimate_us
+    reservation = reservation_now(placing, row, now, length)
     if reservation >= 0 and now < placing.times[reservation].begin_us:
         return steps
-    line = asked[who].line if reservation < 0 else closed.shape[0] - 1 - reservation
+    line = asked[row].line if reservation < 0 else closed.shape[0] - 1 - reservation
     if rule == BackfillRule.NONE and closed[line]:
         return steps
-    if room(placing, who, reservation, needed, length, 0, steps):
+    if room(placing, row, reservation, needed, length, 0, steps):
         steps = take(placing, needed, length, 0, steps)
         for c in range(taken.shape[0]):
             picks[registers.started_n, c] = taken[c]
-        started[registers.started_n] = who
+        started[registers.started_n] = row
         registers.started_n += 1
-        asked[who].goes = 1
+        asked[row].goes = 1
     elif rule == BackfillRule.NONE:
         closed[line] = 1
-        shut(placing, who, reservation, now)
+        shut(placing, row, reservation, now)
     elif rule == BackfillRule.CONSERVATIVE or not closed[line]:
         closed[line] = 1
         for first in range(1, steps):
-            if room(placing, who, reservation, needed, length, first, steps):
+            if room(placing, row, reservation, needed, length, first, steps):
                 return take(placing, needed, length, first, steps)
     return steps
 
@@ -346,13 +346,13 @@ def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
     left = registers.idle_nodes
     for tier in tiers:
         for place in range(registers.queue_lo, registers.queue_hi):
-            who = queue[place]
-            if asked[who].tier != tier:
+            row = queue[place]
+            if asked[row].tier != tier:
                 continue
             seen = registers.started_n
-            steps = one_job(state, placing, who, now, steps, rule)
+            steps = one_job(state, placing, row, now, steps, rule)
             if registers.started_n > seen:
-                left -= state.job[who].nodes
+                left -= state.job[row].nodes
                 if left == 0:
                     break
         if left == 0:

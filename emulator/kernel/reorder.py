@@ -126,11 +126,11 @@ def count_usage(
 def look(job: Jobs, queue: Ints32, registers: Registers, waiting: View, now: int) -> None:
     """What an order sees of the waiting jobs, but for usage."""
     for place in range(registers.queue_lo, registers.queue_hi):
-        who = queue[place]
-        waiting[who].submit_us = job[who].submit_us
-        waiting[who].wait_us = now - job[who].submit_us
-        waiting[who].estimate_us = job[who].estimate_us
-        waiting[who].nodes = job[who].nodes
+        row = queue[place]
+        waiting[row].submit_us = job[row].submit_us
+        waiting[row].wait_us = now - job[row].submit_us
+        waiting[row].estimate_us = job[row].estimate_us
+        waiting[row].nodes = job[row].nodes
 
 
 @compiled
@@ -147,23 +147,23 @@ def look_at_usage(
         if accounts[which].seen:
             shares += accounts[which].shares
     for place in range(registers.queue_lo, registers.queue_hi):
-        who = queue[place]
-        which = waiting[who].account
-        waiting[who].usage = accounts[which].usage / usage if usage > 0.0 else 0.0
-        waiting[who].share = accounts[which].shares / shares
+        row = queue[place]
+        which = waiting[row].account
+        waiting[row].usage = accounts[which].usage / usage if usage > 0.0 else 0.0
+        waiting[row].share = accounts[which].shares / shares
 
 
 @compiled
 def set_keys(job: Jobs, queue: Ints32, registers: Registers, scores: Floats, bits: Ints) -> None:
     """Keys of the waiting jobs from their priorities `scores`, by row; `bits` is the same memory."""
     for place in range(registers.queue_lo, registers.queue_hi):
-        who = queue[place]
-        if scores[who] != scores[who]:
+        row = queue[place]
+        if scores[row] != scores[row]:
             registers.order_failed = OrderFailure.NOT_A_NUMBER
             registers.instants_left = 0
-        if job[who].key != FRONT:
-            size = ((bits[who] & 0x7FFFFFFFFFFFFFFF) + (1 << 19)) >> 20  # as in `order_keys`
-            job[who].key = size if bits[who] < 0 else -size
+        if job[row].key != FRONT:
+            size = ((bits[row] & 0x7FFFFFFFFFFFFFFF) + (1 << 19)) >> 20  # as in `order_keys`
+            job[row].key = size if bits[row] < 0 else -size
 
 
 @compiled

@@ -113,42 +113,42 @@ class Mark(IntEnum):
 
 
 @inner
-def has(left: Rows[Left], allowed: Allowed, which: int, wants: Rows[Wants], who: int) -> bool:
+def has(left: Rows[Left], allowed: Allowed, which: int, wants: Rows[Wants], row: int) -> bool:
     """Whether a node that a job may have has enough left for it."""
-    if allowed is not None and not allowed[wants[who].node_set, which]:
+    if allowed is not None and not allowed[wants[row].node_set, which]:
         return False
     return bool(
-        left[which].cores >= wants[who].cores
-        and left[which].memory_kib >= wants[who].memory_kib
-        and left[which].gpus >= wants[who].gpus
+        left[which].cores >= wants[row].cores
+        and left[which].memory_kib >= wants[row].memory_kib
+        and left[which].gpus >= wants[row].gpus
     )
 
 
 @inner
-def give(left: Rows[Left], which: int, wants: Rows[Wants], who: int, sign: int) -> None:
+def give(left: Rows[Left], which: int, wants: Rows[Wants], row: int, sign: int) -> None:
     """A node has more (1) or less (-1) left by what a job has of it."""
-    left[which].cores += sign * wants[who].cores
-    left[which].memory_kib += sign * wants[who].memory_kib
-    left[which].gpus += sign * wants[who].gpus
+    left[which].cores += sign * wants[row].cores
+    left[which].memory_kib += sign * wants[row].memory_kib
+    left[which].gpus += sign * wants[row].gpus
 
 
 @inner
-def node_of(state: State, sharing: Sharing, who: int, k: int) -> int:
+def node_of(state: State, sharing: Sharing, row: int, k: int) -> int:
     """The k-th node of a job that runs, ran last, or is chosen in this pass."""
     job, runs, log = state.job, state.runs, state.log
     wants, spots, node_of_core = sharing.wants, sharing.spots, sharing.node_of_core
     which: int
-    if wants[who].spot >= 0:
-        which = spots[wants[who].spot + k]
+    if wants[row].spot >= 0:
+        which = spots[wants[row].spot + k]
     else:
-        which = node_of_core[log[runs[job[who].run_row].first + k * wants[who].cores]]
+        which = node_of_core[log[runs[job[row].run_row].first + k * wants[row].cores]]
     return which
 
 
 @inner
-def expected(wants: Rows[Wants], who: int, now: int) -> int:
+def expected(wants: Rows[Wants], row: int, now: int) -> int:
     """When a running job should end; one past its estimate soon."""
-    at: int = max(wants[who].until_us, now + 1)
+    at: int = max(wants[row].until_us, now + 1)
     return at
 
 
@@ -159,13 +159,13 @@ def see_ends(state: State, sharing: Sharing) -> None:
     counts, wants, room, running = sharing.counts, sharing.wants, sharing.room, sharing.running
     count = 0
     for k in range(counts.running_n):
-        who = running[k]
-        if job[who].state == JobState.RUNNING:
-            running[count] = who
+        row = running[k]
+        if job[row].state == JobState.RUNNING:
+            running[count] = row
             count += 1
         else:
-            for each in range(wants[who].nodes):
-                give(room, node_of(state, sharing, who, each), wants, who, 1)
+            for each in range(wants[row].nodes):
+                give(room, node_of(state, sharing, row, each), wants, row, 1)
     counts.running_n = count
 
 
@@ -200,12 +200,12 @@ def keep_first(sharing: Sharing, left: Rows[Left], value: int, most: int) -> Non
 
 
 @inner
-def open_now(sharing: Sharing, left: Rows[Left], who: int) -> int:
+def open_now(sharing: Sharing, left: Rows[Left], row: int) -> int:
     """Mark the nodes that have room for a job. Returns how many."""
     wants, mark = sharing.wants, sharing.mark
     count = 0
     for which in range(mark.shape[0]):
-        if has(left, sharing.allowed, which, wants, who):
+        if has(left, sharing.allowed, which, wants, row):
             mark[which] = Mark.OPEN
             count += 1
         else:
@@ -214,28 +214,28 @@ def open_now(sharing: Sharing, left: Rows[Left], who: int) -> int:
 
 
 @inner
-def choose(state: State, sharing: Sharing, who: int, now: int) -> None:
+def choose(state: State, sharing: Sharing, row: int, now: int) -> None:
     """A job starts on its first marked nodes."""
     job, started, registers = state.job, state.started, state.registers
     counts, wants, room = sharing.counts, sharing.wants, sharing.room
     running, spots, mark = sharing.running, sharing.spots, sharing.mark
-    keep_first(sharing, room, Mark.OPEN, wants[who].nodes)
-    wants[who].spot = counts.spots_n
+    keep_first(sharing, room, Mark.OPEN, wants[row].nodes)
+    wants[row].spot = counts.spots_n
     for which in range(mark.shape[0]):
         if mark[which]:
             spots[counts.spots_n] = which
             counts.spots_n += 1
-            give(room, which, wants, who, -1)
-    wants[who].goes = 1
-    wants[who].until_us = now + job[who].estimate_us if now < NEVER - job[who].estimate_us else NEVER
-    counts.idle -= job[who].nodes
-    started[registers.started_n] = who
+            give(room, which, wants, row, -1)
+    wants[row].goes = 1
+    wants[row].until_us = now + job[row].estimate_us if now < NEVER - job[row].estimate_us else NEVER
+    counts.idle -= job[row].nodes
+    started[registers.started_n] = row
     registers.started_n += 1
     place = counts.running_n
-    while place > 0 and wants[running[place - 1]].until_us > wants[who].until_us:
+    while place > 0 and wants[running[place - 1]].until_us > wants[row].until_us:
         running[place] = running[place - 1]
         place -= 1
-    running[place] = who
+    running[place] = row
     counts.running_n += 1
 
 
@@ -246,10 +246,10 @@ def choose_heads(state: State, sharing: Sharing, now: int) -> int:
     counts, wants, room = sharing.counts, sharing.wants, sharing.room
     place: int = registers.queue_lo
     while place < registers.queue_hi:
-        who = queue[place]
-        if job[who].nodes > counts.idle or open_now(sharing, room, who) < wants[who].nodes:
+        row = queue[place]
+        if job[row].nodes > counts.idle or open_now(sharing, room, row) < wants[row].nodes:
             break
-        choose(state, sharing, who, now)
+        choose(state, sharing, row, now)
         place += 1
     return place
 
@@ -276,18 +276,18 @@ def reserve(state: State, sharing: Sharing, head: int, now: int) -> tuple[int, i
     while k < counts.running_n and count < wants[head].nodes:
         shadow = expected(wants, running[k], now)
         while k < counts.running_n and expected(wants, running[k], now) == shadow:
-            who = running[k]
-            for each in range(wants[who].nodes):
-                which = node_of(state, sharing, who, each)
+            row = running[k]
+            for each in range(wants[row].nodes):
+                which = node_of(state, sharing, row, each)
                 count -= has(then, sharing.allowed, which, wants, head)
-                give(then, which, wants, who, 1)
+                give(then, which, wants, row, 1)
                 count += has(then, sharing.allowed, which, wants, head)
             k += 1
     return shadow, count - wants[head].nodes
 
 
 @inner
-def beside_head(sharing: Sharing, who: int, head: int, spare: int) -> int:
+def beside_head(sharing: Sharing, row: int, head: int, spare: int) -> int:
     """Close the open nodes of a job that runs past the head's start, but those that the head can do without.
 
     Returns how many are open.
@@ -298,11 +298,11 @@ def beside_head(sharing: Sharing, who: int, head: int, spare: int) -> int:
     for which in range(mark.shape[0]):
         if mark[which]:
             before = has(then, sharing.allowed, which, wants, head)
-            give(then, which, wants, who, -1)
+            give(then, which, wants, row, -1)
             if before and not has(then, sharing.allowed, which, wants, head):
                 mark[which] = Mark.SPOILS
                 spoils += 1
-            give(then, which, wants, who, 1)
+            give(then, which, wants, row, 1)
             count += 1
     keep_first(sharing, sharing.room, Mark.SPOILS, spare)
     for which in range(mark.shape[0]):
@@ -326,21 +326,21 @@ def backfill(state: State, sharing: Sharing, place: int, now: int) -> None:
     shadow, spare = reserve(state, sharing, head, now)
     place += 1
     while place < registers.queue_hi and counts.idle > 0:
-        who = queue[place]
+        row = queue[place]
         place += 1
-        if job[who].nodes > counts.idle:
+        if job[row].nodes > counts.idle:
             continue
-        count = open_now(sharing, room, who)
-        is_late = job[who].estimate_us > shadow - now
-        if count >= wants[who].nodes and is_late:
-            count = beside_head(sharing, who, head, spare)
-        if count < wants[who].nodes:
+        count = open_now(sharing, room, row)
+        is_late = job[row].estimate_us > shadow - now
+        if count >= wants[row].nodes and is_late:
+            count = beside_head(sharing, row, head, spare)
+        if count < wants[row].nodes:
             continue
-        choose(state, sharing, who, now)
+        choose(state, sharing, row, now)
         if is_late:
-            for k in range(wants[who].spot, wants[who].spot + wants[who].nodes):
+            for k in range(wants[row].spot, wants[row].spot + wants[row].nodes):
                 spare -= has(then, sharing.allowed, spots[k], wants, head)
-                give(then, spots[k], wants, who, -1)
+                give(then, spots[k], wants, row, -1)
                 spare += has(then, sharing.allowed, spots[k], wants, head)
 
 
@@ -360,19 +360,19 @@ def make_plan(state: State, sharing: Sharing, now: int) -> int:
     for which in range(room.shape[0]):
         level[0, which] = room[which]
     for k in range(counts.running_n):
-        who = running[k]
-        end = expected(wants, who, now)
+        row = running[k]
+        end = expected(wants, row, now)
         if end != at[steps - 1]:
             copy_level(level, steps - 1, steps)
             at[steps] = end
             steps += 1
-        for each in range(wants[who].nodes):
-            give(level[steps - 1], node_of(state, sharing, who, each), wants, who, 1)
+        for each in range(wants[row].nodes):
+            give(level[steps - 1], node_of(state, sharing, row, each), wants, row, 1)
     return steps
 
 
 @inner
-def open_from(sharing: Sharing, who: int, length: int, first: int, steps: int) -> int:
+def open_from(sharing: Sharing, row: int, length: int, first: int, steps: int) -> int:
     """Mark the nodes that have room for a job from a step on for so long. Returns how many.
 
     Asked of one step after the other; what was found out at those before is in `checked` and `failed`.
@@ -388,7 +388,7 @@ def open_from(sharing: Sharing, who: int, length: int, first: int, steps: int) -
         while (
             k < steps
             and (k == first or at[k] - at[first] < length)
-            and has(level[k], sharing.allowed, which, wants, who)
+            and has(level[k], sharing.allowed, which, wants, row)
         ):
             k += 1
         checked[which] = k
@@ -401,7 +401,7 @@ def open_from(sharing: Sharing, who: int, length: int, first: int, steps: int) -
 
 
 @inner
-def take_planned(sharing: Sharing, who: int, length: int, first: int, steps: int) -> int:
+def take_planned(sharing: Sharing, row: int, length: int, first: int, steps: int) -> int:
     """Take the marked nodes from a step on. Returns the number of steps."""
     wants, at, level, mark = sharing.wants, sharing.at, sharing.level, sharing.mark
     end = at[first] + length if at[first] < NEVER - length else NEVER
@@ -418,7 +418,7 @@ def take_planned(sharing: Sharing, who: int, length: int, first: int, steps: int
     for which in range(mark.shape[0]):
         if mark[which]:
             for k in range(first, last):
-                give(level[k], which, wants, who, -1)
+                give(level[k], which, wants, row, -1)
     return steps
 
 
@@ -437,17 +437,17 @@ def choose_planned(state: State, sharing: Sharing, now: int) -> None:
     for k in range(waiting):
         if narrowest[k] > counts.idle:
             return  # nobody further back can start now, and plans are not kept
-        who = queue[low + k]
-        length = job[who].estimate_us
+        row = queue[low + k]
+        length = job[row].estimate_us
         for which in range(checked.shape[0]):
             checked[which] = 0
             failed[which] = 0
         for first in range(steps):
-            if open_from(sharing, who, length, first, steps) >= wants[who].nodes:
-                keep_first(sharing, level[first], Mark.OPEN, wants[who].nodes)
-                steps = take_planned(sharing, who, length, first, steps)
+            if open_from(sharing, row, length, first, steps) >= wants[row].nodes:
+                keep_first(sharing, level[first], Mark.OPEN, wants[row].nodes)
+                steps = take_planned(sharing, row, length, first, steps)
                 if first == 0:
-                    choose(state, sharing, who, now)
+                    choose(state, sharing, row, now)
                 break
 
 
@@ -461,12 +461,12 @@ def put_on_top(state: State, sharing: Sharing) -> None:
     wants, spots, first_core = sharing.wants, sharing.spots, sharing.first_core
     top = registers.idle_nodes
     for chosen in range(registers.started_n):
-        who = started[chosen]
-        to = top - job[who].nodes
+        row = started[chosen]
+        to = top - job[row].nodes
         below = to
-        for k in range(wants[who].spot, wants[who].spot + wants[who].nodes):
+        for k in range(wants[row].spot, wants[row].spot + wants[row].nodes):
             core = first_core[spots[k]]
-            left = wants[who].cores
+            left = wants[row].cores
             while left > 0:
                 if node[core].job < 0 and node[core].place < top:
                     place = node[core].place
@@ -479,7 +479,7 @@ def put_on_top(state: State, sharing: Sharing) -> None:
                     left -= 1
                 core += 1
         top = below
-        wants[who].spot = -1
+        wants[row].spot = -1
 
 
 @compiled

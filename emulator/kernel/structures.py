@@ -33,12 +33,12 @@ def leave_queue(queue: Ints32, registers: Registers, jobs: Rows[MayGo]) -> None:
     """Take the jobs out of the queue that a pass has marked; the others keep their order."""
     to = registers.queue_hi
     for place in range(registers.queue_hi - 1, registers.queue_lo - 1, -1):
-        who = queue[place]
-        if jobs[who].goes:
-            jobs[who].goes = 0
+        row = queue[place]
+        if jobs[row].goes:
+            jobs[row].goes = 0
         else:
             to -= 1
-            queue[to] = who
+            queue[to] = row
     registers.queue_lo = to
 
 
@@ -72,21 +72,21 @@ def copy(source: Ints32, lo: int, target: Ints32, to: int, count: int) -> None:
 
 
 @inlined
-def climb(heap: Heap, place: int, at: int, who: int) -> None:
+def climb(heap: Heap, place: int, at: int, row: int) -> None:
     """Put an entry at `place`, or above it, where nothing smaller stands below."""
     while place > 0:
         parent = (place - 1) >> 1
-        if heap[parent].at_us < at or (heap[parent].at_us == at and heap[parent].key < who):
+        if heap[parent].at_us < at or (heap[parent].at_us == at and heap[parent].key < row):
             break
         heap[place].at_us = heap[parent].at_us
         heap[place].key = heap[parent].key
         place = parent
     heap[place].at_us = at
-    heap[place].key = who
+    heap[place].key = row
 
 
 @inlined
-def sink(heap: Heap, count: int, place: int, at: int, who: int) -> None:
+def sink(heap: Heap, count: int, place: int, at: int, row: int) -> None:
     """Put an entry at `place`, or below it, where nothing greater stands above."""
     while True:
         child = 2 * place + 1
@@ -98,20 +98,20 @@ def sink(heap: Heap, count: int, place: int, at: int, who: int) -> None:
             or (heap[right].at_us == heap[child].at_us and heap[right].key < heap[child].key)
         ):
             child = right
-        if at < heap[child].at_us or (at == heap[child].at_us and who < heap[child].key):
+        if at < heap[child].at_us or (at == heap[child].at_us and row < heap[child].key):
             break
         heap[place].at_us = heap[child].at_us
         heap[place].key = heap[child].key
         place = child
     heap[place].at_us = at
-    heap[place].key = who
+    heap[place].key = row
 
 
 @inlined
-def heap_push(heap: Heap, registers: Registers, at: int, who: int) -> None:
+def heap_push(heap: Heap, registers: Registers, at: int, row: int) -> None:
     place = registers.heap_n
     registers.heap_n = place + 1
-    climb(heap, place, at, who)
+    climb(heap, place, at, row)
 
 
 @inlined
@@ -125,27 +125,27 @@ def heap_pop(heap: Heap, registers: Registers) -> int:
 
 
 @inlined
-def place_in_heap(heap: Heap, count: int, who: int) -> int:
+def place_in_heap(heap: Heap, count: int, row: int) -> int:
     """Where a job stands in the heap; `count` if it does not. Sixteen entries at a time, then one by one."""
     place = 0
     while place + _AT_ONCE <= count:
         some = heap[place : place + _AT_ONCE]
         found = False
         for k in range(_AT_ONCE):
-            found |= some[k].key == who
+            found |= some[k].key == row
         if found:
             break
         place += _AT_ONCE
-    while place < count and heap[place].key != who:
+    while place < count and heap[place].key != row:
         place += 1
     return place
 
 
 @compiled
-def heap_remove(heap: Heap, registers: Registers, who: int) -> None:
+def heap_remove(heap: Heap, registers: Registers, row: int) -> None:
     """Take one job out of the heap, if it is there: a search, then the last entry fills the gap."""
     count = registers.heap_n
-    place = place_in_heap(heap, count, who)
+    place = place_in_heap(heap, count, row)
     if place == count:
         return
     last = count - 1
@@ -173,7 +173,7 @@ def queue_remove_at(queue: Ints32, registers: Registers, place: int) -> int:
 
 
 @inlined
-def queue_insert(job: Jobs, queue: Ints32, registers: Registers, who: int) -> None:
+def queue_insert(job: Jobs, queue: Ints32, registers: Registers, row: int) -> None:
     """Keep the queue sorted by (key, job)."""
     lo = registers.queue_lo
     hi = registers.queue_hi
@@ -183,17 +183,17 @@ def queue_insert(job: Jobs, queue: Ints32, registers: Registers, who: int) -> No
         move(queue, lo, hi, new_lo)
         lo = new_lo
         hi = new_lo + count
-    key = job[who].key
+    key = job[row].key
     left = lo
     right = hi
     if hi > lo:
         last = queue[hi - 1]
-        if job[last].key < key or (job[last].key == key and last < who):
+        if job[last].key < key or (job[last].key == key and last < row):
             left = hi  # the usual case: first come, first served
     while left < right:
         middle = (left + right) >> 1
         other = queue[middle]
-        if job[other].key < key or (job[other].key == key and other < who):
+        if job[other].key < key or (job[other].key == key and other < row):
             left = middle + 1
         else:
             right = middle
@@ -204,16 +204,16 @@ def queue_insert(job: Jobs, queue: Ints32, registers: Registers, who: int) -> No
     else:
         move(queue, left, hi, left + 1)
         hi += 1
-    queue[left] = who
+    queue[left] = row
     registers.queue_lo = lo
     registers.queue_hi = hi
 
 
 @inlined
-def queue_remove(queue: Ints32, registers: Registers, who: int) -> None:
+def queue_remove(queue: Ints32, registers: Registers, row: int) -> None:
     """Take a job out, wherever it stands (cancelled, held: rare)."""
     for place in range(registers.queue_lo, registers.queue_hi):
-        if queue[place] == who:
+        if queue[place] == row:
             queue_remove_at(queue, registers, place)
             return
 

@@ -491,11 +491,11 @@ class RunningJobs:
         last = np.flatnonzero((outcome == RunOutcome.FINISHED) | (outcome == RunOutcome.RUNNING))
         each = self._in_last_runs() if self._done_in_last is None else self._done_in_last
         done[last] = each[job[last]]
-        for row in last[outcome[last] == RunOutcome.RUNNING]:
-            who = int(job[row])
-            done[row] = self.done(who, now_us) - int(w.phase_of(self._job, self._work, who)[0])
-        for row, (did, threw_away, _) in self._done_in_row.items():
-            done[row], lost[row] = did, threw_away
+        for run_row in last[outcome[last] == RunOutcome.RUNNING]:
+            row = int(job[run_row])
+            done[run_row] = self.done(row, now_us) - int(w.phase_of(self._job, self._work, row)[0])
+        for run_row, (did, threw_away, _) in self._done_in_row.items():
+            done[run_row], lost[run_row] = did, threw_away
         for rows in self._broken_off:
             done[rows["row"]], lost[rows["row"]] = rows["did"], rows["lost"]
         return done, lost

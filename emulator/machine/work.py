@@ -78,38 +78,38 @@ def work_table(jobs: JobTable) -> Work:
 
 
 @compiled
-def length_us(work: Work, who: int, owed: int, nodes: int, num: int, den: int) -> int:
+def length_us(work: Work, row: int, owed: int, nodes: int, num: int, den: int) -> int:
     """Wall time in which a phase does this much work: the first whole microsecond at which nothing is owed."""
     if owed <= 0:
         return 0
     speed = nodes * num
     computing = (owed * den + speed - 1) // speed
-    if work[who].interval_us > 0:
-        computing += (computing - 1) // work[who].interval_us * work[who].cost_us
+    if work[row].interval_us > 0:
+        computing += (computing - 1) // work[row].interval_us * work[row].cost_us
     return computing
 
 
 @compiled
-def phase_of(job: Jobs, work: Work, who: int) -> tuple[int, int, int, int, int]:
+def phase_of(job: Jobs, work: Work, row: int) -> tuple[int, int, int, int, int]:
     """(begun, done, since, num, den) of a running job's present phase."""
-    if work[who].row == job[who].run_row + 1:
-        return work[who].begun, work[who].done, work[who].since_us, work[who].num, work[who].den
-    return work[who].saved, work[who].saved, job[who].start_us + work[who].setup_us, 1, 1
+    if work[row].row == job[row].run_row + 1:
+        return work[row].begun, work[row].done, work[row].since_us, work[row].num, work[row].den
+    return work[row].saved, work[row].saved, job[row].start_us + work[row].setup_us, 1, 1
 
 
 @compiled
-def done_at(job: Jobs, work: Work, who: int, now: int) -> tuple[int, int]:
+def done_at(job: Jobs, work: Work, row: int, now: int) -> tuple[int, int]:
     """(done, saved) node-us of a running job. `saved` is what its last whole checkpoint keeps."""
-    _, done, since, num, den = phase_of(job, work, who)
-    saved = work[who].saved
+    _, done, since, num, den = phase_of(job, work, row)
+    saved = work[row].saved
     if now <= since:
         return done, saved
-    owed = work[who].run_us * work[who].width
-    speed = job[who].nodes * num
+    owed = work[row].run_us * work[row].width
+    speed = job[row].nodes * num
     computing = now - since
-    interval = work[who].interval_us
+    interval = work[row].interval_us
     if interval > 0:
-        cycle = interval + work[who].cost_us
+        cycle = interval + work[row].cost_us
         whole = computing // cycle
         if whole > 0:
             saved = max(saved, min(done + whole * interval * speed // den, owed))
@@ -118,20 +118,20 @@ def done_at(job: Jobs, work: Work, who: int, now: int) -> tuple[int, int]:
 
 
 @compiled
-def done_of_each(job: Jobs, work: Work, who: Ints, now: int, done: Ints, saved: Ints) -> None:
+def done_of_each(job: Jobs, work: Work, row: Ints, now: int, done: Ints, saved: Ints) -> None:
     """`done_at` of many running jobs."""
-    for k in range(who.shape[0]):
-        done[k], saved[k] = done_at(job, work, who[k], now)
+    for k in range(row.shape[0]):
+        done[k], saved[k] = done_at(job, work, row[k], now)
 
 
 @compiled
-def next_run(work: Work, who: int) -> tuple[int, int]:
+def next_run(work: Work, row: int) -> tuple[int, int]:
     """Wall time of a job's next run, as it will be and as its user guesses, at full width."""
-    width = work[who].width
-    saved = work[who].saved
-    run = work[who].setup_us + length_us(work, who, work[who].run_us * width - saved, width, 1, 1)
-    guess = max(work[who].estimate_us * width - saved, width)
-    return run, max(work[who].setup_us + length_us(work, who, guess, width, 1, 1), 1)
+    width = work[row].width
+    saved = work[row].saved
+    run = work[row].setup_us + length_us(work, row, work[row].run_us * width - saved, width, 1, 1)
+    guess = max(work[row].estimate_us * width - saved, width)
+    return run, max(work[row].setup_us + length_us(work, row, guess, width, 1, 1), 1)
 
 
 @compiled

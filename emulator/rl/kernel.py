@@ -114,15 +114,15 @@ def observe(
     waiting = registers.queue_hi - first
     shown = min(waiting, seen.shape[0])
     for k in range(shown):
-        who = queue[first + k]
-        waited = float(now - job[who].submit_us)
-        fits = job[who].nodes <= free
+        row = queue[first + k]
+        waited = float(now - job[row].submit_us)
+        fits = job[row].nodes <= free
         seen[k, JobFeature.WAITS] = 1
         seen[k, JobFeature.WAIT] = waited / (waited + HALF_US)
-        seen[k, JobFeature.URGENCY] = waited / (waited + known[who, Known.ESTIMATE])
-        seen[k, JobFeature.LENGTH] = known[who, Known.LENGTH]
-        seen[k, JobFeature.WIDTH] = known[who, Known.WIDTH]
-        seen[k, JobFeature.WIDTH_LOG] = known[who, Known.WIDTH_LOG]
+        seen[k, JobFeature.URGENCY] = waited / (waited + known[row, Known.ESTIMATE])
+        seen[k, JobFeature.LENGTH] = known[row, Known.LENGTH]
+        seen[k, JobFeature.WIDTH] = known[row, Known.WIDTH]
+        seen[k, JobFeature.WIDTH_LOG] = known[row, Known.WIDTH_LOG]
         seen[k, JobFeature.FITS] = fits
         mask[k] = 1 if setup.decision == Decision.NEXT else fits
     wanted = 0
@@ -145,17 +145,17 @@ def cost_so_far(job: Jobs, registers: Registers, setup: Setup) -> float:
     now = registers.now
     goal = setup.goal
     total = 0.0
-    for who in range(registers.next_submit):
-        start = job[who].start_us
+    for row in range(registers.next_submit):
+        start = job[row].start_us
         if goal == Goal.RESPONSE:
-            end = job[who].end_us
-            total += ((end if end >= 0 else now) - job[who].submit_us) * _MICRO
+            end = job[row].end_us
+            total += ((end if end >= 0 else now) - job[row].submit_us) * _MICRO
             continue
-        waited = (start if start >= 0 else now) - job[who].submit_us
+        waited = (start if start >= 0 else now) - job[row].submit_us
         if goal == Goal.WAIT_TIME:
             total += waited * _MICRO
         else:
-            run = job[who].run_us
+            run = job[row].run_us
             total += max((waited + run) / max(run, setup.threshold_us), 1.0)
     return total
 
@@ -164,8 +164,8 @@ def cost_so_far(job: Jobs, registers: Registers, setup: Setup) -> float:
 def used_part(job: Jobs, registers: Registers, setup: Setup) -> float:
     """The part of all node time that jobs ran in, from the first submit to the last end."""
     used = 0.0
-    for who in range(registers.jobs_n):
-        used += float(job[who].nodes) * job[who].run_us
+    for row in range(registers.jobs_n):
+        used += float(job[row].nodes) * job[row].run_us
     span = registers.now - job[0].submit_us
     return used / (float(span) * setup.node_count) if span > 0 else 0.0
 

@@ -92,22 +92,22 @@ def note_row(hybrid: HybridState, row: int, did: int, lost: int, in_all: int) ->
 
 
 @inner
-def arrives(hybrid: HybridState, who: int, is_new: int) -> None:
+def arrives(hybrid: HybridState, row: int, is_new: int) -> None:
     """An on-demand job is to start next (`on_arrival`)."""
-    hybrid.registers.arriving = who
+    hybrid.registers.arriving = row
     hybrid.registers.is_new = is_new
 
 
 @inner
-def leaves_for(claims: Claims, hybrid: HybridState, who: int, slot: int) -> None:
+def leaves_for(claims: Claims, hybrid: HybridState, row: int, slot: int) -> None:
     """The batch job is about to leave its nodes for this claim."""
-    hybrid.job_ext[who].claim = (claims.claim[slot].serial << _SLOT_BITS) + slot
+    hybrid.job_ext[row].claim = (claims.claim[slot].serial << _SLOT_BITS) + slot
 
 
 @inner
-def claim_of(claims: Claims, hybrid: HybridState, who: int) -> int:
+def claim_of(claims: Claims, hybrid: HybridState, row: int) -> int:
     """The claim for which the batch job leaves; -1: none, or one that is over."""
-    kept = hybrid.job_ext[who].claim
+    kept = hybrid.job_ext[row].claim
     slot = kept & ((1 << _SLOT_BITS) - 1)
     if kept < 0 or claims.claim[slot].serial != kept >> _SLOT_BITS:
         return -1
@@ -115,94 +115,94 @@ def claim_of(claims: Claims, hybrid: HybridState, who: int) -> int:
 
 
 @inner
-def set_phase(job: Jobs, work: Work, who: int, done: int, saved: int, since: int, num: int, den: int) -> None:
+def set_phase(job: Jobs, work: Work, row: int, done: int, saved: int, since: int, num: int, den: int) -> None:
     """The present run of a job goes on like this (`work.py`)."""
-    work[who].row = job[who].run_row + 1
-    work[who].done = done
-    work[who].saved = saved
-    work[who].since_us = since
-    work[who].num = num
-    work[who].den = den
+    work[row].row = job[row].run_row + 1
+    work[row].done = done
+    work[row].saved = saved
+    work[row].since_us = since
+    work[row].num = num
+    work[row].den = den
 
 
 @inner
 def stop(
-    state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, keeps: int, now: int
+    state: State, work: Work, claims: Claims, hybrid: HybridState, row: int, keeps: int, now: int
 ) -> None:
     """A running job leaves its nodes and waits again; `keeps`: what of its work."""
     job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
     blocks, heap, runs, log, registers = state.blocks, state.heap, state.runs, state.log, state.registers
-    done, saved = w.done_at(job, work, who, now)
+    done, saved = w.done_at(job, work, row, now)
     kept = done if keeps == Keeps.ALL else saved if keeps == Keeps.SAVED else 0
-    note_row(hybrid, job[who].run_row, done - w.phase_of(job, work, who)[0], done - kept, done)
-    work[who].row = 0
-    work[who].saved = kept
-    if job[who].expected_end_us:
-        heap_remove(heap, registers, who)
-    occupancy.end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.PREEMPTED)
-    left(state, claims, who, now)
+    note_row(hybrid, job[row].run_row, done - w.phase_of(job, work, row)[0], done - kept, done)
+    work[row].row = 0
+    work[row].saved = kept
+    if job[row].expected_end_us:
+        heap_remove(heap, registers, row)
+    occupancy.end_job(job, node, free, plan, blocks, runs, log, registers, row, now, RunOutcome.PREEMPTED)
+    left(state, claims, row, now)
     claims.counters.changed = 1
     claims.counters.pass_rescan = 1
     claims.counters.guests_rescan = 1
-    job[who].state = JobState.QUEUED
-    job[who].start_us = -1
-    job[who].end_us = -1
-    queue_insert(job, queue, registers, who)
-    run, estimate = w.next_run(work, who)
-    job[who].run_us = run
-    job[who].estimate_us = estimate
-    job[who].nodes = work[who].width
-    waits_here(job, claims.attr, claims.counters, claims.queue_index, who)
+    job[row].state = JobState.QUEUED
+    job[row].start_us = -1
+    job[row].end_us = -1
+    queue_insert(job, queue, registers, row)
+    run, estimate = w.next_run(work, row)
+    job[row].run_us = run
+    job[row].estimate_us = estimate
+    job[row].nodes = work[row].width
+    waits_here(job, claims.attr, claims.counters, claims.queue_index, row)
 
 
 @inner
-def begin_save(state: State, work: Work, hybrid: HybridState, who: int, now: int) -> None:
+def begin_save(state: State, work: Work, hybrid: HybridState, row: int, now: int) -> None:
     """A running job computes no more and leaves its nodes when it has written everything down."""
     job = state.job
     job_ext, hybrid_registers = hybrid.job_ext, hybrid.registers
-    begun, _, _, num, den = w.phase_of(job, work, who)
-    done, saved = w.done_at(job, work, who, now)
-    work[who].begun = begun
-    set_phase(job, work, who, done, saved, w.STILL, num, den)
+    begun, _, _, num, den = w.phase_of(job, work, row)
+    done, saved = w.done_at(job, work, row, now)
+    work[row].begun = begun
+    set_phase(job, work, row, done, saved, w.STILL, num, den)
     written = now + hybrid_registers.warning_us
-    reshape.retime(state, who, w.STILL, max(written, now + 1))
-    job_ext[who].when_us = written
-    push(hybrid.agenda, written, point_key(Point.CHECKPOINT, who))
+    reshape.retime(state, row, w.STILL, max(written, now + 1))
+    job_ext[row].when_us = written
+    push(hybrid.agenda, written, point_key(Point.CHECKPOINT, row))
 
 
 @inner
-def resize(state: State, work: Work, hybrid: HybridState, who: int, nodes: Ints, now: int) -> None:
+def resize(state: State, work: Work, hybrid: HybridState, row: int, nodes: Ints, now: int) -> None:
     """A running job has exactly these nodes from now on."""
-    end, expected = begin_phase(state, work, hybrid, who, nodes.shape[0], now)
-    reshape.change_nodes(state, who, nodes, now, end, expected)
-    end_phase(state, work, who)
+    end, expected = begin_phase(state, work, hybrid, row, nodes.shape[0], now)
+    reshape.change_nodes(state, row, nodes, now, end, expected)
+    end_phase(state, work, row)
 
 
 @inner
 def begin_phase(
-    state: State, work: Work, hybrid: HybridState, who: int, many: int, now: int
+    state: State, work: Work, hybrid: HybridState, row: int, many: int, now: int
 ) -> tuple[int, int]:
     """The present run of a job is broken off: it will have so many nodes. When it ends, and is expected to."""
     job = state.job
-    begun, _, since, num, den = w.phase_of(job, work, who)
-    done, saved = w.done_at(job, work, who, now)
-    note_row(hybrid, job[who].run_row, done - begun, 0, done)
+    begun, _, since, num, den = w.phase_of(job, work, row)
+    done, saved = w.done_at(job, work, row, now)
+    note_row(hybrid, job[row].run_row, done - begun, 0, done)
     since = max(since, now)
-    work[who].begun = done
-    set_phase(job, work, who, done, saved, since, num, den)
-    end, guess = ends_of(work, who, done, since, many, num, den)
+    work[row].begun = done
+    set_phase(job, work, row, done, saved, since, num, den)
+    end, guess = ends_of(work, row, done, since, many, num, den)
     return end, max(guess, since + 1)
 
 
 @inner
-def end_phase(state: State, work: Work, who: int) -> None:
+def end_phase(state: State, work: Work, row: int) -> None:
     """The job runs on in a new row of the run table."""
-    work[who].row = state.job[who].run_row + 1
+    work[row].row = state.job[row].run_row + 1
 
 
 @inner
 def change_last(
-    state: State, work: Work, hybrid: HybridState, who: int, keeps: int, fresh: Ints, now: int
+    state: State, work: Work, hybrid: HybridState, row: int, keeps: int, fresh: Ints, now: int
 ) -> None:
     """As `resize` to its first `keeps` nodes and these idle ones; all its nodes are in the pool.
 
@@ -210,73 +210,73 @@ def change_last(
     """
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
     heap, runs, log, registers = state.heap, state.runs, state.log, state.registers
-    had = job[who].nodes
+    had = job[row].nodes
     many = keeps + fresh.shape[0]
-    end, expected = begin_phase(state, work, hybrid, who, many, now)
-    row = job[who].run_row
-    first = runs[row].first
-    start = job[who].start_us
-    runs[row].end_us = now
-    runs[row].outcome = RunOutcome.RESIZED
-    plan_remove(plan, blocks, registers, job[who].expected_end_us, job[who].returns)
-    heap_remove(heap, registers, who)
+    end, expected = begin_phase(state, work, hybrid, row, many, now)
+    run_row = job[row].run_row
+    first = runs[run_row].first
+    start = job[row].start_us
+    runs[run_row].end_us = now
+    runs[run_row].outcome = RunOutcome.RESIZED
+    plan_remove(plan, blocks, registers, job[row].expected_end_us, job[row].returns)
+    heap_remove(heap, registers, row)
     for k in range(had - keeps):
         at = had - 1 - k if k < keeps else k
         which = log[first + at]
         node[which].job = -1
         node[which].since_us = now
         free_push(node, free, registers, which)
-    begin_run(job, runs, registers, who, now)
+    begin_run(job, runs, registers, row, now)
     for k in range(keeps):
         log[registers.log_n + k] = log[first + k]
     for k in range(fresh.shape[0]):
         free_remove(node, free, registers, fresh[k])
-        node[fresh[k]].job = who
+        node[fresh[k]].job = row
         log[registers.log_n + keeps + k] = fresh[k]
     registers.log_n += many
-    job[who].start_us = start
-    job[who].nodes = many
-    job[who].returns = many
-    job[who].expected_end_us = expected
-    plan_insert(plan, blocks, registers, job[who].expected_end_us, many)
+    job[row].start_us = start
+    job[row].nodes = many
+    job[row].returns = many
+    job[row].expected_end_us = expected
+    plan_insert(plan, blocks, registers, job[row].expected_end_us, many)
     if end < NEVER:
-        heap_push(heap, registers, end, who)
-    end_phase(state, work, who)
+        heap_push(heap, registers, end, row)
+    end_phase(state, work, row)
 
 
 @inner
-def start_lease(state: State, work: Work, hybrid: HybridState, who: int, nodes: Ints, now: int) -> None:
+def start_lease(state: State, work: Work, hybrid: HybridState, row: int, nodes: Ints, now: int) -> None:
     """An on-demand job that has just come runs on these nodes, which are out of the pool."""
     many = nodes.shape[0]
-    end, _ = ends_of_start(work, who, many, now)
-    occupancy.start_on(state, who, nodes, now)
-    hybrid.job_ext[who].when_us = end
-    push(hybrid.agenda, end, point_key(Point.COMPLETION, who))
+    end, _ = ends_of_start(work, row, many, now)
+    occupancy.start_on(state, row, nodes, now)
+    hybrid.job_ext[row].when_us = end
+    push(hybrid.agenda, end, point_key(Point.COMPLETION, row))
     note_move(hybrid.moves, now, To.ALLOC, state.registers.log_n - many, many)
     hybrid.registers.granted_n += 1
 
 
 @inner
-def start_waiting(state: State, work: Work, who: int, nodes: Ints, now: int) -> None:
+def start_waiting(state: State, work: Work, row: int, nodes: Ints, now: int) -> None:
     """A job of the queue runs on these idle nodes of the pool."""
     queue, registers = state.queue, state.registers
-    end, expected = ends_of_start(work, who, nodes.shape[0], now)
-    queue_remove(queue, registers, who)
-    if registers.kept_head == who:
+    end, expected = ends_of_start(work, row, nodes.shape[0], now)
+    queue_remove(queue, registers, row)
+    if registers.kept_head == row:
         registers.kept_head = -1
-    reshape.occupy(state, who, nodes, now, end, expected)
+    reshape.occupy(state, row, nodes, now, end, expected)
 
 
 @inner
-def enqueue_first(state: State, claims: Claims, who: int, now: int) -> None:
+def enqueue_first(state: State, claims: Claims, row: int, now: int) -> None:
     """An on-demand job that cannot start waits before all others."""
     claims.counters.pass_rescan = 1
     claims.counters.guests_rescan = 1
     job, queue, registers = state.job, state.queue, state.registers
-    job[who].state = JobState.QUEUED
-    job[who].key = FRONT
+    job[row].state = JobState.QUEUED
+    job[row].key = FRONT
     registers.now = now
-    queue_insert(job, queue, registers, who)
+    queue_insert(job, queue, registers, row)
 
 
 @inner
@@ -295,11 +295,11 @@ def hold_run(state: State, claims: Claims, slot: int, first: int, many: int, now
 
 
 @inner
-def nodes_of(state: State, who: int, into: Ints) -> int:
+def nodes_of(state: State, row: int, into: Ints) -> int:
     """Copy the nodes of a job's present or last run. How many."""
     job, runs, log = state.job, state.runs, state.log
-    first = runs[job[who].run_row].first
-    many: int = job[who].nodes
+    first = runs[job[row].run_row].first
+    many: int = job[row].nodes
     for k in range(many):
         into[k] = log[first + k]
     return many

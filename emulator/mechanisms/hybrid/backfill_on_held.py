@@ -34,36 +34,36 @@ if TYPE_CHECKING:
 
 
 @inlined
-def ends_of(work: Work, who: int, done: int, begin: int, nodes: int, num: int, den: int) -> tuple[int, int]:
+def ends_of(work: Work, row: int, done: int, begin: int, nodes: int, num: int, den: int) -> tuple[int, int]:
     """When a job that computes from `begin` on ends, and when its user would think so."""
-    width = work[who].width
-    end = begin + w.length_us(work, who, work[who].run_us * width - done, nodes, num, den)
-    guess = begin + w.length_us(work, who, work[who].estimate_us * width - done, nodes, num, den)
+    width = work[row].width
+    end = begin + w.length_us(work, row, work[row].run_us * width - done, nodes, num, den)
+    guess = begin + w.length_us(work, row, work[row].estimate_us * width - done, nodes, num, den)
     return end, guess
 
 
 @inlined
-def ends_of_start(work: Work, who: int, nodes: int, now: int) -> tuple[int, int]:
+def ends_of_start(work: Work, row: int, nodes: int, now: int) -> tuple[int, int]:
     """When a job that starts now on so many nodes ends, and when its user would think so."""
-    end, guess = ends_of(work, who, work[who].saved, now + work[who].setup_us, nodes, 1, 1)
+    end, guess = ends_of(work, row, work[row].saved, now + work[row].setup_us, nodes, 1, 1)
     return end, max(guess, now + 1)
 
 
 @compiled
-def start_guest(state: State, work: Work, claims: Claims, who: int, slot: int, width: int, now: int) -> None:
+def start_guest(state: State, work: Work, claims: Claims, row: int, slot: int, width: int, now: int) -> None:
     """Start a job, which is out of the queue, on idle nodes of the claim."""
     job, registers = state.job, state.registers
     attr, scratch, counters = claims.attr, claims.chosen, claims.counters
     for k in range(width):
         scratch[k] = pop_idle(claims, slot, now)
-    end = now + job[who].run_us
-    expected = now + job[who].estimate_us
-    if width != job[who].nodes:
-        end, expected = ends_of_start(work, who, width, now)
-    if registers.kept_head == who:
+    end = now + job[row].run_us
+    expected = now + job[row].estimate_us
+    if width != job[row].nodes:
+        end, expected = ends_of_start(work, row, width, now)
+    if registers.kept_head == row:
         registers.kept_head = -1
-    occupy(state, who, scratch[:width], now, end, expected)
-    attr[who].guest = slot
+    occupy(state, row, scratch[:width], now, end, expected)
+    attr[row].guest = slot
     claims.claim[slot].hosts += 1
     counters.guests_n += 1
 
@@ -99,46 +99,46 @@ def host_of(claims: Claims, nodes: int, expected: int) -> int:
 
 
 @inlined
-def host_in_time(job: Jobs, claims: Claims, who: int, most: int, latest: int, now: int) -> int:
+def host_in_time(job: Jobs, claims: Claims, row: int, most: int, latest: int, now: int) -> int:
     """The claim on whose idle nodes the job runs and should end in time, -1 for none: then what it lacks is kept."""
     counters = claims.counters
     slot = -1
-    if now + job[who].estimate_us > latest:
-        counters.guest_long = min(counters.guest_long, job[who].estimate_us)
-    elif job[who].nodes > most:
-        counters.guest_wide = min(counters.guest_wide, job[who].nodes)
+    if now + job[row].estimate_us > latest:
+        counters.guest_long = min(counters.guest_long, job[row].estimate_us)
+    elif job[row].nodes > most:
+        counters.guest_wide = min(counters.guest_wide, job[row].nodes)
     else:
-        slot = host_of(claims, job[who].nodes, now + job[who].estimate_us)
+        slot = host_of(claims, job[row].nodes, now + job[row].estimate_us)
         if slot < 0:
             counters.guest_wide = 0
     return slot
 
 
 @inlined
-def host_of_malleable(claims: Claims, who: int, most: int) -> int:
+def host_of_malleable(claims: Claims, row: int, most: int) -> int:
     """The claim on whose idle nodes the job runs if it is malleable, -1 for none: then what it lacks is kept."""
     attr, counters = claims.attr, claims.counters
     slot = -1
-    if attr[who].job_class == MALLEABLE:
-        if attr[who].least <= most:
-            slot = host_of(claims, attr[who].least, 0)
+    if attr[row].job_class == MALLEABLE:
+        if attr[row].least <= most:
+            slot = host_of(claims, attr[row].least, 0)
         else:
-            counters.guest_least = min(counters.guest_least, attr[who].least)
+            counters.guest_least = min(counters.guest_least, attr[row].least)
     return slot
 
 
 @inlined
 def host_for(
-    job: Jobs, claims: Claims, who: int, stage: int, most: int, latest: int, now: int
+    job: Jobs, claims: Claims, row: int, stage: int, most: int, latest: int, now: int
 ) -> tuple[int, int]:
     """The claim that hosts a job, -1 for none, and on how many nodes: in time (stage 0), or malleable (stage 1)."""
     slot = -1
-    width = job[who].nodes
-    if job[who].kind == BATCH:
+    width = job[row].nodes
+    if job[row].kind == BATCH:
         if stage == 0:
-            slot = host_in_time(job, claims, who, most, latest, now)
+            slot = host_in_time(job, claims, row, most, latest, now)
         else:
-            slot = host_of_malleable(claims, who, most)
+            slot = host_of_malleable(claims, row, most)
             width = min(width, claims.claim[slot].idle)
     return slot, width
 
@@ -153,15 +153,15 @@ def start_guests_from(
     for stage in range(2):
         place = first
         while most > 0 and place < registers.queue_hi:
-            who = queue[place]
-            slot, width = host_for(job, claims, who, stage, most, latest, now)
+            row = queue[place]
+            slot, width = host_for(job, claims, row, stage, most, latest, now)
             if slot < 0:
                 place += 1
                 continue
             before = registers.queue_lo
             place = queue_remove_at(queue, registers, place)
             first += registers.queue_lo - before
-            start_guest(state, work, claims, who, slot, width, now)
+            start_guest(state, work, claims, row, slot, width, now)
             most, latest = best_hosts(claims)
         if place < registers.queue_hi:  # not looked at, for there was no node
             counters.guest_wide = 0
@@ -191,22 +191,22 @@ def start_guests_by_index(
     attr, counters, index = claims.attr, claims.counters, claims.queue_index
     limits = index.shape[0] - 1
     for stage in range(2):
-        who = first
+        row = first
         while most > 0:
             if stage == 0:
                 set_limits_of_hosts(claims, now)
             else:
                 index[limits, :CLASSES] = -1
                 index[limits, OF_MALLEABLE] = most
-            who = next_within(job, attr, index, who, registers.next_submit)
-            if who < 0:
+            row = next_within(job, attr, index, row, registers.next_submit)
+            if row < 0:
                 break
-            slot, width = host_for(job, claims, who, stage, most, latest, now)
+            slot, width = host_for(job, claims, row, stage, most, latest, now)
             if slot >= 0:
-                queue_remove_at(queue, registers, place_of(job, queue, registers, who))
-                start_guest(state, work, claims, who, slot, width, now)
+                queue_remove_at(queue, registers, place_of(job, queue, registers, row))
+                start_guest(state, work, claims, row, slot, width, now)
                 most, latest = best_hosts(claims)
-            who += 1
+            row += 1
     counters.guests_rescan = 1  # for whoever looks without the index again
 
 

@@ -106,22 +106,22 @@ def third_level(job: Jobs, block: int) -> int:
 
 
 @inner
-def tell_of(job: Jobs, attr: HybridJobs, index: Ints, line: int, who: int) -> None:
+def tell_of(job: Jobs, attr: HybridJobs, index: Ints, line: int, row: int) -> None:
     """A line tells also of a job that waits."""
-    which = class_of(job[who].nodes)
-    index[line, which] = min(index[line, which], job[who].estimate_us)
-    if attr[who].job_class == MALLEABLE:
-        index[line, OF_MALLEABLE] = min(index[line, OF_MALLEABLE], attr[who].least)
+    which = class_of(job[row].nodes)
+    index[line, which] = min(index[line, which], job[row].estimate_us)
+    if attr[row].job_class == MALLEABLE:
+        index[line, OF_MALLEABLE] = min(index[line, OF_MALLEABLE], attr[row].least)
 
 
 @inner
-def waits_here(job: Jobs, attr: HybridJobs, counters: ClaimCounters, index: Ints, who: int) -> None:
+def waits_here(job: Jobs, attr: HybridJobs, counters: ClaimCounters, index: Ints, row: int) -> None:
     """A job, which has its place in the queue, is in the index from now on, if one is kept."""
-    if counters.deep and job[who].key != FRONT:
-        tell_of(job, attr, index, who >> SHIFT, who)
-        index[who >> SHIFT, WHO_WAITS] |= 1 << (who & IN_BLOCK)
-        tell_of(job, attr, index, second_level(job, who >> SHIFT), who)
-        tell_of(job, attr, index, third_level(job, who >> SHIFT), who)
+    if counters.deep and job[row].key != FRONT:
+        tell_of(job, attr, index, row >> SHIFT, row)
+        index[row >> SHIFT, WHO_WAITS] |= 1 << (row & IN_BLOCK)
+        tell_of(job, attr, index, second_level(job, row >> SHIFT), row)
+        tell_of(job, attr, index, third_level(job, row >> SHIFT), row)
 
 
 @inner
@@ -134,9 +134,9 @@ def keep_index(state: State, claims: Claims) -> None:
         if waiting < counters.deep_from >> 2:
             counters.deep = 0
             return
-        for who in range(counters.indexed, registers.next_submit):
-            if job[who].state == JobState.QUEUED:
-                waits_here(job, attr, counters, index, who)
+        for row in range(counters.indexed, registers.next_submit):
+            if job[row].state == JobState.QUEUED:
+                waits_here(job, attr, counters, index, row)
     elif waiting >= counters.deep_from:
         clear(index)
         counters.deep = 1
@@ -163,12 +163,12 @@ def make_true(job: Jobs, attr: HybridJobs, index: Ints, block: int) -> None:
     bits = index[block, WHO_WAITS]
     waiting = bits
     while bits:
-        who = (block << SHIFT) + lowest_bit(bits)
+        row = (block << SHIFT) + lowest_bit(bits)
         bits &= bits - 1
-        if job[who].state == JobState.QUEUED and job[who].key != FRONT:
-            tell_of(job, attr, index, block, who)
+        if job[row].state == JobState.QUEUED and job[row].key != FRONT:
+            tell_of(job, attr, index, block, row)
         else:
-            waiting &= ~(1 << (who & IN_BLOCK))
+            waiting &= ~(1 << (row & IN_BLOCK))
     index[block, WHO_WAITS] = waiting
 
 
@@ -182,24 +182,24 @@ def make_true_above(index: Ints, line: int, first: int, after: int) -> None:
 
 
 @inner
-def is_within(job: Jobs, attr: HybridJobs, index: Ints, who: int) -> bool:
+def is_within(job: Jobs, attr: HybridJobs, index: Ints, row: int) -> bool:
     """Whether a job waits, in the index, and is within the limits as far as these go by classes."""
     limits = index.shape[0] - 1
     return bool(
-        job[who].state == JobState.QUEUED
-        and job[who].key != FRONT
+        job[row].state == JobState.QUEUED
+        and job[row].key != FRONT
         and (
-            job[who].estimate_us <= index[limits, class_of(job[who].nodes)]
-            or (attr[who].job_class == MALLEABLE and attr[who].least <= index[limits, OF_MALLEABLE])
+            job[row].estimate_us <= index[limits, class_of(job[row].nodes)]
+            or (attr[row].job_class == MALLEABLE and attr[row].least <= index[limits, OF_MALLEABLE])
         )
     )
 
 
 @inner
-def next_in_block(job: Jobs, attr: HybridJobs, index: Ints, who: int) -> int:
-    """The first job from row `who` on, in its block, that waits and is within the limits; -1 for none."""
-    block = who >> SHIFT
-    bits = index[block, WHO_WAITS] & (-1 << (who & IN_BLOCK))
+def next_in_block(job: Jobs, attr: HybridJobs, index: Ints, row: int) -> int:
+    """The first job from `row` on, in its block, that waits and is within the limits; -1 for none."""
+    block = row >> SHIFT
+    bits = index[block, WHO_WAITS] & (-1 << (row & IN_BLOCK))
     while bits:
         one = (block << SHIFT) + lowest_bit(bits)
         if is_within(job, attr, index, one):
@@ -209,21 +209,21 @@ def next_in_block(job: Jobs, attr: HybridJobs, index: Ints, who: int) -> int:
 
 
 @inner
-def next_within(job: Jobs, attr: HybridJobs, index: Ints, who: int, after: int) -> int:
-    """The first job from row `who` on, before row `after`, that waits and is within the limits; -1 for none."""
+def next_within(job: Jobs, attr: HybridJobs, index: Ints, row: int, after: int) -> int:
+    """The first job from `row` on, before row `after`, that waits and is within the limits; -1 for none."""
     in_second = (
         False  # whether the search looked through the block of blocks that ends here, from its begin on
     )
     in_third = False
     is_first = True
-    while who < after:
-        block = who >> SHIFT
-        begins_second = who & ((1 << 2 * SHIFT) - 1) == 0
+    while row < after:
+        block = row >> SHIFT
+        begins_second = row & ((1 << 2 * SHIFT) - 1) == 0
         if begins_second or is_first:
             if in_second:
                 make_true_above(index, second_level(job, block - 1), block - SIZE, block)
                 in_second = False
-            begins_third = who & ((1 << 3 * SHIFT) - 1) == 0
+            begins_third = row & ((1 << 3 * SHIFT) - 1) == 0
             if begins_third or is_first:
                 if in_third:
                     end = second_level(job, block)
@@ -231,32 +231,32 @@ def next_within(job: Jobs, attr: HybridJobs, index: Ints, who: int, after: int) 
                     in_third = False
                 is_first = False
                 if not may_be(index, third_level(job, block)):
-                    who = ((who >> 3 * SHIFT) + 1) << 3 * SHIFT
+                    row = ((row >> 3 * SHIFT) + 1) << 3 * SHIFT
                     continue
                 in_third = begins_third
             if not may_be(index, second_level(job, block)):
-                who = ((who >> 2 * SHIFT) + 1) << 2 * SHIFT
+                row = ((row >> 2 * SHIFT) + 1) << 2 * SHIFT
                 continue
             in_second = begins_second
         if may_be(index, block):
-            found = next_in_block(job, attr, index, who)
+            found = next_in_block(job, attr, index, row)
             if found >= 0:
                 return found if found < after else -1
-            if who & IN_BLOCK == 0:
+            if row & IN_BLOCK == 0:
                 make_true(job, attr, index, block)
-        who = (block + 1) << SHIFT
+        row = (block + 1) << SHIFT
     return -1
 
 
 @inner
-def place_of(job: Jobs, queue: Ints32, registers: Registers, who: int) -> int:
+def place_of(job: Jobs, queue: Ints32, registers: Registers, row: int) -> int:
     """Where a job stands in a queue that is in order."""
     left = registers.queue_lo
     right = registers.queue_hi
     while left < right:
         middle = (left + right) >> 1
         other = queue[middle]
-        if job[other].key < job[who].key or (job[other].key == job[who].key and other < who):
+        if job[other].key < job[row].key or (job[other].key == job[row].key and other < row):
             left = middle + 1
         else:
             right = middle

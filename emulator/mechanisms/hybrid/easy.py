@@ -71,20 +71,20 @@ def choose_behind(state: State, counters: ClaimCounters, now: int) -> None:
         counters.pass_long = NEVER
         counters.pass_spare = NEVER
     while left > 0 and place < registers.queue_hi:
-        who = queue[place]
-        needed = job[who].nodes
-        in_time = job[who].estimate_us <= latest
+        row = queue[place]
+        needed = job[row].nodes
+        in_time = job[row].estimate_us <= latest
         if in_time or needed <= spare:
             if needed <= left:
                 if not in_time:
                     spare -= needed
                 left -= needed
-                choose(started, registers, who)
+                choose(started, registers, row)
                 place = queue_remove_at(queue, registers, place)
                 continue
             counters.pass_wide = min(counters.pass_wide, needed)
         else:
-            counters.pass_long = min(counters.pass_long, job[who].estimate_us)
+            counters.pass_long = min(counters.pass_long, job[row].estimate_us)
             counters.pass_spare = min(counters.pass_spare, needed)
         place += 1
     if place < registers.queue_hi:  # not looked at, for there was no node
@@ -102,14 +102,14 @@ def set_limits(index: Ints, left: int, latest: int, spare: int) -> None:
 
 
 @inner
-def take(state: State, who: int, left: int, latest: int, spare: int) -> tuple[int, int]:
+def take(state: State, row: int, left: int, latest: int, spare: int) -> tuple[int, int]:
     """Choose a job if it fits and does not delay the head. What is left then, of nodes and of the head's."""
     job, queue, started, registers = state.job, state.queue, state.started, state.registers
-    needed = job[who].nodes
-    in_time = job[who].estimate_us <= latest
+    needed = job[row].nodes
+    in_time = job[row].estimate_us <= latest
     if needed <= left and (in_time or needed <= spare):
-        choose(started, registers, who)
-        queue_remove_at(queue, registers, place_of(job, queue, registers, who))
+        choose(started, registers, row)
+        queue_remove_at(queue, registers, place_of(job, queue, registers, row))
         return left - needed, spare if in_time else spare - needed
     return left, spare
 
@@ -130,20 +130,20 @@ def choose_by_index(state: State, claims: Claims, now: int) -> None:
     latest = shadow - now - registers.before_shadow
     behind = 1
     while left > 0 and job[head].key == FRONT and registers.queue_lo + behind < registers.queue_hi:
-        who = queue[registers.queue_lo + behind]  # on-demand jobs before all others are not in the index
-        if job[who].key != FRONT:
+        row = queue[registers.queue_lo + behind]  # on-demand jobs before all others are not in the index
+        if job[row].key != FRONT:
             break
         waiting = registers.queue_hi - registers.queue_lo
-        left, spare = take(state, who, left, latest, spare)
+        left, spare = take(state, row, left, latest, spare)
         behind += waiting == registers.queue_hi - registers.queue_lo
-    who = first_indexed(job, queue, registers) if job[head].key == FRONT else head + 1
+    row = first_indexed(job, queue, registers) if job[head].key == FRONT else head + 1
     while left > 0:
         set_limits(index, left, latest, min(left, spare))
-        who = next_within(job, attr, index, who, registers.next_submit)
-        if who < 0:
+        row = next_within(job, attr, index, row, registers.next_submit)
+        if row < 0:
             break
-        left, spare = take(state, who, left, latest, spare)
-        who += 1
+        left, spare = take(state, row, left, latest, spare)
+        row += 1
 
 
 @inner

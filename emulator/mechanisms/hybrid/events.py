@@ -58,15 +58,15 @@ if TYPE_CHECKING:
 
 @inner
 def open_claim(
-    state: State, claims: Claims, hybrid: HybridState, who: int, deadline: int, collects: int
+    state: State, claims: Claims, hybrid: HybridState, row: int, deadline: int, collects: int
 ) -> int:
     """A new claim, behind all others, without nodes. There must be a row for it."""
     claim, order, counters = claims.claim, claims.order, claims.counters
     slot: int = order[counters.claims_n]
     counters.claims_n += 1
     one = claim[slot]
-    one.job = who
-    one.need = state.job[who].nodes
+    one.job = row
+    one.need = state.job[row].nodes
     one.idle = 0
     one.head = -1
     one.deadline_us = deadline
@@ -78,7 +78,7 @@ def open_claim(
     one.leaving_nodes = 0
     one.serial = hybrid.registers.serials_n
     hybrid.registers.serials_n += 1
-    hybrid.job_ext[who].claim = slot
+    hybrid.job_ext[row].claim = slot
     return slot
 
 
@@ -87,13 +87,13 @@ def close_claim(state: State, work: Work, claims: Claims, hybrid: HybridState, s
     """Nothing is held for the on-demand job any more; its lenders get back what they can."""
     free, registers = state.free, state.registers
     given = hybrid.room.found
-    who = claims.claim[slot].job
-    hybrid.job_ext[who].claim = -1
+    row = claims.claim[slot].job
+    hybrid.job_ext[row].claim = -1
     end_claim(state, work, claims, slot, now)
-    many = min(lent_nodes(hybrid, who), registers.idle_nodes)
+    many = min(lent_nodes(hybrid, row), registers.idle_nodes)
     for k in range(many):
         given[k] = free[registers.idle_nodes - 1 - k]
-    settle(state, work, claims, hybrid, who, given[:many], Reason.DID_NOT_START, now)
+    settle(state, work, claims, hybrid, row, given[:many], Reason.DID_NOT_START, now)
 
 
 # What jobs give.
@@ -116,13 +116,13 @@ def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> 
     claim[slot].serial = -1
     take_back_promises(claims, slot)
     for k in range(registers.heap_n if claim[slot].hosts else 0):
-        who = heap[k].key
-        if attr[who].guest == slot:
-            attr[who].guest = -1
-            enter(job, work, claims, who, now)
+        row = heap[k].key
+        if attr[row].guest == slot:
+            attr[row].guest = -1
+            enter(job, work, claims, row, now)
             claim[slot].hosts -= 1
-            first = runs[job[who].run_row].first
-            for at in range(first, first + job[who].nodes):
+            first = runs[job[row].run_row].first
+            for at in range(first, first + job[row].nodes):
                 held[log[at]].holder = -1
                 set_online(state, log[at], now)
     close(state, claims, slot, now)
@@ -130,79 +130,79 @@ def end_claim(state: State, work: Work, claims: Claims, slot: int, now: int) -> 
 
 @inner
 def receive(
-    state: State, claims: Claims, hybrid: HybridState, slot: int, who: int, first: int, many: int, now: int
+    state: State, claims: Claims, hybrid: HybridState, slot: int, row: int, first: int, many: int, now: int
 ) -> None:
     """What a preempted job left goes to the claim, as much as it wants."""
     held = hold_run(state, claims, slot, first, many, now)
-    lend(hybrid, claims.claim[slot].job, who, held, -1)
+    lend(hybrid, claims.claim[slot].job, row, held, -1)
 
 
 @inner
 def preempt(
-    state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, who: int, now: int
+    state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, row: int, now: int
 ) -> None:
     """A running job goes for the claim: at once, or when a warning is over."""
     job, runs = state.job, state.runs
     claim, attr = claims.claim, claims.attr
     job_ext, hybrid_registers = hybrid.job_ext, hybrid.registers
-    promise(claims, who, -1)
+    promise(claims, row, -1)
     hybrid_registers.preemptions_n += 1
-    is_guest = attr[who].guest >= 0
+    is_guest = attr[row].guest >= 0
     if is_guest:
-        job_ext[who].noted += 1
-    malleable = attr[who].job_class == MALLEABLE
-    many = job[who].nodes
+        job_ext[row].noted += 1
+    malleable = attr[row].job_class == MALLEABLE
+    many = job[row].nodes
     if malleable and hybrid_registers.warning_us > 0:
         wanted = claim[slot].need - claim[slot].leaving_nodes
-        attr[who].leaving = 1
-        leave(claims, who)
-        leaves_for(claims, hybrid, who, slot)
-        job_ext[who].owes = 0 if is_guest else max(0, min(wanted, many))
+        attr[row].leaving = 1
+        leave(claims, row)
+        leaves_for(claims, hybrid, row, slot)
+        job_ext[row].owes = 0 if is_guest else max(0, min(wanted, many))
         claim[slot].leavers += 1
-        claim[slot].leaving_nodes += job_ext[who].owes
+        claim[slot].leaving_nodes += job_ext[row].owes
         hybrid_registers.warned_node_us += many * hybrid_registers.warning_us
-        begin_save(state, work, hybrid, who, now)
+        begin_save(state, work, hybrid, row, now)
         return
-    first = runs[job[who].run_row].first
-    stop(state, work, claims, hybrid, who, Keeps.ALL if malleable else Keeps.SAVED, now)
-    receive(state, claims, hybrid, slot, who, first, many, now)
+    first = runs[job[row].run_row].first
+    stop(state, work, claims, hybrid, row, Keeps.ALL if malleable else Keeps.SAVED, now)
+    receive(state, claims, hybrid, slot, row, first, many, now)
 
 
 @inner
 def shrink(
-    state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, who: int, fewer: int, now: int
+    state: State, work: Work, claims: Claims, hybrid: HybridState, slot: int, row: int, fewer: int, now: int
 ) -> None:
     """A running malleable job gives its last nodes to the claim."""
     job, runs = state.job, state.runs
     hybrid.registers.shrinks_n += 1
-    first = runs[job[who].run_row].first
-    many = job[who].nodes
-    change_last(state, work, hybrid, who, many - fewer, hybrid.room.wide[:0], now)
+    first = runs[job[row].run_row].first
+    many = job[row].nodes
+    change_last(state, work, hybrid, row, many - fewer, hybrid.room.wide[:0], now)
     hold_run(state, claims, slot, first + many - fewer, fewer, now)
-    lend(hybrid, claims.claim[slot].job, who, fewer, job[who].start_us)
+    lend(hybrid, claims.claim[slot].job, row, fewer, job[row].start_us)
 
 
 # The events.
 
 
 @inner
-def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
+def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, row: int, now: int) -> None:
     """An on-demand job is announced: nodes are held for it."""
     job, registers = state.job, state.registers
     job_ext, hybrid_registers, asked = hybrid.job_ext, hybrid.registers, hybrid.asked
-    if job_ext[who].claim >= 0 or job[who].state != JobState.FUTURE:
+    if job_ext[row].claim >= 0 or job[row].state != JobState.FUTURE:
         return
     began = wall_us(hybrid)
     collect(state, claims, now)  # an earlier notice comes first
     at_most = 0 if on_demand_waits(state) else registers.idle_nodes
     chose = wall_us(hybrid)
-    promised, stops = prepare(state, work, claims, hybrid, at_most, who, now)
+    promised, stops = prepare(state, work, claims, hybrid, at_most, row, now)
     note_time(hybrid, Timed.CHOICE, chose)
     if asked.is_none == 0:
-        slot = open_claim(state, claims, hybrid, who, job_ext[who].known, asked.collects)
+        slot = open_claim(state, claims, hybrid, row, job_ext[row].known, asked.collects)
         take_free(state, claims, slot, at_most, now)
-        promise_picked(claims, hybrid, slot, who, promised, stops, now)
-        push(hybrid.timers, job_ext[who].known + hybrid_registers.release_us, pair_key(who, -1))
+        promise_picked(claims, hybrid, slot, row, promised, stops, now)
+        push(hybrid.timers, job_ext[row].known + hybrid_registers.release_us, pair_key(row, -1))
         wake(hybrid, now)
     note_time(hybrid, Timed.HANDLING, began)
 
@@ -216,14 +216,14 @@ def has_started(state: State, work: Work, claims: Claims, hybrid: HybridState, s
         return True
     if claim[slot].need:
         return False
-    who = claim[slot].job
-    job_ext[who].claim = -1
+    row = claim[slot].job
+    job_ext[row].claim = -1
     many = claim[slot].idle
     for k in range(many):
         nodes[k] = pop_idle(claims, slot, now)
         held[nodes[k]].holder = -1
     end_claim(state, work, claims, slot, now)
-    start_lease(state, work, hybrid, who, nodes[:many], now)
+    start_lease(state, work, hybrid, row, nodes[:many], now)
     return True
 
 
@@ -249,7 +249,7 @@ def guests_go(state: State, work: Work, claims: Claims, hybrid: HybridState, slo
 
 
 @inner
-def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> bool:
+def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, row: int, now: int) -> bool:
     """Start the job, now or when the last of its nodes are free. False: it waits at the head of the queue.
 
     One that was there already may have all its nodes by now, or need others than it was to have.
@@ -258,12 +258,12 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
     job_ext, room, hybrid_registers = hybrid.job_ext, hybrid.room, hybrid.registers
     is_new = hybrid_registers.is_new != 0
     while True:
-        slot = job_ext[who].claim
+        slot = job_ext[row].claim
         if not is_new and has_started(state, work, claims, hybrid, slot, now):
             return True
         is_new = False
         if slot < 0:
-            slot = open_claim(state, claims, hybrid, who, -1, 0)
+            slot = open_claim(state, claims, hybrid, row, -1, 0)
         claim[slot].arrived = 1
         expect_nothing(claims, slot)
         take_back_promises(claims, slot)
@@ -272,16 +272,16 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
         preempts = 0
         chose = wall_us(hybrid)
         if missing > 0:
-            hybrid.asked.job = who
+            hybrid.asked.job = row
             shrinks, preempts = make_room(state, work, claims, hybrid, missing, now)
         note_time(hybrid, Timed.CHOICE, chose)
         if hybrid.asked.failed:
             return False
         if shrinks == NOBODY:
             close_claim(state, work, claims, hybrid, slot, now)
-            enqueue_first(state, claims, who, now)
+            enqueue_first(state, claims, row, now)
             hybrid_registers.queued_n += 1
-            job_ext[who].noted = 0
+            job_ext[row].noted = 0
             return False
         guests_go(state, work, claims, hybrid, slot, now)
         take_free(state, claims, slot, NEVER, now)
@@ -295,55 +295,55 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, who: i
 def on_arrival(state: State, work: Work, claims: Claims, hybrid: HybridState, now: int) -> None:
     """The job that is arriving starts, or waits. Events only name it: so this stands in one place, which is large."""
     counters, hybrid_registers = claims.counters, hybrid.registers
-    who = hybrid_registers.arriving
+    row = hybrid_registers.arriving
     hybrid_registers.arriving = -1
     before = counters.claims_n
     began = wall_us(hybrid)
-    has_nodes = arrive(state, work, claims, hybrid, who, now)
+    has_nodes = arrive(state, work, claims, hybrid, row, now)
     if hybrid_registers.is_new:
-        hybrid.job_ext[who].noted = 1 if has_nodes else 0
+        hybrid.job_ext[row].noted = 1 if has_nodes else 0
         note_time(hybrid, Timed.HANDLING, began)
     elif hybrid_registers.next_claim > 0:
         hybrid_registers.next_claim -= before - counters.claims_n
 
 
 @inner
-def on_completion(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
+def on_completion(state: State, work: Work, claims: Claims, hybrid: HybridState, row: int, now: int) -> None:
     """An on-demand job is over: its nodes go to its lenders, the others to the pool."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
     runs, log, registers = state.runs, state.log, state.registers
     job_ext, given = hybrid.job_ext, hybrid.room.found
-    job_ext[who].when_us = -1
-    end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
-    left(state, claims, who, now)
+    job_ext[row].when_us = -1
+    end_job(job, node, free, plan, blocks, runs, log, registers, row, now, RunOutcome.FINISHED)
+    left(state, claims, row, now)
     claims.counters.changed = 1
-    first = runs[job[who].run_row].first
-    note_move(hybrid.moves, now, To.RESERVE, first, job[who].nodes)
+    first = runs[job[row].run_row].first
+    note_move(hybrid.moves, now, To.RESERVE, first, job[row].nodes)
     began = wall_us(hybrid)
-    many = nodes_of(state, who, given)
+    many = nodes_of(state, row, given)
     for k in range(many):
         set_online(state, given[k], now)
     note_move(hybrid.moves, now, To.BATCH, first, many)
     why = Reason.ON_DEMAND_WAITS if on_demand_waits(state) else ANY
-    settle(state, work, claims, hybrid, who, given[:many], why, now)
+    settle(state, work, claims, hybrid, row, given[:many], why, now)
     note_time(hybrid, Timed.HANDLING, began)
 
 
 @inner
-def on_checkpoint(state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, now: int) -> None:
+def on_checkpoint(state: State, work: Work, claims: Claims, hybrid: HybridState, row: int, now: int) -> None:
     """A malleable job has written down where it is and leaves its nodes."""
     job, runs = state.job, state.runs
     claim = claims.claim
     job_ext = hybrid.job_ext
-    first = runs[job[who].run_row].first
-    many = job[who].nodes
-    job_ext[who].when_us = -1
-    stop(state, work, claims, hybrid, who, Keeps.ALL, now)
-    slot = claim_of(claims, hybrid, who)
-    job_ext[who].claim = -1
+    first = runs[job[row].run_row].first
+    many = job[row].nodes
+    job_ext[row].when_us = -1
+    stop(state, work, claims, hybrid, row, Keeps.ALL, now)
+    slot = claim_of(claims, hybrid, row)
+    job_ext[row].claim = -1
     if slot < 0:  # the on-demand job was put back meanwhile
         return
     claim[slot].leavers -= 1
-    claim[slot].leaving_nodes -= job_ext[who].owes
-    receive(state, claims, hybrid, slot, who, first, many, now)
+    claim[slot].leaving_nodes -= job_ext[row].owes
+    receive(state, claims, hybrid, slot, row, first, many, now)
     arrives(hybrid, claim[slot].job, 0)

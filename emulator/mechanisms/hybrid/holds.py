@@ -84,24 +84,24 @@ def collect(state: State, claims: Claims, now: int) -> None:
 
 
 @compiled
-def left(state: State, claims: Claims, who: int, now: int) -> None:
+def left(state: State, claims: Claims, row: int, now: int) -> None:
     """A job has just left the nodes of its last run: a guest's go back to its claim, promised ones to theirs."""
     claim, held, attr = claims.claim, claims.held, claims.attr
     job, node, runs, log = state.job, state.node, state.runs, state.log
-    leave(claims, who)
-    guest = attr[who].guest
-    promised = attr[who].promised
-    attr[who].guest = -1
-    attr[who].promised = -1
-    attr[who].leaving = -1
+    leave(claims, row)
+    guest = attr[row].guest
+    promised = attr[row].promised
+    attr[row].guest = -1
+    attr[row].promised = -1
+    attr[row].leaving = -1
     if guest < 0 and promised < 0:
         return
     if guest >= 0:
         claim[guest].hosts -= 1
     if promised >= 0:
         claim[promised].promises -= 1
-    first = runs[job[who].run_row].first
-    for k in range(first, first + job[who].nodes):
+    first = runs[job[row].run_row].first
+    for k in range(first, first + job[row].nodes):
         which = log[k]
         if guest >= 0 and held[which].holder == guest:
             push_idle(claims, guest, which, now)
@@ -149,9 +149,9 @@ def advance(state: State, work: Work, claims: Claims, until: int) -> int:
         if code != Stop.GOES_ON:
             return code
         while registers.heap_n and heap[0].at_us == now:
-            who = heap_pop(heap, registers)
-            end_job(job, node, free, plan, blocks, runs, log, registers, who, now, RunOutcome.FINISHED)
-            left(state, claims, who, now)
+            row = heap_pop(heap, registers)
+            end_job(job, node, free, plan, blocks, runs, log, registers, row, now, RunOutcome.FINISHED)
+            left(state, claims, row, now)
         collect(state, claims, now)
         if now == until:
             return Stop.AT_UNTIL
@@ -206,14 +206,14 @@ def expect_nothing(claims: Claims, slot: int) -> None:
 
 
 @compiled
-def promise(claims: Claims, who: int, slot: int) -> None:
+def promise(claims: Claims, row: int, slot: int) -> None:
     """The claim gets the running job's nodes when it ends; -1: nobody."""
     claim, attr = claims.claim, claims.attr
-    if attr[who].place >= 0:
-        claims.lenders.promised_to[attr[who].place] = slot
-    before = attr[who].promised
+    if attr[row].place >= 0:
+        claims.lenders.promised_to[attr[row].place] = slot
+    before = attr[row].promised
     if before >= 0:
         claim[before].promises -= 1
     if slot >= 0:
         claim[slot].promises += 1
-    attr[who].promised = slot
+    attr[row].promised = slot

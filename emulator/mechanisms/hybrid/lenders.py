@@ -34,24 +34,24 @@ _BLOCK_SHIFT = 5
 def set_cost(job: Jobs, work: Work, claims: Claims, place: int, now: int) -> None:
     """What preempting the job costs from now on until that changes (`view.overhead_at`)."""
     lenders = claims.lenders
-    who = lenders.job[place]
-    setup = work[who].setup_us
-    interval = work[who].interval_us
+    row = lenders.job[place]
+    setup = work[row].setup_us
+    interval = work[row].interval_us
     base = 0
     least = setup
     most = setup
     changes = NEVER
-    if claims.attr[who].job_class != MALLEABLE:
+    if claims.attr[row].job_class != MALLEABLE:
         if interval == 0:
-            base = job[who].start_us
+            base = job[row].start_us
             least = 0
             most = NEVER
         else:
-            _, done, since, _, _ = w.phase_of(job, work, who)
-            cycle = interval + work[who].cost_us
+            _, done, since, _, _ = w.phase_of(job, work, row)
+            cycle = interval + work[row].cost_us
             whole = max(now - since, 0) // cycle
             written = since + whole * cycle
-            owed = work[who].run_us - done // work[who].width - whole * interval
+            owed = work[row].run_us - done // work[row].width - whole * interval
             base = written - setup
             most = setup + max(min(interval, owed), 0)
             changes = written + cycle
@@ -62,30 +62,30 @@ def set_cost(job: Jobs, work: Work, claims: Claims, place: int, now: int) -> Non
 
 
 @inner
-def enter(job: Jobs, work: Work, claims: Claims, who: int, now: int) -> None:
+def enter(job: Jobs, work: Work, claims: Claims, row: int, now: int) -> None:
     """A running job may give nodes from now on, or has others than it had."""
     attr, counters, lenders = claims.attr, claims.counters, claims.lenders
-    place = attr[who].place
+    place = attr[row].place
     if place < 0:
         place = counters.lenders_n
         counters.lenders_n += 1
-        attr[who].place = place
-    lenders.job[place] = who
-    lenders.nodes[place] = job[who].nodes
-    lenders.ends[place] = job[who].expected_end_us
-    lenders.promised_to[place] = attr[who].promised
-    is_malleable = attr[who].job_class == MALLEABLE
-    lenders.spare[place] = max(job[who].nodes - attr[who].least, 0) if is_malleable else 0
+        attr[row].place = place
+    lenders.job[place] = row
+    lenders.nodes[place] = job[row].nodes
+    lenders.ends[place] = job[row].expected_end_us
+    lenders.promised_to[place] = attr[row].promised
+    is_malleable = attr[row].job_class == MALLEABLE
+    lenders.spare[place] = max(job[row].nodes - attr[row].least, 0) if is_malleable else 0
     set_cost(job, work, claims, place, now)
 
 
 @inlined
-def leave(claims: Claims, who: int) -> None:
+def leave(claims: Claims, row: int) -> None:
     """The job gives no nodes any more, if it did; the last of the table has its place."""
     attr, counters, lenders = claims.attr, claims.counters, claims.lenders
-    place = attr[who].place
+    place = attr[row].place
     if place >= 0:
-        attr[who].place = -1
+        attr[row].place = -1
         last = counters.lenders_n - 1
         counters.lenders_n = last
         if place < last:
@@ -109,11 +109,13 @@ def catch_up(state: State, work: Work, claims: Claims, now: int) -> int:
     """
     job, runs, registers = state.job, state.runs, state.registers
     attr, counters = claims.attr, claims.counters
-    for row in range(counters.runs_seen, registers.runs_n):
-        who = runs[row].job
-        runs_here = job[who].run_row == row and job[who].state == JobState.RUNNING and job[who].kind == BATCH
-        if runs_here and attr[who].guest < 0 and attr[who].leaving < 0:
-            enter(job, work, claims, who, now)
+    for run_row in range(counters.runs_seen, registers.runs_n):
+        row = runs[run_row].job
+        runs_here = (
+            job[row].run_row == run_row and job[row].state == JobState.RUNNING and job[row].kind == BATCH
+        )
+        if runs_here and attr[row].guest < 0 and attr[row].leaving < 0:
+            enter(job, work, claims, row, now)
     counters.runs_seen = registers.runs_n
     many: int = counters.lenders_n
     changes = claims.lenders.changes[:many]
@@ -198,7 +200,7 @@ def pick_least(lenders: Lenders, many: int, needed: int, key: Ints, blocks: Ints
 
     Few are picked of many: the least keys of blocks are kept (`blocks`). Keys of the picked are NEVER afterwards.
     """
-    who = lenders.job
+    row = lenders.job
     width = lenders.nodes
     ahead = (many + (1 << _BLOCK_SHIFT) - 1) >> _BLOCK_SHIFT
     for block in range(ahead):
@@ -212,9 +214,9 @@ def pick_least(lenders: Lenders, many: int, needed: int, key: Ints, blocks: Ints
         for block in range(ahead):
             if blocks[block] == least:
                 for k in range(block << _BLOCK_SHIFT, min((block + 1) << _BLOCK_SHIFT, many)):
-                    if key[k] == least and (best < 0 or who[k] < who[best]):
+                    if key[k] == least and (best < 0 or row[k] < row[best]):
                         best = k
-        picked[taken] = who[best]
+        picked[taken] = row[best]
         taken += 1
         needed -= width[best]
         key[best] = NEVER

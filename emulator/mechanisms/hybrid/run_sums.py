@@ -52,24 +52,24 @@ def add_up(  # noqa: PLR0917 - compiled code has no keywords
 
     Of each job: `last`, the outcome of the run before, _NO_RUN at first; `ran`, its run time; `stopped`, preemptions.
     """
-    for row in range(job.shape[0]):
-        who = job[row]
-        nodes = first[row + 1] - first[row]
+    for run_row in range(job.shape[0]):
+        row = job[run_row]
+        nodes = first[run_row + 1] - first[run_row]
         if nodes == 0:
-            nodes = asked[who]
-        length = (end[row] if end[row] >= 0 else horizon) - start[row]
-        before = last[who]
-        last[who] = outcome[row]
-        set_up = min(setup[who], length)
+            nodes = asked[row]
+        length = (end[run_row] if end[run_row] >= 0 else horizon) - start[run_row]
+        before = last[row]
+        last[row] = outcome[run_row]
+        set_up = min(setup[row], length)
         if before == RunOutcome.RESIZED:  # the same run
             set_up = 0
         elif before != _NO_RUN:
             sums.setups_again_node_us += nodes * set_up
-        if interval[who] > 0 and done.shape[0] > 0:
-            sums.writes_node_us += max(nodes * (length - set_up) - done[row], 0)
-        ran[who] += length
-        if outcome[row] == RunOutcome.PREEMPTED:
-            stopped[who] += 1
+        if interval[row] > 0 and done.shape[0] > 0:
+            sums.writes_node_us += max(nodes * (length - set_up) - done[run_row], 0)
+        ran[row] += length
+        if outcome[run_row] == RunOutcome.PREEMPTED:
+            stopped[row] += 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,9 @@ NOBODY = -1
 
 
 @inlined
-def pair_key(who: int, lender: int) -> int:
+def pair_key(row: int, lender: int) -> int:
     """The key of a timer: of an on-demand job, and of a job that is stopped for it; -1: of none."""
-    return (who << _PAIR_SHIFT) + lender + 1
+    return (row << _PAIR_SHIFT) + lender + 1
 
 
 @inlined
@@ -203,7 +203,7 @@ def make_room(
 
 @inner
 def prepare(
-    state: State, work: Work, claims: Claims, hybrid: HybridState, free: int, who: int, now: int
+    state: State, work: Work, claims: Claims, hybrid: HybridState, free: int, row: int, now: int
 ) -> tuple[int, int]:
     """Who is to give nodes to an announced on-demand job that can have so many idle ones at once.
 
@@ -211,12 +211,12 @@ def prepare(
     `asked` says whether nothing is held at all, and whether it collects.
     """
     hybrid_registers, asked = hybrid.registers, hybrid.asked
-    wanted = state.job[who].nodes
-    predicted = hybrid.job_ext[who].known
+    wanted = state.job[row].nodes
+    predicted = hybrid.job_ext[row].known
     asked.is_none = 1 if hybrid_registers.notice_by == NoticeBy.N else 0
     asked.collects = 1 if hybrid_registers.notice_by == NoticeBy.CUA else 0
     if hybrid_registers.notice_by == NoticeBy.OWN:
-        asked.job = who
+        asked.job = row
         asked.free = free
         asked.predicted_us = predicted
         ask(hybrid, asked.notice_hook, catch_up(state, work, claims, now), wanted, now)
@@ -269,11 +269,11 @@ def count_stops(lenders: Lenders, hybrid: HybridState, first: int, many: int, mi
 
 @inner
 def promise_picked(
-    claims: Claims, hybrid: HybridState, slot: int, who: int, promised: int, stops: int, now: int
+    claims: Claims, hybrid: HybridState, slot: int, row: int, promised: int, stops: int, now: int
 ) -> None:
     """The claim gets the nodes of those picked when they end; the later ones are stopped in time."""
     room, timers = hybrid.room, hybrid.timers
     for k in range(promised + stops):
         promise(claims, room.picked[k], slot)
     for k in range(promised, promised + stops):
-        push(timers, max(room.fewer[k], now), pair_key(who, room.picked[k]))
+        push(timers, max(room.fewer[k], now), pair_key(row, room.picked[k]))

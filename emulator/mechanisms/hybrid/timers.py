@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @inner
 def lease_breaks(
-    state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, which: int, now: int
+    state: State, work: Work, claims: Claims, hybrid: HybridState, row: int, which: int, now: int
 ) -> None:
     """A node of an on-demand job breaks: the job begins anew, before all others, and its lenders have nodes back."""
     job, runs, log = state.job, state.runs, state.log
     job_ext, given = hybrid.job_ext, hybrid.room.found
-    first = runs[job[who].run_row].first
-    many = job[who].nodes
-    job_ext[who].noted = 0
-    job[who].key = FRONT
-    stop(state, work, claims, hybrid, who, Keeps.NOTHING, now)
-    if job_ext[who].when_us >= 0:
-        job_ext[who].when_us = -1
+    first = runs[job[row].run_row].first
+    many = job[row].nodes
+    job_ext[row].noted = 0
+    job[row].key = FRONT
+    stop(state, work, claims, hybrid, row, Keeps.NOTHING, now)
+    if job_ext[row].when_us >= 0:
+        job_ext[row].when_us = -1
         note_move(hybrid.moves, now, To.RESERVE, first, many)
     others = 0
     for k in range(first, first + many):
@@ -48,37 +48,37 @@ def lease_breaks(
             note_node(hybrid.moves, log[k])
     if others:
         note_move_of_noted(hybrid.moves, now, To.BATCH, others)
-    settle(state, work, claims, hybrid, who, given[:others], Reason.LEASE_BROKE, now)
+    settle(state, work, claims, hybrid, row, given[:others], Reason.LEASE_BROKE, now)
 
 
 @inner
 def job_breaks(
-    state: State, work: Work, claims: Claims, hybrid: HybridState, who: int, which: int, now: int
+    state: State, work: Work, claims: Claims, hybrid: HybridState, row: int, which: int, now: int
 ) -> None:
     """A node of a batch job breaks: a malleable job goes on with one node less if it can, others restart."""
     job, runs, log = state.job, state.runs, state.log
     claim, attr = claims.claim, claims.attr
     job_ext, keeps = hybrid.job_ext, hybrid.room.wide
-    first = runs[job[who].run_row].first
-    many = job[who].nodes
-    is_leaving = attr[who].leaving >= 0
-    malleable = attr[who].job_class == MALLEABLE and not is_leaving
-    if malleable and many > attr[who].least and attr[who].guest < 0:
+    first = runs[job[row].run_row].first
+    many = job[row].nodes
+    is_leaving = attr[row].leaving >= 0
+    malleable = attr[row].job_class == MALLEABLE and not is_leaving
+    if malleable and many > attr[row].least and attr[row].guest < 0:
         others = 0
         for k in range(first, first + many):
             if log[k] != which:
                 keeps[others] = log[k]
                 others += 1
-        resize(state, work, hybrid, who, keeps[:others], now)
+        resize(state, work, hybrid, row, keeps[:others], now)
         return
-    stop(state, work, claims, hybrid, who, Keeps.ALL if malleable else Keeps.SAVED, now)
-    job_ext[who].when_us = -1
-    slot = claim_of(claims, hybrid, who)
-    job_ext[who].claim = -1
+    stop(state, work, claims, hybrid, row, Keeps.ALL if malleable else Keeps.SAVED, now)
+    job_ext[row].when_us = -1
+    slot = claim_of(claims, hybrid, row)
+    job_ext[row].claim = -1
     if slot >= 0:
         claim[slot].leavers -= 1
-        claim[slot].leaving_nodes -= job_ext[who].owes
-        receive(state, claims, hybrid, slot, who, first, many, now)
+        claim[slot].leaving_nodes -= job_ext[row].owes
+        receive(state, claims, hybrid, slot, row, first, many, now)
 
 
 @inner
@@ -103,12 +103,12 @@ def on_outage(state: State, work: Work, claims: Claims, hybrid: HybridState, now
     which = outages[hybrid_registers.next_outage].node
     hybrid_registers.next_outage += 1
     hybrid_registers.failed_n += 1
-    who = node[which].job
-    if who >= 0:
-        if job[who].kind == BATCH:
-            job_breaks(state, work, claims, hybrid, who, which, now)
+    row = node[which].job
+    if row >= 0:
+        if job[row].kind == BATCH:
+            job_breaks(state, work, claims, hybrid, row, which, now)
         else:
-            lease_breaks(state, work, claims, hybrid, who, which, now)
+            lease_breaks(state, work, claims, hybrid, row, which, now)
     if claims.held[which].holder >= 0:
         drop(claims, claims.held[which].holder, which, now)
     set_offline(state, which)
@@ -149,15 +149,15 @@ def on_timer(state: State, work: Work, claims: Claims, hybrid: HybridState, now:
         hybrid_registers.at_timer = 0
         wake(hybrid, now)
         return
-    on_demand, who = pair_of(pop(timers))
+    on_demand, row = pair_of(pop(timers))
     slot = job_ext[on_demand].claim
     if slot < 0 or claim[slot].arrived:
         return
-    if who < 0:
+    if row < 0:
         close_claim(state, work, claims, hybrid, slot, now)
         hybrid_registers.lapsed_n += 1
-    elif attr[who].promised == slot and attr[who].leaving < 0:
+    elif attr[row].promised == slot and attr[row].leaving < 0:
         if claim[slot].need <= claim[slot].leaving_nodes:
-            promise(claims, who, -1)
+            promise(claims, row, -1)
         else:
-            preempt(state, work, claims, hybrid, slot, who, now)
+            preempt(state, work, claims, hybrid, slot, row, now)

@@ -72,19 +72,19 @@ def handle(state: State, work: Work, claims: Claims, hybrid: HybridState, key: i
     """The next decision point, which is due."""
     hybrid_registers = hybrid.registers
     point = point_of(key)
-    who = job_of(key)
+    row = job_of(key)
     if point in (Point.ARRIVAL, Point.NOTICE):
         hybrid_registers.next_point += 1
     else:
         pop(hybrid.agenda)
     if point == Point.ARRIVAL:
-        arrives(hybrid, who, 1)
+        arrives(hybrid, row, 1)
     elif point == Point.NOTICE:
-        on_notice(state, work, claims, hybrid, who, now)
+        on_notice(state, work, claims, hybrid, row, now)
     elif point == Point.COMPLETION:
-        on_completion(state, work, claims, hybrid, who, now)
+        on_completion(state, work, claims, hybrid, row, now)
     elif point == Point.CHECKPOINT:
-        on_checkpoint(state, work, claims, hybrid, who, now)
+        on_checkpoint(state, work, claims, hybrid, row, now)
     else:
         hybrid_registers.wake_us = NEVER
         hybrid_registers.at_timer = 1

@@ -38,72 +38,72 @@ def next_event(state: State) -> int:
 
 
 @compiled
-def give(state: State, who: int, width: int) -> None:
+def give(state: State, row: int, width: int) -> None:
     """Idle nodes to a job, until it has so many. The last one it gets is the first it gives back."""
     job, free, below, registers = state.job, state.free, state.below, state.registers
-    while job[who].width < width:
+    while job[row].width < width:
         registers.free_n -= 1
         node = free[registers.free_n]
-        below[node] = job[who].top_node
-        job[who].top_node = node
-        job[who].width += 1
+        below[node] = job[row].top_node
+        job[row].top_node = node
+        job[row].width += 1
 
 
 @compiled
-def take(state: State, who: int, width: int) -> None:
+def take(state: State, row: int, width: int) -> None:
     """Nodes back from a job, until it has so few."""
     job, free, below, registers = state.job, state.free, state.below, state.registers
-    while job[who].width > width:
-        node = job[who].top_node
-        job[who].top_node = below[node]
+    while job[row].width > width:
+        node = job[row].top_node
+        job[row].top_node = below[node]
         free[registers.free_n] = node
         registers.free_n += 1
-        job[who].width -= 1
+        job[row].width -= 1
 
 
 @compiled
-def begin_segment(state: State, who: int, now: int) -> None:
+def begin_segment(state: State, row: int, now: int) -> None:
     """A row of the run table for the nodes that the job has from now on, and its end if they stay."""
     job, speed, below, runs, log = state.job, state.speed, state.below, state.runs, state.log
     registers = state.registers
-    row = registers.runs_n
-    registers.runs_n = row + 1
-    runs[row].job = who
-    runs[row].start_us = now
-    runs[row].end_us = -1
-    runs[row].first = registers.log_n
-    job[who].run_row = row
-    job[who].begun = job[who].done
-    node = job[who].top_node
-    for _ in range(job[who].width):
+    run_row = registers.runs_n
+    registers.runs_n = run_row + 1
+    runs[run_row].job = row
+    runs[run_row].start_us = now
+    runs[run_row].end_us = -1
+    runs[run_row].first = registers.log_n
+    job[row].run_row = run_row
+    job[row].begun = job[row].done
+    node = job[row].top_node
+    for _ in range(job[row].width):
         log[registers.log_n] = node
         registers.log_n += 1
         node = below[node]
-    left = job[who].owed - job[who].done
-    at_speed = speed[job[who].speed_row, job[who].width]
-    job[who].ends_us = now + job[who].overhead_us + length_us(left, at_speed, registers.tick_us)
+    left = job[row].owed - job[row].done
+    at_speed = speed[job[row].speed_row, job[row].width]
+    job[row].ends_us = now + job[row].overhead_us + length_us(left, at_speed, registers.tick_us)
 
 
 @compiled
-def end_segment(state: State, who: int, now: int, outcome: int) -> None:
+def end_segment(state: State, row: int, now: int, outcome: int) -> None:
     """Account for what the job did on the nodes that it had until now."""
     job, speed, runs = state.job, state.speed, state.runs
-    row = job[who].run_row
-    runs[row].end_us = now
-    runs[row].outcome = outcome
-    done = min(done_at(job, speed, who, now), job[who].owed)
-    job[who].overhead_us = max(job[who].since_us + job[who].overhead_us - now, 0)
-    job[who].since_us = now
-    job[who].done = done
-    runs[row].done = nominal(state, who, done) - nominal(state, who, job[who].begun)
+    run_row = job[row].run_row
+    runs[run_row].end_us = now
+    runs[run_row].outcome = outcome
+    done = min(done_at(job, speed, row, now), job[row].owed)
+    job[row].overhead_us = max(job[row].since_us + job[row].overhead_us - now, 0)
+    job[row].since_us = now
+    job[row].done = done
+    runs[run_row].done = nominal(state, row, done) - nominal(state, row, job[row].begun)
 
 
 @compiled
-def nominal(state: State, who: int, work: int) -> int:
+def nominal(state: State, row: int, work: int) -> int:
     """Work in node-us of the job's nominal width: all that it owes is its run time on its nodes."""
     job, speed = state.job, state.speed
-    unit = speed[job[who].speed_row, job[who].nodes]
-    nodes = job[who].nodes
+    unit = speed[job[row].speed_row, job[row].nodes]
+    nodes = job[row].nodes
     node_us: int = work // unit * nodes + work % unit * nodes // unit
     return node_us
 
@@ -115,19 +115,19 @@ def end_due(state: State, now: int) -> int:
     count = registers.running_n
     left = 0
     for k in range(count):
-        who = running[k]
-        if job[who].ends_us == now:
-            end_segment(state, who, now, RunOutcome.FINISHED)
-            take(state, who, 0)
-            job[who].state = JobState.ENDED
-            job[who].end_us = now
-            if job[who].job_class == JobClass.MALLEABLE:
+        row = running[k]
+        if job[row].ends_us == now:
+            end_segment(state, row, now, RunOutcome.FINISHED)
+            take(state, row, 0)
+            job[row].state = JobState.ENDED
+            job[row].end_us = now
+            if job[row].job_class == JobClass.MALLEABLE:
                 registers.malleable_n -= 1
                 if registers.minimum >= MinimumRule.POOL:
-                    registers.loose += job[who].floor
-            registers.freed = max(registers.freed, job[who].expected_end_us)
+                    registers.loose += job[row].floor
+            registers.freed = max(registers.freed, job[row].expected_end_us)
         else:
-            running[left] = who
+            running[left] = row
             left += 1
     if left == count:
         return 0
@@ -149,16 +149,16 @@ def submit_due(state: State, now: int) -> None:
     """Queue the batch jobs that are submitted now, sorted by (key, job)."""
     job, queue, registers = state.job, state.queue, state.registers
     while registers.next_submit < registers.jobs_n and job[registers.next_submit].submit_us <= now:
-        who = registers.next_submit
+        row = registers.next_submit
         registers.next_submit += 1
-        if job[who].state != JobState.FUTURE:
+        if job[row].state != JobState.FUTURE:
             continue
-        job[who].state = JobState.QUEUED
+        job[row].state = JobState.QUEUED
         place = registers.queue_n
-        while place > 0 and job[queue[place - 1]].key > job[who].key:
+        while place > 0 and job[queue[place - 1]].key > job[row].key:
             queue[place] = queue[place - 1]
             place -= 1
-        queue[place] = who
+        queue[place] = row
         registers.queue_n += 1
         if place < registers.planned:
             registers.kept = 0
@@ -185,11 +185,11 @@ def finish_instant(state: State, now: int) -> None:
     registers.changed = 0
     before = registers.running_n
     for k in range(registers.started_n):
-        who = started[k]
-        if job[who].job_class != JobClass.MALLEABLE:
-            job[who].width = job[who].target  # what it takes from the malleable ones
-        running[before + k] = who
-        by_end[before + k] = who
+        row = started[k]
+        if job[row].job_class != JobClass.MALLEABLE:
+            job[row].width = job[row].target  # what it takes from the malleable ones
+        running[before + k] = row
+        by_end[before + k] = row
     registers.running_n = before + registers.started_n
     if registers.minimum == MinimumRule.WAITING_FIRST:
         for k in range(registers.running_n):
@@ -197,26 +197,26 @@ def finish_instant(state: State, now: int) -> None:
     if registers.malleable_n:
         share(state)
     for k in range(before):
-        who = running[k]
-        if job[who].job_class == JobClass.MALLEABLE and job[who].target < job[who].width:
-            end_segment(state, who, now, RunOutcome.RESIZED)
-            take(state, who, job[who].target)
-            job[who].overhead_us += penalty(registers, job[who].width)
-            begin_segment(state, who, now)
+        row = running[k]
+        if job[row].job_class == JobClass.MALLEABLE and job[row].target < job[row].width:
+            end_segment(state, row, now, RunOutcome.RESIZED)
+            take(state, row, job[row].target)
+            job[row].overhead_us += penalty(registers, job[row].width)
+            begin_segment(state, row, now)
     for k in range(before, registers.running_n):
-        who = running[k]
-        job[who].width = 0
-        job[who].start_us = now
-        job[who].since_us = now
-        give(state, who, job[who].target)
-        begin_segment(state, who, now)
+        row = running[k]
+        job[row].width = 0
+        job[row].start_us = now
+        job[row].since_us = now
+        give(state, row, job[row].target)
+        begin_segment(state, row, now)
     for k in range(before):
-        who = running[k]
-        if job[who].job_class == JobClass.MALLEABLE and job[who].target > job[who].width:
-            end_segment(state, who, now, RunOutcome.RESIZED)
-            give(state, who, job[who].target)
-            job[who].overhead_us += penalty(registers, job[who].width)
-            begin_segment(state, who, now)
+        row = running[k]
+        if job[row].job_class == JobClass.MALLEABLE and job[row].target > job[row].width:
+            end_segment(state, row, now, RunOutcome.RESIZED)
+            give(state, row, job[row].target)
+            job[row].overhead_us += penalty(registers, job[row].width)
+            begin_segment(state, row, now)
 
 
 @compiled

@@ -61,17 +61,17 @@ def measure_rooms(  # noqa: PLR0917 - compiled code has no keywords
 
 @inlined
 def may_fit(  # noqa: PLR0917
-    job: Jobs, speeds: Ints, notes: Notes, corners: int, who: int, most: int
+    job: Jobs, speeds: Ints, notes: Notes, corners: int, row: int, most: int
 ) -> bool:
     """Whether one of the rooms that were measured may be large enough for the job."""
-    if job[who].job_class == JobClass.RIGID:
-        return bool(notes.longest[job[who].nodes] >= job[who].estimate_us)
+    if job[row].job_class == JobClass.RIGID:
+        return bool(notes.longest[job[row].nodes] >= job[row].estimate_us)
     for k in range(corners):
         width = notes.corner[k]
         used = min(width, most)
-        if used < job[who].min_nodes:
+        if used < job[row].min_nodes:
             return False
-        if may_do(job[who].guessed, speeds[used], notes.longest[width]):
+        if may_do(job[row].guessed, speeds[used], notes.longest[width]):
             return True
     return False
 
@@ -90,16 +90,16 @@ def has_room(  # noqa: PLR0917
 
 
 @inlined
-def remember(job: Jobs, who: int, start: int, end: int, width: int) -> None:
+def remember(job: Jobs, row: int, start: int, end: int, width: int) -> None:
     """The place that was found for a job in this plan."""
-    job[who].placed_at_us = start
-    job[who].placed_until_us = end
-    job[who].placed_on = width
+    job[row].placed_at_us = start
+    job[row].placed_until_us = end
+    job[row].placed_on = width
 
 
 @inlined
-def is_remembered(job: Jobs, who: int, start: int, end: int, width: int) -> bool:
+def is_remembered(job: Jobs, row: int, start: int, end: int, width: int) -> bool:
     """Whether that was its place in the last plan, too."""
     return bool(
-        job[who].placed_at_us == start and job[who].placed_until_us == end and job[who].placed_on == width
+        job[row].placed_at_us == start and job[row].placed_until_us == end and job[row].placed_on == width
     )

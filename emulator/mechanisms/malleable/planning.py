@@ -29,20 +29,20 @@ MEASURED_AGAIN_AFTER = 8
 
 
 @inlined
-def done_at(job: Jobs, speed: Ints, who: int, now: int) -> int:
+def done_at(job: Jobs, speed: Ints, row: int, now: int) -> int:
     """Work that a running job has done."""
-    computing = now - job[who].since_us - job[who].overhead_us
-    done: int = job[who].done
-    done += max(computing, 0) * speed[job[who].speed_row, job[who].width]
+    computing = now - job[row].since_us - job[row].overhead_us
+    done: int = job[row].done
+    done += max(computing, 0) * speed[job[row].speed_row, job[row].width]
     return done
 
 
 @inlined
-def expected_end(job: Jobs, speed: Ints, who: int, now: int, tick: int) -> int:
+def expected_end(job: Jobs, speed: Ints, row: int, now: int, tick: int) -> int:
     """When a malleable job that runs ends by its estimate if it gets no more than its minimum (section 5)."""
-    left = max(job[who].guessed - done_at(job, speed, who, now), 1)
-    standing = max(job[who].since_us + job[who].overhead_us - now, 0)
-    length: int = length_us(left, speed[job[who].speed_row, job[who].floor], tick)
+    left = max(job[row].guessed - done_at(job, speed, row, now), 1)
+    standing = max(job[row].since_us + job[row].overhead_us - now, 0)
+    length: int = length_us(left, speed[job[row].speed_row, job[row].floor], tick)
     end: int = now + standing + length
     return end
 
@@ -61,15 +61,15 @@ def make_profile(state: State, now: int) -> None:
             by_end[k] = started[k - registers.running_n]
         vacant -= job[by_end[k]].floor
     for k in range(count):
-        who = by_end[k]
-        if job[who].job_class == JobClass.MALLEABLE:
-            job[who].expected_end_us = expected_end(job, speed, who, now, registers.tick_us)
-        end = job[who].expected_end_us
+        row = by_end[k]
+        if job[row].job_class == JobClass.MALLEABLE:
+            job[row].expected_end_us = expected_end(job, speed, row, now, registers.tick_us)
+        end = job[row].expected_end_us
         place = k  # the list was in order at the last pass, and few ends have moved since
         while place > 0 and job[by_end[place - 1]].expected_end_us > end:
             by_end[place] = by_end[place - 1]
             place -= 1
-        by_end[place] = who
+        by_end[place] = row
     at[0] = now
     level[0] = vacant
     steps = 1
@@ -86,111 +86,111 @@ def make_profile(state: State, now: int) -> None:
 
 
 @compiled
-def room_until(state: State, who: int) -> int:
+def room_until(state: State, row: int) -> int:
     """Until when the job could run if it started now; -1 if there is no room. It may still do better later."""
     job, speed, at, level, registers = state.job, state.speed, state.at, state.level, state.registers
-    if job[who].job_class == JobClass.RIGID:
-        until = at[0] + job[who].estimate_us
+    if job[row].job_class == JobClass.RIGID:
+        until = at[0] + job[row].estimate_us
         step = 0
         while step < registers.steps and (step == 0 or at[step] < until):
-            if level[step] < job[who].nodes:
+            if level[step] < job[row].nodes:
                 return -1
             step += 1
         return int(until)
-    if level[0] < job[who].min_nodes:
+    if level[0] < job[row].min_nodes:
         return -1
-    speeds = speed[job[who].speed_row]
+    speeds = speed[job[row].speed_row]
     width, end = widest_from(
         at,
         level,
         registers.steps,
         0,
         speeds,
-        job[who].guessed,
-        job[who].min_nodes,
-        most_nodes(job, registers, who),
+        job[row].guessed,
+        job[row].min_nodes,
+        most_nodes(job, registers, row),
         registers.tick_us,
     )
     return end if width > 0 else -1
 
 
 @inlined
-def most_nodes(job: Jobs, registers: Registers, who: int) -> int:
+def most_nodes(job: Jobs, registers: Registers, row: int) -> int:
     """The widest that a flexible job is placed."""
-    at_minimum = registers.at_minimum and job[who].job_class == JobClass.MALLEABLE
-    most: int = job[who].min_nodes if at_minimum else job[who].max_nodes
+    at_minimum = registers.at_minimum and job[row].job_class == JobClass.MALLEABLE
+    most: int = job[row].min_nodes if at_minimum else job[row].max_nodes
     return most
 
 
 @compiled
-def place(state: State, who: int, after: int) -> tuple[int, int, int]:
+def place(state: State, row: int, after: int) -> tuple[int, int, int]:
     """(step, width, end) of a waiting job; step -1 if it fits nowhere.
 
     It is known that a rigid job starts, or a flexible one completes, at `after` or later.
     """
     job, speed, at, level, registers = state.job, state.speed, state.at, state.level, state.registers
     steps = registers.steps
-    if job[who].job_class == JobClass.RIGID:
+    if job[row].job_class == JobClass.RIGID:
         if registers.bounded:
-            after = max(after, state.bounds.rigid[job[who].length_class, job[who].width_class])
+            after = max(after, state.bounds.rigid[job[row].length_class, job[row].width_class])
         begin = step_at(at, steps, after)
-        first = earliest_start(at, level, steps, begin, job[who].nodes, job[who].estimate_us)
+        first = earliest_start(at, level, steps, begin, job[row].nodes, job[row].estimate_us)
         if first >= steps:
             return -1, 0, NEVER
         if registers.bounded:
-            keep_rigid(state.bounds, job[who].length_from, job[who].width_from, at[first])
-        return first, job[who].nodes, at[first] + job[who].estimate_us
+            keep_rigid(state.bounds, job[row].length_from, job[row].width_from, at[first])
+        return first, job[row].nodes, at[first] + job[row].estimate_us
     if registers.bounded:
-        after = max(after, state.bounds.flexible[job[who].length_class])
+        after = max(after, state.bounds.flexible[job[row].length_class])
     begin = step_at(at, steps, after)
-    while begin > 0 and level[begin - 1] >= job[who].min_nodes:
+    while begin > 0 and level[begin - 1] >= job[row].min_nodes:
         begin -= 1
     first, width, end = earliest_completion(
         at,
         level,
         steps,
         begin,
-        speed[job[who].speed_row],
-        job[who].guessed,
-        job[who].min_nodes,
-        most_nodes(job, registers, who),
+        speed[job[row].speed_row],
+        job[row].guessed,
+        job[row].min_nodes,
+        most_nodes(job, registers, row),
         registers.tick_us,
     )
     if registers.bounded and first >= 0:
-        keep_flexible(state.bounds, job[who].length_from, end)
+        keep_flexible(state.bounds, job[row].length_from, end)
     return first, width, end
 
 
 @inlined
-def place_again(state: State, who: int, moved: int) -> tuple[int, int, int]:
+def place_again(state: State, row: int, moved: int) -> tuple[int, int, int]:
     """As `place`, of a job that fits nowhere better than before if nobody in front of it has left a place.
 
     `moved`: the earliest time at which someone did.
     """
     job, at, level, registers = state.job, state.at, state.level, state.registers
-    start, until, width = job[who].placed_at_us, job[who].placed_until_us, job[who].placed_on
+    start, until, width = job[row].placed_at_us, job[row].placed_until_us, job[row].placed_on
     if until <= moved:
         first = step_at(at, registers.steps, start)
         is_step = first < registers.steps and at[first] == start
         if is_step and has_room(at, level, registers.steps, first, until, width):
             return first, width, until
-    if job[who].job_class == JobClass.RIGID:
-        return place(state, who, min(start, moved - job[who].estimate_us + 1))  # it overlaps what was left
-    return place(state, who, min(until, moved))
+    if job[row].job_class == JobClass.RIGID:
+        return place(state, row, min(start, moved - job[row].estimate_us + 1))  # it overlaps what was left
+    return place(state, row, min(until, moved))
 
 
 @compiled
-def begin(state: State, who: int, floor: int, end: int) -> None:
+def begin(state: State, row: int, floor: int, end: int) -> None:
     """The job starts in this pass; what width it gets beyond its minimum is decided when all have been chosen."""
     job, started, registers = state.job, state.started, state.registers
-    started[registers.started_n] = who
+    started[registers.started_n] = row
     registers.started_n += 1
     registers.changed = 1
-    job[who].state = JobState.RUNNING
-    job[who].floor = floor
-    job[who].target = floor
-    job[who].expected_end_us = end
-    if job[who].job_class == JobClass.MALLEABLE:
+    job[row].state = JobState.RUNNING
+    job[row].floor = floor
+    job[row].target = floor
+    job[row].expected_end_us = end
+    if job[row].job_class == JobClass.MALLEABLE:
         registers.malleable_n += 1
 
 
@@ -243,16 +243,16 @@ def may_do_better(state: State, k: int, now: int) -> bool:
     free, registers, notes = state.free, state.registers, state.notes
     if registers.freed <= now:
         return False
-    who = queue[k]
-    speeds = speed[job[who].speed_row]
-    most = most_nodes(job, registers, who)
-    if registers.corners > 0 and not may_fit(job, speeds, notes, registers.corners, who, most):
+    row = queue[k]
+    speeds = speed[job[row].speed_row]
+    most = most_nodes(job, registers, row)
+    if registers.corners > 0 and not may_fit(job, speeds, notes, registers.corners, row, most):
         return False
     if k - registers.measured < MEASURED_AGAIN_AFTER:
         return True
     registers.corners = measure_rooms(notes, at, level, registers.steps, registers.freed, free.shape[0])
     registers.measured = k
-    return may_fit(job, speeds, notes, registers.corners, who, most)
+    return may_fit(job, speeds, notes, registers.corners, row, most)
 
 
 @compiled
@@ -291,22 +291,22 @@ def plan(state: State, now: int) -> None:
             registers.bounded = 1
         if k == reached:
             recall_far(state, k)
-        who = queue[k]
-        if k < known and job[who].placed_at_us >= now and not may_do_better(state, k, now):
-            first, width, end = place_again(state, who, registers.moved)
+        row = queue[k]
+        if k < known and job[row].placed_at_us >= now and not may_do_better(state, k, now):
+            first, width, end = place_again(state, row, registers.moved)
         else:
-            first, width, end = place(state, who, 0)
+            first, width, end = place(state, row, 0)
         if first == 0:
-            if job[who].job_class == JobClass.MALLEABLE and (
+            if job[row].job_class == JobClass.MALLEABLE and (
                 registers.minimum == MinimumRule.LEAST or registers.minimum >= MinimumRule.POOL
             ):
-                width = job[who].min_nodes
-                end = now + length_us(job[who].guessed, speed[job[who].speed_row, width], registers.tick_us)
-            begin(state, who, width, end)
+                width = job[row].min_nodes
+                end = now + length_us(job[row].guessed, speed[job[row].speed_row, width], registers.tick_us)
+            begin(state, row, width, end)
         start = at[first] if first >= 0 else -1
-        if k < known and not is_remembered(job, who, start, end, width):
-            registers.moved = min(registers.moved, job[who].placed_at_us)
-        remember(job, who, start, end, width)
+        if k < known and not is_remembered(job, row, start, end, width):
+            registers.moved = min(registers.moved, job[row].placed_at_us)
+        remember(job, row, start, end, width)
         k += 1
         if start < until:
             until = -1  # what is taken may have been the candidate's room
@@ -323,9 +323,9 @@ def held_by(state: State) -> int:
     job, running, started, registers = state.job, state.running, state.started, state.registers
     held = 0
     for k in range(registers.running_n + registers.started_n):
-        who = running[k] if k < registers.running_n else started[k - registers.running_n]
-        if job[who].job_class == JobClass.MALLEABLE:
-            held += job[who].floor
+        row = running[k] if k < registers.running_n else started[k - registers.running_n]
+        if job[row].job_class == JobClass.MALLEABLE:
+            held += job[row].floor
     return held
 
 
@@ -339,26 +339,26 @@ def divide(state: State, held: int) -> None:
     rest = held % registers.malleable_n
     over = 0
     for k in range(among):
-        who = running[k] if k < count else started[k - count]
-        if job[who].job_class == JobClass.MALLEABLE:
+        row = running[k] if k < count else started[k - count]
+        if job[row].job_class == JobClass.MALLEABLE:
             share = even + 1 if rest > 0 else even
             rest -= 1
-            job[who].floor = (
-                min(share, job[who].max_nodes) if registers.minimum >= MinimumRule.POOL else share
+            job[row].floor = (
+                min(share, job[row].max_nodes) if registers.minimum >= MinimumRule.POOL else share
             )
-            over += share - job[who].floor
+            over += share - job[row].floor
     while over > 0:
         before = over
         least = NEVER
         for k in range(among):
-            who = running[k] if k < count else started[k - count]
-            if job[who].job_class == JobClass.MALLEABLE and job[who].floor < job[who].max_nodes:
-                least = min(least, job[who].floor)
+            row = running[k] if k < count else started[k - count]
+            if job[row].job_class == JobClass.MALLEABLE and job[row].floor < job[row].max_nodes:
+                least = min(least, job[row].floor)
         for k in range(among):
-            who = running[k] if k < count else started[k - count]
-            has_least = job[who].job_class == JobClass.MALLEABLE and job[who].floor == least
-            if over > 0 and has_least and job[who].floor < job[who].max_nodes:
-                job[who].floor += 1
+            row = running[k] if k < count else started[k - count]
+            has_least = job[row].job_class == JobClass.MALLEABLE and job[row].floor == least
+            if over > 0 and has_least and job[row].floor < job[row].max_nodes:
+                job[row].floor += 1
                 over -= 1
         if over == before:
             break  # all have what they may have
@@ -373,11 +373,11 @@ def join(state: State, held: int) -> None:
     job, queue, registers = state.job, state.queue, state.registers
     joined = 0
     for k in range(registers.queue_n):
-        who = queue[k]
+        row = queue[k]
         if registers.malleable_n >= held:
             break
-        if job[who].state == JobState.QUEUED and job[who].job_class == JobClass.MALLEABLE:
-            begin(state, who, 1, NEVER)
+        if job[row].state == JobState.QUEUED and job[row].job_class == JobClass.MALLEABLE:
+            begin(state, row, 1, NEVER)
             joined += 1
     if joined > 0:
         registers.kept = 0
@@ -405,9 +405,9 @@ def leave_queue(state: State) -> None:
     planned = 0
     remembered = 0
     for k in range(registers.queue_n):
-        who = queue[k]
-        if job[who].state == JobState.QUEUED:
-            queue[left] = who
+        row = queue[k]
+        if job[row].state == JobState.QUEUED:
+            queue[left] = row
             left += 1
             if k < registers.planned:
                 planned += 1

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 @inlined
-def share_of(job: Jobs, who: int, even: int) -> int:
+def share_of(job: Jobs, row: int, even: int) -> int:
     """An even share within what the job may have."""
-    mine: int = max(job[who].floor, min(job[who].max_nodes, even))
+    mine: int = max(job[row].floor, min(job[row].max_nodes, even))
     return mine
 
 
@@ -48,31 +48,31 @@ def share(state: State) -> None:
     floor = 0
     most = NEVER
     for k in range(registers.running_n):
-        who = running[k]
-        if job[who].job_class != JobClass.MALLEABLE:
-            nodes -= job[who].width
+        row = running[k]
+        if job[row].job_class != JobClass.MALLEABLE:
+            nodes -= job[row].width
         else:
-            floor = max(floor, job[who].floor)
-            most = min(most, job[who].max_nodes)
+            floor = max(floor, job[row].floor)
+            most = min(most, job[row].max_nodes)
     even = nodes // registers.malleable_n
     if even < floor or even >= most:  # otherwise all may have that, and one of them one more
         even = even_share(job, running, registers.running_n, nodes)
     rest = nodes
     for k in range(registers.running_n):
-        who = running[k]
-        if job[who].job_class == JobClass.MALLEABLE:
-            job[who].target = share_of(job, who, even)
-            rest -= job[who].target
+        row = running[k]
+        if job[row].job_class == JobClass.MALLEABLE:
+            job[row].target = share_of(job, row, even)
+            rest -= job[row].target
     for wish in range(2):
         for k in range(registers.running_n):
             if rest == 0:
                 return
-            who = running[k]
+            row = running[k]
             takes_one = (
-                job[who].job_class == JobClass.MALLEABLE
-                and job[who].target == even
-                and share_of(job, who, even + 1) == even + 1
+                job[row].job_class == JobClass.MALLEABLE
+                and job[row].target == even
+                and share_of(job, row, even + 1) == even + 1
             )
-            if takes_one and (wish == 1 or job[who].width == even + 1):
-                job[who].target = even + 1
+            if takes_one and (wish == 1 or job[row].width == even + 1):
+                job[row].target = even + 1
                 rest -= 1

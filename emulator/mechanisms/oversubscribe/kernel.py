@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 
 @compiled
-def end_job(state: State, who: int, now: int, outcome: int) -> None:
+def end_job(state: State, row: int, now: int, outcome: int) -> None:
     job, runs, registers = state.job, state.runs, state.registers
-    vacate(state, who, now)
-    job[who].state = JobState.ENDED
-    job[who].end_us = now
-    runs[job[who].run_row].end_us = now
-    runs[job[who].run_row].outcome = outcome
+    vacate(state, row, now)
+    job[row].state = JobState.ENDED
+    job[row].end_us = now
+    runs[job[row].run_row].end_us = now
+    runs[job[row].run_row].outcome = outcome
     registers.ended_n += 1
 
 
 @compiled
-def next_phase(state: State, who: int, now: int) -> None:
+def next_phase(state: State, row: int, now: int) -> None:
     """An active job becomes idle or the other way round: its neighbours run faster or slower."""
     job, slot_job, slot_next, phases = state.job, state.slot_job, state.slot_next, state.phases
     core_registers = state.core_registers
-    settle(job, who, now)
-    job[who].phase += 1
-    job[who].phase_left = phases[job[who].phase] * core_registers.full
-    job[who].is_idle ^= 1
-    job[who].rate = 0
-    touch(state, who)
-    by = -1 if job[who].is_idle else 1
+    settle(job, row, now)
+    job[row].phase += 1
+    job[row].phase_left = phases[job[row].phase] * core_registers.full
+    job[row].is_idle ^= 1
+    job[row].rate = 0
+    touch(state, row)
+    by = -1 if job[row].is_idle else 1
     units = slot_job.shape[1]
     slots = slot_job.shape[2]
-    place = job[who].first_slot
+    place = job[row].first_slot
     while place >= 0 and slots > 1:
         change_active(state, place // (units * slots), (place // slots) % units, by)
         place = slot_next[place]
@@ -73,11 +73,11 @@ def finish_instant(state: State, now: int) -> None:
 
 
 @compiled
-def is_passed_over(state: State, who: int, now: int) -> bool:
+def is_passed_over(state: State, row: int, now: int) -> bool:
     """No pass follows, by the authors' program: it ran exactly to its estimate, and others end at the same instant."""
     job, heap, registers = state.job, state.heap, state.registers
     is_last = registers.heap_n == 0 or job[heap[0]].event_us != now
-    return bool(job[who].run_us == job[who].estimate_us and not is_last)
+    return bool(job[row].run_us == job[row].estimate_us and not is_last)
 
 
 @compiled
@@ -99,15 +99,15 @@ def advance(state: State, until: int) -> int:
             return code
         ended = registers.ended_n
         while registers.heap_n and job[heap[0]].event_us == now:
-            who = heap[0]
-            if job[who].phase + 1 < job[who].phase_end:
-                next_phase(state, who, now)
+            row = heap[0]
+            if job[row].phase + 1 < job[row].phase_end:
+                next_phase(state, row, now)
             else:
-                end_job(state, who, now, RunOutcome.FINISHED)
+                end_job(state, row, now, RunOutcome.FINISHED)
                 if (
                     registers.every_event
                     and now != until
-                    and not (core_registers.program and is_passed_over(state, who, now))
+                    and not (core_registers.program and is_passed_over(state, row, now))
                 ):
                     schedule_pass(state, now)
         if now == until:

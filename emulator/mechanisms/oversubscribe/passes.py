@@ -35,37 +35,37 @@ def backfill(state: State, now: int) -> None:
     stamp = core_registers.stamp
     place = registers.queue_lo + 1
     while place < registers.queue_hi and open_nodes[0] < node.open.shape[0]:
-        who = queue[place]
+        row = queue[place]
         is_plain = (
-            job[who].gpus == 0
-            and job[who].limit >= core_registers.core_slots
+            job[row].gpus == 0
+            and job[row].limit >= core_registers.core_slots
             and core_registers.has_memory == 0
         )
-        n = job[who].nodes - 1
-        c = job[who].cores - 1
-        if is_plain and failed.stamp[n, c] == stamp and failed.estimate_us[n, c] <= job[who].estimate_us:
+        n = job[row].nodes - 1
+        c = job[row].cores - 1
+        if is_plain and failed.stamp[n, c] == stamp and failed.estimate_us[n, c] <= job[row].estimate_us:
             place += 1
             continue
-        good = choose_nodes(state, who)
+        good = choose_nodes(state, row)
         if good:
             if at < 0:
                 at = planned_start(state, head, now)
             if ready < 0:
                 ready = ready_by(state, head, at)
-            good = leaves_enough(state, who, head, at, ready, now)
+            good = leaves_enough(state, row, head, at, ready, now)
         if good:
-            occupy(state, who, now)
+            occupy(state, row, now)
             if is_certain or ready_by(state, head, at) >= job[head].nodes:
-                book(state, who, now)
+                book(state, row, now)
                 place = queue_remove_at(queue, registers, place)
                 core_registers.stamp += 1
                 stamp = core_registers.stamp
                 ready = -1
                 continue
-            vacate(state, who, now)
+            vacate(state, row, now)
         if is_plain:
             failed.stamp[n, c] = stamp
-            failed.estimate_us[n, c] = job[who].estimate_us if enough_open(state, who) else 0
+            failed.estimate_us[n, c] = job[row].estimate_us if enough_open(state, row) else 0
         place += 1
 
 

@@ -35,7 +35,7 @@ def pin_head(state: State, head: int, at: int) -> None:
 
 
 @compiled
-def choose_beside(state: State, who: int, head_cores: int, crosses: bool) -> bool:
+def choose_beside(state: State, row: int, head_cores: int, crosses: bool) -> bool:
     """Nodes with the most free cores over the job's whole span, the lower number first; False if there are too few."""
     job, node, chosen, scratch, core_registers = (
         state.job,
@@ -44,20 +44,20 @@ def choose_beside(state: State, who: int, head_cores: int, crosses: bool) -> boo
         state.scratch,
         state.core_registers,
     )
-    if not enough_open(state, who):
+    if not enough_open(state, row):
         return False
-    wanted = job[who].nodes
+    wanted = job[row].nodes
     free = scratch.of_nodes
     good = 0
     for n in range(node.open.shape[0]):
         free[n] = node.open[n]
         if crosses and node.is_pinned[n]:
             free[n] = min(free[n], node.then[n] - head_cores)
-        good += free[n] >= job[who].cores
+        good += free[n] >= job[row].cores
     if good < wanted:
         return False
     found = 0
-    for level in range(core_registers.node_cores, job[who].cores - 1, -1):
+    for level in range(core_registers.node_cores, job[row].cores - 1, -1):
         for n in range(node.open.shape[0]):
             if found < wanted and free[n] == level:
                 chosen[found] = n
@@ -77,14 +77,14 @@ def backfill_beside(state: State, now: int) -> None:
     pin_head(state, head, at)
     place = registers.queue_lo + 1
     while place < registers.queue_hi and open_nodes[0] < node.open.shape[0]:
-        who = queue[place]
-        crosses = now + job[who].estimate_us > at
-        if choose_beside(state, who, job[head].cores, crosses):
-            occupy(state, who, now)
-            book(state, who, now)
+        row = queue[place]
+        crosses = now + job[row].estimate_us > at
+        if choose_beside(state, row, job[head].cores, crosses):
+            occupy(state, row, now)
+            book(state, row, now)
             if crosses:
                 for k in range(core_registers.chosen_n):
-                    node.then[chosen[k]] -= job[who].cores
+                    node.then[chosen[k]] -= job[row].cores
             place = queue_remove_at(queue, registers, place)
         else:
             place += 1

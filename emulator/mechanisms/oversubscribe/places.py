@@ -39,13 +39,13 @@ def count_open(state: State, node_: int) -> None:
 
 
 @compiled
-def take_units(state: State, who: int, node_: int, first: int, last: int, wanted: int) -> None:
+def take_units(state: State, row: int, node_: int, first: int, last: int, wanted: int) -> None:
     """Put the job on the `wanted` least taken units of `first..last - 1`, the lower number first."""
     job, node, slot_job, slot_next, unit = state.job, state.node, state.slot_job, state.slot_next, state.unit
     count, rate, scratch = state.shared_by, state.rate, state.scratch
     slots = slot_job.shape[2]
     base = rate.shape[1] if first > 0 else 0
-    limit = job[who].limit
+    limit = job[row].limit
     before = scratch.of_units  # how many were there; NEVER: it is not open to the job
     level = NEVER
     for u in range(first, last):
@@ -60,51 +60,51 @@ def take_units(state: State, who: int, node_: int, first: int, last: int, wanted
                 while slot_job[node_, u, k] >= 0:
                     k += 1
                 place = (node_ * slot_job.shape[1] + u) * slots + k
-                slot_job[node_, u, k] = who
-                slot_next[place] = job[who].first_slot
-                job[who].first_slot = place
+                slot_job[node_, u, k] = row
+                slot_next[place] = job[row].first_slot
+                job[row].first_slot = place
                 unit.taken[node_, u] += 1
                 unit.cap[node_, u] = min(unit.cap[node_, u], limit)
                 if slots > 1:  # otherwise nobody is there whose speed could change
-                    count[who, base + unit.active[node_, u]] += 1
+                    count[row, base + unit.active[node_, u]] += 1
                     change_active(state, node_, u, 1)
                 wanted -= 1
         level += 1
 
 
 @compiled
-def occupy(state: State, who: int, now: int) -> None:
+def occupy(state: State, row: int, now: int) -> None:
     """Put the job onto the nodes that were chosen for it, at the speed that it has there."""
     job, node, phases, chosen = state.job, state.node, state.phases, state.chosen
     core_registers = state.core_registers
     cores = core_registers.node_cores
-    touch(state, who)
-    job[who].first_slot = -1
-    job[who].is_idle = 0
-    job[who].rate = 0
-    job[who].settled_us = now
-    job[who].phase_left = phases[job[who].phase] * core_registers.full
-    job[who].estimate_left = job[who].estimate_us * core_registers.full
+    touch(state, row)
+    job[row].first_slot = -1
+    job[row].is_idle = 0
+    job[row].rate = 0
+    job[row].settled_us = now
+    job[row].phase_left = phases[job[row].phase] * core_registers.full
+    job[row].estimate_left = job[row].estimate_us * core_registers.full
     for k in range(core_registers.chosen_n):
         n = chosen[k]
-        take_units(state, who, n, 0, cores, job[who].cores)
-        if job[who].gpus > 0:
-            take_units(state, who, n, cores, state.slot_job.shape[1], job[who].gpus)
-        node.free_memory_kib[n] -= job[who].memory_kib
+        take_units(state, row, n, 0, cores, job[row].cores)
+        if job[row].gpus > 0:
+            take_units(state, row, n, cores, state.slot_job.shape[1], job[row].gpus)
+        node.free_memory_kib[n] -= job[row].memory_kib
         count_open(state, n)
     refresh(state, now)
 
 
 @compiled
-def vacate(state: State, who: int, now: int) -> None:
+def vacate(state: State, row: int, now: int) -> None:
     """Take the job off its nodes and give the neighbours the speed that follows."""
     job, node, slot_job, slot_next, heap = state.job, state.node, state.slot_job, state.slot_next, state.heap
     registers = state.registers
     slots = slot_job.shape[2]
     on_node = slot_job.shape[1] * slots
-    heap_drop(job, heap, registers, who)
-    place = job[who].first_slot
-    job[who].first_slot = -1
+    heap_drop(job, heap, registers, row)
+    place = job[row].first_slot
+    job[row].first_slot = -1
     while place >= 0:
         n = place // on_node
         end = (n + 1) * on_node
@@ -114,28 +114,28 @@ def vacate(state: State, who: int, now: int) -> None:
                 u -= 1
             while place >= (n * slot_job.shape[1] + u + 1) * slots:
                 u += 1
-            leave_unit(state, who, n, u, place - (n * slot_job.shape[1] + u) * slots)
+            leave_unit(state, row, n, u, place - (n * slot_job.shape[1] + u) * slots)
             place = slot_next[place]
-        node.occupied[n] -= job[who].cores + job[who].gpus
-        node.free_memory_kib[n] += job[who].memory_kib
+        node.occupied[n] -= job[row].cores + job[row].gpus
+        node.free_memory_kib[n] += job[row].memory_kib
         count_open(state, n)
     refresh(state, now)
 
 
 @inlined
-def leave_unit(state: State, who: int, node_: int, unit_: int, slot: int) -> None:
+def leave_unit(state: State, row: int, node_: int, unit_: int, slot: int) -> None:
     """Take the job out of a slot."""
     job, slot_job, unit, count, rate = state.job, state.slot_job, state.unit, state.shared_by, state.rate
     core_registers = state.core_registers
     is_gpu = unit_ >= core_registers.node_cores
     if slot_job.shape[2] > 1:
-        if job[who].is_idle == 0:
+        if job[row].is_idle == 0:
             change_active(state, node_, unit_, -1)
-        count[who, (rate.shape[1] if is_gpu else 0) + unit.active[node_, unit_]] -= 1
+        count[row, (rate.shape[1] if is_gpu else 0) + unit.active[node_, unit_]] -= 1
     slot_job[node_, unit_, slot] = -1
     unit.taken[node_, unit_] -= 1
     cap = core_registers.gpu_slots if is_gpu else core_registers.core_slots
-    if job[who].limit < cap:  # otherwise it was not the one that bore the least
+    if job[row].limit < cap:  # otherwise it was not the one that bore the least
         for k in range(slot_job.shape[2]):
             other = slot_job[node_, unit_, k]
             if other >= 0:
@@ -147,43 +147,43 @@ def leave_unit(state: State, who: int, node_: int, unit_: int, slot: int) -> Non
 
 
 @compiled
-def has_units(state: State, node_: int, who: int, first: int, last: int, wanted: int) -> bool:
+def has_units(state: State, node_: int, row: int, first: int, last: int, wanted: int) -> bool:
     unit = state.unit
-    limit = state.job[who].limit
+    limit = state.job[row].limit
     for u in range(first, last):
         wanted -= unit.taken[node_, u] < min(unit.cap[node_, u], limit)
     return bool(wanted <= 0)
 
 
 @inlined
-def suits(state: State, node_: int, who: int) -> bool:
+def suits(state: State, node_: int, row: int) -> bool:
     """Whether the node can take the job now."""
     job = state.job
     node = state.node
     core_registers = state.core_registers
-    good = node.open[node_] >= job[who].cores
+    good = node.open[node_] >= job[row].cores
     if good and core_registers.has_memory:
-        good = node.free_memory_kib[node_] >= job[who].memory_kib
-    if good and job[who].limit < core_registers.core_slots:
-        good = has_units(state, node_, who, 0, core_registers.node_cores, job[who].cores)
-    if good and job[who].gpus > 0:
-        good = has_units(state, node_, who, core_registers.node_cores, state.slot_job.shape[1], job[who].gpus)
+        good = node.free_memory_kib[node_] >= job[row].memory_kib
+    if good and job[row].limit < core_registers.core_slots:
+        good = has_units(state, node_, row, 0, core_registers.node_cores, job[row].cores)
+    if good and job[row].gpus > 0:
+        good = has_units(state, node_, row, core_registers.node_cores, state.slot_job.shape[1], job[row].gpus)
     return bool(good)
 
 
 @compiled
-def enough_open(state: State, who: int) -> bool:
+def enough_open(state: State, row: int) -> bool:
     """Whether so many nodes have so many open cores, whatever else the job wants."""
     job = state.job
     open_nodes = state.open_nodes
-    wanted = job[who].nodes
-    for k in range(job[who].cores, open_nodes.shape[0]):
+    wanted = job[row].nodes
+    for k in range(job[row].cores, open_nodes.shape[0]):
         wanted -= open_nodes[k]
     return bool(wanted <= 0)
 
 
 @compiled
-def choose_nodes(state: State, who: int) -> bool:
+def choose_nodes(state: State, row: int) -> bool:
     """The least occupied nodes that can take the job, the lower number first; False if there are too few."""
     job, node, chosen, scratch, core_registers = (
         state.job,
@@ -192,17 +192,17 @@ def choose_nodes(state: State, who: int) -> bool:
         state.scratch,
         state.core_registers,
     )
-    if not enough_open(state, who):
+    if not enough_open(state, row):
         return False
-    wanted = job[who].nodes
+    wanted = job[row].nodes
     by_occupied = scratch.by_occupied
     good = scratch.of_nodes
     suiting = 0
     block = 0
     while block * BLOCK < node.open.shape[0] and by_occupied[0] < wanted:
-        if node.most_open[block] >= job[who].cores:
+        if node.most_open[block] >= job[row].cores:
             for n in range(block * BLOCK, min((block + 1) * BLOCK, node.open.shape[0])):
-                if suits(state, n, who):
+                if suits(state, n, row):
                     by_occupied[node.occupied[n]] += 1
                     good[suiting] = n
                     suiting += 1

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 @compiled
-def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
+def unit_ready(state: State, node_: int, unit_: int, row: int) -> int:
     """When one more job fits onto a unit, as jobs leave it at their expected ends; 0: now."""
     job, slot_job, unit, core_registers = state.job, state.slot_job, state.unit, state.core_registers
-    limit = job[who].limit
+    limit = job[row].limit
     if unit.taken[node_, unit_] < min(unit.cap[node_, unit_], limit):
         return 0
     if slot_job.shape[2] == 1:
@@ -46,11 +46,11 @@ def unit_ready(state: State, node_: int, unit_: int, who: int) -> int:
 
 
 @compiled
-def units_ready(state: State, node_: int, who: int, first: int, last: int, wanted: int) -> int:
+def units_ready(state: State, node_: int, row: int, first: int, last: int, wanted: int) -> int:
     """When so many of these units can take the job."""
     times = state.scratch.of_units
     for u in range(first, last):
-        at = unit_ready(state, node_, u, who)
+        at = unit_ready(state, node_, u, row)
         place = u - first
         while place > 0 and times[place - 1] > at:
             times[place] = times[place - 1]
@@ -60,12 +60,12 @@ def units_ready(state: State, node_: int, who: int, first: int, last: int, wante
 
 
 @compiled
-def memory_ready(state: State, node_: int, who: int) -> int:
+def memory_ready(state: State, node_: int, row: int) -> int:
     """When the node has the memory that the job wants."""
     job, node, slot_job, core_registers = state.job, state.node, state.slot_job, state.core_registers
     free = node.free_memory_kib[node_]
     at = 0
-    while free < job[who].memory_kib:
+    while free < job[row].memory_kib:
         after = NEVER
         for u in range(slot_job.shape[1]):
             for k in range(slot_job.shape[2]):
@@ -175,7 +175,7 @@ def ready_by(state: State, head: int, at: int) -> int:
 
 
 @inlined
-def loses_node(state: State, node_: int, who: int, head: int, at: int) -> bool:
+def loses_node(state: State, node_: int, row: int, head: int, at: int) -> bool:
     """Whether a node that the head could use at a time is none any more with a candidate that stays longer.
 
     At the least: its cores are those that cost the head nothing as far as there are such, and nobody is slowed down.
@@ -192,24 +192,24 @@ def loses_node(state: State, node_: int, who: int, head: int, at: int) -> bool:
             if other >= 0 and job[other].expected_end_us > at:
                 stay += 1
                 cap = min(cap, job[other].limit)
-        is_open = unit.taken[node_, u] < min(unit.cap[node_, u], job[who].limit)
+        is_open = unit.taken[node_, u] < min(unit.cap[node_, u], job[row].limit)
         ready += stay < cap
-        harmless += is_open and (stay >= cap or stay + 1 < min(cap, job[who].limit))
-    return bool(ready - max(0, job[who].cores - harmless) < job[head].cores)
+        harmless += is_open and (stay >= cap or stay + 1 < min(cap, job[row].limit))
+    return bool(ready - max(0, job[row].cores - harmless) < job[head].cores)
 
 
 @compiled
-def leaves_enough(state: State, who: int, head: int, at: int, ready: int, now: int) -> bool:
+def leaves_enough(state: State, row: int, head: int, at: int, ready: int, now: int) -> bool:
     """Whether the head may still start at a time with a candidate on its chosen nodes; `ready` could be used so far.
 
     False is certain; True is where each core has one job, and nothing else is wanted of a node.
     """
     job, node, chosen, core_registers = state.job, state.node, state.chosen, state.core_registers
-    if now + job[who].estimate_us <= at:
+    if now + job[row].estimate_us <= at:
         return True
     for k in range(core_registers.chosen_n):
         if ready < job[head].nodes:
             break
         n = chosen[k]
-        ready -= node.ready_us[n] <= at and loses_node(state, n, who, head, at)
+        ready -= node.ready_us[n] <= at and loses_node(state, n, row, head, at)
     return bool(ready >= job[head].nodes)

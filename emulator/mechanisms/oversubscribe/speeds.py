@@ -24,10 +24,10 @@ def comes_before(job: Jobs, one: int, other: int) -> bool:
 @compiled
 def heap_settle(job: Jobs, heap: Ints32, registers: Registers, place: int) -> None:
     """Move the entry at `place`, whose event has changed, to where it belongs."""
-    who = heap[place]
+    row = heap[place]
     while place > 0:
         parent = (place - 1) >> 1
-        if comes_before(job, heap[parent], who):
+        if comes_before(job, heap[parent], row):
             break
         heap[place] = heap[parent]
         job[heap[place]].heap_at = place
@@ -38,30 +38,30 @@ def heap_settle(job: Jobs, heap: Ints32, registers: Registers, place: int) -> No
             break
         if child + 1 < registers.heap_n and comes_before(job, heap[child + 1], heap[child]):
             child += 1
-        if comes_before(job, who, heap[child]):
+        if comes_before(job, row, heap[child]):
             break
         heap[place] = heap[child]
         job[heap[place]].heap_at = place
         place = child
-    heap[place] = who
-    job[who].heap_at = place
+    heap[place] = row
+    job[row].heap_at = place
 
 
 @compiled
-def heap_set(job: Jobs, heap: Ints32, registers: Registers, who: int) -> None:
+def heap_set(job: Jobs, heap: Ints32, registers: Registers, row: int) -> None:
     """The job has a new event: put it in, or to its new place."""
-    place = job[who].heap_at
+    place = job[row].heap_at
     if place < 0:
         place = registers.heap_n
         registers.heap_n = place + 1
-        heap[place] = who
+        heap[place] = row
     heap_settle(job, heap, registers, place)
 
 
 @compiled
-def heap_drop(job: Jobs, heap: Ints32, registers: Registers, who: int) -> None:
-    place = job[who].heap_at
-    job[who].heap_at = -1
+def heap_drop(job: Jobs, heap: Ints32, registers: Registers, row: int) -> None:
+    place = job[row].heap_at
+    job[row].heap_at = -1
     registers.heap_n -= 1
     if place < registers.heap_n:
         heap[place] = heap[registers.heap_n]
@@ -78,36 +78,36 @@ def whole_us(work: int, rate: int) -> int:
 
 
 @inlined
-def settle(job: Jobs, who: int, now: int) -> None:
+def settle(job: Jobs, row: int, now: int) -> None:
     """Book the work done since the last change of speed."""
-    done = (now - job[who].settled_us) * job[who].rate
-    job[who].phase_left -= done
-    job[who].estimate_left -= done
-    job[who].settled_us = now
+    done = (now - job[row].settled_us) * job[row].rate
+    job[row].phase_left -= done
+    job[row].estimate_left -= done
+    job[row].settled_us = now
 
 
 @inlined
-def speed_of(state: State, who: int) -> int:
+def speed_of(state: State, row: int) -> int:
     """Speed of a running job: that of its most shared unit; full while it is idle."""
     count, rate = state.shared_by, state.rate
     speed = state.core_registers.full
-    if state.job[who].is_idle == 0:
+    if state.job[row].is_idle == 0:
         half = rate.shape[1]
         for gpu in range(2):
             for m in range(half - 1, 1, -1):
-                if count[who, gpu * half + m] > 0:
+                if count[row, gpu * half + m] > 0:
                     speed = min(speed, rate[gpu, m])
                     break
     return int(speed)
 
 
 @inlined
-def touch(state: State, who: int) -> None:
+def touch(state: State, row: int) -> None:
     """The speed of the job may be another one."""
     job, core_registers = state.job, state.core_registers
-    if job[who].mark == 0:
-        job[who].mark = 1
-        state.touched[core_registers.touched_n] = who
+    if job[row].mark == 0:
+        job[row].mark = 1
+        state.touched[core_registers.touched_n] = row
         core_registers.touched_n += 1
 
 
@@ -122,12 +122,12 @@ def change_active(state: State, node_: int, unit_: int, by: int) -> None:
     there = unit.taken[node_, unit_]
     k = 0
     while there > 0:
-        who = slot_job[node_, unit_, k]
-        if who >= 0:
+        row = slot_job[node_, unit_, k]
+        if row >= 0:
             there -= 1
-            count[who, base + before] -= 1
-            count[who, base + before + by] += 1
-            touch(state, who)
+            count[row, base + before] -= 1
+            count[row, base + before + by] += 1
+            touch(state, row)
         k += 1
 
 
@@ -142,18 +142,18 @@ def mark_node(state: State, node_: int) -> None:
 
 
 @compiled
-def mark_nodes(state: State, who: int) -> None:
+def mark_nodes(state: State, row: int) -> None:
     """The expected end of a job has changed: so may what its nodes have to offer, and when.
 
     It has as many slots on each of its nodes. Those of a job that is only tried are marked as it takes them.
     """
     job, slot_job, runs, log = state.job, state.slot_job, state.runs, state.log
-    if job[who].run_row < 0:
+    if job[row].run_row < 0:
         return
     on_node = slot_job.shape[1] * slot_job.shape[2]
-    first = runs[job[who].run_row].first
-    apart = job[who].cores + job[who].gpus
-    for k in range(job[who].nodes):
+    first = runs[job[row].run_row].first
+    apart = job[row].cores + job[row].gpus
+    for k in range(job[row].nodes):
         mark_node(state, log[first + k * apart] // on_node)
 
 
@@ -164,17 +164,17 @@ def refresh(state: State, now: int) -> None:
     registers = state.registers
     core_registers = state.core_registers
     for k in range(core_registers.touched_n):
-        who = touched[k]
-        job[who].mark = 0
-        if job[who].first_slot < 0:
+        row = touched[k]
+        job[row].mark = 0
+        if job[row].first_slot < 0:
             continue
-        speed = speed_of(state, who)
-        if speed != job[who].rate:
-            settle(job, who, now)
-            job[who].rate = speed
-            job[who].event_us = now + whole_us(job[who].phase_left, speed)
-            job[who].expected_end_us = now + whole_us(job[who].estimate_left, speed)
-            heap_set(job, heap, registers, who)
+        speed = speed_of(state, row)
+        if speed != job[row].rate:
+            settle(job, row, now)
+            job[row].rate = speed
+            job[row].event_us = now + whole_us(job[row].phase_left, speed)
+            job[row].expected_end_us = now + whole_us(job[row].estimate_left, speed)
+            heap_set(job, heap, registers, row)
             if core_registers.head >= 0:
-                mark_nodes(state, who)
+                mark_nodes(state, row)
     core_registers.touched_n = 0

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 @compiled
-def book(state: State, who: int, now: int) -> None:
+def book(state: State, row: int, now: int) -> None:
     """The job runs: note it and its slots in the tables."""
     job, slot_next, runs, log, registers = state.job, state.slot_next, state.runs, state.log, state.registers
-    begin_run(job, runs, registers, who, now)
-    place = job[who].first_slot
+    begin_run(job, runs, registers, row, now)
+    place = job[row].first_slot
     while place >= 0:
         log[registers.log_n] = place
         registers.log_n += 1

@@ -42,14 +42,14 @@ def scratch_wanted(state: State, now: int) -> int:
 def submit_due(state: State, now: int) -> None:
     job, queue, urgent, registers = state.job, state.queue, state.urgent, state.registers
     while registers.next_submit < registers.jobs_n and job[registers.next_submit].submit_us <= now:
-        who = registers.next_submit
+        row = registers.next_submit
         registers.next_submit += 1
-        job[who].state = JobState.QUEUED
-        job[who].queued_us = now
-        if job[who].realtime and registers.scheme != Scheme.BASELINE:
-            queue_insert(job, urgent, who)
+        job[row].state = JobState.QUEUED
+        job[row].queued_us = now
+        if job[row].realtime and registers.scheme != Scheme.BASELINE:
+            queue_insert(job, urgent, row)
         else:
-            queue_insert(job, queue, who)
+            queue_insert(job, queue, row)
         registers.dirty = 1
 
 
@@ -60,11 +60,11 @@ def end_due(state: State, now: int) -> None:
     pass_io_time(job, running, registers, now)
     at = 0
     while at < running.size.jobs:
-        who = running.rows[at]
-        phase = job[who].phase
-        over = job[who].ready_us <= now if phase == Phase.WORKING else job[who].owed <= 0
+        row = running.rows[at]
+        phase = job[row].phase
+        over = job[row].ready_us <= now if phase == Phase.WORKING else job[row].owed <= 0
         if phase != Phase.CLAIMED and over:
-            go_on(state, who, now)
+            go_on(state, row, now)
             at = 0
         else:
             at += 1

@@ -23,19 +23,19 @@ _ANY = 1 << 60
 
 @inner
 def find_place(
-    state: State, who: int, now: int, urgent: bool, in_time: bool, reserved: int, spare: int
+    state: State, row: int, now: int, urgent: bool, in_time: bool, reserved: int, spare: int
 ) -> int:
     if urgent:
-        return urgent_place(state, who, now, in_time=in_time, reserved=reserved, spare=spare)
-    return free_place(state, who, in_time=in_time, reserved=reserved, spare=spare)
+        return urgent_place(state, row, now, in_time=in_time, reserved=reserved, spare=spare)
+    return free_place(state, row, in_time=in_time, reserved=reserved, spare=spare)
 
 
 @inner
-def launch(state: State, who: int, place: int, now: int, urgent: bool) -> None:
+def launch(state: State, row: int, place: int, now: int, urgent: bool) -> None:
     if urgent:
-        claim(state, who, place, now)
+        claim(state, row, place, now)
     else:
-        occupy(state, who, place, now)
+        occupy(state, row, place, now)
 
 
 @inner
@@ -45,18 +45,18 @@ def reservation_flat(state: State, head: int, now: int, urgent: bool) -> tuple[i
     wanted = job[head].nodes
     free = unit.shape[0]
     for k in range(running.size.jobs):
-        who = running.rows[k]
-        if (job[who].realtime or not urgent) and job[who].phase != Phase.LEAVING:
-            free -= job[who].nodes
+        row = running.rows[k]
+        if (job[row].realtime or not urgent) and job[row].phase != Phase.LEAVING:
+            free -= job[row].nodes
     shadow = now if free >= wanted else NEVER
     for k in range(running.size.jobs):
-        who = running.rows[k]
-        if not (job[who].realtime or not urgent) or job[who].phase == Phase.LEAVING:
+        row = running.rows[k]
+        if not (job[row].realtime or not urgent) or job[row].phase == Phase.LEAVING:
             continue
-        planned = max(job[who].planned_us, now)
+        planned = max(job[row].planned_us, now)
         if shadow != NEVER and planned > shadow:
             break
-        free += job[who].nodes
+        free += job[row].nodes
         if shadow == NEVER and free >= wanted:
             shadow = planned
     return shadow, free - wanted
@@ -73,13 +73,13 @@ def reservation_partition(state: State, head: int, now: int, urgent: bool) -> tu
         free_at = now
         k = running.size.jobs - 1
         while k >= 0:
-            who = running.rows[k]
+            row = running.rows[k]
             if (
-                (job[who].realtime or not urgent)
-                and job[who].phase != Phase.LEAVING
-                and overlap[place, job[who].place]
+                (job[row].realtime or not urgent)
+                and job[row].phase != Phase.LEAVING
+                and overlap[place, job[row].place]
             ):
-                free_at = max(now, job[who].planned_us)
+                free_at = max(now, job[row].planned_us)
                 break  # they are in order of PLANNED: this is the last one
             k -= 1
         if free_at < shadow:
@@ -89,27 +89,27 @@ def reservation_partition(state: State, head: int, now: int, urgent: bool) -> tu
 
 
 @inner
-def tried_before(state: State, who: int, in_time: bool) -> bool:
+def tried_before(state: State, row: int, in_time: bool) -> bool:
     """Whether a job of this size has found no place in this pass; places only get fewer."""
     job, tried, registers = state.job, state.tried, state.registers
     if registers.classes == 0:
         return False
-    place = 2 * job[who].size_class
+    place = 2 * job[row].size_class
     return tried[place] != 0 or (not in_time and tried[place + 1] != 0)
 
 
 @inner
 def backfill_place(
-    state: State, who: int, now: int, shadow: int, reserved: int, spare: int, urgent: bool
+    state: State, row: int, now: int, shadow: int, reserved: int, spare: int, urgent: bool
 ) -> int:
     """Where a job behind the head may start (EASY rule 3), or NOWHERE."""
     job, tried, registers = state.job, state.tried, state.registers
-    in_time = now + segment_us(job, registers, who) <= shadow
-    if tried_before(state, who, in_time=in_time):
+    in_time = now + segment_us(job, registers, row) <= shadow
+    if tried_before(state, row, in_time=in_time):
         return NOWHERE
-    place = find_place(state, who, now, urgent=urgent, in_time=in_time, reserved=reserved, spare=spare)
+    place = find_place(state, row, now, urgent=urgent, in_time=in_time, reserved=reserved, spare=spare)
     if place == NOWHERE and registers.classes > 0:
-        tried[2 * job[who].size_class + (0 if in_time else 1)] = 1
+        tried[2 * job[row].size_class + (0 if in_time else 1)] = 1
     return place
 
 
@@ -149,16 +149,16 @@ def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
         best_place = NOWHERE
         best_score = -_ANY
         for at in range(first, queue.size.jobs):
-            who = queue.rows[at]
+            row = queue.rows[at]
             if registers.choice == BackfillChoice.BEST_FIT:
-                score = job[who].nodes
+                score = job[row].nodes
             elif registers.choice == BackfillChoice.SHORTEST_FIRST:
-                score = -job[who].estimate_us
+                score = -job[row].estimate_us
             else:
-                score = -who
+                score = -row
             if score <= best_score and registers.choice != BackfillChoice.FIRST_FIT:
                 continue
-            place = backfill_place(state, who, now, shadow, reserved, spare, urgent=urgent)
+            place = backfill_place(state, row, now, shadow, reserved, spare, urgent=urgent)
             if place != NOWHERE:
                 best_at = at
                 best_place = place
@@ -168,11 +168,11 @@ def backfill(state: State, now: int, urgent: bool, realtime: bool) -> None:
                     break
         if best_at < 0:
             return
-        who = queue.rows[best_at]
-        if now + segment_us(job, registers, who) > shadow:
-            spare -= job[who].nodes
+        row = queue.rows[best_at]
+        if now + segment_us(job, registers, row) > shadow:
+            spare -= job[row].nodes
         queue_remove_at(queue, best_at)
-        launch(state, who, best_place, now, urgent=urgent)
+        launch(state, row, best_place, now, urgent=urgent)
 
 
 @inner
@@ -182,8 +182,8 @@ def schedule(state: State, now: int) -> None:
     registers.dirty = 0
     at = 0
     while at < running.size.jobs:
-        who = running.rows[at]
-        if job[who].phase == Phase.CLAIMED and start_claimed(state, who, now):
+        row = running.rows[at]
+        if job[row].phase == Phase.CLAIMED and start_claimed(state, row, now):
             at = 0  # its place in the list has changed
         else:
             at += 1

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 def look_at_nodes(job: Jobs, node: Nodes, nodes: Rows[SeenNode], now: int) -> None:
     """When each node is free again by the limits of what runs; one past its limit soon, one out of the pool never."""
     for which in range(node.shape[0]):
-        who = node[which].job
-        nodes[which].holder = who
+        row = node[which].job
+        nodes[which].holder = row
         if node[which].offline:
             nodes[which].free_at_us = NEVER
-        elif who < 0:
+        elif row < 0:
             nodes[which].free_at_us = now
         else:
-            nodes[which].free_at_us = max(job[who].expected_end_us, now + SECOND)
+            nodes[which].free_at_us = max(job[row].expected_end_us, now + SECOND)
 
 
 @inner
@@ -137,16 +137,16 @@ def is_reserved(twin: Twin, needed: int, begin: int, end: int, now: int) -> bool
 
 
 @inner
-def earliest(state: State, twin: Twin, who: int, now: int) -> int:
+def earliest(state: State, twin: Twin, row: int, now: int) -> int:
     """When a job can start by the plan, with its nodes picked; NEVER if not in the window.
 
     It is tried now and at each time at which a reservation begins or ends, on nodes that nobody has reserved from then
     until its limit has passed. What it gets may begin later than that: then these nodes must be free for it, too.
     """
     needed, limit, partition = (
-        twin.job_ext[who].nodes,
-        state.job[who].estimate_us,
-        twin.job_ext[who].partition,
+        twin.job_ext[row].nodes,
+        state.job[row].estimate_us,
+        twin.job_ext[row].partition,
     )
     twin_registers, parts, nodes, slots, kept = twin.registers, twin.parts, twin.nodes, twin.slots, twin.kept
     count = parts.shape[1]
@@ -158,25 +158,25 @@ def earliest(state: State, twin: Twin, who: int, now: int) -> int:
             twin.first_mask[which] = parts[partition, which]
         later = slot
         while later < twin_registers.slots_n and slots[later].at_us - tried <= limit:
-            row = slots[later].row
+            mask_row = slots[later].row
             for which in range(count):
-                twin.first_mask[which] &= kept[row, which]
+                twin.first_mask[which] &= kept[mask_row, which]
             later += 1
-        close_reserved(twin, who, tried, tried + limit, twin.first_mask)
+        close_reserved(twin, row, tried, tried + limit, twin.first_mask)
         shares = twin_registers.per_node > 1
-        free_at = free_then(state, twin, who, now) if shares else free_by_ends(twin, needed, now)
+        free_at = free_then(state, twin, row, now) if shares else free_by_ends(twin, needed, now)
         if free_at == NEVER:
             continue
         begin = max(free_at, tried)
-        if begin - now > twin_registers.window_us or not may_run(twin, who, begin, begin + limit):
+        if begin - now > twin_registers.window_us or not may_run(twin, row, begin, begin + limit):
             continue
         if shares:
-            pick_shared(twin, who)
+            pick_shared(twin, row)
         else:
             pick(twin.second_mask, nodes, needed)
         if begin == now or not (
             is_reserved(twin, needed, begin, begin + limit, now)
-            or is_kept(twin, who, needed, begin, begin + limit)
+            or is_kept(twin, row, needed, begin, begin + limit)
         ):
             return begin
     return NEVER
@@ -209,15 +209,15 @@ def look_at_running(state: State, twin: Twin, now: int) -> None:
 
 
 @inner
-def note_start(state: State, twin: Twin, who: int, now: int) -> None:
+def note_start(state: State, twin: Twin, row: int, now: int) -> None:
     """A job has just been started on the picked nodes."""
     nodes = twin.nodes
     if twin.registers.per_node > 1:
         list_running(state, twin, now)
         return
-    for taken in range(twin.job_ext[who].nodes):
-        nodes[nodes[taken].chosen].free_at_us = now + state.job[who].estimate_us
-        nodes[nodes[taken].chosen].holder = who
+    for taken in range(twin.job_ext[row].nodes):
+        nodes[nodes[taken].chosen].free_at_us = now + state.job[row].estimate_us
+        nodes[nodes[taken].chosen].holder = row
     sort_nodes(nodes)
 
 
@@ -245,25 +245,25 @@ def fill(state: State, twin: Twin, now: int) -> None:
     for k in range(waiting):
         if tested == twin_registers.max_test or registers.idle_nodes < narrowest[k]:
             break  # nobody further back can start now, and plans are not kept
-        who = queue[place]
+        row = queue[place]
         if twin_registers.max_user:
-            if tests[job_ext[who].user] == twin_registers.max_user:
+            if tests[job_ext[row].user] == twin_registers.max_user:
                 place += 1
                 continue
-            tests[job_ext[who].user] += 1
+            tests[job_ext[row].user] += 1
         tested += 1
-        if is_over_limit(job, twin, who):
+        if is_over_limit(job, twin, row):
             place += 1
             continue
-        needed = job_ext[who].nodes
-        limit = job[who].estimate_us
-        begin = earliest(state, twin, who, now)
+        needed = job_ext[row].nodes
+        limit = job[row].estimate_us
+        begin = earliest(state, twin, row, now)
         if begin == now:
             place = queue_remove_at(queue, registers, place)
-            start_picked(state, twin, who, now)
-            count_job(job, twin, who)
-            note_start(state, twin, who, now)
+            start_picked(state, twin, row, now)
+            count_job(job, twin, row)
+            note_start(state, twin, row, now)
             continue
-        if begin != NEVER and now - job_ext[who].eligible_us >= twin_registers.min_age_us:
+        if begin != NEVER and now - job_ext[row].eligible_us >= twin_registers.min_age_us:
             reserve(twin, needed, begin, begin + limit, now)
         place += 1

@@ -46,14 +46,14 @@ def look_at_usage(state: State, twin: Twin, now: int) -> float:
 
 
 @inner
-def key_of(twin: Twin, who: int, used: float, now: int) -> int:
+def key_of(twin: Twin, row: int, used: float, now: int) -> int:
     """A job's place in the queue: tier, then priority, a whole number. `used`: what all users have used."""
     job_ext, fixed, weights, accounts = twin.job_ext, twin.fixed, twin.weights, twin.accounts
-    value = fixed[who] + weights.age * min((now - job_ext[who].eligible_us) / weights.max_age_us, 1.0)
+    value = fixed[row] + weights.age * min((now - job_ext[row].eligible_us) / weights.max_age_us, 1.0)
     if weights.fair > 0.0:
-        part = accounts[job_ext[who].user].usage / used if used > 0.0 else 0.0
-        value += weights.fair * 0.5 ** (part / accounts[job_ext[who].user].shares)
-    first: int = -job_ext[who].tier * TIER_STEP
+        part = accounts[job_ext[row].user].usage / used if used > 0.0 else 0.0
+        value += weights.fair * 0.5 ** (part / accounts[job_ext[row].user].shares)
+    first: int = -job_ext[row].tier * TIER_STEP
     return first - int(value + 1e-6)
 
 
@@ -65,16 +65,16 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
     count = 0
     used = 0.0
     while registers.next_submit < registers.jobs_n and job[registers.next_submit].submit_us <= now:
-        who = registers.next_submit
+        row = registers.next_submit
         registers.next_submit += 1
-        if job[who].kind != BATCH or job[who].state != JobState.FUTURE:
+        if job[row].kind != BATCH or job[row].state != JobState.FUTURE:
             continue
         if count == 0 and twin_registers.calc_every_us:
             used = look_at_usage(state, twin, now)
-        job[who].state = JobState.QUEUED
+        job[row].state = JobState.QUEUED
         if twin_registers.calc_every_us:
-            job[who].key = key_of(twin, who, used, now)
-        queue_insert(job, queue, registers, who)
+            job[row].key = key_of(twin, row, used, now)
+        queue_insert(job, queue, registers, row)
         count += 1
     return count
 
@@ -86,16 +86,16 @@ def release(state: State, twin: Twin, now: int) -> None:
     twin_registers, job_ext = twin.registers, twin.job_ext
     used = look_at_usage(state, twin, now) if twin_registers.calc_every_us else 0.0
     while twin_registers.release_at_us <= now:
-        who = twin_registers.first_held
-        twin_registers.first_held = job_ext[who].next_held
+        row = twin_registers.first_held
+        twin_registers.first_held = job_ext[row].next_held
         twin_registers.release_at_us = (
             NEVER if twin_registers.first_held == NEVER else job_ext[twin_registers.first_held].eligible_us
         )
-        if job[who].state == JobState.HELD:
-            job[who].state = JobState.QUEUED
+        if job[row].state == JobState.HELD:
+            job[row].state = JobState.QUEUED
             if twin_registers.calc_every_us:
-                job[who].key = key_of(twin, who, used, now)
-            queue_insert(job, queue, registers, who)
+                job[row].key = key_of(twin, row, used, now)
+            queue_insert(job, queue, registers, row)
     twin_registers.full_changed = 1
 
 
@@ -105,8 +105,8 @@ def sort_resubmitted(state: State, twin: Twin) -> None:
     job, queue, registers = state.job, state.queue, state.registers
     job_ext = twin.job_ext
     for k in range(registers.queue_lo + 1, registers.queue_hi):
-        who = queue[k]
-        key = (job[who].key, job_ext[who].submitted_us, who)
+        row = queue[k]
+        key = (job[row].key, job_ext[row].submitted_us, row)
         place = k
         while place > registers.queue_lo:
             other = queue[place - 1]
@@ -114,7 +114,7 @@ def sort_resubmitted(state: State, twin: Twin) -> None:
                 break
             queue[place] = other
             place -= 1
-        queue[place] = who
+        queue[place] = row
 
 
 @inner
@@ -124,9 +124,9 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
     spare = twin.spare
     used = look_at_usage(state, twin, now)
     for place in range(registers.queue_lo, registers.queue_hi):
-        who = int(queue[place])
-        if job[who].key != FRONT:
-            job[who].key = key_of(twin, who, used, now)
+        row = int(queue[place])
+        if job[row].key != FRONT:
+            job[row].key = key_of(twin, row, used, now)
     sort_queue(job, queue, registers, spare)
 
 
@@ -155,26 +155,26 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
         and registers.idle_nodes > 0
         and blocked < twin_registers.partitions + reservations
     ):
-        who = queue[place]
-        partition = job_ext[who].partition
-        asks = job_ext[who].reservation >= 0
-        mark = marks + (twin_registers.partitions + job_ext[who].reservation if asks else partition)
+        row = queue[place]
+        partition = job_ext[row].partition
+        asks = job_ext[row].reservation >= 0
+        mark = marks + (twin_registers.partitions + job_ext[row].reservation if asks else partition)
         if tests[mark]:
             place += 1
             continue
         if tested == depth:
             return
         tested += 1
-        if is_over_limit(job, twin, who) or not may_run(twin, who, now, now + job[who].estimate_us):
+        if is_over_limit(job, twin, row) or not may_run(twin, row, now, now + job[row].estimate_us):
             place += 1
             continue
-        if place_now(state, twin, who, now):
+        if place_now(state, twin, row, now):
             place = queue_remove_at(queue, registers, place)
-            start_picked(state, twin, who, now)
-            count_job(job, twin, who)
+            start_picked(state, twin, row, now)
+            count_job(job, twin, row)
             continue
-        if now - job_ext[who].eligible_us >= twin_registers.min_age_us and (
-            asks or not is_kept_out(state, twin, who, now)
+        if now - job_ext[row].eligible_us >= twin_registers.min_age_us and (
+            asks or not is_kept_out(state, twin, row, now)
         ):
             tests[mark] = 1
             for which in range(0 if asks else parts.shape[1]):
@@ -288,9 +288,9 @@ def advance(state: State, twin: Twin, until: int) -> int:
             return code
         ended = False
         while registers.heap_n and heap[0].at_us == now:
-            who = heap_pop(heap, registers)
-            outcome = RunOutcome.FINISHED if now == job[who].start_us + job[who].run_us else RunOutcome.KILLED
-            end_job(job, node, free, plan, blocks, runs, log, registers, who, now, outcome)
+            row = heap_pop(heap, registers)
+            outcome = RunOutcome.FINISHED if now == job[row].start_us + job[row].run_us else RunOutcome.KILLED
+            end_job(job, node, free, plan, blocks, runs, log, registers, row, now, outcome)
             ended = True
         if now == until:
             return Stop.AT_UNTIL

@@ -31,21 +31,21 @@ def count_room(state: State, twin: Twin) -> None:
         room[which].cores_now = twin_registers.per_node
         room[which].memory_now_mib = twin_registers.node_memory_mib
     for core in range(node.shape[0]):
-        who = node[core].job
-        if who >= 0:
+        row = node[core].job
+        if row >= 0:
             which = core // twin_registers.per_node
             room[which].cores_now -= 1
-            if core == which * twin_registers.per_node or node[core - 1].job != who:
-                first = runs[job[who].run_row].first
-                for k in range(first, first + job[who].nodes, job_ext[who].cores):
+            if core == which * twin_registers.per_node or node[core - 1].job != row:
+                first = runs[job[row].run_row].first
+                for k in range(first, first + job[row].nodes, job_ext[row].cores):
                     if log[k] == core:  # its first core of this node
-                        room[which].memory_now_mib -= job_ext[who].memory_mib
+                        room[which].memory_now_mib -= job_ext[row].memory_mib
 
 
 @inner
-def ends_at(job: Jobs, who: int, now: int) -> int:
+def ends_at(job: Jobs, row: int, now: int) -> int:
     """When a running job should end; one past its limit soon."""
-    at: int = max(job[who].expected_end_us, now + SECOND)
+    at: int = max(job[row].expected_end_us, now + SECOND)
     return at
 
 
@@ -57,34 +57,34 @@ def list_running(state: State, twin: Twin, now: int) -> None:
     running = twin.running
     count = 0
     for k in range(twin_registers.running_n):
-        who = running[k]
-        if job[who].state == JobState.RUNNING:
-            running[count] = who
+        row = running[k]
+        if job[row].state == JobState.RUNNING:
+            running[count] = row
             count += 1
         else:
-            job_ext[who].is_listed = 0
+            job_ext[row].is_listed = 0
     for core in range(node.shape[0]):
-        who = node[core].job
-        if who >= 0 and not job_ext[who].is_listed:
-            job_ext[who].is_listed = 1
-            running[count] = who
+        row = node[core].job
+        if row >= 0 and not job_ext[row].is_listed:
+            job_ext[row].is_listed = 1
+            running[count] = row
             count += 1
     for k in range(1, count):
-        who = running[k]
-        at = ends_at(job, who, now)
+        row = running[k]
+        at = ends_at(job, row, now)
         place = k
         while place > 0:
             other = running[place - 1]
-            if (ends_at(job, other, now), other) < (at, who):
+            if (ends_at(job, other, now), other) < (at, row):
                 break
             running[place] = other
             place -= 1
-        running[place] = who
+        running[place] = row
     twin_registers.running_n = count
 
 
 @inner
-def shared_room(state: State, twin: Twin, who: int, now: int) -> bool:
+def shared_room(state: State, twin: Twin, row: int, now: int) -> bool:
     """Mark the nodes that have room for a job now in the second mask. Returns whether they are enough.
 
     The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
@@ -92,24 +92,24 @@ def shared_room(state: State, twin: Twin, who: int, now: int) -> bool:
     job = state.job
     job_ext, parts = twin.job_ext, twin.parts
     room = twin.room
-    partition = job_ext[who].partition
+    partition = job_ext[row].partition
     for which in range(room.shape[0]):
         twin.second_mask[which] = (
             parts[partition, which]
-            and (job_ext[who].reservation >= 0 or not twin.first_mask[which])
-            and room[which].cores_now >= job_ext[who].cores
-            and room[which].memory_now_mib >= job_ext[who].memory_mib
+            and (job_ext[row].reservation >= 0 or not twin.first_mask[which])
+            and room[which].cores_now >= job_ext[row].cores
+            and room[which].memory_now_mib >= job_ext[row].memory_mib
         )
         room[which].cores_then = room[which].cores_now
-    close_reserved(twin, who, now, now + job[who].estimate_us, twin.second_mask)
+    close_reserved(twin, row, now, now + job[row].estimate_us, twin.second_mask)
     count = 0
     for which in range(room.shape[0]):
         count += twin.second_mask[which]
-    return bool(count >= job_ext[who].nodes)
+    return bool(count >= job_ext[row].nodes)
 
 
 @inner
-def has_then(twin: Twin, who: int) -> bool:
+def has_then(twin: Twin, row: int) -> bool:
     """Mark those of the first mask's nodes that have room for a job then in the second. Whether they are enough."""
     job_ext = twin.job_ext
     room = twin.room
@@ -117,15 +117,15 @@ def has_then(twin: Twin, who: int) -> bool:
     for which in range(room.shape[0]):
         twin.second_mask[which] = (
             twin.first_mask[which]
-            and room[which].cores_then >= job_ext[who].cores
-            and room[which].memory_then_mib >= job_ext[who].memory_mib
+            and room[which].cores_then >= job_ext[row].cores
+            and room[which].memory_then_mib >= job_ext[row].memory_mib
         )
         count += twin.second_mask[which]
-    return bool(count >= job_ext[who].nodes)
+    return bool(count >= job_ext[row].nodes)
 
 
 @inner
-def free_then(state: State, twin: Twin, who: int, now: int) -> int:
+def free_then(state: State, twin: Twin, row: int, now: int) -> int:
     """When enough nodes of the first mask have room for a job, NEVER if they never have; they are in the second.
 
     What runs is taken away in order of ends, some at a time: those that end within a while of the next one.
@@ -136,7 +136,7 @@ def free_then(state: State, twin: Twin, who: int, now: int) -> int:
     for which in range(room.shape[0]):
         room[which].cores_then = room[which].cores_now
         room[which].memory_then_mib = room[which].memory_now_mib
-    if has_then(twin, who):
+    if has_then(twin, row):
         return now
     at: int = now
     close = FIRST_LOOK
@@ -153,13 +153,13 @@ def free_then(state: State, twin: Twin, who: int, now: int) -> int:
                 room[which].memory_then_mib += job_ext[other].memory_mib
             k += 1
         close *= 2
-        if has_then(twin, who):
+        if has_then(twin, row):
             return at
     return NEVER
 
 
 @inner
-def pick_shared(twin: Twin, who: int) -> bool:
+def pick_shared(twin: Twin, row: int) -> bool:
     """Choose among the second mask's nodes, which are enough, and use it up.
 
     Of the sets of neighbours that hold the job the one with the fewest free cores, its first nodes; if none does, all
@@ -168,7 +168,7 @@ def pick_shared(twin: Twin, who: int) -> bool:
     nodes, allowed = twin.nodes, twin.second_mask
     room = twin.room
     last = allowed.shape[0]
-    needed = twin.job_ext[who].nodes
+    needed = twin.job_ext[row].nodes
     chosen = 0
     while chosen < needed:
         rest = needed - chosen
@@ -198,17 +198,17 @@ def pick_shared(twin: Twin, who: int) -> bool:
 
 
 @inner
-def choose_cores(state: State, twin: Twin, who: int) -> None:
+def choose_cores(state: State, twin: Twin, row: int) -> None:
     """Pick the first free cores of the chosen nodes, which have less room from now on."""
     node = state.node
     per_node, job_ext, nodes = twin.registers.per_node, twin.job_ext, twin.nodes
     room, cores = twin.room, twin.cores
     count = 0
-    for k in range(job_ext[who].nodes):
+    for k in range(job_ext[row].nodes):
         which = nodes[k].chosen
-        room[which].cores_now -= job_ext[who].cores
-        room[which].memory_now_mib -= job_ext[who].memory_mib
-        left = job_ext[who].cores
+        room[which].cores_now -= job_ext[row].cores
+        room[which].memory_now_mib -= job_ext[row].memory_mib
+        left = job_ext[row].cores
         for core in range(which * per_node, (which + 1) * per_node):
             if left and node[core].job < 0:
                 cores[count] = core

@@ -53,15 +53,15 @@ def pick(allowed: Bytes, nodes: Rows[SeenNode], needed: int) -> None:
 
 
 @inner
-def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
+def idle_for(state: State, twin: Twin, row: int, now: int) -> int:
     """Mark the idle nodes of a job's partition that are not kept from it in the second mask. Returns how many.
 
     The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
     """
     job, node = state.job, state.node
     parts = twin.parts
-    partition = twin.job_ext[who].partition
-    asks = twin.job_ext[who].reservation >= 0
+    partition = twin.job_ext[row].partition
+    asks = twin.job_ext[row].reservation >= 0
     count = 0
     for which in range(node.shape[0]):
         is_open = parts[partition, which] and (asks or not twin.first_mask[which])
@@ -69,7 +69,7 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
         twin.second_mask[which] = is_idle
         count += is_idle
     if twin.times.shape[0]:
-        close_reserved(twin, who, now, now + job[who].estimate_us, twin.second_mask)
+        close_reserved(twin, row, now, now + job[row].estimate_us, twin.second_mask)
         count = 0
         for which in range(node.shape[0]):
             count += twin.second_mask[which]
@@ -77,15 +77,15 @@ def idle_for(state: State, twin: Twin, who: int, now: int) -> int:
 
 
 @inner
-def place_now(state: State, twin: Twin, who: int, now: int) -> bool:
+def place_now(state: State, twin: Twin, row: int, now: int) -> bool:
     """Pick a job's nodes among those that it may have now. Returns whether there are enough."""
     job, registers = state.job, state.registers
-    needed = job[who].nodes
+    needed = job[row].nodes
     if needed > registers.idle_nodes:
         return False
     if twin.registers.per_node > 1:
-        return bool(shared_room(state, twin, who, now) and pick_shared(twin, who))
-    if idle_for(state, twin, who, now) < needed:
+        return bool(shared_room(state, twin, row, now) and pick_shared(twin, row))
+    if idle_for(state, twin, row, now) < needed:
         return False
     pick(twin.second_mask, twin.nodes, needed)
     return True
@@ -105,16 +105,16 @@ def note_change(twin_registers: TwinRegisters, now: int) -> None:
 
 
 @inner
-def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
+def start_picked(state: State, twin: Twin, row: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
     job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
     heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
     twin_registers, nodes = twin.registers, twin.nodes
-    needed = job[who].nodes
+    needed = job[row].nodes
     base = registers.idle_nodes - needed
     shares = twin_registers.per_node > 1
     if shares:
-        choose_cores(state, twin, who)
+        choose_cores(state, twin, row)
     for k in range(needed):
         which = twin.cores[k] if shares else nodes[k].chosen
         place = node[which].place
@@ -124,12 +124,12 @@ def start_picked(state: State, twin: Twin, who: int, now: int) -> None:
         free[base + k] = which
         node[which].place = base + k
     first = registers.started_n
-    started[first] = who
+    started[first] = row
     registers.started_n = first + 1
     start_chosen(job, node, free, plan, blocks, heap, runs, log, started, registers, first, first + 1, now)
-    latest = now + job[who].estimate_us + twin_registers.over_us
+    latest = now + job[row].estimate_us + twin_registers.over_us
     killed_at = (latest + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
-    if registers.simulated and killed_at < now + job[who].run_us:
-        heap_remove(heap, registers, who)
-        heap_push(heap, registers, killed_at, who)
+    if registers.simulated and killed_at < now + job[row].run_us:
+        heap_remove(heap, registers, row)
+        heap_push(heap, registers, killed_at, row)
     note_change(twin_registers, now)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 @inner
-def may_run(twin: Twin, who: int, begin: int, end: int) -> bool:
+def may_run(twin: Twin, row: int, begin: int, end: int) -> bool:
     """Whether the job's own reservation has begun and is not over, if it has one."""
     times = twin.times
-    twin_registers = twin.job_ext[who].reservation
+    twin_registers = twin.job_ext[row].reservation
     return bool(
         twin_registers < 0
         or (times[twin_registers].begin_us <= begin and end <= times[twin_registers].end_us)
@@ -24,10 +24,10 @@ def may_run(twin: Twin, who: int, begin: int, end: int) -> bool:
 
 
 @inner
-def close_reserved(twin: Twin, who: int, begin: int, end: int, mask: Bytes) -> None:
+def close_reserved(twin: Twin, row: int, begin: int, end: int, mask: Bytes) -> None:
     """Take from a mask the nodes that are kept for others in a time, and those that its own does not have."""
     times, held = twin.times, twin.held
-    twin_registers = twin.job_ext[who].reservation
+    twin_registers = twin.job_ext[row].reservation
     for which in range(times.shape[0]):
         if which == twin_registers:
             for node in range(held.shape[1]):
@@ -39,13 +39,13 @@ def close_reserved(twin: Twin, who: int, begin: int, end: int, mask: Bytes) -> N
 
 
 @inner
-def is_kept(twin: Twin, who: int, needed: int, begin: int, end: int) -> bool:
+def is_kept(twin: Twin, row: int, needed: int, begin: int, end: int) -> bool:
     """Whether one of the picked nodes is kept for others in a time."""
     times, held = twin.times, twin.held
     nodes = twin.nodes
     for which in range(times.shape[0]):
         if (
-            which != twin.job_ext[who].reservation
+            which != twin.job_ext[row].reservation
             and times[which].begin_us < end
             and begin < times[which].end_us
         ):
@@ -56,7 +56,7 @@ def is_kept(twin: Twin, who: int, needed: int, begin: int, end: int) -> bool:
 
 
 @inner
-def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
+def is_kept_out(state: State, twin: Twin, row: int, now: int) -> bool:
     """Whether a job has too few nodes because of reservations alone: nobody runs on those that they leave to it.
 
     Nor because too few are up at all. The first mask has the nodes that the main loop keeps for others.
@@ -65,10 +65,10 @@ def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
         return False
     job, node = state.job, state.node
     twin_registers, parts = twin.registers, twin.parts
-    partition = twin.job_ext[who].partition
+    partition = twin.job_ext[row].partition
     for which in range(parts.shape[1]):
         twin.second_mask[which] = parts[partition, which]
-    close_reserved(twin, who, now, now + job[who].estimate_us, twin.second_mask)
+    close_reserved(twin, row, now, now + job[row].estimate_us, twin.second_mask)
     fewer = 0
     up = 0
     for which in range(parts.shape[1]):
@@ -80,7 +80,7 @@ def is_kept_out(state: State, twin: Twin, who: int, now: int) -> bool:
                 is_taken = is_taken or node[place].job >= 0
             if is_taken:
                 return False
-    return bool(fewer > 0 and up >= twin.job_ext[who].nodes)
+    return bool(fewer > 0 and up >= twin.job_ext[row].nodes)
 
 
 @inner
