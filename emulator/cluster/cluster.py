@@ -13,8 +13,8 @@ import numpy as np
 
 from balancer.clock import micros
 from emulator.cluster.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
-from emulator.cluster.order_callback import AskedOrder
-from emulator.cluster.policy_callback import Chooser
+from emulator.cluster.order_callback import OrderHook
+from emulator.cluster.policy_callback import PolicyHook
 from emulator.kernel import kernel, occupancy, passes, reshape, structures
 from emulator.kernel import tables as t
 from emulator.kernel.columns import fill, longer
@@ -84,8 +84,8 @@ class Cluster(ClusterViews):
         self.node_count = node_count
         self._known = JobTable.empty() if jobs is None else jobs
         self._order = with_tiers(scheduler.make_order(), self._known, scheduler)
-        self._asked = (
-            None if callable(self._order) else AskedOrder(scheduler.order_name, self._order, node_count)
+        self._order_hook = (
+            None if callable(self._order) else OrderHook(scheduler.order_name, self._order, node_count)
         )
         plain = scheduler.make_plain()
         if plain is not None and scheduler.make_machine() is not None:
@@ -93,7 +93,7 @@ class Cluster(ClusterViews):
                 f"{plain[0]} acts at times of its own, on a machine of its own: it goes with no mechanism, `balancer` "
                 "or `static_partition`, in virtual time (the real one: live.batch: slurm)"
             )
-        self._chooser = None if plain is None else Chooser(*plain, node_count, self._asked)
+        self._policy_hook = None if plain is None else PolicyHook(*plain, node_count, self._order_hook)
         self._keys_have_submits = False
         self._submits_changed = False
         self._returns = 0
@@ -131,16 +131,15 @@ class Cluster(ClusterViews):
         registers.cycle = micros(scheduler.cycle_s)
         registers.next_cycle = t.NEVER
         registers.jobs_n = count
-        registers.backfill = (
-            BACKFILL_RULES[scheduler.backfill] if self._chooser is None else t.BackfillRule.CHOSEN
-        )
+        rule = scheduler.backfill
+        registers.backfill = BACKFILL_RULES[rule] if self._policy_hook is None else t.BackfillRule.CHOSEN
         registers.choice = _CHOICES[scheduler.choice]
         registers.queued_estimates = scheduler.estimates != "user"
         registers.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
         registers.keep_reservation = scheduler.reservation == "kept"
         registers.spare_nodes = scheduler.spare_nodes
         registers.protect_head = scheduler.protect_head
-        registers.head_waits = scheduler.head_waits and scheduler.backfill == "easy" and self._chooser is None
+        registers.head_waits = scheduler.head_waits and rule == "easy" and self._policy_hook is None
         registers.before_shadow = not scheduler.end_at_shadow
         registers.exact_first = scheduler.exact_ends_first
         registers.submits_first = scheduler.submits_first
@@ -168,12 +167,10 @@ class Cluster(ClusterViews):
             "end_us": -1,
             "run_row": -1,
         }
-        if self._asked is None:
+        if self._order_hook is None:
             columns["key"] = self._order(jobs, self.scheduler)
-        elif self._chooser is None:
-            self._asked.learn(jobs, first)
-        if self._chooser is not None:
-            self._chooser.learn(jobs, first)
+        if hook := self._policy_hook or self._order_hook:
+            hook.learn(jobs, first)
         fill(self._job[first : first + len(jobs)], columns)
 
     def _make_state(self) -> None:
@@ -181,17 +178,15 @@ class Cluster(ClusterViews):
             self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
             self._runs, self._log, self._started, self._scratch, self._registers,
         )  # fmt: skip
-        if self._chooser is not None:
-            self._chooser.use(self._job, self._queue, self._runs, self._registers, self._started)
-        elif self._asked is not None:
-            self._asked.use(self._job, self._queue, self._runs, self._registers)
+        if self._policy_hook is not None:
+            self._policy_hook.use(self._job, self._queue, self._runs, self._registers, self._started)
+        elif self._order_hook is not None:
+            self._order_hook.use(self._job, self._queue, self._runs, self._registers)
 
     def _check_order(self) -> None:
         """Raises PluginError if the queue order, or a scheduler in Python, failed in the compiled loop."""
-        if self._chooser is not None:
-            self._chooser.check()
-        elif self._asked is not None:
-            self._asked.check()
+        if hook := self._policy_hook or self._order_hook:
+            hook.check()
 
     # Simulated time.
 
@@ -315,7 +310,7 @@ class Cluster(ClusterViews):
         self.must_be(job, JobState.HELD, "be submitted later")
         self._job["submit_us"][job] = now_us
         self._submits_changed = True
-        if self._asked is None:
+        if self._order_hook is None:
             one = replace(self._known.take(np.array([job])), submit_us=np.array([now_us]))
             key = self._order(one, self.scheduler)[0]
             self._job["key"][job] = key * _LATER + now_us if self._keys_have_submits else key

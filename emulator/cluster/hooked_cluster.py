@@ -59,7 +59,9 @@ class HookedCluster(Cluster, ABC):
 
     def _ask(self, _context: int, now_us: int) -> None:
         """The hook; `_check_order` raises what failed in it."""
-        self._failure = failure_of_pass(self._asked, self._choose, self._registers, now_us) or self._failure
+        self._failure = (
+            failure_of_pass(self._order_hook, self._choose, self._registers, now_us) or self._failure
+        )
 
     def _check_order(self) -> None:
         if self._failure is not None:

@@ -30,7 +30,7 @@ _COUNT_USAGE, _LOOK_AT_USAGE = entry_points(r.count_usage, r.look_at_usage)
 _NO_PARAMETERS = np.dtype([("none", "f8")])
 
 
-class AskedOrder:
+class OrderHook:
     """The order `order`, called `name`, of one cluster. `use` must follow whenever the cluster's tables moved."""
 
     def __init__(self, name: str, order: AskedInPython | AskedInLoop | Ranks, node_count: int) -> None:

@@ -36,7 +36,7 @@ class PlacedCluster(HookedCluster):
         self._picks = np.zeros((node_count, classes), np.int32)
         self._closed = np.zeros(placement.lines, np.int64)
         self._spare = np.zeros(3 * node_count + 1, np.int32)
-        self._asked_of = placement.asked.copy()
+        self._requests = placement.requests.copy()
         self._make_profile(64)
         super().__init__(node_count, scheduler, jobs)
 
@@ -50,7 +50,7 @@ class PlacedCluster(HookedCluster):
         least, taken, is_shut = self._by_class
         self._placing = p.Placing(
             node_class=placement.node_class,
-            asked=self._asked_of,
+            requests=self._requests,
             allowed=placement.allowed,
             times=placement.times,
             held=placement.held,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import NEVER_US
-from emulator.kernel.placing import Asked, Span
+from emulator.kernel.placing import JobRequest, Span
 from emulator.kernel.rows import new_rows, rows_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Placement:
     """The tables of `placing.py` that stay as they are in a run; `events_us`: when reservations begin and end."""
 
     node_class: NDArray[np.int32]
-    asked: Rows[Asked]
+    requests: Rows[JobRequest]
     allowed: NDArray[np.int64]
     times: Rows[Span]
     held: NDArray[np.int64]
@@ -81,19 +81,19 @@ def placement_of(
     kinds = sorted({tuple(sorted(group.nodes)) for group in groups})
     kind_of = {nodes: kind for kind, nodes in enumerate(kinds)}
     node_class, members = _classes(node_count, [*map(frozenset, kinds), *(each.nodes for each in reserved)])
-    asked = new_rows(Asked, max(job_count, 1))
-    asked["reservation"][:] = -1
+    requests = new_rows(JobRequest, max(job_count, 1))
+    requests["reservation"][:] = -1
     for group in groups:
-        asked["kind"][group.jobs] = kind_of[tuple(sorted(group.nodes))]
-        asked["line"][group.jobs] = group.line
-        asked["tier"][group.jobs] = group.tier
+        requests["kind"][group.jobs] = kind_of[tuple(sorted(group.nodes))]
+        requests["line"][group.jobs] = group.line
+        requests["tier"][group.jobs] = group.tier
     if reservation is not None:
-        asked["reservation"][:job_count] = reservation
+        requests["reservation"][:job_count] = reservation
     begin_us, end_us = [each.begin_us for each in reserved], [each.end_us for each in reserved]
     times = rows_of(Span, begin_us=np.array(begin_us, np.int64), end_us=np.array(end_us, np.int64))
     return Placement(
         node_class=node_class,
-        asked=asked,
+        requests=requests,
         allowed=members[: len(kinds)],
         times=times,
         held=members[len(kinds) :],

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from emulator.cluster.order_callback import AskedOrder
+    from emulator.cluster.order_callback import OrderHook
     from emulator.kernel import tables as t
     from emulator.schedulers.plain import Decides
     from emulator.workload.table import JobTable
 
 
-class Chooser:
+class PolicyHook:
     """The scheduler `policy`, called `kind name`, of one cluster; `order` puts its queue in order before, if asked.
 
     `use` must follow whenever the cluster's tables moved.
     """
 
-    def __init__(self, who: str, policy: Decides, node_count: int, order: AskedOrder | None) -> None:
-        self._who = who
+    def __init__(self, name: str, policy: Decides, node_count: int, order: OrderHook | None) -> None:
+        self._name = name
         self._policy = policy
         self._node_count = node_count
         self._order = order
@@ -65,7 +65,7 @@ class Chooser:
         if self._failure is not None:
             error = self._failure
             event = getattr(self._policy, "event", "decide")
-            raise plugin_error(self._who, event, int(self._registers.now), error) from error
+            raise plugin_error(self._name, event, int(self._registers.now), error) from error
         if self._order is not None:
             self._order.check()
 

@@ -91,10 +91,10 @@ class PredictingCluster(Cluster):
         self._safely(self._predictions.before_pass, now_us)
         if self._failure is not None:
             return
-        if self._chooser is not None:
-            self._chooser.ask(now_us)
-        elif self._asked is not None:
-            self._asked.reorder(now_us)
+        if self._policy_hook is not None:
+            self._policy_hook.ask(now_us)
+        elif self._order_hook is not None:
+            self._order_hook.reorder(now_us)
 
     def _check_order(self) -> None:
         if self._failure is not None:

@@ -31,8 +31,8 @@ class SharedNodesCluster(HookedCluster):
 
     def __init__(self, nodes: int, scheduler: SchedulerConfig, jobs: JobTable, shared: SharedNodes) -> None:
         check_options(scheduler, "jobs share nodes (shared_nodes)")
-        asked = shared.asked(jobs, nodes)
-        wrong = np.logical_or.reduce(list(asked.left_out(jobs).values()))
+        requests = shared.requests_of(jobs, nodes)
+        wrong = np.logical_or.reduce(list(requests.left_out(jobs).values()))
         if wrong.any():
             number = jobs.number[wrong][0]
             raise ValueError(
@@ -49,14 +49,14 @@ class SharedNodesCluster(HookedCluster):
         self._counts.best_fit = shared.best_fit
         self._wants = new_rows(p.Wants, max(len(jobs), 1))
         self._wants["spot"][:] = -1
-        of_each = {name: asked.wants[name] for name in ("cores", "memory_kib", "gpus")}
-        fill(self._wants[: len(jobs)], {"nodes": jobs.nodes, "node_set": asked.of_set, **of_each})
+        of_each = {name: requests.wants[name] for name in ("cores", "memory_kib", "gpus")}
+        fill(self._wants[: len(jobs)], {"nodes": jobs.nodes, "node_set": requests.of_set, **of_each})
         self._left = rooms
         self._which_cores = np.cumsum(self._cores_of) - self._cores_of, shared.node_of_core(nodes)
-        self._allowed = asked.allowed
+        self._allowed = requests.allowed
         self._lists = np.zeros(cores, np.int32), np.zeros(cores, np.int32)
         self._make_plan(1)
-        super().__init__(cores, scheduler, shared.in_cores(jobs, asked.wants))
+        super().__init__(cores, scheduler, shared.in_cores(jobs, requests.wants))
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ _MOST_TOLD = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CoreRequests:
     """What jobs want of `nodes` nodes. `wants[j]`: cores, memory (KiB), GPUs of each of the nodes of job j.
 
     `allowed[s, n]`: whether jobs of set s may have node n, `of_set[j]`: the set of job j; None: all may have all.
@@ -100,7 +100,7 @@ class SharedNodes:
         """The node of each core."""
         return np.repeat(np.arange(nodes, dtype=np.int32), self.rooms(nodes)["cores"])
 
-    def asked(self, jobs: JobTable, nodes: int) -> Asked:
+    def requests_of(self, jobs: JobTable, nodes: int) -> CoreRequests:
         """What jobs want: extra columns `cores`, `memory_kib` and `gpus`, of what nobody looks at 0.
 
         Without `cores`, with `exclusive` above 0, and of those that are exclusive here: all that a node has, of the
@@ -133,7 +133,7 @@ class SharedNodes:
         total = holds.sum(axis=1)
         total[whole] = holds[whole, chosen]
         of_set, allowed = self._sets(of_mask, has_all, whole, chosen, kinds)
-        return Asked(wants, total, of_set, None if allowed.all() else allowed)
+        return CoreRequests(wants, total, of_set, None if allowed.all() else allowed)
 
     def _has_all(self, mask: int, nodes: int) -> NDArray[np.bool_]:
         """The nodes that have all of these features."""

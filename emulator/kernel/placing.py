@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.kernel.tables import Ints, Ints32, State
 
 
-class Asked:
+class JobRequest:
     """What a job asks for, one row a job."""
 
     kind: int
@@ -47,7 +47,7 @@ class Placing(NamedTuple):
 
     node_class: Ints32
     """Of each node."""
-    asked: Rows[Asked]
+    requests: Rows[JobRequest]
     allowed: Ints
     """`allowed[k, c]`: whether jobs of kind k may use class c."""
     times: Rows[Span]
@@ -161,7 +161,7 @@ def room(  # noqa: PLR0917
     end = begin + length if begin < NEVER - length else NEVER
     if reservation >= 0 and end > times[reservation].end_us:
         return False
-    kind = placing.asked[row].kind
+    kind = placing.requests[row].kind
     total = 0
     for c in range(level.shape[1]):
         least[c] = level[first, c] if may_use(placing, kind, reservation, c, begin, end) else 0
@@ -245,7 +245,7 @@ def take(placing: Placing, needed: int, length: int, first: int, steps: int) -> 
 @inner
 def reservation_now(placing: Placing, row: int, now: int, length: int) -> int:
     """The reservation that a job asks for, if it can still run in it."""
-    reservation: int = placing.asked[row].reservation
+    reservation: int = placing.requests[row].reservation
     if (
         reservation >= 0
         and max(now, placing.times[reservation].begin_us) + length > placing.times[reservation].end_us
@@ -257,7 +257,7 @@ def reservation_now(placing: Placing, row: int, now: int, length: int) -> int:
 @inner
 def shut(placing: Placing, row: int, reservation: int, now: int) -> None:
     """Without backfilling nobody passes a job that waits: all classes that it could have now are its own."""
-    is_shut, kind = placing.is_shut, placing.asked[row].kind
+    is_shut, kind = placing.is_shut, placing.requests[row].kind
     for c in range(is_shut.shape[0]):
         if may_use(placing, kind, reservation, c, now, now + 1):
             is_shut[c] = 1
@@ -269,13 +269,13 @@ def one_job(  # noqa: PLR0917
 ) -> int:
     """Choose a job, plan it for later, or leave it. Returns the number of steps."""
     job, started, registers = state.job, state.started, state.registers
-    asked, taken, picks, closed = placing.asked, placing.taken, placing.picks, placing.closed
+    requests, taken, picks, closed = placing.requests, placing.taken, placing.picks, placing.closed
     needed = job[row].nodes
     length = job[row].estimate_us
     reservation = reservation_now(placing, row, now, length)
     if reservation >= 0 and now < placing.times[reservation].begin_us:
         return steps
-    line = asked[row].line if reservation < 0 else closed.shape[0] - 1 - reservation
+    line = requests[row].line if reservation < 0 else closed.shape[0] - 1 - reservation
     if rule == BackfillRule.NONE and closed[line]:
         return steps
     if room(placing, row, reservation, needed, length, 0, steps):
@@ -284,7 +284,7 @@ def one_job(  # noqa: PLR0917
             picks[registers.started_n, c] = taken[c]
         started[registers.started_n] = row
         registers.started_n += 1
-        asked[row].goes = 1
+        requests[row].goes = 1
     elif rule == BackfillRule.NONE:
         closed[line] = 1
         shut(placing, row, reservation, now)
@@ -335,7 +335,7 @@ def put_on_top(state: State, placing: Placing) -> None:
 def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
     """Choose whoever starts now, tier by tier, each in queue order, and put their nodes on top of the free stack."""
     queue, registers = state.queue, state.registers
-    asked, tiers, is_shut, closed = placing.asked, placing.tiers, placing.is_shut, placing.closed
+    requests, tiers, is_shut, closed = placing.requests, placing.tiers, placing.is_shut, placing.closed
     registers.started_n = 0
     for line in range(closed.shape[0]):
         closed[line] = 0
@@ -347,7 +347,7 @@ def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
     for tier in tiers:
         for place in range(registers.queue_lo, registers.queue_hi):
             row = queue[place]
-            if asked[row].tier != tier:
+            if requests[row].tier != tier:
                 continue
             seen = registers.started_n
             steps = one_job(state, placing, row, now, steps, rule)
@@ -358,5 +358,5 @@ def place_jobs(state: State, placing: Placing, now: int, rule: int) -> None:
         if left == 0:
             break  # nobody further back can start now, and plans are not kept
     if registers.started_n:
-        leave_queue(state.queue, state.registers, placing.asked)
+        leave_queue(state.queue, state.registers, placing.requests)
         put_on_top(state, placing)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.kernel.compiled import compiled, inner
 from emulator.kernel.job_states import JobState
-from emulator.kernel.structures import leave_queue
+from emulator.kernel.structures import free_move, leave_queue
 from emulator.kernel.tables import (
     NEVER,
     BackfillRule,
@@ -469,12 +469,7 @@ def put_on_top(state: State, sharing: Sharing) -> None:
             left = wants[row].cores
             while left > 0:
                 if node[core].job < 0 and node[core].place < top:
-                    place = node[core].place
-                    other = free[to]
-                    free[place] = other
-                    node[other].place = place
-                    free[to] = core
-                    node[core].place = to
+                    free_move(node, free, core, to)
                     to += 1
                     left -= 1
                 core += 1

@@ -235,3 +235,14 @@ def free_remove(node: Nodes, free: Ints32, registers: Registers, which: int) -> 
     free[place] = last
     node[last].place = place
     registers.idle_nodes = top
+
+
+@inlined
+def free_move(node: Nodes, free: Ints32, which: int, to: int) -> None:
+    """Put an idle node at another place of the free stack, and the one from there at its place."""
+    place = node[which].place
+    other = free[to]
+    free[place] = other
+    node[other].place = place
+    free[to] = which
+    node[which].place = to

@@ -153,7 +153,7 @@ def _that_may_run(scenario: Scenario, jobs: JobTable, nodes: int, left_out: dict
         jobs = _without(jobs, {TOO_FEW: wide}, left_out)
     jobs = jobs_with_qos(scenario, jobs, nodes, left_out)
     if (parts := shared_nodes_of(scenario, nodes)) is not None:
-        jobs = _without(jobs, parts.asked(jobs, nodes).left_out(jobs), left_out)
+        jobs = _without(jobs, parts.requests_of(jobs, nodes).left_out(jobs), left_out)
     return jobs
 
 

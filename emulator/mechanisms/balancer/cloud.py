@@ -32,7 +32,7 @@ class ServerEvent(IntEnum):
 @dataclass(frozen=True, slots=True, order=True)
 class Due:
     at_us: int
-    deed: ServerEvent
+    event: ServerEvent
     order: int
     job: int = field(compare=False)
     nodes: tuple[int, ...] = field(compare=False)
@@ -83,8 +83,8 @@ class LeaseCloud:
         """What is to be done now, one at a time."""
         return heapq.heappop(self._due) if self._due and self._due[0].at_us <= now_us else None
 
-    def _add(self, at_us: int, deed: ServerEvent, job: int, nodes: Sequence[int]) -> None:
-        heapq.heappush(self._due, Due(at_us, deed, next(self._order), job, tuple(nodes)))
+    def _add(self, at_us: int, event: ServerEvent, job: int, nodes: Sequence[int]) -> None:
+        heapq.heappush(self._due, Due(at_us, event, next(self._order), job, tuple(nodes)))
 
 
 def seen_at(failed_us: int, asked_us: int, pause_us: int, deadline_us: int) -> int:

@@ -350,7 +350,7 @@ class BalancerMechanism:
         if self._watch is not None:
             self._settle(act)
         while (due := self._cloud.pop(act.now_us)) is not None:
-            match due.deed:
+            match due.event:
                 case ServerEvent.FREE:
                     self._answer(self._policy.release(act.now_us, due.nodes), act)
                 case ServerEvent.GIVE_UP:

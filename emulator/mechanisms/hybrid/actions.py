@@ -83,11 +83,11 @@ def note_time(hybrid: HybridState, which: int, began: int) -> None:
 @inner
 def note_row(hybrid: HybridState, row: int, did: int, lost: int, in_all: int) -> None:
     rows, hybrid_registers = hybrid.rows, hybrid.registers
-    one = rows[hybrid_registers.rows_n]
-    one.row = row
-    one.did = did
-    one.lost = lost
-    one.in_all = in_all
+    entry = rows[hybrid_registers.rows_n]
+    entry.row = row
+    entry.did = did
+    entry.lost = lost
+    entry.in_all = in_all
     hybrid_registers.rows_n += 1
 
 
@@ -311,28 +311,28 @@ def lend(hybrid: HybridState, borrower: int, lender: int, nodes: int, shrunk_us:
     job_ext, loans, hybrid_registers = hybrid.job_ext, hybrid.loans, hybrid.registers
     if nodes == 0:
         return
-    one = hybrid_registers.loan_free
-    hybrid_registers.loan_free = loans[one].next
+    loan = hybrid_registers.loan_free
+    hybrid_registers.loan_free = loans[loan].next
     hybrid_registers.loans_left -= 1
-    loans[one].lender = lender
-    loans[one].lent = nodes
-    loans[one].shrunk_us = shrunk_us
+    loans[loan].lender = lender
+    loans[loan].lent = nodes
+    loans[loan].shrunk_us = shrunk_us
     last = job_ext[borrower].owes
-    loans[one].next = loans[last].next if last >= 0 else one
+    loans[loan].next = loans[last].next if last >= 0 else loan
     if last >= 0:
-        loans[last].next = one
-    job_ext[borrower].owes = one
+        loans[last].next = loan
+    job_ext[borrower].owes = loan
     hybrid_registers.lent_n += nodes
     hybrid_registers.open_n += nodes
 
 
 @inner
-def settle_one(hybrid: HybridState, one: int, back: int, why: int) -> None:
+def settle_one(hybrid: HybridState, loan: int, back: int, why: int) -> None:
     """The loan is over: `back` of its nodes went back to the lender, the rest did not for the reason `why`."""
     loans, hybrid_registers = hybrid.loans, hybrid.registers
-    nodes = loans[one].lent
+    nodes = loans[loan].lent
     hybrid_registers.open_n -= nodes
-    if loans[one].shrunk_us >= 0:
+    if loans[loan].shrunk_us >= 0:
         hybrid_registers.expanded_n += back
     else:
         hybrid_registers.resumed_n += back

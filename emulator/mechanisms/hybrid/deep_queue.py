@@ -201,9 +201,9 @@ def next_in_block(job: Jobs, attr: HybridJobs, index: Ints, row: int) -> int:
     block = row >> SHIFT
     bits = index[block, WHO_WAITS] & (-1 << (row & IN_BLOCK))
     while bits:
-        one = (block << SHIFT) + lowest_bit(bits)
-        if is_within(job, attr, index, one):
-            return one
+        found = (block << SHIFT) + lowest_bit(bits)
+        if is_within(job, attr, index, found):
+            return found
         bits &= bits - 1
     return -1
 

@@ -64,19 +64,19 @@ def open_claim(
     claim, order, counters = claims.claim, claims.order, claims.counters
     slot: int = order[counters.claims_n]
     counters.claims_n += 1
-    one = claim[slot]
-    one.job = row
-    one.need = state.job[row].nodes
-    one.idle = 0
-    one.head = -1
-    one.deadline_us = deadline
-    one.collects = collects
-    one.hosts = 0
-    one.promises = 0
-    one.arrived = 0
-    one.leavers = 0
-    one.leaving_nodes = 0
-    one.serial = hybrid.registers.serials_n
+    new_claim = claim[slot]
+    new_claim.job = row
+    new_claim.need = state.job[row].nodes
+    new_claim.idle = 0
+    new_claim.head = -1
+    new_claim.deadline_us = deadline
+    new_claim.collects = collects
+    new_claim.hosts = 0
+    new_claim.promises = 0
+    new_claim.arrived = 0
+    new_claim.leavers = 0
+    new_claim.leaving_nodes = 0
+    new_claim.serial = hybrid.registers.serials_n
     hybrid.registers.serials_n += 1
     hybrid.job_ext[row].claim = slot
     return slot
@@ -189,7 +189,7 @@ def shrink(
 def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, row: int, now: int) -> None:
     """An on-demand job is announced: nodes are held for it."""
     job, registers = state.job, state.registers
-    job_ext, hybrid_registers, asked = hybrid.job_ext, hybrid.registers, hybrid.asked
+    job_ext, hybrid_registers, query = hybrid.job_ext, hybrid.registers, hybrid.query
     if job_ext[row].claim >= 0 or job[row].state != JobState.FUTURE:
         return
     began = wall_us(hybrid)
@@ -198,8 +198,8 @@ def on_notice(state: State, work: Work, claims: Claims, hybrid: HybridState, row
     chose = wall_us(hybrid)
     promised, stops = prepare(state, work, claims, hybrid, at_most, row, now)
     note_time(hybrid, Timed.CHOICE, chose)
-    if asked.is_none == 0:
-        slot = open_claim(state, claims, hybrid, row, job_ext[row].known, asked.collects)
+    if query.is_none == 0:
+        slot = open_claim(state, claims, hybrid, row, job_ext[row].known, query.collects)
         take_free(state, claims, slot, at_most, now)
         promise_picked(claims, hybrid, slot, row, promised, stops, now)
         push(hybrid.timers, job_ext[row].known + hybrid_registers.release_us, pair_key(row, -1))
@@ -272,10 +272,10 @@ def arrive(state: State, work: Work, claims: Claims, hybrid: HybridState, row: i
         preempts = 0
         chose = wall_us(hybrid)
         if missing > 0:
-            hybrid.asked.job = row
+            hybrid.query.job = row
             shrinks, preempts = make_room(state, work, claims, hybrid, missing, now)
         note_time(hybrid, Timed.CHOICE, chose)
-        if hybrid.asked.failed:
+        if hybrid.query.failed:
             return False
         if shrinks == NOBODY:
             close_claim(state, work, claims, hybrid, slot, now)

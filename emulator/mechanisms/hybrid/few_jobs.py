@@ -1,4 +1,4 @@
-"""A few jobs that make the mechanism do each of its deeds once, so that all is compiled."""
+"""A few jobs that make the mechanism do each of its actions once, so that all is compiled."""
 
 from __future__ import annotations
 

@@ -30,25 +30,25 @@ ANY = -1
 
 @inner
 def expand(
-    state: State, work: Work, claims: Claims, hybrid: HybridState, one: int, nodes: Ints, now: int
+    state: State, work: Work, claims: Claims, hybrid: HybridState, loan: int, nodes: Ints, now: int
 ) -> None:
     """A lender that was shrunk, and runs on, gets these idle nodes, as many as it lacks."""
     job, attr = state.job, claims.attr
     job_ext, loans = hybrid.job_ext, hybrid.loans
-    lender = loans[one].lender
+    lender = loans[loan].lender
     runs_on = (
         job[lender].state == JobState.RUNNING
-        and job[lender].start_us == loans[one].shrunk_us
+        and job[lender].start_us == loans[loan].shrunk_us
         and attr[lender].leaving < 0
     )
     if not runs_on:
-        settle_one(hybrid, one, 0, Reason.RUNS_NO_MORE)
+        settle_one(hybrid, loan, 0, Reason.RUNS_NO_MORE)
         return
     lacks = job_ext[lender].known - job[lender].nodes
     given = max(0, min(nodes.shape[0], lacks))
     if given:
         change_last(state, work, hybrid, lender, job[lender].nodes, nodes[:given], now)
-    settle_one(hybrid, one, given, Reason.HAS_ALL if given == lacks else Reason.NODE_BROKE)
+    settle_one(hybrid, loan, given, Reason.HAS_ALL if given == lacks else Reason.NODE_BROKE)
 
 
 @inner
@@ -57,7 +57,7 @@ def resume(
     work: Work,
     claims: Claims,
     hybrid: HybridState,
-    one: int,
+    loan: int,
     nodes: Ints,
     others: int,
     now: int,
@@ -65,15 +65,15 @@ def resume(
     """A lender that was preempted, and waits, runs on these nodes and idle ones that are not marked."""
     job, free, attr, registers = state.job, state.free, claims.attr, state.registers
     loans, room, mark = hybrid.loans, hybrid.room, hybrid.mark
-    lender = loans[one].lender
+    lender = loans[loan].lender
     if job[lender].state != JobState.QUEUED:
-        settle_one(hybrid, one, 0, Reason.WAITS_NO_MORE)
+        settle_one(hybrid, loan, 0, Reason.WAITS_NO_MORE)
         return
     wanted = job[lender].nodes
     least = attr[lender].least if attr[lender].job_class == MALLEABLE else wanted
     width = min(wanted, registers.idle_nodes - others)
     if width < least:
-        settle_one(hybrid, one, 0, Reason.TOO_FEW)
+        settle_one(hybrid, loan, 0, Reason.TOO_FEW)
         return
     fresh = room.wide
     back = min(nodes.shape[0], width)
@@ -87,7 +87,7 @@ def resume(
             fresh[many] = free[place]
             many += 1
     start_waiting(state, work, lender, fresh[:width], now)
-    settle_one(hybrid, one, back, Reason.HAS_ALL)
+    settle_one(hybrid, loan, back, Reason.HAS_ALL)
 
 
 @inner
@@ -110,26 +110,26 @@ def settle(
     count = nodes.shape[0]
     for k in range(count):
         mark[nodes[k]] = 1
-    one = loans[last].next
+    loan = loans[last].next
     place = 0
     while True:
-        to = min(place + loans[one].lent, count)
-        if loans[one].shrunk_us >= 0:
-            expand(state, work, claims, hybrid, one, nodes[place:to], now)
+        to = min(place + loans[loan].lent, count)
+        if loans[loan].shrunk_us >= 0:
+            expand(state, work, claims, hybrid, loan, nodes[place:to], now)
         elif why >= 0:
-            settle_one(hybrid, one, 0, why)
+            settle_one(hybrid, loan, 0, why)
         else:
-            resume(state, work, claims, hybrid, one, nodes[place:to], count - to, now)
+            resume(state, work, claims, hybrid, loan, nodes[place:to], count - to, now)
         for k in range(place, to):
             mark[nodes[k]] = 0
         place = to
-        after = loans[one].next
-        loans[one].next = hybrid_registers.loan_free
-        hybrid_registers.loan_free = one
+        after = loans[loan].next
+        loans[loan].next = hybrid_registers.loan_free
+        hybrid_registers.loan_free = loan
         hybrid_registers.loans_left += 1
-        if one == last:
+        if loan == last:
             break
-        one = after
+        loan = after
     for k in range(place, count):
         mark[nodes[k]] = 0
 
@@ -141,10 +141,10 @@ def lent_nodes(hybrid: HybridState, borrower: int) -> int:
     last = job_ext[borrower].owes
     total = 0
     if last >= 0:
-        one = last
+        loan = last
         while True:
-            total += loans[one].lent
-            one = loans[one].next
-            if one == last:
+            total += loans[loan].lent
+            loan = loans[loan].next
+            if loan == last:
                 break
     return total

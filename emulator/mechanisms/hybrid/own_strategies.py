@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from emulator.mechanisms.hybrid.decisions import Arrival
     from emulator.mechanisms.hybrid.machine import HybridCluster
     from emulator.mechanisms.hybrid.notice_plan import Notice
-    from emulator.mechanisms.hybrid.state import Asked, Room
+    from emulator.mechanisms.hybrid.state import Room, StrategyQuery
 
 
 class Strategies:
@@ -35,15 +35,17 @@ class Strategies:
         self._hooks: list[Any] = []
         self._failure: tuple[str, str, Exception] | None = None
 
-    def serve(self, cluster: HybridCluster, work: Work, warning_us: int, room: Room, asked: Asked) -> None:
+    def serve(
+        self, cluster: HybridCluster, work: Work, warning_us: int, room: Room, query: StrategyQuery
+    ) -> None:
         """Choose among the jobs of this cluster from now on."""
         self._cluster, self._work, self._warning_us = cluster, work, warning_us
-        self._room, self._asked = room, asked
+        self._room, self._query = room, query
         # A hook makes a circle, which would keep the tables of a run until the next collection: none without need.
         if self.notice_by == NoticeBy.OWN:
-            asked.notice_hook = self._address(HOOK(self._at_notice))
+            query.notice_hook = self._address(HOOK(self._at_notice))
         if self.arrival_by == ArrivalBy.OWN:
-            asked.arrival_hook = self._address(HOOK(self._at_arrival))
+            query.arrival_hook = self._address(HOOK(self._at_arrival))
 
     def _address(self, hook: Any) -> int:
         self._hooks.append(hook)
@@ -58,11 +60,11 @@ class Strategies:
     # The hooks. Nothing can be raised through compiled code: `raise_failure` does that.
 
     def _at_notice(self, _context: int, now_us: int) -> None:
-        number = self._cluster.number(self._asked.job)
+        number = self._cluster.number(self._query.job)
         self._try("notice", f"prepare for job {number}", self._prepare, now_us)
 
     def _at_arrival(self, _context: int, now_us: int) -> None:
-        number = self._cluster.number(self._asked.job)
+        number = self._cluster.number(self._query.job)
         self._try("arrival", f"make_room for job {number}", self._make_room, now_us)
 
     def _try(self, kind: str, event: str, choose: Callable[[int], None], now_us: int) -> None:
@@ -71,31 +73,31 @@ class Strategies:
         except Exception as error:  # noqa: BLE001 - raised by `raise_failure`, when the compiled loop is over
             name = self._names[kind == "arrival"]
             self._failure = (f"hybrid {kind} {name}", event, error)
-            self._asked.is_none = self._asked.failed = 1
+            self._query.is_none = self._query.failed = 1
 
     def _prepare(self, now_us: int) -> None:
-        asked = self._asked
-        view = View(self._cluster, self._work, self._warning_us, int(asked.lenders_n))
-        predicted_us = int(asked.predicted_us)
-        outlook = NoticeOutlook(view, now_us, int(asked.needed), int(asked.free), predicted_us)
+        query = self._query
+        view = View(self._cluster, self._work, self._warning_us, int(query.lenders_n))
+        predicted_us = int(query.predicted_us)
+        outlook = NoticeOutlook(view, now_us, int(query.needed), int(query.idle_nodes), predicted_us)
         plan = self._notice.prepare(outlook)
         if plan is None:
-            asked.is_none = 1
+            query.is_none = 1
             return
         promised = [int(job) for job in plan.promised]
         stops = [(int(at_us), int(job)) for at_us, job in plan.stops]
         chosen = promised + [job for _, job in stops]
         if chosen:  # figures of candidates are computed when asked for
             self._must_be_of(chosen, outlook.candidates.job.tolist(), "whose nodes nobody else waits for")
-        asked.collects = bool(plan.collects)
+        query.collects = bool(plan.collects)
         self._answer(chosen, [0] * len(promised) + [at_us for at_us, _ in stops], len(promised))
 
     def _make_room(self, now_us: int) -> None:
-        asked, needed = self._asked, int(self._asked.needed)
-        running = View(self._cluster, self._work, self._warning_us, int(asked.lenders_n)).running(now_us)
+        query, needed = self._query, int(self._query.needed)
+        running = View(self._cluster, self._work, self._warning_us, int(query.lenders_n)).running(now_us)
         room = self._arrival.make_room(running, needed)
         if room is None:
-            asked.is_none = 1
+            query.is_none = 1
             return
         shrink = [(int(job), int(fewer)) for job, fewer in room.shrink]
         preempt = [int(job) for job in room.preempt]
@@ -133,4 +135,4 @@ class Strategies:
         """`fewer` nodes, or times, of the first of those chosen at least."""
         self._room.picked[: len(chosen)] = chosen
         self._room.fewer[: len(fewer)] = fewer
-        self._asked.first_n, self._asked.then_n = first, len(chosen) - first
+        self._query.first_n, self._query.then_n = first, len(chosen) - first

@@ -119,7 +119,7 @@ class HybridRegisters:
     """1 if it comes just now, 0 if it was there already."""
 
 
-class Asked:
+class StrategyQuery:
     """What a strategy of one's own is asked, in Python, and what it answers (`own_strategies.py`)."""
 
     notice_hook: int
@@ -129,7 +129,7 @@ class Asked:
     lenders_n: int
     """Jobs in the table of those that may give nodes."""
     needed: int
-    free: int
+    idle_nodes: int
     predicted_us: int
     is_none: int
     """1 if nothing is held at the notice; if nobody gives nodes at the arrival."""
@@ -180,4 +180,4 @@ class HybridState(NamedTuple):
     not_returned: Ints
     """Lent nodes that did not return, by `Reason`."""
     registers: HybridRegisters
-    asked: Asked
+    query: StrategyQuery

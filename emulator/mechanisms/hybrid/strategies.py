@@ -168,12 +168,12 @@ def shrink_evenly(state: State, claims: Claims, hybrid: HybridState, many: int, 
 @inner
 def ask(hybrid: HybridState, hook: int, many: int, needed: int, now: int) -> None:
     """Have a strategy of one's own choose among the first `many` of the table of lenders."""
-    asked = hybrid.asked
-    asked.lenders_n = many
-    asked.needed = needed
-    asked.is_none = 0
-    asked.first_n = 0
-    asked.then_n = 0
+    query = hybrid.query
+    query.lenders_n = many
+    query.needed = needed
+    query.is_none = 0
+    query.first_n = 0
+    query.then_n = 0
     call_hook(hook, 0, now)
 
 
@@ -186,11 +186,11 @@ def make_room(
     NOBODY shrinks if those that run are too few.
     """
     lenders = claims.lenders
-    room, hybrid_registers, asked = hybrid.room, hybrid.registers, hybrid.asked
+    room, hybrid_registers, query = hybrid.room, hybrid.registers, hybrid.query
     many = catch_up(state, work, claims, now)
     if hybrid_registers.arrival_by == ArrivalBy.OWN:
-        ask(hybrid, asked.arrival_hook, many, needed, now)
-        return NOBODY if asked.is_none else asked.first_n, asked.then_n
+        ask(hybrid, query.arrival_hook, many, needed, now)
+        return NOBODY if query.is_none else query.first_n, query.then_n
     if hybrid_registers.arrival_by == ArrivalBy.SPAA:
         giving = shrink_evenly(state, claims, hybrid, many, needed)
         if giving >= 0:
@@ -208,19 +208,19 @@ def prepare(
     """Who is to give nodes to an announced on-demand job that can have so many idle ones at once.
 
     How many of `picked` are promised to it, and how many are stopped then, each at a time of its own (`fewer`).
-    `asked` says whether nothing is held at all, and whether it collects.
+    `query` says whether nothing is held at all, and whether it collects.
     """
-    hybrid_registers, asked = hybrid.registers, hybrid.asked
+    hybrid_registers, query = hybrid.registers, hybrid.query
     wanted = state.job[row].nodes
     predicted = hybrid.job_ext[row].known
-    asked.is_none = 1 if hybrid_registers.notice_by == NoticeBy.N else 0
-    asked.collects = 1 if hybrid_registers.notice_by == NoticeBy.CUA else 0
+    query.is_none = 1 if hybrid_registers.notice_by == NoticeBy.N else 0
+    query.collects = 1 if hybrid_registers.notice_by == NoticeBy.CUA else 0
     if hybrid_registers.notice_by == NoticeBy.OWN:
-        asked.job = row
-        asked.free = free
-        asked.predicted_us = predicted
-        ask(hybrid, asked.notice_hook, catch_up(state, work, claims, now), wanted, now)
-        return asked.first_n, asked.then_n
+        query.job = row
+        query.idle_nodes = free
+        query.predicted_us = predicted
+        ask(hybrid, query.notice_hook, catch_up(state, work, claims, now), wanted, now)
+        return query.first_n, query.then_n
     if hybrid_registers.notice_by == NoticeBy.CUP and wanted > free:
         return prepare_by_prediction(state, work, claims, hybrid, wanted - free, predicted, now)
     return 0, 0

@@ -87,9 +87,9 @@ class WholeRun:
             outages=new_rows(d.Outage, 0),
             not_returned=np.zeros(len(Reason), np.int64),
             registers=hybrid_registers,
-            asked=new_rows(d.Asked, 1)[0],
+            query=new_rows(d.StrategyQuery, 1)[0],
         )
-        strategies.serve(cluster, act.running.kernel_work, times_us[1], state.room, state.asked)
+        strategies.serve(cluster, act.running.kernel_work, times_us[1], state.room, state.query)
         fill(state.job_ext, {"claim": -1, "when_us": -1, "owes": -1, "known": known})
         hybrid_registers.wake_us, hybrid_registers.until_us, hybrid_registers.loan_free = NEVER, NEVER, -1
         hybrid_registers.release_us, hybrid_registers.warning_us = times_us

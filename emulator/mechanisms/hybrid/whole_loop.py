@@ -95,7 +95,7 @@ def run(state: State, work: Work, claims: Claims, hybrid: HybridState) -> int:
     """Go on to the end (AT_UNTIL), to a time, to a pause, or until a table has to grow (NEEDS_ROOM)."""
     registers, hybrid_registers = state.registers, hybrid.registers
     while True:
-        if hybrid.asked.failed:
+        if hybrid.query.failed:
             return STRATEGY_RAISED
         if not has_room(state, claims, hybrid):
             return Stop.NEEDS_ROOM

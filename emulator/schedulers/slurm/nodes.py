@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import inner
 from emulator.kernel.occupancy import start_chosen
-from emulator.kernel.structures import heap_push, heap_remove
+from emulator.kernel.structures import free_move, heap_push, heap_remove
 from emulator.kernel.tables import (
     NEVER,
 )
@@ -117,12 +117,7 @@ def start_picked(state: State, twin: Twin, row: int, now: int) -> None:
         choose_cores(state, twin, row)
     for k in range(needed):
         which = twin.cores[k] if shares else nodes[k].chosen
-        place = node[which].place
-        other = free[base + k]
-        free[place] = other
-        node[other].place = place
-        free[base + k] = which
-        node[which].place = base + k
+        free_move(node, free, which, base + k)
     first = registers.started_n
     started[first] = row
     registers.started_n = first + 1

@@ -187,7 +187,7 @@ def record_of_kinds(
     jobs: JobTable, nodes: int, shared: SharedNodes, scheduler: SchedulerConfig
 ) -> tuple[RunRecord, JobTable]:
     """As `record_of`, of the jobs for whom there are enough nodes; and these."""
-    wrong = np.logical_or.reduce(list(shared.asked(jobs, nodes).left_out(jobs).values()))
+    wrong = np.logical_or.reduce(list(shared.requests_of(jobs, nodes).left_out(jobs).values()))
     jobs = jobs.take(~wrong)
     cluster = SharedNodesCluster(nodes, scheduler, jobs, shared)
     loop = Loop(cluster, node_names=cluster.node_names)

@@ -102,7 +102,7 @@ class Machine:
         agenda, line, digits = new_agenda(1), np.zeros(1, np.int64), np.zeros(2048, np.int64)
         return d.HybridState(
             own, points, agenda, agenda, loans, new_move_log(1, 1), rows, times, self.room, digits, line, outages,
-            line, self.hybrid_registers, new_rows(d.Asked, 1)[0],
+            line, self.hybrid_registers, new_rows(d.StrategyQuery, 1)[0],
         )  # fmt: skip
 
     def begin_run(self, who, nodes):

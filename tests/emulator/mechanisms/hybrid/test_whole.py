@@ -129,7 +129,7 @@ def what_breaks(machine, node):
     return "malleable" if machine.nodes_wanted(job) > attr.least else "at its least"
 
 
-def test_every_deed_of_a_failure_is_met():
+def test_every_action_of_a_failure_is_met():
     """A lease, a job that runs on with one node less, one that restarts, a guest, an idle held node, an idle one."""
     seen = Counter()
     for seed in range(72):
