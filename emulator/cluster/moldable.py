@@ -88,9 +88,9 @@ def with_columns(jobs: JobTable, job: NDArray[np.int64], size: Rows[Size]) -> Jo
         name + suffix(k + 1): np.full(len(jobs), -1, np.int64) for k in range(most) for name in COLUMNS
     }
     for k in range(most):
-        mine = number == k
+        selected = number == k
         for name in COLUMNS:
-            columns[name + suffix(k + 1)][job[mine]] = size[name.removeprefix("size_")][mine]
+            columns[name + suffix(k + 1)][job[selected]] = size[name.removeprefix("size_")][selected]
     others = {name: each for name, each in jobs.extra.items() if not name.startswith(COLUMNS)}
     return replace(jobs, extra=others).with_extra(**columns)
 

@@ -208,10 +208,10 @@ class Submissions:
 
     def admit(self, row: int) -> bool:
         """Whether the job finds room in all its limits; it counts from now on then."""
-        mine = self._of.get(row, ())
-        if any(len(self._inside[each]) >= self._most[each] for each in mine):
+        limits = self._of.get(row, ())
+        if any(len(self._inside[each]) >= self._most[each] for each in limits):
             return False
-        for each in mine:
+        for each in limits:
             self._inside[each].add(row)
         return True
 

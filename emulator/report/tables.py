@@ -217,10 +217,10 @@ def _sheet(parts: list[_Part]) -> Sheet:
         wanted = order[rows]
         found = [np.full(len(wanted), -1, np.int64) for _ in names]
         for part, first, end in zip(parts, behind, behind[1:], strict=False):
-            mine = np.flatnonzero((wanted >= first) & (wanted < end))
+            matches = np.flatnonzero((wanted >= first) & (wanted < end))
             for values, name in zip(found, names, strict=True):
                 if (has := part.columns.get(name)) is not None:
-                    values[mine] = has[wanted[mine] - first]
+                    values[matches] = has[wanted[matches] - first]
         return found
 
     def table(rows: slice) -> pa.Table:

@@ -141,12 +141,12 @@ def _of_file(jobs: JobTable, path: Path, speeds: _Speeds) -> dict[int, list[_Siz
             raise TraceError(f"{where}: nodes is 0; a job needs one at least")
         if row is None or jobs.kind[row] != Kind.BATCH:
             continue
-        mine = found.setdefault(row, [])
-        if any(width == other for other, *_ in mine):
+        sizes = found.setdefault(row, [])
+        if any(width == other for other, *_ in sizes):
             raise TraceError(f"{where}: job {said['job']} has a size of {width} nodes already")
-        if len(mine) == _MOST_SIZES:
+        if len(sizes) == _MOST_SIZES:
             raise TraceError(f"{where}: a job can have {_MOST_SIZES} sizes at most")
-        mine.append((width, *_times_us(jobs, row, width, said, where, speeds)))
+        sizes.append((width, *_times_us(jobs, row, width, said, where, speeds)))
     return found
 
 

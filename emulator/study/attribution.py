@@ -128,9 +128,11 @@ def _groups(
     which: NDArray[np.intp], names: Sequence[str], was_min: NDArray[np.float64], now_min: NDArray[np.float64]
 ) -> Iterable[Group]:
     for at, name in enumerate(names):
-        mine = which == at
-        if mine.any():
-            yield Group(name, int(mine.sum()), float(was_min[mine].mean()), float(now_min[mine].mean()))
+        selected = which == at
+        if selected.any():
+            yield Group(
+                name, int(selected.sum()), float(was_min[selected].mean()), float(now_min[selected].mean())
+            )
 
 
 def _users(

@@ -171,13 +171,13 @@ def outcomes(  # noqa: PLR0917 - of the study, and of its growths
     asis = [row for row in rows if row[PAIRING] == 1]
     found = []
     for step in growth.steps:
-        mine = asis if not step.load else [row for row in grown_rows if row[GROWN] == step.name]
-        best = choice(mine, settings, wishes)
-        then = None if best is None else _outcome(mine, best, ondemand_nodes)
+        load_rows = asis if not step.load else [row for row in grown_rows if row[GROWN] == step.name]
+        best = choice(load_rows, settings, wishes)
+        then = None if best is None else _outcome(load_rows, best, ondemand_nodes)
         if then is not None and not wishes.accept(then.rejected, then.requests):
             then = None
-        today = _outcome(mine, Setting(SPLIT), 0)
-        kept = _outcome(mine, recommended, ondemand_nodes)
+        today = _outcome(load_rows, Setting(SPLIT), 0)
+        kept = _outcome(load_rows, recommended, ondemand_nodes)
         if today is not None and kept is not None:  # none where all runs failed
             found.append(Grown(step.load, step.percent, step.reached, step.used, today, kept, then))
     return tuple(found)
@@ -201,5 +201,5 @@ def _outcome(rows: Sequence[Mapping[str, Any]], setting: Setting, ondemand_nodes
 
 def _work_of(jobs: JobTable, weeks: Iterable[int]) -> int:
     """Node-microseconds of the jobs of these weeks."""
-    mine = np.isin(jobs.submit_us // WEEK_US, list(weeks))
-    return int(node_time(jobs)[mine].sum())
+    selected = np.isin(jobs.submit_us // WEEK_US, list(weeks))
+    return int(node_time(jobs)[selected].sum())

@@ -209,11 +209,11 @@ def choice(rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], wishe
 
 def sums(rows: Sequence[Mapping[str, Any]], setting: Setting) -> tuple[int, int, float]:
     """Of a setting's runs: requests, rejected ones, and mean batch waits (s) added up."""
-    mine = [row for row in rows if row[LABEL] == setting.label]
+    setting_rows = [row for row in rows if row[LABEL] == setting.label]
     return (
-        sum(int(row["window.ondemand_requests"]) for row in mine),
-        sum(int(row["window.ondemand_rejected"]) for row in mine),
-        sum(_wait_s(row) for row in mine),
+        sum(int(row["window.ondemand_requests"]) for row in setting_rows),
+        sum(int(row["window.ondemand_rejected"]) for row in setting_rows),
+        sum(_wait_s(row) for row in setting_rows),
     )
 
 

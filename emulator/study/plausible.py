@@ -74,10 +74,10 @@ def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Tod
     for week, name in zip(weeks, names, strict=True):
         begin_us = week_begin_us(logs, week)
         end_us = begin_us + WEEK_S * US
-        mine = (jobs.submit_us >= begin_us) & (jobs.submit_us < end_us)
-        asked = float(jobs.run_us[mine] @ jobs.nodes[mine].astype(np.int64))
+        selected = (jobs.submit_us >= begin_us) & (jobs.submit_us < end_us)
+        asked = float(jobs.run_us[selected] @ jobs.nodes[selected].astype(np.int64))
         whole = WEEK_S * US * logs.batch_nodes
-        known = mine & started & counts
+        known = selected & started & counts
         used = most = crowded = None
         if (started & (start_us < end_us) & (start_us + jobs.run_us > begin_us)).any():
             at_us, change = _changes(logs, begin_us, end_us)
@@ -91,7 +91,7 @@ def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Tod
         found.append(
             Today(
                 week=name,
-                jobs=int((mine & counts).sum()),
+                jobs=int((selected & counts).sum()),
                 load=asked / whole,
                 recorded_wait_min=float(waited_us[known].mean()) / US / 60 if known.any() else None,
                 simulated_wait_min=None,
@@ -111,9 +111,9 @@ def _changes(logs: Logs, begin_us: int, end_us: int) -> tuple[NDArray[np.int64],
     start_us = np.concatenate(((jobs.submit_us + logs.waited_us)[started], down.submit_us))
     end = start_us + np.concatenate((jobs.run_us[started], down.run_us))
     nodes = np.concatenate((jobs.nodes[started], down.nodes)).astype(np.int64)
-    mine = (start_us < end_us) & (end > begin_us)
-    at_us = np.concatenate((start_us[mine], end[mine])).clip(begin_us, end_us)
-    return at_us, np.concatenate((nodes[mine], -nodes[mine]))
+    selected = (start_us < end_us) & (end > begin_us)
+    at_us = np.concatenate((start_us[selected], end[selected])).clip(begin_us, end_us)
+    return at_us, np.concatenate((nodes[selected], -nodes[selected]))
 
 
 def beside_simulated(

@@ -157,19 +157,19 @@ def answer(site: Site, *, seed: int) -> WhatIf:
     today_us, changed_us = (_waits(site, said) for said in (site.today, site.changed))
     unit, block = blocks(site.jobs.submit_us)
     groups = []
-    for by, name, mine in _kinds(site):
+    for by, name, selected in _kinds(site):
         low, high = mean_interval(
-            (changed_us - today_us)[mine] / US / 60, block[mine], seed, "whatif.bootstrap"
+            (changed_us - today_us)[selected] / US / 60, block[selected], seed, "whatif.bootstrap"
         )
-        known = mine & (site.recorded_us >= 0)
+        known = selected & (site.recorded_us >= 0)
         groups.append(
             Group(
                 by=by,
                 name=name,
-                jobs=int(mine.sum()),
+                jobs=int(selected.sum()),
                 recorded_min=float(site.recorded_us[known].mean()) / US / 60 if known.any() else None,
-                today_min=float(today_us[mine].mean()) / US / 60,
-                changed_min=float(changed_us[mine].mean()) / US / 60,
+                today_min=float(today_us[selected].mean()) / US / 60,
+                changed_min=float(changed_us[selected].mean()) / US / 60,
                 low_min=low,
                 high_min=high,
             )
@@ -201,9 +201,9 @@ def _kinds(site: Site) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
         most = numbers[np.argsort(-counts, kind="stable")][:_MOST_NAMES].tolist()
         if len(numbers) > 1:
             for number in most:
-                mine = column == number
-                if mine.sum() >= _FEWEST_JOBS:
-                    yield by, site.names[by].get(number, str(number)), mine
+                selected = column == number
+                if selected.sum() >= _FEWEST_JOBS:
+                    yield by, site.names[by].get(number, str(number)), selected
     size = np.searchsorted([most for most, _ in _SIZES], jobs.nodes)
     for at, (_, name) in enumerate(_SIZES):
         if (size == at).any():

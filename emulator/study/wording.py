@@ -127,18 +127,18 @@ def growth(answer: Answer) -> str:
     """How the recommendation changes when either load grows; empty if it was not asked for."""
     parts = []
     for load in LOADS:
-        mine = [each for each in answer.growth if each.load == load]
-        if not mine:
+        steps = [each for each in answer.growth if each.load == load]
+        if not steps:
             continue
-        nodes = _listed(["none" if each.best is None else str(each.best.given_up) for each in mine])
-        waits = _listed([f"{grouped((each.best or each.kept).wait_min)}" for each in mine])
+        nodes = _listed(["none" if each.best is None else str(each.best.given_up) for each in steps])
+        waits = _listed([f"{grouped((each.best or each.kept).wait_min)}" for each in steps])
         rejected = _listed(
-            [f"{grouped(each.kept.rejected)} of {grouped(each.kept.requests)}" for each in mine]
+            [f"{grouped(each.kept.rejected)} of {grouped(each.kept.requests)}" for each in steps]
         )
         parts.append(
-            f"With {_listed([f'{each.percent:g}' for each in mine])} % more {load} load {nodes} of the"
+            f"With {_listed([f'{each.percent:g}' for each in steps])} % more {load} load {nodes} of the"
             f" {answer.ondemand_nodes} on-demand nodes could be given up, batch jobs would wait {waits} min, and"
-            f" {mine[0].kept.setting}, kept as it is, would reject {rejected} requests."
+            f" {steps[0].kept.setting}, kept as it is, would reject {rejected} requests."
         )
     return " ".join(parts)
 

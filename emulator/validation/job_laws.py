@@ -46,12 +46,12 @@ def _running(record: RunRecord, limit: Limit, value: NDArray[np.int64]) -> Itera
     runs, jobs = record.runs, record.jobs
     nodes = jobs.nodes.astype(np.int64)
     asks = (np.ones_like(nodes), nodes, nodes * jobs.estimate_us)
-    mine = value[runs.job] >= 0
-    whose = runs.job[mine]
-    end_us = np.where(runs.end_us < 0, NEVER_US, runs.end_us)[mine]
+    selected = value[runs.job] >= 0
+    whose = runs.job[selected]
+    end_us = np.where(runs.end_us < 0, NEVER_US, runs.end_us)[selected]
     for what, most, each in zip(("jobs", "nodes", "node-us"), limit.most, asks, strict=True):
         yield from _beyond(
-            f"{what} run", limit, most, (value[whose], runs.start_us[mine], end_us), each[whose]
+            f"{what} run", limit, most, (value[whose], runs.start_us[selected], end_us), each[whose]
         )
 
 
@@ -61,9 +61,9 @@ def _submitted(record: RunRecord, limit: Limit, value: NDArray[np.int64]) -> Ite
     submit_us = record.jobs.submit_us
     end_us = np.where(record.end_us < 0, NEVER_US, record.end_us)
     refused = (record.state == JobState.CANCELLED) & (end_us <= submit_us)
-    mine = (value >= 0) & ~refused
-    spans = value[mine], submit_us[mine], end_us[mine]
-    yield from _beyond("jobs are submitted", limit, limit.submitted, spans, np.ones(mine.sum(), np.int64))
+    selected = (value >= 0) & ~refused
+    spans = value[selected], submit_us[selected], end_us[selected]
+    yield from _beyond("jobs are submitted", limit, limit.submitted, spans, np.ones(selected.sum(), np.int64))
 
 
 def _beyond(

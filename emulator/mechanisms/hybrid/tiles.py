@@ -88,9 +88,9 @@ def picture(record: RunRecord) -> Picture | None:
     start_us, end_us = record.runs.start_us[run], ends_us(record)[run]
     series = []
     for which, name in _NAMES.items():
-        mine = lender == which
-        ones = np.ones(int(mine.sum()))
-        series.append(Series(name, mean_over(edges_us, start_us[mine], end_us[mine], ones)))
+        selected = lender == which
+        ones = np.ones(int(selected.sum()))
+        series.append(Series(name, mean_over(edges_us, start_us[selected], end_us[selected], ones)))
     return Picture(
         "Who lent nodes to on-demand jobs",
         "Nodes of on-demand jobs over time, by who had each node before.",

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 @inlined
 def share_of(job: Jobs, row: int, even: int) -> int:
     """An even share within what the job may have."""
-    mine: int = max(job[row].floor, min(job[row].max_nodes, even))
-    return mine
+    nodes: int = max(job[row].floor, min(job[row].max_nodes, even))
+    return nodes
 
 
 @inlined

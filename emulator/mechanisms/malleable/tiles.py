@@ -32,11 +32,11 @@ def picture(record: RunRecord) -> Picture:
     kind, width, end_us = record.jobs.column(COLUMN, 0)[runs.job], widths(record), ends_us(record)
     series = []
     for number, name in enumerate(CLASSES):
-        mine = kind == number
-        if mine.any():
-            span = runs.start_us[mine], end_us[mine]
-            nodes = mean_over(edges_us, *span, width[mine])
-            jobs = mean_over(edges_us, *span, np.ones(int(mine.sum())))
+        selected = kind == number
+        if selected.any():
+            span = runs.start_us[selected], end_us[selected]
+            nodes = mean_over(edges_us, *span, width[selected])
+            jobs = mean_over(edges_us, *span, np.ones(int(selected.sum())))
             values = np.divide(nodes, jobs, out=np.full(len(nodes), np.nan), where=jobs > 0)
             series.append(Series(name, values))
     return Picture(

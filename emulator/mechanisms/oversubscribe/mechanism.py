@@ -208,8 +208,11 @@ class DedicatedNodes(_SharedNodes):
             (dedicated, np.flatnonzero(responsive)),
         ):
             fitting = rows[jobs.nodes[rows] <= count] if self.refuse_too_wide else rows
-            mine = jobs.take(fitting)
+            part_jobs = jobs.take(fitting)
             parts.append(
-                Part(OversubscribedMachine(count, shape, scheduler, mine, Demands.of(mine, shape)), fitting)
+                Part(
+                    OversubscribedMachine(count, shape, scheduler, part_jobs, Demands.of(part_jobs, shape)),
+                    fitting,
+                )
             )
         return PartedCluster(jobs, Demands.of(jobs, shape), parts)

@@ -47,10 +47,10 @@ def picture(record: RunRecord) -> Picture | None:
     begin_us, end_us, jobs = time_us[:-1][lasts], time_us[1:][lasts], jobs[:-1][lasts]
     series = []
     for count in range(1, int(jobs.max(initial=1)) + 1):
-        mine = jobs == count
-        ones = np.ones(int(mine.sum()))
+        selected = jobs == count
+        ones = np.ones(int(selected.sum()))
         name = "1 job" if count == 1 else f"{count} jobs"
-        series.append(Series(name, mean_over(edges_us, begin_us[mine], end_us[mine], ones)))
+        series.append(Series(name, mean_over(edges_us, begin_us[selected], end_us[selected], ones)))
     return Picture(
         "Cores by how many jobs share them",
         "Cores in use over time, by how many jobs each has.",
