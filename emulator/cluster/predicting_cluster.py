@@ -175,11 +175,11 @@ class Predictions:
         ):
             return
         ran_us = int(runs["end_us"][run_row] - runs["start_us"][run_row])
-        one = Ended(self._seen[row], float(seconds(ran_us)))
-        self._history.add(one)
+        ended = Ended(self._seen[row], float(seconds(ran_us)))
+        self._history.add(ended)
         if hasattr(self._predictor, "on_job_end"):
-            self.event = f"on_job_end of job {one.job.number}"
-            self._predictor.on_job_end(*one)
+            self.event = f"on_job_end of job {ended.job.number}"
+            self._predictor.on_job_end(*ended)
 
     def correct(self, state: t.State, now_us: int) -> None:
         """Predictions whose time has come while the job runs on: the next end that is expected lies behind now."""
@@ -205,11 +205,11 @@ class Predictions:
                 heapq.heappush(self._over, (later_us, run_row))
 
     def _corrected(self, row: int, ran_us: int) -> int:
-        one = self._seen[row]
-        self.event = f"correct of job {one.number}"
+        seen_job = self._seen[row]
+        self.event = f"correct of job {seen_job.number}"
         correct = getattr(self._predictor, "correct", None)
-        said = None if correct is None else correct(one, float(seconds(ran_us)), self._history)
-        length_us = self._length_us(said, row, one)
+        said = None if correct is None else correct(seen_job, float(seconds(ran_us)), self._history)
+        length_us = self._length_us(said, row, seen_job)
         if length_us <= ran_us:
             raise ValueError(
                 f"it says {said!r} s of a job that has run for {seconds(ran_us):g} s and runs on"
@@ -217,20 +217,21 @@ class Predictions:
         return length_us
 
     def _predict(self, job: t.Jobs, row: int) -> None:
-        one = self._seen[row]
-        self.event = f"predict of job {one.number}"
-        length_us = self._length_us(self._predictor.predict(one, self._history), row, one)
+        seen_job = self._seen[row]
+        self.event = f"predict of job {seen_job.number}"
+        length_us = self._length_us(self._predictor.predict(seen_job, self._history), row, seen_job)
         job["estimate_us"][row] = length_us
         self._predicted_at[row] = len(self._history.ended)
 
-    def _length_us(self, said: Any, row: int, one: Job) -> int:
+    def _length_us(self, said: Any, row: int, seen_job: Job) -> int:
         """What it said as a length of at least 1 us, at most the estimate. Raises ValueError."""
         estimate_us = int(self._estimate_us[row])
         if said is None:
             return estimate_us
         if isinstance(said, bool) or not isinstance(said, int | float | np.number) or not said > 0:
             raise ValueError(
-                f"it says that job {one.number} runs for {said!r}; seconds above 0, or None, are expected"
+                f"it says that job {seen_job.number} runs for {said!r};"
+                " seconds above 0, or None, are expected"
             )
         if not math.isfinite(said):
             return estimate_us

@@ -63,17 +63,21 @@ class SeenJobs:
         jobs = self._jobs
         found = []
         for row, (submit_us, estimate_us, nodes) in zip(rows, _columns(job, _ASKED, rows), strict=True):
-            one = jobs[row]
-            _set_wait(one, now_us - submit_us)
-            if one.estimate_us != estimate_us or one.nodes != nodes or one.submit_us != submit_us:
-                _set_submit(one, submit_us)
-                _set_estimate(one, estimate_us)
-                _set_nodes(one, nodes)
-            if one.start_us >= 0:  # it ran before
-                _set_start(one, -1)
-                _set_end(one, -1)
-                _set_returns(one, 0)
-            found.append(one)
+            seen_job = jobs[row]
+            _set_wait(seen_job, now_us - submit_us)
+            if (
+                seen_job.estimate_us != estimate_us
+                or seen_job.nodes != nodes
+                or seen_job.submit_us != submit_us
+            ):
+                _set_submit(seen_job, submit_us)
+                _set_estimate(seen_job, estimate_us)
+                _set_nodes(seen_job, nodes)
+            if seen_job.start_us >= 0:  # it ran before
+                _set_start(seen_job, -1)
+                _set_end(seen_job, -1)
+                _set_returns(seen_job, 0)
+            found.append(seen_job)
         return tuple(found)
 
     def running(self, job: t.Jobs, rows: NDArray[np.int64], now_us: int) -> tuple[Job, ...]:
@@ -85,13 +89,13 @@ class SeenJobs:
         ):
             if not expected_us:
                 continue
-            one = self._jobs[row]
-            _set_start(one, start_us)
-            _set_end(one, max(expected_us, now_us))
-            _set_estimate(one, estimate_us)
-            _set_nodes(one, nodes)
-            _set_returns(one, returns)
-            found.append(one)
+            seen_job = self._jobs[row]
+            _set_start(seen_job, start_us)
+            _set_end(seen_job, max(expected_us, now_us))
+            _set_estimate(seen_job, estimate_us)
+            _set_nodes(seen_job, nodes)
+            _set_returns(seen_job, returns)
+            found.append(seen_job)
         return tuple(found)
 
     def __getitem__(self, row: int) -> Job:

@@ -91,7 +91,7 @@ def known_points(points: NDArray[np.int64]) -> Rows[Due]:
 def sooner_of(points: Heap, place: int, at: int, key: int) -> tuple[int, int]:
     """Time and key of the known point at this place if it comes before this time and key; else these."""
     if place < points.shape[0]:
-        one = points[place]
-        if one.at_us < at or (one.at_us == at and one.key < key):
-            return one.at_us, one.key
+        point = points[place]
+        if point.at_us < at or (point.at_us == at and point.key < key):
+            return point.at_us, point.key
     return at, key

@@ -84,11 +84,11 @@ def new_move_log(moves: int, nodes: int) -> MoveLog:
 @inner
 def note_move(log: MoveLog, now: int, to: int, first: int, many: int) -> None:
     """So many nodes of the cluster's node log, from `first` on, change their pool."""
-    one = log.moves[log.counts.moves]
-    one.at_us = now
-    one.to = to
-    one.first = first
-    one.many = many
+    move = log.moves[log.counts.moves]
+    move.at_us = now
+    move.to = to
+    move.first = first
+    move.many = many
     log.counts.moves += 1
 
 

@@ -88,11 +88,11 @@ class FailedLeases:
     def give_up(self, policy: BalancerPolicy, act: Actions) -> list[Outcome]:
         """Users look as often as the service reads, after it: those who end leases do so now."""
         over, self._over = dict.fromkeys(self._over), []
-        told: list[Outcome] = []
+        outcomes: list[Outcome] = []
         for lease in over:
             if act.cluster.state[lease] == JobState.RUNNING:
-                told += self._cut(lease, policy, act)
-        return told
+                outcomes += self._cut(lease, policy, act)
+        return outcomes
 
     def _change(
         self, lease: int, gone: list[int], come: list[int], policy: BalancerPolicy, act: Actions
@@ -122,8 +122,8 @@ class FailedLeases:
 
     def _withdraw(self, lease: int, policy: BalancerPolicy, act: Actions) -> list[Outcome]:
         """It gets no other nodes any more."""
-        told: list[Outcome] = []
+        outcomes: list[Outcome] = []
         for key, count in self._wanted.pop(lease, {}).items():
             self.account.not_replaced += count
-            told += policy.withdraw_replacement(act.now_us, key)
-        return told
+            outcomes += policy.withdraw_replacement(act.now_us, key)
+        return outcomes

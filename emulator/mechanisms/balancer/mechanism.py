@@ -165,8 +165,12 @@ class BalancerMechanism:
     @property
     def cloud_settings(self) -> dict[str, Any]:
         """What the manager of a live run must know of it, by the names of its own settings."""
-        told = {"boot_s": self.boot_s, "delete_s": self.delete_s, "cloud_faults": list(self.cloud_faults)}
-        return {name: value for name, value in told.items() if value}
+        parameters = {
+            "boot_s": self.boot_s,
+            "delete_s": self.delete_s,
+            "cloud_faults": list(self.cloud_faults),
+        }
+        return {name: value for name, value in parameters.items() if value}
 
     @property
     def forecasts(self) -> PredictorSettings | None:
@@ -235,10 +239,10 @@ class BalancerMechanism:
         self._own += 1
         self._look(act)
         self._cloud.ended(act.now_us, job, nodes.tolist())
-        told: list[Outcome] = []
+        outcomes: list[Outcome] = []
         if self._failures is not None:
-            told = self._failures.ended(job, nodes.tolist(), self._policy, act)
-        self._carry_out(told, act)
+            outcomes = self._failures.ended(job, nodes.tolist(), self._policy, act)
+        self._carry_out(outcomes, act)
 
     def on_notice(self, job: int, act: Actions) -> None:
         self._look(act)

@@ -102,12 +102,12 @@ class NodeWatch:
         records = self._records(lifecycle)
         states = {record.name: self._status(node, record) for node, record in records.items()}
         failed, recovered = self._failing.look(records.values(), states, None, at_us)
-        told: list[Event] = []
+        events: list[Event] = []
         if failed:
-            told.append(NodesFailed(at_us=at_us, nodes=failed))
+            events.append(NodesFailed(at_us=at_us, nodes=failed))
         if recovered:
-            told.append(NodesRecovered(at_us=at_us, nodes=recovered))
-        return told
+            events.append(NodesRecovered(at_us=at_us, nodes=recovered))
+        return events
 
     def settle(self, lifecycle: Lifecycle) -> list[int]:
         """The nodes that are as the ledger says from now on: nobody has to look at them for failures."""

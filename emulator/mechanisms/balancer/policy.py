@@ -273,13 +273,13 @@ class BalancerPolicy:
     def _reclaim(self, nodes: Sequence[int], at_us: int) -> list[Event]:
         """What becomes of the command: a node that is down is found to be so when it does not obey."""
         there = self._that_work(nodes)
-        told: list[Event] = []
+        events: list[Event] = []
         if there:
             done, busy = self._pool.take(there)
-            told.append(NodesReclaimed(at_us=at_us, done=self._names_of(done), busy=self._names_of(busy)))
+            events.append(NodesReclaimed(at_us=at_us, done=self._names_of(done), busy=self._names_of(busy)))
         if lost := self._names_of(node for node in nodes if node not in there):
-            told.append(NodesObserved(at_us=at_us, states=dict.fromkeys(lost, ("down", at_us))))
-        return told
+            events.append(NodesObserved(at_us=at_us, states=dict.fromkeys(lost, ("down", at_us))))
+        return events
 
     def _reading(self, at_us: int) -> list[_Happens]:
         watch, lifecycle = self._watch, self.lifecycle
@@ -303,12 +303,12 @@ class BalancerPolicy:
         if not holders:
             return []
         changed = {record.request_id: record for record in self.lifecycle.drain_changes().requests}
-        told: list[Outcome] = []
+        outcomes: list[Outcome] = []
         for key, names in holders.items():
             lost = changed[key].lost if key in changed else ()
             by = next((each.replaced_by for each in reversed(lost) if each.node in names), "")
-            told.append(Failed(_lease_of(key), self._nodes_of(names), by))
-        return told
+            outcomes.append(Failed(_lease_of(key), self._nodes_of(names), by))
+        return outcomes
 
 
 def _lease_of(request_id: str) -> int:

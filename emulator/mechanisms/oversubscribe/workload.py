@@ -203,13 +203,13 @@ class CoreJobsLike:
 
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         site = _SITES[self.site]
-        parts = [_jobs_of(rng, one, site.users, self.share) for one in site.classes]
+        parts = [_jobs_of(rng, job_class, site.users, self.share) for job_class in site.classes]
         submit_s, procs, run_s, estimate_s, user = (
             np.concatenate(column) for column in zip(*parts, strict=True)
         )
         which = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
         longest_s, queue, is_scaled = (
-            np.array([getattr(one, name) for one in site.classes])[which]
+            np.array([getattr(job_class, name) for job_class in site.classes])[which]
             for name in ("longest_s", "queue", "is_scaled")
         )
         procs = np.minimum(procs, nodes * site.cores)
@@ -236,28 +236,30 @@ _Drawn = tuple[
 ]
 
 
-def _jobs_of(rng: np.random.Generator, one: _Class, users: int, share: float) -> _Drawn:
+def _jobs_of(rng: np.random.Generator, job_class: _Class, users: int, share: float) -> _Drawn:
     """Submit (s), cores, run time (s), walltime (s) and user of each job of a class, campaign by campaign."""
-    count = max(1, round(one.jobs * share))
-    lengths = rng.geometric(1 / one.campaign, count)
+    count = max(1, round(job_class.jobs * share))
+    lengths = rng.geometric(1 / job_class.campaign, count)
     campaigns = int(np.searchsorted(np.cumsum(lengths), count)) + 1
     lengths = lengths[:campaigns]
     which = np.repeat(np.arange(campaigns), lengths)[:count]
-    begin_s = _arrivals(rng, campaigns, one.arrivals) * share
+    begin_s = _arrivals(rng, campaigns, job_class.arrivals) * share
     gap_s = np.where(np.append(True, which[1:] != which[:-1]), 0, rng.exponential(20, count))
     in_row_s = np.cumsum(gap_s)
     first = np.searchsorted(which, np.arange(which[-1] + 1))
     submit_s = np.rint(begin_s[which] + in_row_s - in_row_s[first][which])
-    cores, shares = np.array(one.sizes).T
+    cores, shares = np.array(job_class.sizes).T
     procs = rng.choice(cores.astype(np.int64), campaigns, p=shares / shares.sum())[which]
-    inner = 0.3 * one.log_spread
-    outer = np.sqrt(one.log_spread**2 - inner**2)
+    inner = 0.3 * job_class.log_spread
+    outer = np.sqrt(job_class.log_spread**2 - inner**2)
     log_run = (
-        one.log_mean + outer * rng.standard_normal(campaigns)[which] + inner * rng.standard_normal(count)
+        job_class.log_mean
+        + outer * rng.standard_normal(campaigns)[which]
+        + inner * rng.standard_normal(count)
     )
-    walltime_s = rng.choice(np.array(one.walltimes_s), campaigns)[which]
+    walltime_s = rng.choice(np.array(job_class.walltimes_s), campaigns)[which]
     user = (rng.geometric(4 / users, campaigns) % users + 1)[which]
-    return submit_s, procs, np.minimum(np.exp(log_run), one.longest_s), walltime_s, user
+    return submit_s, procs, np.minimum(np.exp(log_run), job_class.longest_s), walltime_s, user
 
 
 def _arrivals(
