@@ -11,7 +11,7 @@ import click
 
 from balancer.drivers.base import ChecksSite, DriverError, SiteCheck
 from balancer.drivers.claims import KeepsClaims
-from balancer.service.claims import LIVES_S
+from balancer.service.claims import LIVES_S, WATCH_S
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,18 +25,20 @@ _NAMED = 3
 
 def site_checks(config: Config) -> tuple[SiteCheck, ...]:
     """Looks at what the service opens, asks batch system and cloud. Raises ConfigError where nobody could be asked."""
-    from balancer.startup_checks import ledger_id, own_checks  # noqa: PLC0415 - the other commands start without it
+    from balancer.startup_checks import ledger_id, may_be_copy, own_checks  # noqa: PLC0415 - the other commands start without it
 
     config.check_bind()
     nodes, driver, cloud = config.node_names(), config.make_driver(), config.make_cloud()
     return (
         *own_checks(config),
-        *_batch(nodes, driver, ledger_id(config)),
+        *_batch(nodes, driver, ledger_id(config), may_be_copy=may_be_copy(config)),
         *(() if cloud is None else _cloud(nodes, cloud)),
     )
 
 
-def _batch(nodes: Sequence[str], driver: BatchDriver, ledger_id: str) -> Iterator[SiteCheck]:
+def _batch(
+    nodes: Sequence[str], driver: BatchDriver, ledger_id: str, *, may_be_copy: bool
+) -> Iterator[SiteCheck]:
     answers = f"{driver.name} answers"
     try:
         listed = driver.get_status_of_all_nodes()
@@ -51,7 +53,7 @@ def _batch(nodes: Sequence[str], driver: BatchDriver, ledger_id: str) -> Iterato
         f"{some(unread)} cannot: they are neither lent nor granted until they can" if unread else "",
     )
     yield SiteCheck("no other Balancer's marks are on them", _others_marks(nodes, listed, ledger_id))
-    yield from _others_claims(driver, ledger_id)
+    yield from _others_claims(driver, ledger_id, may_be_copy=may_be_copy)
     if isinstance(driver, ChecksSite):
         try:
             yield from driver.check_site(nodes)
@@ -85,22 +87,32 @@ def _others_marks(nodes: Sequence[str], listed: Mapping[str, NodeStatus], ledger
     )
 
 
-def _others_claims(driver: BatchDriver, ledger_id: str) -> Iterator[SiteCheck]:
-    """Whether another ledger claims the nodes; one look does not tell whether its service is alive."""
+def _others_claims(driver: BatchDriver, ledger_id: str, *, may_be_copy: bool) -> Iterator[SiteCheck]:
+    """Whether another service claims the nodes; one look does not tell whether it is alive."""
     if not (isinstance(driver, KeepsClaims) and driver.keeps_claims):
         return
     what = "no other Balancer claims the nodes"
     try:
-        others = [key for key in driver.read_claims() if key != ledger_id]
+        claims = list(driver.read_claims())
     except DriverError as error:
         yield SiteCheck(what, f"it cannot be told: {error}")
         return
+    others = [key for key in claims if key != ledger_id]
     ours = f"this one is {ledger_id}" if ledger_id else "this one does not exist yet"
-    problem = (
-        f"ledger {' and '.join(others)} does, {ours}: stop that service. A claim whose service is gone counts no more "
-        f"after {LIVES_S:.0f} s, or at once with `balancer adopt`"
-    )
-    yield SiteCheck(what, problem if others else "")
+    if others:
+        problem = (
+            f"ledger {' and '.join(others)} does, {ours}: stop that service. A claim whose service is gone counts no "
+            f"more after {LIVES_S:.0f} s, or at once with `balancer adopt`"
+        )
+    elif ledger_id in claims and may_be_copy:
+        problem = (
+            f"ledger {ledger_id} does, and this file of it was copied or put back, or its machine was started again: "
+            f"another Balancer may run on a copy. Stop that one. If there is none, the service goes on by itself "
+            f"{WATCH_S:.0f} s after its start"
+        )
+    else:
+        problem = ""
+    yield SiteCheck(what, problem)
 
 
 def _missing(nodes: Sequence[str], listed: Collection[str], who: str) -> str:

@@ -17,6 +17,7 @@ from balancer.auth.tokens import TokenFile
 from balancer.config import ConfigError
 from balancer.drivers.base import SiteCheck
 from balancer.ledger.errors import LedgerError, OlderError
+from balancer.ledger.home import is_left_here
 from balancer.ledger.reader import open_to_read
 from balancer.secret_files import AuthFileError
 
@@ -53,7 +54,8 @@ def check_tokens(config: Config) -> str:
         HookKeyFile(config.hook_keys_path).keys_of("any")
     except AuthFileError as error:
         raise ConfigError(str(error)) from error
-    return "" if tokens else "there is no token yet: make one with `balancer token create --role operator`"
+    make = "`balancer token create --config FILE --role operator` (FILE: this configuration)"
+    return "" if tokens else f"there is no token yet in {config.tokens_path}: make one with {make}"
 
 
 def own_checks(config: Config) -> Iterator[SiteCheck]:
@@ -114,6 +116,11 @@ def ledger_id(config: Config) -> str:
             return reader.writer().ledger_id
     except LedgerError:
         return ""  # a line of its own says why
+
+
+def may_be_copy(config: Config) -> bool:
+    """Whether another service may have a ledger of the same name."""
+    return "://" not in config.db and Path(config.db).exists() and not is_left_here(Path(config.db))
 
 
 def _folder(key: str, folder: Path) -> str:

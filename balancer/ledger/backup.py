@@ -13,6 +13,7 @@ from balancer.ledger.connect import is_sqlite, url_of
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.filelock import lock
 from balancer.ledger.files import Head, HeadFile
+from balancer.ledger.home import Home, is_left_here
 from balancer.ledger.reader import open_to_read
 from balancer.ledger.verify import verify
 
@@ -48,6 +49,7 @@ def restore(db: str, backup: Path) -> tuple[str, Seen, Path | None]:
     """
     target = _file(db)
     summary = _sound(backup)
+    is_left = is_left_here(target)
     descriptor = lock(target, 0.0)
     try:
         beside = target.with_name(f"{target.name}.new")
@@ -60,6 +62,7 @@ def restore(db: str, backup: Path) -> tuple[str, Seen, Path | None]:
                 connection.execute("UPDATE writer SET doubt = ?", (doubt,))
         replaced = _set_aside(target)
         _move(beside, target)
+        Home(descriptor, target, is_left=is_left)
     finally:
         os.close(descriptor)
     return summary, who, replaced

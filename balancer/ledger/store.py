@@ -27,6 +27,7 @@ from balancer.ledger.connect import cause, is_sqlite, shown, url_of
 from balancer.ledger.errors import LedgerError, ReplacedError, StaleError
 from balancer.ledger.filelock import lock
 from balancer.ledger.files import Head, HeadFile, Watch, protect
+from balancer.ledger.home import Home, is_left_here
 from balancer.ledger.lease import Lease
 from balancer.ledger.lease import read as read_writer
 from balancer.ledger.reader import (
@@ -88,8 +89,11 @@ class Ledger(Reader):
     ) -> None:
         url = url_of(target)
         path = Path(url.database or "")
+        is_left = is_sqlite(url) and is_left_here(path)
         self._lock_fd = lock(path, lock_wait_s) if locked and is_sqlite(url) else None
         self._watch: Watch | None = None
+        self.home: Home | None = None
+        """Whether the file is where its service left it; None: nobody can copy it unseen, or nothing locks it."""
         self._head_file = HeadFile(path) if is_sqlite(url) else None
         self._newest: Head | None = None  # as committed; None: to be read again
         self._last_seq = 0
@@ -104,6 +108,8 @@ class Ledger(Reader):
             self._writer = writes.connect()
             if is_sqlite(url):
                 self._watch = Watch(path)
+            if self._lock_fd is not None:
+                self.home = Home(self._lock_fd, path, is_left=is_left)
         except SQLAlchemyError as error:
             self.close()
             raise LedgerError(f"the ledger {shown(url)} cannot be opened: {cause(error, url)}") from error

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from balancer.drivers.base import BatchDriver
+    from balancer.ledger.home import Home
 
 _log = structlog.get_logger()
 
-RENEW_S, LIVES_S = 30.0, 300.0
-"""Wall times: how often a claim is renewed, and how long after its last renewal another one takes it as alive."""
+RENEW_S, LIVES_S, WATCH_S = 30.0, 300.0, 75.0
+"""Wall times: how often a claim is renewed, how long after its last renewal another one takes it as alive, and how long
+a service whose ledger may be a copy watches whether the claim of that ledger is renewed."""
 
 
 _AGAIN_S, _TRIES = 5.0, 12
@@ -34,15 +36,25 @@ _UNREAD = "whose the nodes are has not been read from the batch system yet"
 
 
 class Claims:
-    """`check_writer` raises LedgerError when this process may not write to the batch system (any more)."""
+    """`check_writer` raises LedgerError when this process may not write to the batch system (any more).
+
+    `home`: whether the ledger's file may be a copy, so that two services claim in one name; None: it cannot be.
+    """
 
     def __init__(
-        self, driver: BatchDriver, *, ledger_id: Callable[[], str], check_writer: Callable[[], None]
+        self,
+        driver: BatchDriver,
+        *,
+        ledger_id: Callable[[], str],
+        check_writer: Callable[[], None],
+        home: Home | None = None,
     ) -> None:
         self._driver = driver if isinstance(driver, KeepsClaims) and driver.keeps_claims else None
         self._ledger_id = ledger_id
         self._check_writer = check_writer
-        self._seen: dict[str, tuple[str, int]] = {}
+        self._home = home
+        self._seen: dict[str, tuple[str, int]] = {}  # ledger -> its claim, and until when that is alive
+        self._noted: str | None = None  # our claim as we left it; None: not known
         self._is_adopting = False
         self._failure = ""
         self._unclear = 0
@@ -93,22 +105,39 @@ class Claims:
 
     def _read_and_renew(self, driver: KeepsClaims, *, is_adopting: bool) -> None:
         ours = self._ledger_id()
-        others = {key: text for key, text in driver.read_claims().items() if key != ours}
+        others = {
+            key: text for key, text in driver.read_claims().items() if key != ours or self._is_of_a_copy(text)
+        }
         self._is_known = True
         self._judge("" if is_adopting else self._alive(others))
-        if not self.why:
+        if self.why:
+            if self._home is not None and ours in others:
+                self._home.leave()
+        else:
             self._check_writer()
-            driver.renew_claim(ours, instead_of=tuple(others))
+            self._noted = None
+            driver.renew_claim(ours, instead_of=tuple(key for key in others if key != ours))
+            if self._home is not None:
+                self._home.take()
+                self._noted = driver.read_claims().get(ours)
+
+    def _is_of_a_copy(self, text: str) -> bool:
+        """Whether a claim in our ledger's name may be that of another service, with a copy of the file."""
+        if self._home is None:
+            return False
+        return not self._home.is_left if self._noted is None else text != self._noted
 
     def _alive(self, others: Mapping[str, str]) -> str:
         """A ledger whose claim was renewed lately, as far as we have seen; "": there is none."""
-        now_us = wall_us()
+        now_us, ours = wall_us(), self._ledger_id()
         before, self._seen = self._seen, {}
         for ledger_id, text in others.items():
             known = before.get(ledger_id)
-            is_renewed = known is None or known[0] != text
-            self._seen[ledger_id] = (text, now_us) if is_renewed or known is None else known
-        return next((key for key, (_, at_us) in self._seen.items() if now_us - at_us < micros(LIVES_S)), "")
+            if known is None or known[0] != text:
+                lives_s = WATCH_S if known is None and ledger_id == ours else LIVES_S
+                known = (text, now_us + micros(lives_s))
+            self._seen[ledger_id] = known
+        return next((key for key, (_, until_us) in self._seen.items() if now_us < until_us), "")
 
     def _judge(self, other: str) -> None:
         why = claimed_by_another(other, self._ledger_id()) if other else ""
@@ -121,6 +150,13 @@ class Claims:
 
 def claimed_by_another(other: str, ledger_id: str) -> str:
     """What a service says that is not the one with a living claim."""
+    if other == ledger_id:
+        return (
+            f"ledger {ledger_id} claims the nodes, and this file of it was copied or put back, or its machine was "
+            f"started again: another Balancer may run on a copy. This one is read-only: it moves and marks no node. "
+            f"It goes on if nobody renews the claim for {WATCH_S:.0f} s ({LIVES_S:.0f} s once somebody has), or at "
+            f"once with `balancer adopt`"
+        )
     return (
         f"ledger {other} claims the nodes, and this is ledger {ledger_id}: another Balancer runs on them, or ran until "
         f"a moment ago. This one is read-only: it moves and marks no node. Stop one of the two. This one goes on "

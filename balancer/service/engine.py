@@ -125,7 +125,9 @@ class Engine(OnDemandCalls, NodeCalls):
             on_decided=self._set_wake,
             threaded=threaded,
         )
-        self._claims = Claims(driver, ledger_id=lambda: ledger.ledger_id, check_writer=ledger.check_writer)
+        self._claims = Claims(
+            driver, ledger_id=lambda: ledger.ledger_id, check_writer=ledger.check_writer, home=ledger.home
+        )
         self._commander = Commander(
             driver,
             clock,

@@ -42,7 +42,7 @@ def check_says_what_is_missing_and_each_line_says_what_to_do() -> None:
     says(
         said,
         "^not so .*may drain nodes.*sacctmgr",
-        "^not so .*token.*balancer token create",
+        "^not so .*token.*balancer token create --config",
         "^not so .*hooks",
     )
     says(said, "^ok .*ledger can be opened")

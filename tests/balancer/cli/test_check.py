@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import sqlite3
 from contextlib import closing
@@ -106,9 +107,15 @@ def test_another_ledgers_claim_is_told_and_ones_own_is_none(check, monkeypatch):
     assert (status, lines[6]) == (1, told.format("does not exist yet"))
     with closing(Ledger("balancer.db")) as ledger:
         ours = ledger.ledger_id
+        ledger.home.take()
     assert check()[1][6] == told.format(f"is {ours}")
     monkeypatch.setattr(TorqueDriver, "read_claims", lambda _: {ours: f"balancer claim {ours}-7"})
     assert check()[1][6] == "ok      no other Balancer claims the nodes"
+    shutil.copy("balancer.db", "copy.db")
+    shutil.copy("balancer.db.lock", "copy.db.lock")
+    assert check(db="copy.db")[1][6].startswith(
+        f"not so  no other Balancer claims the nodes: ledger {ours} does, and this file of it was copied"
+    )
     assert len(check(driver={"torque": {"claim": False}})[1]) == 6
 
 
@@ -140,8 +147,8 @@ def test_a_wrong_configuration_is_a_wrong_call(check):
 
 def test_a_site_that_asks_for_tokens_has_one(check):
     assert check(auth=True)[1][0] == (
-        "not so  the token file can be read and has a token: there is no token yet: make one with "
-        "`balancer token create --role operator`"
+        "not so  the token file can be read and has a token: there is no token yet in balancer.db.tokens: make one "
+        "with `balancer token create --config FILE --role operator` (FILE: this configuration)"
     )
     TokenFile(Path("balancer.db.tokens")).create(Role.OPERATOR, "root", now_us=0)
     assert check(auth=True)[1][0] == "ok      the token file can be read and has a token"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import balancer.service.claims
 import service_kit
 from balancer.drivers.base import RefusedError, UnclearError, UnreachableError
 from balancer.http.app import create_app
-from balancer.service.claims import LIVES_S, Claims
+from balancer.ledger.backup import back_up, restore
+from balancer.service.claims import LIVES_S, WATCH_S, Claims
 
 US = 1_000_000
 
@@ -39,7 +42,7 @@ def service(world, tmp_path, batch):
     """`service("a", reserve=2)`: a service with a ledger of its own on the same nodes."""
 
     def make(name, **options):
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(exist_ok=True)
         options = {"nodes": 8, "has_cloud": False, "driver": lambda _, __: batch} | options
         made = world(folder=tmp_path / name, **options)
         made.batch = batch
@@ -47,6 +50,14 @@ def service(world, tmp_path, batch):
         return made
 
     return make
+
+
+@pytest.fixture
+def wall(monkeypatch):
+    """`wall(s)`: the steady clock of the claims, so long after it was first asked."""
+    began_us, now_us = balancer.service.claims.wall_us(), [0]
+    monkeypatch.setattr(balancer.service.claims, "wall_us", lambda: began_us + now_us[0])
+    return lambda after_s: now_us.__setitem__(0, int(after_s * US))
 
 
 def test_a_service_alone_claims_its_nodes_and_renews_the_claim(service, batch):
@@ -114,17 +125,15 @@ def test_an_operator_says_that_the_other_is_gone_and_if_it_is_not_it_yields(serv
     assert sorted(owners(batch).values()).count(b.engine.ledger.ledger_id) == 1
 
 
-def test_a_claim_that_nobody_renews_ends(service, batch, monkeypatch):
+def test_a_claim_that_nobody_renews_ends(service, batch, wall):
     a = service("a")
     a.engine.stop()
     b = service("b", reserve=1)
     assert b.engine.claimed
-    began_us, now_us = balancer.service.claims.wall_us(), [0]
-    monkeypatch.setattr(balancer.service.claims, "wall_us", lambda: began_us + now_us[0])
-    now_us[0] = int(LIVES_S * US) - 10 * US
+    wall(LIVES_S - 10)
     looks(b, batch)
     assert (b.engine.claimed != "", owners(batch)) == (True, {})
-    now_us[0] = int(LIVES_S * US) + 10 * US
+    wall(LIVES_S + 10)
     looks(b, batch)
     assert (b.engine.problem(), batch.claims.keys()) == (None, {b.engine.ledger.ledger_id})
     assert list(owners(batch).values()) == [b.engine.ledger.ledger_id]
@@ -134,6 +143,85 @@ def test_the_same_ledger_goes_on_at_once_after_a_restart(service, batch):
     w = service("a", reserve=1)
     w.restart()
     assert (w.settled().keys(), w.engine.problem()) == (batch.marked.keys(), None)
+
+
+@pytest.fixture
+def cloned(service, tmp_path):
+    """`cloned(a)`: a second service on a copy of the files of `a`, which goes on: a restored machine."""
+
+    def make(first):
+        shutil.copytree(first.db.parent, tmp_path / "clone")
+        return service("clone")
+
+    return make
+
+
+def test_a_copy_of_the_ledger_commands_nothing_while_the_first_service_lives(service, cloned, batch, wall):
+    a = service("a", idle_hold_s=0)
+    lent = granted(a, 2)
+    looks(a, batch)
+    commands = batch.commands()
+    b = cloned(a)
+    for after_s in range(0, 600, 30):
+        wall(after_s)
+        looks(a, batch)
+        looks(b, batch)
+        assert (a.engine.claimed, b.engine.problem().split(", and ")[0]) == (
+            "",
+            f"ledger {a.engine.ledger.ledger_id} claims the nodes",
+        )
+    assert (granted(b, 1), batch.commands(), owners(batch).keys()) == ((), commands, {*lent})
+
+
+def test_a_copy_goes_on_when_nobody_has_renewed_the_claim_for_a_while(service, cloned, batch, wall):
+    a = service("a", reserve=1)
+    a.engine.stop()
+    b = cloned(a)
+    wall(WATCH_S - 5)
+    looks(b, batch)
+    assert b.engine.claimed != ""
+    wall(WATCH_S + 5)
+    looks(b, batch)
+    assert (b.engine.problem(), b.engine.ledger.home.is_left) == (None, True)
+    b.restart()
+    assert b.engine.problem() is None
+
+
+def test_when_the_copy_takes_over_the_first_yields_and_its_next_start_too(service, cloned, batch, wall):
+    a = service("a", reserve=1)
+    b = cloned(a)
+    assert b.engine.adopt() == ""
+    for after_s in (0, 30, 60):
+        wall(after_s)
+        looks(a, batch)
+        looks(b, batch)
+        assert (a.engine.claimed != "", b.engine.claimed) == (True, "")
+    a.restart()
+    assert (a.engine.claimed != "", b.engine.claimed) == (True, "")
+
+
+def test_a_backup_that_is_put_back_in_its_place_is_no_copy(service, batch, tmp_path):
+    w = service("a", reserve=1)
+    back_up(str(w.db), tmp_path / "backup.db")
+    w.engine.stop()
+    restore(str(w.db), tmp_path / "backup.db")
+    w.restart()
+    assert w.engine.claimed == ""
+
+
+def test_a_renewal_whose_answer_was_lost_is_no_other_service(service, batch):
+    w = service("a", reserve=1)
+    renew = batch.renew_claim
+
+    def lost(*arguments, **more):
+        renew(*arguments, **more)
+        raise UnclearError("no answer in time")
+
+    batch.renew_claim = lost
+    looks(w, batch)
+    batch.renew_claim = renew
+    looks(w, batch)
+    assert w.engine.problem() is None
 
 
 @pytest.mark.parametrize(

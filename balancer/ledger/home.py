@@ -1,0 +1,62 @@
+"""Whether an SQLite ledger is the file that its service left. A copy, on a cloned machine say, may be another's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import structlog
+
+_log = structlog.get_logger()
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_ELSEWHERE = b"elsewhere\n"
+
+
+def is_left_here(ledger: Path) -> bool:
+    """Whether a service had this very file, in this boot of the machine, and was the only one of its ledger.
+
+    An empty lock file is of a release that noted nothing there. To be asked before the lock is taken, which makes it.
+    """
+    try:
+        return Path(f"{ledger}.lock").read_bytes() in (b"", _here(ledger))
+    except OSError:
+        return False
+
+
+class Home:
+    """What the lock file says of the ledger beside it. `lock_fd`: the lock, which this process holds."""
+
+    def __init__(self, lock_fd: int, ledger: Path, *, is_left: bool) -> None:
+        self._lock_fd = lock_fd
+        self._ledger = ledger
+        self.is_left = is_left
+        self._write(_here(ledger) if is_left else _ELSEWHERE)
+
+    def take(self) -> None:
+        """No other service has a copy, as far as can be known."""
+        if not self.is_left:
+            self.is_left = True
+            self._write(_here(self._ledger))
+
+    def leave(self) -> None:
+        """Another service has a copy: the next start must find out which of the two goes on."""
+        if self.is_left:
+            self.is_left = False
+            self._write(_ELSEWHERE)
+
+    def _write(self, text: bytes) -> None:
+        """A failure is logged, and stops nothing."""
+        try:
+            if os.pread(self._lock_fd, 4096, 0) == text:
+                return
+            os.ftruncate(self._lock_fd, 0)
+            os.pwrite(self._lock_fd, text, 0)
+        except OSError as error:
+            _log.warning("where the ledger is could not be noted in its lock file", error=str(error))
+
+
+def _here(ledger: Path) -> bytes:
+    boot = _BOOT.read_text(encoding="ascii").strip() if _BOOT.exists() else "-"
+    found = ledger.stat()
+    return f"{boot} {found.st_dev} {found.st_ino}\n".encode()
