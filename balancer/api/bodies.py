@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 _JSON = "application/json"
+_CHARSETS = ("", "utf-8", "utf8", "us-ascii", "utf-16", "utf-32")
+"""What a content type may say, besides nothing: the encodings that `read` tells apart by itself."""
 
 
 def read(text: str | bytes) -> Any:
@@ -59,3 +61,5 @@ def check(call: Call) -> None:
             f"send JSON: `Content-Type: {_JSON}`, not {call.media_type or 'none'}",
             headers={"Accept": _JSON},
         )
+    if call.method == "POST" and call.charset not in _CHARSETS:
+        raise Problem(415, UNSUPPORTED, f"charset={call.charset} is not taken: send JSON as UTF-8")

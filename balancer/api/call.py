@@ -75,6 +75,11 @@ class Call:
         """The content type without parameters."""
         return self.request.mimetype
 
+    @property
+    def charset(self) -> str:
+        """What the content type says of the characters; empty: nothing."""
+        return self.request.mimetype_params.get("charset", "").lower()
+
     def body(self) -> bytes:
         """All of it; may be asked for again."""
         return self.request.get_data()

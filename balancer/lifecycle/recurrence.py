@@ -34,6 +34,8 @@ _FREQUENCY = re.compile(
 )
 _HORIZON = timedelta(days=5 * 366)
 """A rule that names no day within this time names none."""
+_LAST_CYCLE = datetime(9972, 1, 1)  # noqa: DTZ001 - of any zone's clocks
+"""The last 28 years that dateutil looks at. All 14 kinds of year (leap or not, by first weekday) are among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,12 @@ def _rule(text: str, first: date) -> rrule:
     else:
         days, start = f"FREQ=WEEKLY;BYDAY={','.join(_weekdays(days, text))}", start - _DAY
     try:
-        return rrulestr(days, dtstart=start)
+        rule = rrulestr(days, dtstart=start)
     except (ValueError, TypeError) as error:
         raise ValueError(f"every: {days!r} is no rule of RFC 5545: {error}") from error
+    if next(iter(rule.replace(dtstart=_LAST_CYCLE, interval=1, count=None, until=None)), None) is None:
+        raise ValueError(f"every: {days!r} names no day of any year: compare its months, days and weeks")
+    return rule
 
 
 def _weekdays(words: str, text: str) -> list[str]:

@@ -125,3 +125,14 @@ def test_a_body_that_is_said_to_be_packed_is_refused_whether_it_is_or_not(world,
     assert (answer.status_code, answer.json["code"]) == (415, "balancer.unsupported_media_type")
     plain = http.post("/v1/request_nodes", json={"nodes": 1}, headers={"Content-Encoding": "identity"})
     assert plain.status_code < 300
+
+
+@pytest.mark.parametrize(
+    ("charset", "status"), [("utf-8", 200), ("UTF-8", 200), ("iso-8859-1", 415), ("nonsense", 415)]
+)
+def test_a_body_in_another_charset_is_refused_before_it_is_read(world, charset, status):
+    http = create_app(world(nodes=2).engine).test_client()
+    answer = http.post(
+        "/v1/request_nodes", data=b'{"nodes":1}', content_type=f"application/json; charset={charset}"
+    )
+    assert answer.status_code == status

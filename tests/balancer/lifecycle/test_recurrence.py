@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -52,11 +53,30 @@ MONDAY = us(2026, 11, 23, 12)
         ),
         ("FREQ=MONTHLY;BYDAY=-1MO 08:00-18:00", {}, [("Mon 30 08:00", "Mon 30 18:00"), ("Mon 28 08:00", "Mon 28 18:00")]),  # noqa: E501
         ("FREQ=DAILY;COUNT=2 08:00-18:00", {}, [("Mon 23 08:00", "Mon 23 18:00"), ("Tue 24 08:00", "Tue 24 18:00")]),
-        ("FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30 08:00-18:00", {}, []),
     ],
 )  # fmt: skip
 def test_when_the_next_windows_are(rule, more, expected):
     assert windows(rule, MONDAY, 3, **more)[:2] == expected
+
+
+def test_a_rule_that_names_no_day_is_refused_after_28_years_of_days():
+    looked_at = 0
+
+    def count(frame, event, _):
+        nonlocal looked_at
+        looked_at += event == "call" and frame.f_code.co_name == "ddayset"
+
+    sys.setprofile(count)
+    try:
+        with pytest.raises(ValueError, match="names no day of any year"):
+            Recurrence("FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30 09:00-18:00")
+    finally:
+        sys.setprofile(None)
+    assert looked_at == 28 * 365 + 7
+
+
+def test_a_day_that_comes_once_in_28_years_is_one():
+    assert Recurrence("FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO 08:00-18:00")
 
 
 def test_clocks_that_change_make_a_night_longer_or_shorter():
@@ -71,6 +91,8 @@ def test_clocks_that_change_make_a_night_longer_or_shorter():
     ("rule", "more", "said"),
     [
         ("at night", {}, "every: 'at night' is no window"),
+        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30 08:00-18:00", {}, "names no day of any year"),
+        ("FREQ=DAILY;BYMONTH=4;BYMONTHDAY=31;UNTIL=20270101 08:00-18:00", {}, "names no day of any year"),
         ("Mon 20:00-26:00", {}, "every: 'Mon 20:00-26:00' is no window"),
         ("Someday 20:00-22:00", {}, "'SOMEDAY' in 'Someday 20:00-22:00' is no day"),
         ("Mon-Tue-Wed 20:00-22:00", {}, "is no day"),
@@ -202,7 +224,7 @@ def test_its_owner_withdraws_it_and_nobody_else(world):
 def test_what_makes_no_sense_is_refused(world):
     w = world(4)
     with pytest.raises(Refused, match="no window begins within five years"):
-        nightly(w, 2, rule="FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30 08:00-18:00")
+        nightly(w, 2, rule="FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO 08:00-18:00")
     with pytest.raises(Refused, match="collected -1000000 us ahead"):
         nightly(w, 2, lead_s=-1)
     assert w.lifecycle.snapshot().reserves == ()
