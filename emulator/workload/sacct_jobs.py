@@ -59,6 +59,8 @@ STEPS, RUNS, RESIZES, COMPONENTS = (
     "further component of a heterogeneous job",
 )  # fmt: skip
 """What a row is that is a part of a job."""
+SIBLINGS = "sibling of a federated job, which ran on another cluster"
+"""What a REVOKED row is (squeue's manual page, job state codes): no job of this cluster."""
 NEEDED = (
     ("JobIDRaw", "JobID"),
     ("State",),
@@ -127,6 +129,9 @@ class SacctJobs:
             raise Malformed(f"the job's number is {job[:40]!r}")
         if "." in job and not self.steps:
             self.rows.pass_over(STEPS)
+            return
+        if said.get("State", "").startswith("REVOKED"):
+            self.rows.pass_over(SIBLINGS)
             return
         self._take(_row(job, whole(found[0], "JobID"), said, self.rows.clock))
         self.rows.remark_on_times()

@@ -140,7 +140,7 @@ def _rows(path: Path) -> list[tuple[int, str, dict[str, str]]]:
     heading = lines[0].rstrip("|").split("|") if lines else []
     if "Name" not in heading:
         raise ValueError(
-            f"qos: {path}:1: no heading with Name|...; write what `sacctmgr show qos --parsable2` prints"
+            f"qos: {path}:1: {_other_form(lines)}; write what `sacctmgr show qos --parsable2` prints"
         )
     found: dict[str, tuple[int, str, dict[str, str]]] = {}
     for number, line in enumerate(lines[1:], 2):
@@ -153,6 +153,15 @@ def _rows(path: Path) -> list[tuple[int, str, dict[str, str]]]:
             raise ValueError(f"qos: {path}:{number}: this QOS has no name")
         found[name] = number, name, row
     return list(found.values())
+
+
+def _other_form(lines: list[str]) -> str:
+    """What a file is that has no heading with bars."""
+    if lines and lines[0].lstrip().startswith("{"):
+        return "this is JSON, which has other names for the columns"
+    if lines and "Name" in lines[0].split():
+        return "these are columns of a fixed width, which cut long values short"
+    return "no heading with Name|..."
 
 
 def _qos(name: str, who: str, columns: Mapping[str, Any], reader: _Reader) -> Qos:

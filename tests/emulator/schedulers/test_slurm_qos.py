@@ -178,7 +178,7 @@ def test_a_file_that_is_no_table_is_named(tmp_path: Path) -> None:
     path.write_text("Name|Priority\nnormal\n")
     with pytest.raises(ValueError, match=r"qos.txt:2: 1 columns, the heading has 2"):
         read_qos(path, None)
-    path.write_text("      Name   Priority\n")
+    path.write_text("Priority\n")
     with pytest.raises(ValueError, match=r"qos.txt:1: no heading"):
         read_qos(path, None)
     with pytest.raises(ValueError, match=r"gone.txt cannot be read"):
@@ -216,3 +216,21 @@ def test_names_that_are_not_there_are_told(settings: dict[str, Any], said: str) 
 def test_a_job_that_its_qos_would_never_start_is_refused(columns: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         starts(AT_LIMIT, 8, qos={"few": columns}, user_qos={1: "few"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "      Name   Priority\n---------- ----------\n    normal          0\n",
+            "these are columns of a fixed width",
+        ),
+        ('{"qos": [{"name": "normal"}]}\n', "this is JSON"),
+        ("Priority|Flags\n", "no heading with Name"),
+    ],
+)
+def test_a_table_in_another_form_is_refused_with_its_form(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "qos.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"qos.txt:1: {said}.*; write what `sacctmgr show qos --parsable2`"):
+        read_qos(path, None)

@@ -490,3 +490,10 @@ def test_a_table_that_went_through_a_program_of_statistics_says_the_same(text_fi
     assert rows_of(load(path), "number", "wait_s", "run_s", "requested_s", "allocated_procs") == [
         (5, 60, 300, 600, 8)
     ]
+
+
+def test_the_sibling_of_a_federated_job_that_ran_elsewhere_is_no_job(text_file, row, rows_of):
+    log = load(text_file(HEADER, row("5", state="REVOKED", start="Unknown", elapsed=0), row("6")))
+    assert rows_of(log, "number", "run_s") == [(6, 300)]
+    assert log.passed_over == {"sibling of a federated job, which ran on another cluster": 1}
+    assert log.records == 2
