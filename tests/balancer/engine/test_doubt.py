@@ -58,7 +58,7 @@ def test_after_a_restore_nothing_is_granted_twice_and_nothing_is_given_back(back
     commands, before = len(w.batch.commands()), marks(w)
     replaced(w, lambda: restore(str(w.db), tmp_path / "backup.db"))
     assert lent <= w.engine.quarantined().keys()
-    assert lent_to_somebody(w) == set()
+    assert lent_to_somebody(w) & lent == set()  # the reserve is filled with others
     assert before <= marks(w)
     assert [name for name, _ in w.batch.commands()[commands:] if name == "restore"] == []
     got = {*granted(w), *granted(w)}
