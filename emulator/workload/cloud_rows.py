@@ -110,7 +110,7 @@ def _longest(one: Server, other: Server) -> Server:
 def unix_s(value: Any, name: str, clock: LocalTimes | None = None) -> float | None:
     """A time as OpenStack writes it: ISO 8601 (UTC unless it says otherwise, or of `clock`) or a Unix time.
 
-    None for none.
+    Unix times of 12 digits and more are milliseconds. None for none.
     """
     text = str(value).strip()
     if text in _NO_TIME:
@@ -119,9 +119,9 @@ def unix_s(value: Any, name: str, clock: LocalTimes | None = None) -> float | No
         number = float(text)
     except ValueError:
         return _of_date(text, name, clock)
-    if not 0 <= number < _MILLISECONDS:
-        raise Malformed(f"{name} is {text[:40]!r}, not a time in seconds")
-    return number
+    if not 0 <= number < 1000 * _MILLISECONDS:
+        raise Malformed(f"{name} is {text[:40]!r}, not a time in seconds or milliseconds")
+    return number if number < _MILLISECONDS else number / 1000
 
 
 def _of_date(text: str, name: str, clock: LocalTimes | None) -> float:

@@ -17,10 +17,11 @@ that overlap, or a record a run) are its last run.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
-from emulator.workload.files import TraceError, read_json
+from emulator.workload.files import read_json_documents
 from emulator.workload.rows import Faults, Malformed, Rows, first_line, json_line, lines_of, whole
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _LINE = re.compile(r"([A-Za-z_][\w.]*) = (.*)")
 _BANNER = "*** "
-_JSON = re.compile(r'"(?:QDate|JobStartDate)"\s*:')
+_JSON = re.compile(r'"(?:QDate|JobStartDate)"\s*:', re.IGNORECASE)
 _PARALLEL = 11
 _ELSEWHERE = {7: "scheduler", 9: "grid", 12: "local"}
 """`JobUniverse`: those that have no machine of the pool."""
@@ -55,7 +56,7 @@ class CondorFormat:
             return _JSON.search(begin) is not None
         return (
             bool(_LINE.match(begin))
-            and re.search(r"^(QDate|ClusterId) = \d+$", begin, re.MULTILINE) is not None
+            and re.search(r"^(QDate|ClusterId) = \d+$", begin, re.MULTILINE | re.IGNORECASE) is not None
         )
 
     def hint(self, path: Path) -> str | None:
@@ -67,7 +68,7 @@ class CondorFormat:
             return "a log of jobs' events, as submit files name it; take condor_history -json"
         if line.startswith("-- Schedd:") or {"OWNER", "BATCH_NAME"} <= set(line.split()):
             return "condor_q shows jobs that have not ended; take condor_history -json"
-        if line.startswith("<?xml") and "classad" in beginning(path):
+        if line.startswith("<") and re.search("<(!DOCTYPE )?classads", beginning(path)):
             return "if condor_history wrote it: write it again with -json in place of -xml"
         return None
 
@@ -85,18 +86,26 @@ class CondorFormat:
 def _ads(path: Path) -> Iterator[tuple[int | str, Any]]:
     """Each job's attributes, with the line or the name of the job."""
     begin = beginning(path)
-    if begin.startswith("["):
-        listed = read_json(path)
-        if not isinstance(listed, list):
-            raise TraceError(f"{path}: not a list of jobs; this is not what condor_history -json prints")
-        for at, ad in enumerate(listed, 1):
-            yield _job_name(ad, at), ad
-    elif begin.startswith("{"):
+    if begin.startswith("{") and _is_json(begin.partition("\n")[0]):
         for number, line in lines_of(path):
             if line.strip():
                 yield number, line
+    elif begin.startswith(("[", "{")):
+        # One behind the other: the answers of several schedds.
+        documents = (each if isinstance(each, list) else [each] for each in read_json_documents(path))
+        for at, ad in enumerate(chain.from_iterable(documents), 1):
+            yield _job_name(ad, at), ad
     else:
         yield from _long(path)
+
+
+def _is_json(line: str) -> bool:
+    """Whether a line is a whole object."""
+    try:
+        json_line(line)
+    except Malformed:
+        return False
+    return True
 
 
 def _long(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
@@ -120,6 +129,7 @@ def _take(record: Any, rows: Rows) -> None:
     ad = json_line(record) if isinstance(record, str) else record
     if not isinstance(ad, dict):
         raise Malformed(f"not a job: {str(ad)[:40]}")
+    ad = {name.lower(): value for name, value in ad.items()}  # HTCondor does not tell cases apart
     for kind, is_job in (
         (f"{_text(ad, 'MyType')} ad", _text(ad, "MyType") in _JOB_TYPES),
         (f"{_text(ad, 'EpochAdType')} ad", _text(ad, "EpochAdType") in {None, "", "EPOCH"}),
@@ -145,12 +155,12 @@ def _take(record: Any, rows: Rows) -> None:
     machine = (_text(ad, "LastRemoteHost") or "").rpartition("@")[2]
     owner = _text(ad, "Owner") or _text(ad, "User")
     named = (_text(ad, "GlobalJobId"), _text(ad, "ClusterId"), _text(ad, "ProcId"), submit_s, owner)
-    is_named = "ClusterId" in ad or "GlobalJobId" in ad
+    has_number = "clusterid" in ad
     rows.add_run(
-        named if is_named else len(rows),
+        named if has_number or "globaljobid" in ad else len(rows),
         start_s or -1,
         end_s or start_s,
-        number=_known(ad, "ClusterId") * _MOST_PROCESSES + _known(ad, "ProcId") if "ClusterId" in ad else -1,
+        number=_known(ad, "ClusterId") * _MOST_PROCESSES + _known(ad, "ProcId") if has_number else -1,
         submit_s=submit_s,
         wait_s=start_s - submit_s if start_s else -1,
         run_s=end_s - start_s if start_s and end_s else -1,
@@ -177,21 +187,21 @@ def _removed_s(ad: dict[str, Any], start_s: int) -> int:
     first_s, starts = _known(ad, "JobStartDate"), _known(ad, "NumJobStarts")
     is_first_run = starts == 1 or (not starts and first_s == start_s)
     for name in ("LastRemoteWallClockTime", *(["RemoteWallClockTime"] if is_first_run else [])):
-        if _text(ad, name) is not None and _NUMBER.fullmatch(str(ad[name])):
-            end_s = start_s + round(float(ad[name]))
+        if _NUMBER.fullmatch(wall := _text(ad, name) or ""):
+            end_s = start_s + round(float(wall))
             return min(end_s, removed_s) if removed_s else end_s
     vacated_s = _known(ad, "LastVacateTime")
     return vacated_s if vacated_s >= start_s else 0
 
 
 def _text(ad: dict[str, Any], name: str) -> str | None:
-    value = ad.get(name)
+    value = ad.get(name.lower())
     return None if value is None else str(value)
 
 
 def _known(ad: dict[str, Any], name: str) -> int:
     """A whole number, 0 where it is unknown: not there, undefined, or an expression that was not evaluated."""
-    text = str(ad.get(name, "")).partition(".")[0]
+    text = (_text(ad, name) or "").partition(".")[0]
     return int(text) if text.isdecimal() else 0
 
 
@@ -200,7 +210,7 @@ def _gpus(ad: dict[str, Any]) -> int:
     given = _text(ad, "AssignedGPUs")
     if given and given != "undefined":
         return len(given.split(","))
-    return _known(ad, "RequestGPUs")
+    return _known(ad, "GPUsProvisioned") or _known(ad, "RequestGPUs")
 
 
 def _job_name(ad: Any, place: int) -> str:
@@ -214,4 +224,5 @@ def _status(ad: dict[str, Any], status: int) -> int:
         return 5
     if status != _COMPLETED:
         return -1
-    return 1 if _text(ad, "ExitCode") in {None, "0"} else 0
+    by_signal = str(_text(ad, "ExitBySignal")).lower() == "true"
+    return 1 if _text(ad, "ExitCode") in {None, "0"} and not by_signal else 0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_DECODER = json.JSONDecoder()
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 
@@ -50,13 +51,36 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_json(path: Path) -> Any:
-    """A whole JSON document. Raises TraceError naming the place of bad JSON."""
+    """The JSON document that a file is. Raises TraceError naming the place of bad JSON, or of a second document."""
+    first, *others = read_json_documents(path)
+    if others:
+        raise TraceError(
+            f"{path}: {1 + len(others)} JSON documents one behind the other; put each in its own file"
+        )
+    return first
+
+
+def read_json_documents(path: Path) -> list[Any]:
+    """At least one JSON document, as of several answers one behind the other. Raises TraceError as `read_json`."""
     with open_trace(path) as stream:
         content = stream.read()
+    found: list[Any] = []
     try:
-        return json.loads(content)
+        text = content.decode(json.detect_encoding(content), "surrogatepass")
+        at = _past_space(text, 0)
+        while at < len(text) or not found:
+            document, at = _DECODER.raw_decode(text, at)
+            found.append(document)
+            at = _past_space(text, at)
     except (ValueError, RecursionError) as error:
         raise TraceError(f"{path}: not valid JSON: {error}") from error
+    return found
+
+
+def _past_space(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from emulator.workload.cloud_rows import beginning
 from emulator.workload.rows import Malformed, files_of, first_line, read_records, whole
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ _RUSAGE = re.compile(r"rusage\[([^\]]*)\]")
 _NGPUS = re.compile(r"\bngpus(?:_physical|_shared|_excl_[tp])?=(\d+)(?:\.\d*)?(?:/(host|task|job))?")
 _SLOTS = re.compile(r"(\d+)\*(.+)")
 _NEWEST_S = 10**11
+_NO_LIMIT = 2**31 - 1
+"""LSF's INFINIT_INT."""
 
 
 class LsfFormat:
@@ -76,7 +79,9 @@ class LsfFormat:
             return "lsb.events has jobs that have not ended; take lsb.acct beside it"
         if re.match(r"Job <\d+(\[\d+\])?>, ", line):
             return "bhist and bjobs -l are for reading; take LSF's accounting file lsb.acct"
-        if {"JOBID", "FROM_HOST"} <= set(line.split()):
+        if {"JOBID", "FROM_HOST"} <= set(line.split()) or '"COMMAND":"bjobs"' in beginning(path).replace(
+            " ", ""
+        ):
             return "bjobs shows jobs of the last hour; take LSF's accounting file lsb.acct"
         return None
 
@@ -132,7 +137,7 @@ def _take(line: str, rows: Rows) -> None:
         host=rows.host_of(nodes),
         gpus=_gpus(said, hosts=len(nodes), slots=procs) or -1,
         reservation=rows.reservations.number(said.get("rsvId")),
-        requested_s=limit_s if limit_s > 0 else -1,
+        requested_s=limit_s if 0 < limit_s < _NO_LIMIT else -1,
         used_memory_kb=memory_kb // procs if memory_kb > 0 and procs else -1,
         status=_status(said),
         user=rows.users.number(said["userName"]),

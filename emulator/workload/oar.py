@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
-from emulator.workload.files import TraceError, read_json
+from emulator.workload.files import TraceError, read_json_documents
 from emulator.workload.rows import Faults, Malformed, Rows, first_line, span_s, whole
 
 if TYPE_CHECKING:
@@ -68,11 +68,12 @@ class OarFormat:
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs. Raises TraceError naming file and job, or the place of bad JSON."""
         rows, faults = Rows(), Faults(lenient)
-        for name, job in _jobs(read_json(path), path):
-            try:
-                _take(name, job, rows)
-            except Malformed as fault:
-                faults.add(path, f"job {name}", fault)
+        for document in read_json_documents(path):
+            for name, job in _jobs(document, path):
+                try:
+                    _take(name, job, rows)
+                except Malformed as fault:
+                    faults.add(path, f"job {name}", fault)
         return rows.log(path, "from oarstat; times are Unix times", faults)
 
 
@@ -97,7 +98,9 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         return
     submit_s = whole(_text(job, "submit"), "submissionTime")
     start_s, stop_s = (whole(_text(job, which) or "0", f"{which}Time") for which in ("start", "stop"))
-    has_started, has_ended = start_s > 0, _state(job) in _ENDED and stop_s > 0
+    has_ended = _state(job) in _ENDED and stop_s > 0
+    # One that was to start and never did keeps the time for which that was planned.
+    has_started = start_s > 0 and not (_state(job) in _FAILED and has_ended and stop_s < start_s)
     if not submit_s <= (start_s if has_started else submit_s) or (
         has_started and has_ended and stop_s < start_s
     ):

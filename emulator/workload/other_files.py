@@ -20,6 +20,7 @@ _SLURM = (
     "take the accounting, with its header: sacct -a -X -D --parsable2 --noconvert (docs/traces.md, Slurm)"
 )
 _PBS = "take the accounting of PBS or Torque: the folder server_priv/accounting"
+_GRID_ENGINE = "take Grid Engine's accounting, $SGE_ROOT/default/common/accounting"
 _BYTES = (
     (b"PK\x03\x04", "a ZIP archive or a spreadsheet: unpack it, or save the sheet as CSV"),
     (b"BZh", "compressed with bzip2: unpack it (plain, gzip and xz files are read)"),
@@ -56,6 +57,11 @@ _TEXTS = tuple(
         ),
         (r'"association"\s*:\s*\{(?s:.)*"job_id"\s*:|"job_id"\s*:(?s:.)*"association"\s*:\s*\{',
          'jobs of sacct --json without the document around them: keep it whole, {"jobs": [...]}'),
+        (
+            r"\A(?s:.)*^- account: (?s:.)*^  (allocation_nodes|association):",
+            "sacct --yaml: write it again with --json",
+        ),
+        (r"\A(<\?xml.*>\s*)?<(job_info|detailed_job_info)", f"qstat shows jobs that have not ended; {_GRID_ENGINE}"),
         (r'\A\{(?s:.)*"jobs"\s*:\s*\[\s*\]', "a document without jobs: look at the command's dates (sacct -S, -E)"),
         (r"\A\s*(\[\s*\]|\{\s*\}|null|)\s*\Z", "there is nothing in it: look at the command's dates, or its errors"),
         (r'"jobid"\s*:(?s:.)*"@submit"\s*:', f"records of Slurm's plug-in jobcomp/elasticsearch: {_SLURM}"),
@@ -69,7 +75,7 @@ _TEXTS = tuple(
         (r"\A(-- |/\*|INSERT INTO |CREATE TABLE )", "a dump of a database: export the table with its heading as CSV"),
         (r"\A\+-{2,}", "a table for people: write it again with -f json, or as CSV"),
         (r'"timestamp"\s*:(?s:.)*"granularity"\s*:', "measures of Gnocchi: write them again with -f csv"),
-        (r"\A={40,}\nqname +\S", "qacct's report: take the file that it reads, $SGE_ROOT/default/common/accounting"),
+        (r"\A={40,}\nqname +\S", f"qacct's report; {_GRID_ENGINE}"),
         (
             (r"^\d\d:\d\d:\d\d \d{9,}(:\d+)? +\S+ +\S+ +JOB\w+ |\AVERSION \d{3}\b"
              r"|\A\S+ +\d+ +\d+ +\S+ +\S+ +\d+ +(Completed|Removed|NotQueued|Cancelled) +\["),
@@ -83,7 +89,11 @@ _TEXTS = tuple(
             (r"\A(#.*\n)*# *(1:)?JobID\b.*\bNProcs\b|\A# Version: .*\n#(.*\n#)* *\d+:JobID"
              r"|\A\d+(\s+-?[\d.]+){10}\s+U\w+\s+G\w+\s"),
             ("the Grid Workload Format; its first 11 columns are those of SWF: "
-            "grep -v '^#' IN | cut -f1-11 | sed 's/$/ -1 -1 -1 -1 -1 -1 -1/' > out.swf"),
+            "awk '!/^#/ {NF = 11; print $0, -1, -1, -1, -1, -1, -1, -1}' IN > out.swf"),
+        ),
+        (
+            r"\A(\s*-?[\d.]+){15,17}[ \t]*$",
+            "if it is the Standard Workload Format: it has 18 columns; put -1 for those that are missing",
         ),
         (
             r'\A"?JOB_NAME"?,"?COBALT_JOBID"?,|\A"?JOB_NAME"?,.*"?QUEUED_TIMESTAMP"?',

@@ -4,9 +4,11 @@ A line is `MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ...`. A job is its E record: su
 was held or had to wait for another one, start and end as there, so that a job that ran again has its last run only (R
 records are the runs before). The record of an array itself (`4[].server`) is no job, its elements are. The run time is
 end - start, not `resources_used.walltime`, which excludes the prologue. Nodes and processors are those of `exec_host`;
-where there is none `unique_node_count` and `total_execution_slots` (Torque), else what was asked for:
-`Resource_List.nodes` or `select`, or `nodect` (which counts chunks in OpenPBS) and `ncpus`. GPUs are `exec_gpus`, those
-of `exec_vnode`, or asked for. A request that is not understood is unknown, and that is told; the job stays.
+where there is none those of `exec_vnode`, `unique_node_count` and `total_execution_slots` (Torque), else what was
+asked for: `Resource_List.nodes` or `select`, or `nodect` (which counts chunks in OpenPBS) and `ncpus`. On a Cray the
+host that is named started the job: its processes are `Resource_List.mppwidth`. GPUs are `exec_gpus`, those of
+`exec_vnode`, or asked for. A request that is not understood is unknown, and that is told; the job stays. A record
+without `ctime` was submitted at its `qtime`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from emulator.workload.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from emulator.workload.rows import Rows
@@ -43,7 +45,11 @@ _BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _A_WORD = 8
 """Bytes of a word, in which sizes may be said."""
 _EXEC_HOST = re.compile(r"([^/+]+)/([^+]+)")
-_VNODE_GPUS = re.compile(r":ngpus=(\d+)")
+_VNODE = re.compile(r"([^():+]+)((?::[^:+()]+)+)")
+"""A chunk's part on a node, within `(n1:ncpus=8:ngpus=2+n2:ncpus=8)+(n3:ncpus=4)`."""
+_VNODE_CPUS = re.compile(r":ncpus=(\d+)")
+_VNODE_GPUS = re.compile(r":(?:ngpus|naccelerators)=(\d+)")
+_ACCOUNTING = "take the files themselves, server_priv/accounting"
 _FIELDS = 4
 _DAYS_TO_SECONDS = 3
 """Colons in a limit that has days."""
@@ -61,6 +67,15 @@ class PbsFormat:
         """True if the (first) file begins with an accounting record."""
         files = files_of(path, _DAY)
         return bool(files) and _RECORD.match(first_line(files[0])) is not None
+
+    def hint(self, path: Path) -> str | None:
+        """What is wrong with a file that PBS may have written, None if it looks like none."""
+        line = first_line(path)
+        if re.match(r"Job: \d+\S*$", line):
+            return f"tracejob's report on one job: {_ACCOUNTING}"
+        if re.match(r"\d{1,2}/\d{1,2}/\d{4} [\d:]+( [AP]M)?;E;", line):
+            return f"records of PBS that went through another program, which wrote their dates anew: {_ACCOUNTING}"
+        return None
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs that ended. Raises TraceError naming file and line."""
@@ -85,16 +100,20 @@ def _take(line: str, rows: Rows) -> None:
         rows.pass_over("array itself")
         return
     said = dict(_WORD.findall(body))
-    created_s, end_s = unix_time_s(said.get("ctime"), "ctime"), unix_time_s(said.get("end"), "end")
+    created_s, end_s = (
+        unix_time_s(said.get("ctime", said.get("qtime")), "ctime"),
+        unix_time_s(said.get("end"), "end"),
+    )
     start_s = unix_time_s(said.get("start", "0"), "start") or None  # it may have ended before it began
     submit_s = _eligible_s(said, created_s, start_s)
     if not submit_s <= (submit_s if start_s is None else start_s) <= end_s:
         raise Malformed(f"ctime {created_s}, start {start_s} and end {end_s} are not in this order")
     asked = _Asked.of(said, rows)
-    names, slots = _hosts(said.get("exec_host", ""), rows)
-    nodes = len(names) or _first(said, ("unique_node_count",)) or asked.nodes
+    names, slots = ((), 0) if asked.is_cray else _where(said, rows)
+    nodes = len(names) or (0 if asked.is_cray else _first(said, ("unique_node_count",))) or asked.nodes
     # Torque's and Cobalt's own default is ncpus=1, whatever the nodes are.
-    procs = slots or _first(said, ("total_execution_slots",)) or max(asked.procs, nodes)
+    said_slots = 0 if asked.is_cray else _first(said, ("total_execution_slots",))
+    procs = slots or said_slots or max(asked.procs, nodes)
     if slots and asked.procs not in {0, slots}:
         rows.remark("exec_host has another number of processors than was asked for, and counts")
     found = _NUMBER.match(job)
@@ -141,6 +160,8 @@ class _Asked:
     procs: int
     gpus: int
     limit_s: int
+    is_cray: bool
+    """It said processes of a Cray's compute nodes, which are not among its hosts."""
 
     @classmethod
     def of(cls, said: dict[str, str], rows: Rows) -> _Asked:
@@ -153,6 +174,11 @@ class _Asked:
                 rows.doubt(name, fault)
                 return unknown
 
+        limit_s = value("Resource_List.walltime", _limit_s, -1)
+        if width := value("Resource_List.mppwidth", whole, 0):
+            depth, each = (value(f"Resource_List.{name}", whole, 0) for name in ("mppdepth", "mppnppn"))
+            nodes = -(-width // each) if each else 0
+            return cls(nodes=nodes, procs=width * (depth or 1), gpus=0, limit_s=limit_s, is_cray=True)
         # Some batch systems say in nodect what others say in nodes.
         where = "nodect" if ":" in said.get("Resource_List.nodect", "") else "nodes"
         if "Resource_List.nodes" not in said and "Resource_List.select" in said:
@@ -163,7 +189,8 @@ class _Asked:
             nodes=nodes or (value("Resource_List.nodect", whole, 0) if where == "nodes" else 0),
             procs=procs or value("Resource_List.ncpus", whole, 0),
             gpus=value("Resource_List.ngpus", whole, 0) or gpus,
-            limit_s=value("Resource_List.walltime", _limit_s, -1),
+            limit_s=limit_s,
+            is_cray=False,
         )
 
 
@@ -200,6 +227,15 @@ def _limit_s(text: str, name: str) -> int:
     if text.count(":") == _DAYS_TO_SECONDS and days.isdecimal():
         return 86_400 * int(days) + span_s(clock, name)
     return span_s(text, name)
+
+
+def _where(said: dict[str, str], rows: Rows) -> tuple[Collection[str], int]:
+    """The nodes that a job ran on and how many slots it had there, 0 if that is unsaid."""
+    if "exec_host" in said or "exec_vnode" not in said:
+        return _hosts(said.get("exec_host", ""), rows)
+    parts = _VNODE.findall(said["exec_vnode"])
+    names = {name.partition("[")[0] for name, _ in parts}
+    return names, sum(int(count) for _, has in parts for count in _VNODE_CPUS.findall(has))
 
 
 def _hosts(text: str, rows: Rows) -> tuple[set[str], int]:

@@ -218,6 +218,7 @@ class Rows:
     def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
         """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
         self._fill()
+        remarks = {what: count for what, count in self.remarks.items() if count}
         header = [
             "; Version: 2.2",
             f"; MaxJobs: {len(self)}",
@@ -225,7 +226,7 @@ class Rows:
             f"; Note: {note}",
             *more,
             *self.clock.header(),
-            *(f"; Note: {count} jobs: {what}" for what, count in self.remarks.items()),
+            *(f"; Note: {count} jobs: {what}" for what, count in remarks.items()),
             *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
             *(f"; Reservation: {number} {name}" for name, number in self.reservations.numbers.items()),
         ]
@@ -240,7 +241,7 @@ class Rows:
         return replace(
             faults.within(log),
             passed_over=dict(self.passed_over),
-            remarks=dict(self.remarks),
+            remarks=remarks,
             user_names=names,
         )
 

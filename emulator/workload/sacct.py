@@ -29,6 +29,8 @@ _FREE_TEXT = {"SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment
 _HAS_COMMAS = {"AllocTRES", "ReqTRES", "NodeList"}
 _CALLED = {name.lower(): name for name in (*COLUMNS, *_FREE_TEXT)}
 """As sacct calls its columns: tables that went through another program have them in small letters."""
+_MARK = re.compile(r" *[^\w\s\"] *|\t")
+"""Between two names, with the blanks of `--delimiter ' | '`."""
 _DASHES = re.compile(r"-+( -+)+ *")
 _NAMES = re.compile(r"[A-Za-z]+")
 _STATE = re.compile(r"\b(COMPLETED|FAILED|TIMEOUT|CANCELLED|RUNNING|PENDING)\b")
@@ -70,7 +72,7 @@ class SacctFormat:
         if after is not None and _DASHES.fullmatch(after[1]):
             names, cut = _by_widths(heading, after[1])
         else:
-            if " " in heading.strip():
+            if not _MARK.search(heading) and " " in heading.strip():
                 raise TraceError(
                     f"{path}:1: columns of blanks need the line of dashes below the header; run sacct with --parsable2"
                 )
@@ -114,9 +116,11 @@ def _is_heading(line: str) -> bool:
 
 def _by_character(heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
     """The names of the columns, and what cuts a line into as many fields."""
-    found = re.search(r"[^\w\"]", heading)
+    found = _MARK.search(heading)
     mark = found[0] if found else "|"
     is_quoted = mark != "|" and '"' in heading
+    if is_quoted:
+        mark = mark.strip()
     names = [
         _CALLED.get(name.lower(), name) for name in (csv_fields if is_quoted else str.split)(heading, mark)
     ]

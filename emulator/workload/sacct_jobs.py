@@ -3,7 +3,7 @@
 A job that was requeued, preempted, lost a node or was resized has several rows under one number (of one cluster and
 user, each submitted before the one above it was a day over): it is its last run, submitted when it first was; a resized
 one keeps the size that it was first given. A job that waited for another one or for its begin time comes when it was
-eligible. The components of a heterogeneous job, which start
+eligible. Rows may come newest first. The components of a heterogeneous job, which start
 together, are one job where the number tells them (`5+0`, `5+1`). Time in which a job was suspended is not part of
 `Elapsed`, nor of its run time here.
 """
@@ -17,19 +17,34 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from balancer.nodelist import NodeListError, expand
 from emulator.workload.local_times import SACCT_REMEDY, LocalTimes
 from emulator.workload.rows import SAME_RUN, UNSET, Malformed, Rows, span_s, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from emulator.workload.rows import Faults
     from emulator.workload.swf import SwfLog
 
 _NUMBER = re.compile(r"\d+")
-_UNSAID = {"", "Unknown", "None", "NULL", "UNLIMITED", "Partition_Limit", "None assigned", "INVALID", *UNSET}
+_UNSAID = {
+    "",
+    "Unknown",
+    "None",
+    "NULL",
+    "UNLIMITED",
+    "Partition_Limit",
+    "None assigned",
+    "INVALID",
+    "nan",
+    "NaN",
+    "NaT",
+    *UNSET,
+}
 _NOT_ENDED = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING"}
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(_NOT_ENDED, -1)
 """SWF's numbers for Slurm's states; all others are 0, failed."""
@@ -54,13 +69,11 @@ _FIRST_YEAR, _LAST_YEAR = 1970, 2200
 _FRACTION = re.compile(r"\d{9,11}\.\d*")
 _COUNTS = re.compile(r"(?:^|,)(node|cpu)=(\d{1,15})(?=,|$)")
 _HOW = "run sacct with SLURM_TIME_FORMAT=%s"
-STEPS, RUNS, RESIZES, COMPONENTS = (
+STEPS, RUNS, RESIZES, COMPONENTS, SIBLINGS = (
     "step of a job", "earlier run of a job that ran again", "earlier size of a resized job",
-    "further component of a heterogeneous job",
+    "further component of a heterogeneous job", "federated job that another cluster ran",
 )  # fmt: skip
 """What a row is that is a part of a job."""
-SIBLINGS = "sibling of a federated job, which ran on another cluster"
-"""What a REVOKED row is (squeue's manual page, job state codes): no job of this cluster."""
 NEEDED = (
     ("JobIDRaw", "JobID"),
     ("State",),
@@ -78,6 +91,7 @@ COLUMNS = (
 _NODE_COLUMNS = ("AllocNodes", "NNodes", "ReqNodes")
 _CPU_COLUMNS = ("AllocCPUS", "NCPUS", "ReqCPUS")
 """What a job had, what it had or asked for, what it asked for."""
+NO_FIRST_SIZE = "resized, and the row of its first size is not there; its wait is unknown"
 OTHER_NODES = "had another number of nodes than it asked for, and what it had counts"
 _MOST_KEPT = 1 << 16
 """Texts of resources and nodes whose meaning is kept: most come again."""
@@ -101,10 +115,19 @@ class _Row:
     key: tuple[str, str, str]
     """Who is the same job."""
 
+    @property
+    def is_second_size(self) -> bool:
+        """Whether it was "submitted" while it ran: the row of a resized job, without the one before it."""
+        return self.start_s is not None and self.start_s < self.submit_s <= self.start_s + self.run_s
+
     def goes_on_in(self, other: _Row) -> bool:
         """Whether another row is a further run of this job, or it with another size."""
+        return self.is_followed_at(other.submitted_s)
+
+    def is_followed_at(self, submitted_s: float) -> bool:
+        """Whether a run of this number that was submitted then is a further one of this job."""
         over_s = (self.submitted_s if self.start_s is None else self.start_s) + max(self.run_s, 0)
-        return self.submitted_s <= other.submitted_s <= over_s + _LATE_S
+        return self.submitted_s <= submitted_s <= over_s + _LATE_S
 
 
 class SacctJobs:
@@ -117,8 +140,9 @@ class SacctJobs:
         self._leaders: dict[tuple[str, ...], int] = {}
         """Row of the first component of each heterogeneous job and of each of its runs."""
         self._components: set[tuple[str, ...]] = set()
-        self._keys = array("q")
-        """Of each row a number for its job, cluster, user and submit: rows of one come from exports that overlap."""
+        self._keys, self._jobs, self._submitted = array("q"), array("q"), array("q")
+        """Of each row a number for its job, cluster, user and submit (rows of one come from exports that overlap), one
+        without the submit, and when this run was submitted."""
 
     def take(self, row: Iterable[tuple[str, str]]) -> None:
         """One row, each field with sacct's name of it. Raises Malformed naming the field."""
@@ -130,7 +154,7 @@ class SacctJobs:
         if "." in job and not self.steps:
             self.rows.pass_over(STEPS)
             return
-        if said.get("State", "").startswith("REVOKED"):
+        if said.get("State") == "REVOKED":
             self.rows.pass_over(SIBLINGS)
             return
         self._take(_row(job, whole(found[0], "JobID"), said, self.rows.clock))
@@ -138,20 +162,28 @@ class SacctJobs:
 
     def log(self, path: Path, faults: Faults) -> SwfLog:
         """All jobs. One whose last row says that it was requeued is there without a run time."""
+        later = _Later(self.rows, self._jobs, self._submitted) if self._unfinished else None
         for row in self._unfinished.values():
-            self._last(row)
+            if later is None or not later.takes(row):
+                self._last(row)
         self.rows.keep_last_records(self._keys)
         return self.rows.log(path, "from sacct; a job that ran again is its last run", faults)
 
     def _take(self, row: _Row) -> None:
         key = row.key
         first = self._unfinished.get(key)
+        is_earlier = first is not None and row.state in _MAY_GO_ON and row.submitted_s < first.submitted_s
+        if first is not None and is_earlier and row.goes_on_in(first):
+            self._take_earlier(row, first)
+            return
         goes_on = first is not None and first.goes_on_in(row)
         if first is not None and goes_on:
             row = replace(row, submit_s=min(row.submit_s, first.submit_s))
             if first.state == "RESIZING":
                 row = replace(row, nodes=first.nodes, procs=first.procs)
-        if row.start_s is not None and row.start_s < row.submit_s:
+        if row.is_second_size and not self.rows.clock.is_local:
+            self.rows.remark(NO_FIRST_SIZE)
+        elif row.start_s is not None and row.start_s < row.submit_s:
             why = f" (were clocks set back? {_HOW})" if self.rows.clock.is_local else ""
             raise Malformed(f"Start {row.start_s} is before Submit {row.submit_s}{why}")
         if first is not None:
@@ -165,13 +197,26 @@ class SacctJobs:
         else:
             self._add(row)
 
+    def _take_earlier(self, row: _Row, later: _Row) -> None:
+        """A run of a job where a later one has come before it: some outputs have the newest row first."""
+        later = replace(later, submit_s=min(row.submit_s, later.submit_s))
+        if row.state == "RESIZING":
+            later = replace(later, nodes=row.nodes, procs=row.procs)
+        self._unfinished[row.key] = later
+        self.rows.pass_over(RESIZES if row.state == "RESIZING" else RUNS)
+
     def _last(self, row: _Row) -> None:
         """The last row of a job that might have gone on."""
         if row.state in _MAYBE_THE_END:
             self._add(row)
         else:
             self.rows.add(number=row.number, submit_s=row.submit_s, nodes=row.nodes)
-            self._keys.append(hash((row.key, row.submitted_s)))
+            self._keep_key(row)
+
+    def _keep_key(self, row: _Row) -> None:
+        self._keys.append(hash((row.key, row.submitted_s)))
+        self._jobs.append(hash(row.key))
+        self._submitted.append(row.submitted_s)
 
     def _add(self, row: _Row) -> None:
         said, start_s, nodes = row.said, row.start_s, row.nodes
@@ -181,11 +226,11 @@ class SacctJobs:
         gpus = _gpus(said, nodes)
         if "+" in (said.get("JobID") or row.job) and self._is_component(row, size, gpus):
             return
-        self._keys.append(hash((row.key, row.submitted_s)))
+        self._keep_key(row)
         self.rows.add(
             number=row.number,
-            submit_s=row.submit_s,
-            wait_s=-1 if start_s is None else start_s - row.submit_s,
+            submit_s=start_s if row.is_second_size else row.submit_s,
+            wait_s=-1 if start_s is None or row.is_second_size else start_s - row.submit_s,
             run_s=row.run_s,
             allocated_procs=size,
             requested_procs=size,
@@ -225,6 +270,41 @@ class SacctJobs:
     def _host(self, said: Mapping[str, str]) -> int:
         names = said.get("NodeList", "")
         return -1 if _SEVERAL.search(names) else self.rows.hosts.number(names)
+
+
+class _Later:
+    """The rows that a log has, to find those that are later runs of a job whose earlier run came behind them."""
+
+    def __init__(self, rows: Rows, jobs: Sequence[int], submitted_s: Sequence[int]) -> None:
+        self._rows, self._submitted_s = rows, submitted_s
+        numbers = np.asarray(jobs, np.int64)
+        self._order = np.argsort(numbers, kind="stable")
+        self._numbers = numbers[self._order]
+
+    def takes(self, earlier: _Row) -> bool:
+        """Whether one of the rows is the next run of this job; then it has this one's submit (and first size)."""
+        columns = self._rows.columns
+        low, high = np.searchsorted(self._numbers, [hash(earlier.key), hash(earlier.key) + 1])
+        for at in self._order[low:high].tolist():
+            if not earlier.submitted_s < self._submitted_s[at] or not earlier.is_followed_at(
+                self._submitted_s[at]
+            ):
+                continue
+            submit_s, wait_s, run_s = (columns[name][at] for name in ("submit_s", "wait_s", "run_s"))
+            first_s = min(submit_s, earlier.submit_s)
+            self._rows.put("submit_s", at, first_s)
+            if max(wait_s, run_s) >= 0:
+                self._rows.put("wait_s", at, submit_s + max(wait_s, 0) - first_s)
+            if wait_s < 0 <= run_s:
+                self._rows.remarks[NO_FIRST_SIZE] -= 1
+            if earlier.state == "RESIZING":
+                for name, value in (
+                    ("nodes", earlier.nodes), ("allocated_procs", earlier.procs), ("requested_procs", earlier.procs),
+                ):  # fmt: skip
+                    self._rows.put(name, at, value)
+            self._rows.pass_over(RESIZES if earlier.state == "RESIZING" else RUNS)
+            return True
+        return False
 
 
 def _row(job: str, number: int, said: Mapping[str, str], clock: LocalTimes) -> _Row:

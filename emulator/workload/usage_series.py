@@ -3,7 +3,8 @@
     curl 'http://prometheus:9090/api/v1/query_range?query=sum(openstack_nova_vcpus_used)&start=...&end=...&step=300'
     gnocchi measures show vcpus --resource-id ID -f csv      (timestamp, granularity, value: --usage-column value)
 
-Series are added. A value holds until the next sample of its series, but no longer than three of its usual steps.
+Series are added. A value holds until the next sample of its series that has one, but no longer than three of its
+usual steps.
 Who asked is not known, only how much was in use: each unit is a row from the time at which it came into use to the
 time at which it no longer was, last in, first out (`packing.to_leases`). A unit is a node, or with
 `--cores-per-node` a core. OpenStack's tables are in UTC; times of others may be local (`local_times.py`).
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 Samples = list[tuple[float, float]]
 """Unix time in seconds and value."""
 _STEPS = 3
+NO_VALUE = "sample without a value"
+_NOTHING = {"", "nan", "null", "none"}
 _OF_OPENSTACK = {"granularity", "counter_name", "resource_id", "resource id"}
 """Columns of tables of Gnocchi and Ceilometer, which know no zone but UTC."""
 _MOST_UNITS = 10_000_000
@@ -53,8 +56,8 @@ class UsageSeriesFormat:
         """The units in use. Raises TraceError naming file and line or series."""
         faults, rows = Faults(lenient), Rows()
         is_json = beginning(path).startswith("{")
-        series = _of_prometheus(path, faults) if is_json else _of_csv(path, faults, rows)
-        records = len(series) if is_json else sum(map(len, series.values()))
+        series = _of_prometheus(path, faults, rows) if is_json else _of_csv(path, faults, rows)
+        records = sum(map(len, series.values()))
         series = {name: sorted(samples) for name, samples in series.items() if samples}
         if not series:
             raise TraceError(f"{path}: there are no samples in it")
@@ -80,10 +83,12 @@ class UsageSeriesFormat:
 
 
 def _names(line: str) -> list[str]:
-    return [name.strip(' "\r\n').lower() for name in line.replace(";", ",").replace("\t", ",").split(",")]
+    names = [name.strip(' "\r\n').lower() for name in line.replace(";", ",").replace("\t", ",").split(",")]
+    # Grafana's export calls it so.
+    return ["timestamp" if name == "time" and "timestamp" not in names else name for name in names]
 
 
-def _of_prometheus(path: Path, faults: Faults) -> dict[str, Samples]:
+def _of_prometheus(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
     document = read_json(path)
     data = document.get("data") if isinstance(document, dict) else None
     if not isinstance(data, dict) or data.get("resultType") != "matrix":
@@ -92,9 +97,13 @@ def _of_prometheus(path: Path, faults: Faults) -> dict[str, Samples]:
     for place, each in enumerate(data.get("result", []), 1):
         name = f"{place}"
         try:
-            found[name] = [(_time(at, None), _amount(value)) for at, value in each["values"]]
+            samples = [(_time(at, None), _amount(value)) for at, value in each["values"]]
         except (Malformed, KeyError, TypeError, ValueError) as fault:
             faults.add(path, f"series {name}", fault)
+            continue
+        found[name] = [(at, value) for at, value in samples if value is not None]
+        for _ in range(len(samples) - len(found[name])):
+            said_of.pass_over(NO_VALUE)
     return found
 
 
@@ -118,7 +127,11 @@ def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
         )
         try:
             at_s = _time(said.get("timestamp"), clock)
-            found.setdefault(key, []).append((at_s, _amount(said.get(amount))))
+            value = _amount(said.get(amount))
+            if value is None:
+                said_of.pass_over(NO_VALUE)
+            else:
+                found.setdefault(key, []).append((at_s, value))
         except Malformed as fault:
             faults.add(path, number, fault)
         said_of.remark_on_times()
@@ -132,7 +145,10 @@ def _time(value: Any, clock: LocalTimes | None) -> float:
     return time_s
 
 
-def _amount(value: Any) -> float:
+def _amount(value: Any) -> float | None:
+    """None where nothing was measured."""
+    if value is None or str(value).strip().lower() in _NOTHING:
+        return None
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -167,3 +167,24 @@ def test_a_line_that_is_no_json_is_counted_if_lenient(tmp_path):
 def test_dates_with_fractions_are_read(json_file, rows_of):
     ad = AD | {"QDate": 1_767_262_000.0, "CompletionDate": 1_767_262_400.0}
     assert rows_of(load(json_file(ad)), "wait_s", "run_s") == [(100, 300)]
+
+
+def test_answers_one_behind_the_other_are_one_log(text_file, rows_of):
+    ads = [AD | {"ProcId": each} for each in range(3)]
+    lists = text_file(json.dumps(ads[:2], indent=1), json.dumps(ads[2:], indent=1), name="lists.json")
+    objects = text_file(*(json.dumps(ad, indent=1) for ad in ads), name="objects.json")
+    for path in (lists, objects):
+        assert rows_of(load(path), "number") == [(5_000_000,), (5_000_001,), (5_000_002,)]
+
+
+def test_names_are_the_same_in_capitals_and_small_letters(json_file, rows_of):
+    ad = {name.upper(): value for name, value in (AD | {"RequestGpus": 2}).items()}
+    log = load(json_file(ad))
+    assert rows_of(log, *COLUMNS) == rows_of(load(json_file(AD)), *COLUMNS)
+    assert log.columns[int(log.keys[GPUS_KEY][0]) - 1].tolist() == [2]
+
+
+@pytest.mark.parametrize(("by_signal", "status"), [(True, 0), (False, 1), ("true", 0)])
+def test_a_job_that_a_signal_ended_failed(json_file, by_signal, status):
+    log = load(json_file(AD | {"ExitBySignal": by_signal}))
+    assert log.column("status").tolist() == [status]

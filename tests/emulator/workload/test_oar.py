@@ -129,3 +129,8 @@ def test_types_come_as_a_list_an_object_or_words(tmp_path, types):
     path = tmp_path / "jobs.json"
     path.write_text(json.dumps([job]))
     assert load(path).passed_over == {"job inside a container": 1}
+
+
+def test_a_failed_job_that_was_to_start_after_its_end_never_ran(changed, rows_of):
+    log = load(changed(state="Error", startTime=1_900_000_600, stopTime=1_900_000_500))
+    assert rows_of(log, "wait_s", "run_s", "status") == [(-1, -1, 0)]

@@ -298,3 +298,31 @@ def test_a_mark_of_unicode_and_fractions_in_the_stamp_do_no_harm(text_file, reco
 def test_memory_has_units(text_file, record, said, kb):
     log = load(text_file(record(**{"resources_used.mem": said})))
     assert log.column("used_memory_kb").tolist() == [kb]
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes", "procs"),
+    [
+        ({"Resource_List.mppwidth": 64, "Resource_List.mppnppn": 2}, 32, 64),
+        ({"Resource_List.mppwidth": 65, "Resource_List.mppnppn": 8, "Resource_List.mppdepth": 4}, 9, 260),
+        ({"Resource_List.mppwidth": 48}, None, 48),
+    ],
+)
+def test_a_crays_job_is_as_large_as_its_processes_not_as_the_host_that_started_it(
+    text_file, record, asked, nodes, procs
+):
+    log = load(text_file(record(exec_host="nid00007/17", **asked, **{"Resource_List.ncpus": 1})))
+    assert log.column("allocated_procs").tolist() == [procs]
+    assert (None if log.nodes is None else log.nodes.tolist()) == (None if nodes is None else [nodes])
+
+
+def test_without_hosts_the_virtual_nodes_say_how_large_a_job_was(text_file, record):
+    vnodes = "(n1[0]:ncpus=8:mem=1gb+n1[1]:ncpus=8)+(n2:ncpus=4:naccelerators=1)"
+    log = load(text_file(record(exec_host=None, exec_vnode=vnodes)))
+    assert (log.nodes.tolist(), log.column("allocated_procs").tolist()) == ([2], [20])
+    assert log.columns[int(log.keys[GPUS_KEY][0]) - 1].tolist() == [1]
+
+
+def test_a_record_without_its_creation_was_submitted_when_it_was_queued(text_file, record, rows_of):
+    log = load(text_file(record(ctime=None, qtime=110)))
+    assert rows_of(log, "submit_s", "wait_s") == [(110, 50)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_output_without_the_needed_columns_says_how_to_get_them(output_of):
             "Submit is '2026-05-01', a date without the time of day",
         ),
         ("5|1768046400123|160|460|300|10|2|8|COMPLETED|a|b", "Submit is '1768046400123', not a time"),
-        ("5|100|60|460|300|10|2|8|COMPLETED|a|b", "Start 60 is before Submit 100"),
+        ("5|100|60|90|30|10|2|8|COMPLETED|a|b", "Start 60 is before Submit 100"),
         ("5|100|160|460|300|10|2|8||a|b", "State is missing"),
     ],
 )
@@ -492,8 +493,59 @@ def test_a_table_that_went_through_a_program_of_statistics_says_the_same(text_fi
     ]
 
 
-def test_the_sibling_of_a_federated_job_that_ran_elsewhere_is_no_job(text_file, row, rows_of):
-    log = load(text_file(HEADER, row("5", state="REVOKED", start="Unknown", elapsed=0), row("6")))
-    assert rows_of(log, "number", "run_s") == [(6, 300)]
-    assert log.passed_over == {"sibling of a federated job, which ran on another cluster": 1}
-    assert log.records == 2
+RERUNS = (
+    {"submit": 100, "start": 110, "end": 210, "elapsed": 100, "state": "REQUEUED"},
+    {"submit": 210, "start": 300, "end": 400, "elapsed": 100, "state": "NODE_FAIL"},
+    {"submit": 400, "start": 500, "end": 800},
+)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_the_runs_of_a_job_may_come_in_any_order(text_file, row, rows_of, order):
+    path = text_file(HEADER, *(row(**RERUNS[each]) for each in order))
+    log = load(path)
+    assert rows_of(log, "number", "submit_s", "wait_s", "run_s") == [(5, 100, 400, 300)]
+    assert log.passed_over == {"earlier run of a job that ran again": 2}
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_resized_job_has_its_first_size_in_either_order(text_file, row, rows_of, newest_first):
+    rows = [
+        row(submit=100, start=110, end=150, elapsed=40, state="RESIZING", nodes=4),
+        row(submit=150, start=110, end=410, elapsed=300, nodes=2),
+    ]
+    log = load(text_file(HEADER, *(reversed(rows) if newest_first else rows)))
+    assert rows_of(log, "submit_s", "wait_s", "run_s", "allocated_procs") == [(100, 10, 300, 16)]
+    assert (log.nodes.tolist(), dict(log.remarks)) == ([4], {})
+
+
+def test_a_resized_job_without_the_row_of_its_first_size_is_kept_and_its_wait_unknown(
+    text_file, row, rows_of
+):
+    log = load(text_file(HEADER, row(submit=150, start=110, end=410, elapsed=300)))
+    assert rows_of(log, "submit_s", "wait_s", "run_s") == [(110, -1, 300)]
+    assert dict(log.remarks) == {
+        "resized, and the row of its first size is not there; its wait is unknown": 1
+    }
+
+
+def test_a_federated_job_counts_where_it_ran(text_file, row):
+    log = load(text_file(HEADER, row("5"), row("6", start="None", end=100, elapsed=0, state="REVOKED")))
+    assert (len(log), log.passed_over) == (1, {"federated job that another cluster ran": 1})
+
+
+def test_a_separator_may_have_blanks_around_it(text_file, row, rows_of):
+    lines = [line.replace("|", " | ") for line in (HEADER, row())]
+    assert rows_of(load(text_file(*lines)), "number", "submit_s") == [(5, 100)]
+
+
+def test_what_a_program_of_statistics_writes_for_nothing_is_unknown(text_file, row, rows_of):
+    log = load(text_file(HEADER, row(limit="nan", start="NaT", end="NaT", elapsed=0, state="PENDING")))
+    assert rows_of(log, "wait_s", "requested_s") == [(-1, -1)]
+
+
+def test_json_documents_one_behind_the_other_are_one_log(text_file, output_of):
+    document = output_of("slurm/sacct-forms-json.txt").read_text()
+    once, twice = load(text_file(document, name="a.json")), load(text_file(document, document, name="b.json"))
+    assert len(twice) == len(once)
+    assert twice.passed_over.get("second record of the same run", 0) >= len(once)

@@ -165,3 +165,38 @@ def test_an_option_that_no_log_needed_is_told(text_file):
 )  # fmt: skip
 def test_which_words_count(text, is_count):
     assert counts(text) is is_count
+
+
+@pytest.mark.parametrize("nothing", ["NaN", "", "null"])
+def test_samples_without_a_value_are_no_change_and_are_counted(text_file, nothing):
+    log = load(text_file("timestamp,nodes", "0,2", f"300,{nothing}", "600,1", "900,0", name="usage.csv"))
+    assert log.passed_over == {"sample of usage": 3, "sample without a value": 1}
+    assert sorted(log.column("run_s").tolist()) == [600, 900]
+
+
+def test_samples_of_prometheus_without_a_value_leave_the_others_of_their_series(tmp_path):
+    values = [[0, "2"], [300, "NaN"], [600, "1"], [900, "0"]]
+    path = tmp_path / "range.json"
+    path.write_text(
+        json.dumps({"data": {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}})
+    )
+    log = load(path)
+    assert log.passed_over == {"sample of usage": 3, "sample without a value": 1}
+    assert sorted(log.column("run_s").tolist()) == [600, 900]
+
+
+@pytest.mark.parametrize(
+    ("heading", "times"),
+    [
+        ("Time,vcpus", ("1767600000000", "1767600300000")),
+        ('"Time","vcpus"', ("2026-01-05 08:00:00", "2026-01-05 08:05:00")),
+    ],
+)
+def test_grafanas_export_is_a_series(text_file, heading, times):
+    log = load(
+        text_file(
+            heading, *(f"{at},{count}" for at, count in zip(times, (1, 0), strict=True)), name="usage.csv"
+        )
+    )
+    assert log.column("submit_s").tolist() == [1_767_600_000]
+    assert log.column("run_s").tolist() == [300]
