@@ -62,6 +62,8 @@ class Status(Answer):
 
     `failed`: granted nodes that are down -> since when.
     `last_hook_s`: since a hook reported a job last (null: none since the start).
+
+    `unannounced`: nodes on which a job began that no hook has told of.
     """
 
     version: str
@@ -83,6 +85,7 @@ class Status(Answer):
     batch: System
     cloud: System | None
     last_hook_s: float | None
+    unannounced: list[str]
     newest_event: int
     ledger_bytes: int | None
 
@@ -121,6 +124,7 @@ def to_json(source: Engine) -> dict[str, Any]:
         "batch": system(source.batch, now_us),
         "cloud": None if source.cloud is None else system(source.cloud, now_us),
         "last_hook_s": None if source.hook_us is None else seconds(max(0, now_us - source.hook_us)),
+        "unannounced": list(source.unannounced()),
         "newest_event": source.ledger.last_seq(),
         "ledger_bytes": source.ledger.size_bytes(),
     }

@@ -154,16 +154,21 @@ def status(url: str, as_json: bool) -> None:
     rows.append(["waiting requests", _since(waiting["requests"], waiting["oldest_s"], "the oldest for")])
     systems = [(system, found[system]) for system in ("batch", "cloud") if found[system] is not None]
     rows += [[f"{system} ({each['name']})", _answers(each)] for system, each in systems]
-    last_hook_s = found.get("last_hook_s")  # not told by older services
-    rows.append(
-        ["hooks", "not seen since the start" if last_hook_s is None else f"seen {last_hook_s:.0f} s ago"]
-    )
+    rows.append(["hooks", _hooks(found)])
     if found["frozen"] is not None:
         rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
     if found.get("claimed"):  # not told by older services
         rows.append(["claimed", "by another Balancer: nothing is moved, see `balancer adopt`"])
     rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
     show(as_json, found, ["WHAT", "HOW"], rows)
+
+
+def _hooks(status: dict[str, Any]) -> str:
+    from balancer.site import some
+
+    last_s, unannounced = status.get("last_hook_s"), status.get("unannounced")  # not told by older services
+    said = "not seen since the start" if last_s is None else f"seen {last_s:.0f} s ago"
+    return f"{said}, and none told of the jobs on {some(unannounced)}" if unannounced else said
 
 
 def _in_words(state: str) -> str:

@@ -8,6 +8,10 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import socket
+import stat
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from balancer.drivers.base import DriverError, RefusedError, SiteCheck, UnclearError
@@ -22,6 +26,7 @@ _NOTHING = ("", "(null)", "none", "NONE", "N/A", "INFINITE", "-1")
 _SEE_ALL = ("Operator", "Administrator", "SlurmUser")
 _MAY_DRAIN = ("Administrator", "SlurmUser")
 """An operator sees all jobs and may make reservations, and may not change a node (Slurm's user permissions)."""
+_RECONFIGURES_HOOKS = (23, 11)
 _COUNTED = re.compile(r":\d+(?=,|$)")
 
 
@@ -54,7 +59,7 @@ def check_site(
             _partition(run, scontrol, awake_partition) if awake_partition else _power_saving(config, nodes),
         ),
         SiteCheck(
-            "hooks are set on the controller (not seen yet: `balancer status` says when one came)",
+            "hooks are set on the controller (`balancer status` says when one came)",
             _hooks(config),
         ),
     )
@@ -133,7 +138,40 @@ def _hooks(config: Mapping[str, str]) -> str:
     for key in ("Prolog", "Epilog"):
         if "slurm-prolog" in config.get(key, "") or "slurm-epilog" in config.get(key, ""):
             return f"{key}={config[key]} runs on the nodes, where its failure drains them: make it {key}Slurmctld"
-    missing = [key for key in ("PrologSlurmctld", "EpilogSlurmctld") if not config.get(key)]
+    keys = ("PrologSlurmctld", "EpilogSlurmctld")
+    missing = [key for key in keys if not config.get(key)]
     if missing:
         return f"{' and '.join(missing)} not set: jobs are seen at the next reading only (docs/balancer/drivers.md)"
+    hosts = [each.partition("(")[0] for each in config.get("SlurmctldHost", "").split(",")]
+    if socket.gethostname().partition(".")[0] not in hosts:
+        return ""  # its files are on another host
+    failing = [f"{key}={path}" for key in keys for path in config[key].split(",") if not _may_be_run(path)]
+    if failing:
+        return f"{' and '.join(failing)} is no file that may be run: slurmctld reports no job"
+    if _release(config) < _RECONFIGURES_HOOKS and _is_newer_than_controller(config):
+        return "slurm.conf is newer than slurmctld, which before Slurm 23.11 takes hooks at its start only: restart it"
     return ""
+
+
+def _release(config: Mapping[str, str]) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"\d+", config.get("SLURM_VERSION", ""))[:2])
+
+
+def _is_newer_than_controller(config: Mapping[str, str]) -> bool:
+    try:
+        changed_s = Path(config["SLURM_CONF"]).stat().st_mtime
+        return (
+            changed_s > datetime.fromisoformat(config["BOOT_TIME"]).timestamp()
+        )  # local time, as Slurm shows it
+    except (KeyError, ValueError, OSError):
+        return False  # it does not say so
+
+
+def _may_be_run(path: str) -> bool:
+    try:
+        mode = Path(path).stat().st_mode
+    except PermissionError:
+        return True  # whoever asks may not see it; SlurmUser may
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o111)

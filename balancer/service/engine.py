@@ -306,6 +306,10 @@ class Engine(OnDemandCalls, NodeCalls):
         """When the cloud answered last; None: there is none."""
         return self._reconciler.cloud
 
+    def unannounced(self) -> tuple[str, ...]:
+        """Nodes on which a job began that no hook has told of."""
+        return self._reconciler.unannounced.nodes(self.clock.now_us())
+
     @property
     def claimed(self) -> str:
         """Why this service moves no node: another Balancer has them; "": none that we know of."""

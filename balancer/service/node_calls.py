@@ -55,6 +55,7 @@ class NodeCalls(Calls):
                 at_us=at_us, event_id=event_id, busy=busy, idle=idle, job=job, remaining_us=remaining_us
             )
 
+        self._reconciler.unannounced.announced(busy, self.clock.now_us())
         with self.clock.held():
             self._give_up_late(busy)
             try:

@@ -26,6 +26,7 @@ from balancer.service.last_contact import Contact
 from balancer.service.ledger_conflict import another_claims, doubts, has_lent
 from balancer.service.reader import Reader
 from balancer.service.reconcile import Agreed, Difference, compare
+from balancer.service.unannounced_jobs import UnannouncedJobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -78,6 +79,7 @@ class Reconciler:
         self._was_claimed = False
         self.last_jobs: dict[str, str] = {}
         """Node -> the job whose end was reported there last: it may still be listed for a moment."""
+        self.unannounced = UnannouncedJobs()
         self._writer = writer
         self._commander = commander
         self._cloud = cloud
@@ -166,6 +168,7 @@ class Reconciler:
             self.batch.answered(reading.at_us)
             self._took_us = self._clock.now_us() - asked_us
             self.is_refused, self.readings = False, reading.states
+            self.unannounced.seen(reading.states, reading.at_us)
             self._check_site()
             unknown = self._doubt(reading.states)
             self._use(reading, before, cloud=cloud, unknown=unknown if with_cloud else None)

@@ -58,6 +58,19 @@ def test_the_age_of_the_last_hook_is_shown(watched):
     assert sample(http, "balancer_hook_age_seconds") == 40
 
 
+def test_jobs_that_no_hook_told_of_are_shown(watched):
+    w, http = watched(nodes=2)
+    w.settled()
+    w.start_job("1", "n02", hook=False)
+    for _ in range(2):
+        w.clock.advance_to(w.clock.now_us() + micros(20))
+        w.engine.reconcile()
+    assert (http.get("/v1/status").json["unannounced"], sample(http, "balancer_nodes_unannounced")) == (
+        ["n02"],
+        1,
+    )
+
+
 def test_a_batch_system_that_cannot_be_reached_is_shown_at_once_and_ends_readiness_after_its_bound(watched):
     w, http = watched(nodes=2, unreachable_s=90)
     w.settled()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+from datetime import datetime
 
 import pytest
 
@@ -12,7 +14,7 @@ from balancer.drivers.slurm_site import check_site
 from balancer.drivers.slurm_text import parse_claims, parse_nodes, parse_reservations, status_of
 
 NODES = ("n01", "n02", "n03")
-HOOKS = "hooks are set on the controller (not seen yet: `balancer status` says when one came)"
+HOOKS = "hooks are set on the controller (`balancer status` says when one came)"
 
 
 @pytest.fixture
@@ -74,6 +76,45 @@ def test_nodes_that_are_excluded_by_number_only_are_not_safe(site):
     assert (
         "would be switched off" in site(SuspendExcNodes="n[01-03]:2")["power saving leaves lent nodes alone"]
     )
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [(None, True), (0o644, True), (0o755, False)], ids=str)
+def test_on_the_controllers_host_a_hook_is_a_file_that_may_be_run(site, tmp_path, mode, is_told):
+    here = socket.gethostname().partition(".")[0]
+    prolog, epilog = tmp_path / "slurm-prolog", tmp_path / "slurm-epilog"
+    epilog.touch(0o755)
+    if mode is not None:
+        prolog.touch(mode)
+    keys = {"PrologSlurmctld": str(prolog), "EpilogSlurmctld": str(epilog), "SuspendTime": "NONE"}
+    told = {HOOKS: f"PrologSlurmctld={prolog} is no file that may be run: slurmctld reports no job"}
+    assert site(**keys, **{"SlurmctldHost[0]": f"{here}(192.0.2.1)"}) == (told if is_told else {})
+    assert site(**keys, **{"SlurmctldHost[0]": "another"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("release", "booted", "is_told"),
+    [
+        ("22.05.8", "2026-11-28T05:00:00", True),
+        ("22.05.8", "2026-11-28T07:00:00", False),
+        ("24.11.5", "2026-11-28T05:00:00", False),
+    ],
+)
+def test_an_older_controller_takes_hooks_at_its_start_only(site, tmp_path, release, booted, is_told):
+    slurm_conf, hook = tmp_path / "slurm.conf", tmp_path / "hook"
+    slurm_conf.touch()
+    hook.touch(0o755)
+    changed_s = datetime.fromisoformat("2026-11-28T06:00:00").timestamp()
+    os.utime(slurm_conf, (changed_s, changed_s))
+    found = site(
+        PrologSlurmctld=str(hook),
+        EpilogSlurmctld=str(hook),
+        SuspendTime="NONE",
+        SLURM_CONF=str(slurm_conf),
+        SLURM_VERSION=release,
+        BOOT_TIME=booted,
+        **{"SlurmctldHost[0]": socket.gethostname().partition(".")[0]},
+    )
+    assert [each.rpartition(": ")[2] for each in found.values()] == (["restart it"] if is_told else [])
 
 
 @pytest.mark.parametrize(
