@@ -229,7 +229,7 @@ class SacctJobs:
         self._keep_key(row)
         self.rows.add(
             number=row.number,
-            submit_s=start_s if row.is_second_size else row.submit_s,
+            submit_s=row.submit_s if start_s is None or not row.is_second_size else start_s,
             wait_s=-1 if start_s is None or row.is_second_size else start_s - row.submit_s,
             run_s=row.run_s,
             allocated_procs=size,

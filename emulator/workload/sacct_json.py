@@ -9,7 +9,6 @@ of names. What a row means: `sacct_jobs.py`.
 from __future__ import annotations
 
 import re
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
@@ -37,14 +36,14 @@ class SacctJsonFormat:
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs; steps are passed over. Raises TraceError naming file and job, or the place of bad JSON."""
-        listed = [
-            document.get("jobs") if isinstance(document, dict) else None
-            for document in read_json_documents(path)
-        ]
-        if not all(isinstance(each, list) for each in listed):
-            raise TraceError(f"{path}: `jobs` is not a list; this is not what sacct --json prints")
+        listed: list[Any] = []
+        for document in read_json_documents(path):
+            found = document.get("jobs") if isinstance(document, dict) else None
+            if not isinstance(found, list):
+                raise TraceError(f"{path}: `jobs` is not a list; this is not what sacct --json prints")
+            listed += found
         jobs, faults = SacctJobs(), Faults(lenient)
-        for place, job in enumerate(chain.from_iterable(listed), 1):
+        for place, job in enumerate(listed, 1):
             try:
                 jobs.take(_row(job).items())
             except Malformed as fault:

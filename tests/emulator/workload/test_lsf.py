@@ -53,7 +53,13 @@ def test_a_record_of_an_older_version_has_fewer_fields(text_file, rows_of):
 
 @pytest.mark.parametrize(
     ("written", "requested_s"),
-    [("-1 64 6490", -1), ("-1 0 0", -1), ("43200 0 868", 43_200), ("43200 64 649", 43_200), ("2147483647 0 0", -1)],
+    [
+        ("-1 64 6490", -1),
+        ("-1 0 0", -1),
+        ("43200 0 868", 43_200),
+        ("43200 64 649", 43_200),
+        ("2147483647 0 0", -1),
+    ],
 )
 def test_the_run_limit_stands_before_options3_as_in_real_records(text_file, rows_of, written, requested_s):
     fit = lines()[0]
