@@ -17,6 +17,7 @@ from balancer.auth.tokens import TokenFile
 from balancer.config import ConfigError
 from balancer.drivers.base import SiteCheck
 from balancer.ledger.errors import LedgerError, OlderError
+from balancer.ledger.filesystem import check_has_room, check_is_local
 from balancer.ledger.home import is_left_here
 from balancer.ledger.reader import open_to_read
 from balancer.secret_files import AuthFileError
@@ -91,13 +92,15 @@ def _tokens(config: Config) -> str:
 
 def _ledger(config: Config) -> str:
     path = None if "://" in config.db else Path(config.db).absolute()
-    if path is not None:
-        problem = _folder("db", path.parent)
-        if problem or not path.exists():
-            return problem  # `serve` makes a new one
-        if not os.access(path, os.R_OK | os.W_OK):
-            return f"db: {path} may not be read and written by this user: run `balancer check` as the service's user"
+    problem = "" if path is None else _folder("db", path.parent)
     try:
+        if path is not None and not problem:
+            check_is_local(path.parent)
+            check_has_room(path)
+        if problem or (path is not None and not path.exists()):
+            return problem  # `serve` makes a new one
+        if path is not None and not os.access(path, os.R_OK | os.W_OK):
+            return f"db: {path} may not be read and written by this user: run `balancer check` as the service's user"
         with closing(open_to_read(config.db)) as reader:
             reader.load()
     except OlderError:

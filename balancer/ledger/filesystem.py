@@ -1,7 +1,8 @@
-"""SQLite's write-ahead log needs shared memory between processes and honest locks: a local disk."""
+"""The disk of an SQLite ledger: local, as shared memory and honest locks need it, and with room."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from balancer.ledger.errors import LedgerError
@@ -22,6 +23,9 @@ _NETWORK = frozenset(
         "afs",
     }
 )
+
+_FREE_BYTES = 1 << 20
+"""A disk with less room than this is full: the next write would fail."""
 
 
 class NotLocalError(LedgerError):
@@ -49,3 +53,10 @@ def check_is_local(folder: Path) -> None:
         raise NotLocalError(
             f"{folder} is on {kind}, where SQLite may lose what it stored; put the ledger on a local disk"
         )
+
+
+def check_has_room(ledger: Path) -> None:
+    """Raises LedgerError for a disk that is full."""
+    disk = os.statvfs(ledger.parent)
+    if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
+        raise LedgerError(f"the disk of {ledger} is full ({disk.f_bavail * disk.f_frsize} bytes are free)")

@@ -27,6 +27,7 @@ from balancer.ledger.connect import cause, is_sqlite, shown, url_of
 from balancer.ledger.errors import LedgerError, ReplacedError, StaleError
 from balancer.ledger.filelock import lock
 from balancer.ledger.files import Head, HeadFile, Watch, protect
+from balancer.ledger.filesystem import check_has_room
 from balancer.ledger.home import Home, is_left_here
 from balancer.ledger.lease import Lease
 from balancer.ledger.lease import read as read_writer
@@ -59,9 +60,6 @@ if TYPE_CHECKING:
     from balancer.ledger.statements import Run
 
 __all__ = ["Entry", "Ledger", "Slot", "StoredAnswer", "StoredEvent"]
-
-_FREE_BYTES = 1 << 20
-"""A disk with less room than this is still full: the next write would fail again."""
 
 _FOLDED_AT_ONCE = 5000
 
@@ -211,11 +209,7 @@ class Ledger(Reader):
         """Whether writing works (again). Raises LedgerError."""
         self.check_file()
         if self._lock_fd is not None:
-            disk = os.statvfs(Path(self.url.database or "").parent)
-            if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
-                raise LedgerError(
-                    f"the disk of {shown(self.url)} is full ({disk.f_bavail * disk.f_frsize} bytes are free)"
-                )
+            check_has_room(Path(self.url.database or ""))
         self._lease.renew()
 
     # Writing: the engine only, one thread at a time.

@@ -20,6 +20,7 @@ from balancer.console.commands import cli
 from balancer.drivers.base import NodeStatus, SiteCheck
 from balancer.drivers.marks import Stamp
 from balancer.drivers.torque import TorqueDriver
+from balancer.ledger import filesystem
 from balancer.ledger.filelock import lock
 from balancer.ledger.store import Ledger
 
@@ -138,6 +139,18 @@ def test_a_batch_system_that_does_not_answer(check, monkeypatch):
 def test_as_json(check):
     status, lines = check("--json")
     assert (status, json.loads("\n".join(lines))[2]) == (0, {"what": "torque answers", "problem": ""})
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["a new ledger", "one that is there"])
+def test_a_ledger_on_a_disk_that_serve_refuses(check, monkeypatch, is_there):
+    if is_there:
+        Ledger("balancer.db").close()
+    full = os.statvfs_result((4096, 4096, 1000, 0, 0, 0, 0, 0, 0, 255))
+    with monkeypatch.context() as patch:
+        patch.setattr(filesystem.os, "statvfs", lambda _: full)
+        assert check()[1][0].endswith("/balancer.db is full (0 bytes are free)")
+    monkeypatch.setattr(filesystem, "file_system_of", lambda *_: "nfs4")
+    assert "is on nfs4" in check()[1][0]
 
 
 def test_a_wrong_configuration_is_a_wrong_call(check):
