@@ -10,6 +10,9 @@ import structlog
 _log = structlog.get_logger()
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_UNKNOWN = b"-"
+"""A unit may hide the kernel's files (`ProcSubset=pid`)."""
+
 _ELSEWHERE = b"elsewhere\n"
 
 
@@ -19,9 +22,12 @@ def is_left_here(ledger: Path) -> bool:
     An empty lock file is of a release that noted nothing there. To be asked before the lock is taken, which makes it.
     """
     try:
-        return Path(f"{ledger}.lock").read_bytes() in (b"", _here(ledger))
+        noted = Path(f"{ledger}.lock").read_bytes()
+        here = _here(ledger)
     except OSError:
         return False
+    (boot, *file), (boot_here, *file_here) = noted.split() or here.split(), here.split()
+    return file == file_here and (boot == boot_here or _UNKNOWN in (boot, boot_here))
 
 
 class Home:
@@ -57,6 +63,6 @@ class Home:
 
 
 def _here(ledger: Path) -> bytes:
-    boot = _BOOT.read_text(encoding="ascii").strip() if _BOOT.exists() else "-"
+    boot = _BOOT.read_bytes().strip() if _BOOT.exists() else _UNKNOWN
     found = ledger.stat()
-    return f"{boot} {found.st_dev} {found.st_ino}\n".encode()
+    return b"%b %d %d\n" % (boot, found.st_dev, found.st_ino)

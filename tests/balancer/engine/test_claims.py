@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+import balancer.ledger.home
 import balancer.service.claims
 import service_kit
 from balancer.drivers.base import RefusedError, UnclearError, UnreachableError
@@ -198,6 +199,21 @@ def test_when_the_copy_takes_over_the_first_yields_and_its_next_start_too(servic
         assert (a.engine.claimed != "", b.engine.claimed) == (True, "")
     a.restart()
     assert (a.engine.claimed != "", b.engine.claimed) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("boot", "is_free"),
+    [("another", False), (None, True)],
+    ids=["its machine was started again", "a unit that hides which boot it is"],
+)
+def test_a_ledger_of_another_boot_may_be_a_cloned_machines(service, monkeypatch, tmp_path, boot, is_free):
+    w = service("a", reserve=1)
+    boot_id = tmp_path / "boot_id"
+    if boot is not None:
+        boot_id.write_text(boot)
+    monkeypatch.setattr(balancer.ledger.home, "_BOOT", boot_id)
+    w.restart()
+    assert (w.engine.claimed == "") == is_free
 
 
 def test_a_backup_that_is_put_back_in_its_place_is_no_copy(service, batch, tmp_path):
