@@ -160,9 +160,8 @@ def _release(config: Mapping[str, str]) -> tuple[int, ...]:
 def _is_newer_than_controller(config: Mapping[str, str]) -> bool:
     try:
         changed_s = Path(config["SLURM_CONF"]).stat().st_mtime
-        return (
-            changed_s > datetime.fromisoformat(config["BOOT_TIME"]).timestamp()
-        )  # local time, as Slurm shows it
+        # Local time, as Slurm shows it.
+        return changed_s > datetime.fromisoformat(config["BOOT_TIME"]).timestamp()
     except (KeyError, ValueError, OSError):
         return False  # it does not say so
 

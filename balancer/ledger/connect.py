@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from balancer.ledger.errors import LedgerError
+from balancer.ledger.filesystem import free_bytes
 from balancer.ledger.statements import BEGIN, run_on_driver
 
 _BUSY_TIMEOUT_MS = 5000
@@ -53,7 +53,7 @@ def cause(error: SQLAlchemyError, url: sa.URL) -> str:
 
 def _is_full(path: Path) -> bool:
     try:
-        return os.statvfs(path.parent).f_bavail == 0
+        return free_bytes(path) == 0
     except OSError:
         return False  # the folder is gone: what the database said stands
 

@@ -57,6 +57,11 @@ def check_is_local(folder: Path) -> None:
 
 def check_has_room(ledger: Path) -> None:
     """Raises LedgerError for a disk that is full."""
+    if (left := free_bytes(ledger)) < _FREE_BYTES:
+        raise LedgerError(f"the disk of {ledger} is full ({left} bytes are free)")
+
+
+def free_bytes(ledger: Path) -> int:
+    """What the ledger's owner may still write to its disk. Raises OSError."""
     disk = os.statvfs(ledger.parent)
-    if disk.f_bavail * disk.f_frsize < _FREE_BYTES:
-        raise LedgerError(f"the disk of {ledger} is full ({disk.f_bavail * disk.f_frsize} bytes are free)")
+    return disk.f_bavail * disk.f_frsize

@@ -23,20 +23,19 @@ class UnannouncedJobs:
     """`seen` is for one thread, the other methods for any."""
 
     def __init__(self) -> None:
-        self._announced_us: dict[
-            str, int
-        ] = {}  # node -> when a hook told of a job there, and no reading since
-        self._known: dict[
-            str, frozenset[str]
-        ] = {}  # node -> its jobs that a hook told of, or from before the start
-        self._since_us: dict[str, int] = {}  # node -> when a job was seen there that no hook told of
+        self._announced_us: dict[str, int] = {}
+        """Node -> when a hook announced a job there, with no reading since."""
+        self._known: dict[str, frozenset[str]] = {}
+        """Node -> its jobs that a hook announced, or that ran before the start."""
+        self._since_us: dict[str, int] = {}
+        """Node -> when a job was seen there that no hook announced."""
         self._is_first = True
-        self._is_expected = self._is_told = False  # hooks have come since the start; the log has a line
+        self._have_hooks_come = self._is_logged = False
 
     def announced(self, nodes: Iterable[str], now_us: int) -> None:
-        """A hook tells of a job that begins there."""
+        """A hook announces a job that begins there."""
         for node in nodes:
-            self._is_expected = True
+            self._have_hooks_come = True
             self._announced_us[node] = now_us
             self._since_us.pop(node, None)
 
@@ -45,10 +44,10 @@ class UnannouncedJobs:
         jobs_at = {name: frozenset(status.jobs) for name, status in states.items() if status.state == "busy"}
         known = {}
         for node, jobs in jobs_at.items():
-            told_us = self._announced_us.get(node)
-            if told_us is not None and told_us <= at_us:
+            announced_us = self._announced_us.get(node)
+            if announced_us is not None and announced_us <= at_us:
                 del self._announced_us[node]
-            if self._is_first or told_us is not None or jobs & self._known.get(node, frozenset()):
+            if self._is_first or announced_us is not None or jobs & self._known.get(node, frozenset()):
                 known[node] = jobs
             else:
                 self._since_us.setdefault(node, at_us)
@@ -56,9 +55,9 @@ class UnannouncedJobs:
             self._since_us.pop(node, None)
         self._known, self._is_first = known, False
         found = self.nodes(at_us)
-        if found and self._is_expected and not self._is_told:
+        if found and self._have_hooks_come and not self._is_logged:
             _log.warning("hooks came, but none told of the jobs on these nodes", nodes=found)
-        self._is_told = bool(found)
+        self._is_logged = bool(found)
 
     def nodes(self, now_us: int) -> tuple[str, ...]:
         """Where such jobs run."""

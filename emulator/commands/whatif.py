@@ -132,10 +132,10 @@ def _table(found: WhatIf) -> Table:
 def _cells(each: Group) -> tuple[str, ...]:
     return (
         each.name if each.by == "all" else f"  {each.name}",
-        f"{grouped(each.jobs)}",
-        "" if each.recorded_min is None else f"{grouped(each.recorded_min, 1)}",
-        f"{grouped(each.today_min, 1)}",
-        f"{grouped(each.changed_min, 1)}",
-        f"{grouped(each.changed_min - each.today_min, 1, signed=True)}",
+        grouped(each.jobs),
+        "" if each.recorded_min is None else grouped(each.recorded_min, 1),
+        grouped(each.today_min, 1),
+        grouped(each.changed_min, 1),
+        grouped(each.changed_min - each.today_min, 1, signed=True),
         f"{grouped(each.low_min, 1, signed=True)} to {grouped(each.high_min, 1, signed=True)}",
     )

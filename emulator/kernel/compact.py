@@ -243,8 +243,7 @@ def see_free(state: State, wires: Wires) -> None:
 @inner
 def start_given(state: State, wires: Wires, now: int) -> None:
     """Put the nodes of the chosen jobs on top of the free stack, those of the first at the top, and start them."""
-    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
+    job, node, free, started, registers = state.job, state.node, state.free, state.started, state.registers
     rank, open_now, given, spare, how = wires.rank, wires.open_now, wires.given, wires.spare, wires.how
     kept = 0
     for place in range(registers.idle_nodes):
@@ -261,9 +260,7 @@ def start_given(state: State, wires: Wires, now: int) -> None:
     for place in range(kept):
         free[place] = spare[place]
         node[free[place]].place = place
-    start_chosen(
-        job, node, free, plan, blocks, heap, runs, log, started, registers, 0, registers.started_n, now
-    )
+    start_chosen(state, 0, registers.started_n, now)
     registers.started_n = 0
     how.given_n = 0
 

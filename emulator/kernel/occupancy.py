@@ -20,12 +20,20 @@ from emulator.kernel.structures import (
 )
 
 if TYPE_CHECKING:
-    from emulator.kernel.tables import Blocks, Heap, Ints, Ints32, Jobs, Nodes, Plan, Registers, Runs, State
+    from emulator.kernel.tables import Blocks, Ints, Ints32, Jobs, Nodes, Plan, Registers, Runs, State
 
 
 @inlined
 def begin_run(job: Any, runs: Any, registers: Any, row: int, now: int) -> None:
     """The part of a start that is the same for every job, on any machine: its state and its row in the run table."""
+    begin_run_row(job, runs, registers, row, now)
+    job[row].state = JobState.RUNNING
+    job[row].start_us = now
+
+
+@inlined
+def begin_run_row(job: Any, runs: Any, registers: Any, row: int, now: int) -> None:
+    """A row of the run table from now on: of a job that starts, or goes on with other nodes."""
     run_row = registers.runs_n
     registers.runs_n = run_row + 1
     runs[run_row].job = row
@@ -33,16 +41,13 @@ def begin_run(job: Any, runs: Any, registers: Any, row: int, now: int) -> None:
     runs[run_row].end_us = -1
     runs[run_row].first = registers.log_n
     job[row].run_row = run_row
-    job[row].state = JobState.RUNNING
-    job[row].start_us = now
 
 
 @inlined
-def start_chosen(
-    job: Jobs, node: Nodes, free: Ints32, plan: Plan, blocks: Blocks, heap: Heap, runs: Runs, log: Ints32,
-    started: Ints32, registers: Registers, first: int, last: int, now: int,
-) -> None:  # fmt: skip
+def start_chosen(state: State, first: int, last: int, now: int) -> None:
     """Give the jobs `started[first:last]`, which are out of the queue, the nodes on top of the free stack."""
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
     for chosen in range(first, last):
         row = started[chosen]
         begin_run(job, runs, registers, row, now)

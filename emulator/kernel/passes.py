@@ -199,9 +199,7 @@ def choose_planned(state: State, now: int) -> None:
 @inlined
 def schedule_pass_inline(state: State, now: int) -> None:
     """Start what the scheduler starts now. The jobs are `started[:registers.started_n]`, in order."""
-    job, node, free = state.job, state.node, state.free
-    queue, plan, blocks = state.queue, state.plan, state.blocks
-    heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
+    job, queue, started, registers = state.job, state.queue, state.started, state.registers
     registers.started_n = 0
     if registers.head_waits:
         registers.next_cycle = NEVER
@@ -226,21 +224,7 @@ def schedule_pass_inline(state: State, now: int) -> None:
                 choose_heads(job, queue, started, registers, now)
         elif registers.backfill == BackfillRule.EASY:
             choose_backfill(state, now)
-        start_chosen(
-            job,
-            node,
-            free,
-            plan,
-            blocks,
-            heap,
-            runs,
-            log,
-            started,
-            registers,
-            begun,
-            registers.started_n,
-            now,
-        )
+        start_chosen(state, begun, registers.started_n, now)
         begun = registers.started_n
     if (
         registers.head_waits
@@ -248,9 +232,8 @@ def schedule_pass_inline(state: State, now: int) -> None:
         and next_submit(job, registers) == NEVER
         and now < registers.kept_shadow
     ):
-        registers.next_cycle = (
-            registers.kept_shadow
-        )  # nothing else would wake a head that waits on an empty machine
+        # Nothing else would wake a head that waits on an empty machine.
+        registers.next_cycle = registers.kept_shadow
 
 
 @compiled

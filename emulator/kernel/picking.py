@@ -85,23 +85,7 @@ def go_on(state: State, decision: int, window: int) -> bool:
 @inlined
 def start_started(state: State) -> None:
     """Give those that have been chosen, and are out of the queue, their nodes."""
-    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
-    start_chosen(
-        job,
-        node,
-        free,
-        plan,
-        blocks,
-        heap,
-        runs,
-        log,
-        started,
-        registers,
-        0,
-        registers.started_n,
-        registers.now,
-    )
+    start_chosen(state, 0, state.registers.started_n, state.registers.now)
 
 
 @compiled

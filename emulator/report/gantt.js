@@ -63,7 +63,7 @@
 
   function draw() {
     due = 0;
-    tell();
+    announceRange();
     pen.clearRect(0, 0, wide, high);
     pen.font = "12px system-ui, sans-serif";
     axes();
@@ -95,11 +95,11 @@
     pen.restore();
   }
   // The other plots of a page show the same time (time_zoom.js).
-  let told = [0, span];
-  function tell() {
-    if (told[0] === view.t0 && told[1] === view.t1) return;
-    told = [view.t0, view.t1];
-    canvas.dispatchEvent(new CustomEvent("timerange", { detail: told.map((at) => data.begin + at) }));
+  let announced = [0, span];
+  function announceRange() {
+    if (announced[0] === view.t0 && announced[1] === view.t1) return;
+    announced = [view.t0, view.t1];
+    canvas.dispatchEvent(new CustomEvent("timerange", { detail: announced.map((at) => data.begin + at) }));
   }
   function show(from_s, to_s) { view.t0 = from_s - data.begin; view.t1 = to_s - data.begin; bounded(); }
   const redraw = () => { if (!due) due = requestAnimationFrame(draw); };

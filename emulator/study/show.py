@@ -70,9 +70,9 @@ def terminal_table(answer: Answer) -> Table:
             f"{label} *" if is_best else label,
             f"{grouped(each.rejected)} ({100 * each.reject_rate:.1f} %)" if asked else "all",
             f"{100 * each.worst_rejected:.1f} %" if asked else "",
-            f"{grouped(each.wait_min, 1)}",
+            grouped(each.wait_min, 1),
             "" if each.wait_ratio is None else f"{100 * each.wait_ratio:.0f} %",
-            f"{grouped(each.idle_node_h)}",
+            grouped(each.idle_node_h),
             style="bold" if is_best else None,
         )
     return table
@@ -116,12 +116,12 @@ def growth_cells(each: Grown) -> tuple[str, ...]:
     return (
         f"{each.load} +{each.percent:g} %" if each.load else "as it is",
         f"{100 * each.used:.0f} %",
-        f"{grouped(each.today.rejected)}",
-        f"{grouped(kept.rejected)}",
-        f"{grouped(kept.wait_min)}",
+        grouped(each.today.rejected),
+        grouped(kept.rejected),
+        grouped(kept.wait_min),
         "none tried" if best is None else best.setting,
         "" if best is None else str(best.given_up),
-        "" if best is None else f"{grouped(best.wait_min)}",
+        "" if best is None else grouped(best.wait_min),
     )
 
 
@@ -164,9 +164,9 @@ def page(answer: Answer) -> str:
         who_rows=[
             (
                 each.name,
-                f"{grouped(each.jobs)}",
-                f"{grouped(each.today_min, 1)}",
-                f"{grouped(each.then_min, 1)}",
+                grouped(each.jobs),
+                grouped(each.today_min, 1),
+                grouped(each.then_min, 1),
             )
             for kind in ((answer.who.by_size, answer.who.by_run_time) if answer.who else ())
             for each in kind
@@ -190,9 +190,9 @@ def page(answer: Answer) -> str:
         weeks=[
             (
                 logs.weeks[week].begin.isoformat(),
-                f"{grouped(logs.weeks[week].jobs)}",
+                grouped(logs.weeks[week].jobs),
                 f"{logs.weeks[week].free_nodes:.1f}",
-                f"{grouped(logs.weeks[week].core_hours)}",
+                grouped(logs.weeks[week].core_hours),
                 f"{logs.weeks[week].score:.3f}",
             )
             for week in answer.weeks

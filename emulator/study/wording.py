@@ -131,7 +131,7 @@ def growth(answer: Answer) -> str:
         if not steps:
             continue
         nodes = _listed(["none" if each.best is None else str(each.best.given_up) for each in steps])
-        waits = _listed([f"{grouped((each.best or each.kept).wait_min)}" for each in steps])
+        waits = _listed([grouped((each.best or each.kept).wait_min) for each in steps])
         rejected = _listed(
             [f"{grouped(each.kept.rejected)} of {grouped(each.kept.requests)}" for each in steps]
         )

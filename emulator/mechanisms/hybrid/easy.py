@@ -149,9 +149,7 @@ def choose_by_index(state: State, claims: Claims, now: int) -> None:
 @inner
 def easy_pass(state: State, claims: Claims, now: int) -> None:
     """Start what the scheduler starts now; the jobs are `started[:registers.started_n]`, in order."""
-    job, node, free, queue, plan = state.job, state.node, state.free, state.queue, state.plan
-    blocks, heap, runs, log, started = state.blocks, state.heap, state.runs, state.log, state.started
-    registers = state.registers
+    job, queue, started, registers = state.job, state.queue, state.started, state.registers
     registers.started_n = 0
     keep_index(state, claims)
     begun = 0
@@ -163,19 +161,5 @@ def easy_pass(state: State, claims: Claims, now: int) -> None:
                 choose_by_index(state, claims, now)
             else:
                 choose_behind(state, claims.counters, now)
-        start_chosen(
-            job,
-            node,
-            free,
-            plan,
-            blocks,
-            heap,
-            runs,
-            log,
-            started,
-            registers,
-            begun,
-            registers.started_n,
-            now,
-        )
+        start_chosen(state, begun, registers.started_n, now)
         begun = registers.started_n

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import compiled
 from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.occupancy import begin_run_row
 from emulator.kernel.stepping import step_to
 from emulator.kernel.tables import Stop
 from emulator.mechanisms.malleable.planning import choose, done_at
@@ -66,13 +67,7 @@ def begin_segment(state: State, row: int, now: int) -> None:
     """A row of the run table for the nodes that the job has from now on, and its end if they stay."""
     job, speed, below, runs, log = state.job, state.speed, state.below, state.runs, state.log
     registers = state.registers
-    run_row = registers.runs_n
-    registers.runs_n = run_row + 1
-    runs[run_row].job = row
-    runs[run_row].start_us = now
-    runs[run_row].end_us = -1
-    runs[run_row].first = registers.log_n
-    job[row].run_row = run_row
+    begin_run_row(job, runs, registers, row, now)
     job[row].begun = job[row].done
     node = job[row].top_node
     for _ in range(job[row].width):

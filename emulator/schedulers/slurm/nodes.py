@@ -107,8 +107,8 @@ def note_change(twin_registers: TwinRegisters, now: int) -> None:
 @inner
 def start_picked(state: State, twin: Twin, row: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
-    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, started, registers = state.heap, state.runs, state.log, state.started, state.registers
+    job, node, free, heap = state.job, state.node, state.free, state.heap
+    started, registers = state.started, state.registers
     twin_registers, nodes = twin.registers, twin.nodes
     needed = job[row].nodes
     base = registers.idle_nodes - needed
@@ -121,7 +121,7 @@ def start_picked(state: State, twin: Twin, row: int, now: int) -> None:
     first = registers.started_n
     started[first] = row
     registers.started_n = first + 1
-    start_chosen(job, node, free, plan, blocks, heap, runs, log, started, registers, first, first + 1, now)
+    start_chosen(state, first, first + 1, now)
     latest = now + job[row].estimate_us + twin_registers.over_us
     killed_at = (latest + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
     if registers.simulated and killed_at < now + job[row].run_us:
