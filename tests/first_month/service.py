@@ -100,7 +100,7 @@ def stop() -> None:
 def is_ready() -> None:
     """All is read, and nothing is wrong. Raises StepError."""
     eventually(lambda: unit("ActiveState"), "active")
-    eventually(problem, None)
+    eventually(problem, None, within_s=240)  # a ledger that may be a copy is watched for 75 s first
 
 
 def no_traceback(since: str) -> None:
