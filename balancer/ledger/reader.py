@@ -84,9 +84,17 @@ class Reader:
     def __init__(self, url: sa.URL) -> None:
         self.url = url
         self._engine = create_engine(url)
+        self._is_closed = False
+        sa.event.listen(self._engine, "checkin", self._on_given_back)
 
     def close(self) -> None:
+        """Close all connections; one that a thread still uses, or opens later, is closed when that is done."""
+        self._is_closed = True
         self._engine.dispose()
+
+    def _on_given_back(self, _: object, entry: sa.pool.ConnectionPoolEntry) -> None:
+        if self._is_closed:
+            entry.invalidate()
 
     @contextmanager
     def connected(self, **options: Any) -> Iterator[sa.Connection]:

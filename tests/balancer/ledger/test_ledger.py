@@ -209,6 +209,18 @@ def test_readers_do_not_wait_for_the_writer(place):
         assert ledger.last_seq() == 1
 
 
+def test_what_a_thread_still_reads_with_when_the_ledger_is_closed_is_closed_too(place):
+    ledger = place.open()
+    with ledger.connected() as under_way:
+        raw = [under_way.connection.dbapi_connection]
+        ledger.close()
+    with ledger._lease.engine.connect() as late:
+        raw.append(late.connection.dbapi_connection)
+    for connection in raw:
+        with pytest.raises(Exception, match="closed"):
+            connection.execute("SELECT 1")
+
+
 @pytest.mark.parametrize(
     ("folder", "expected"), [("/data/x", "nfs4"), ("/data2", "ext4"), ("/data/my disk/x", "xfs")]
 )
