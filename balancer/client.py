@@ -266,8 +266,8 @@ class Balancer:
         With `every` ("Mon-Fri 20:00-06:00", by the clocks of `zone`) in each of its windows, but those that begin on
         one of the `exceptions`; they are collected `notice_s` before it.
         """
-        given = {"notice_s": notice_s, "keep_s": keep_s, "every": every, "zone": zone}
-        body: dict[str, Any] = {"nodes": count} | {k: each for k, each in given.items() if each is not None}
+        options = {"notice_s": notice_s, "keep_s": keep_s, "every": every, "zone": zone}
+        body: dict[str, Any] = {"nodes": count} | {k: each for k, each in options.items() if each is not None}
         if exceptions:
             body["exceptions"] = list(exceptions)
         return reserve_of(self._post("/v1/add_reserve", body, idempotency_key))

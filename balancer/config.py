@@ -200,10 +200,10 @@ class Config(Pluggable):
         """Whether callers must say who they are: beyond loopback unless that was refused twice."""
         return not (self.is_loopback or self.insecure_bind) if self.auth is None else self.auth
 
-    def beside_ledger(self, given: Path | None, suffix: str) -> Path:
+    def beside_ledger(self, path: Path | None, suffix: str) -> Path:
         """The given file, or the one named after the ledger. Raises ConfigError."""
-        if given is not None:
-            return given
+        if path is not None:
+            return path
         if "://" in self.db:
             raise ConfigError("token_file and hook_key_file must be given when the ledger is not a file")
         return Path(self.db + suffix)
@@ -226,8 +226,8 @@ class Config(Pluggable):
         """Names by which the service may be called. With tokens any: a page under another name has none."""
         if self.allowed_hosts is None and self.authenticates:
             return None
-        own = ("localhost", socket.gethostname(), socket.getfqdn(), self.host)
-        return frozenset(name.lower() for name in (*own, *(self.allowed_hosts or ())))
+        names = ("localhost", socket.gethostname(), socket.getfqdn(), self.host)
+        return frozenset(name.lower() for name in (*names, *(self.allowed_hosts or ())))
 
     def check_bind(self) -> None:
         """Whoever reaches a port without authentication may take nodes. Raises ConfigError."""

@@ -46,12 +46,12 @@ def names_of(group: str) -> Callable[[click.Context, click.Parameter, str], list
     return complete
 
 
-def _use_files(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
-    if given:
+def _use_files(context: click.Context, _: click.Parameter, files: tuple[str, ...]) -> None:
+    if files:
         from balancer.plugin_files import use_files
 
         try:
-            use_files(context, given)
+            use_files(context, files)
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
 
@@ -117,12 +117,14 @@ def list_plugins(group: str, as_json: bool) -> None:
 
     found = listing(group)
     if as_json:
-        show(as_json, [{"name": name, "kind": noun(group), **one} for name, one in found.items()], [], [])
+        show(
+            as_json, [{"name": name, "kind": noun(group), **plugin} for name, plugin in found.items()], [], []
+        )
         return
     rows = []
-    for name, one in found.items():
-        rows.append([name, one["about"]])
-        rows += [["", f"{key}: {_default(value)}"] for key, value in one["parameters"].items()]
+    for name, plugin in found.items():
+        rows.append([name, plugin["about"]])
+        rows += [["", f"{key}: {_default(value)}"] for key, value in plugin["parameters"].items()]
     show(as_json, found, [noun(group).upper(), "SUMMARY, PARAMETERS AND DEFAULTS"], rows)
 
 

@@ -55,8 +55,8 @@ def headroom(source: Engine, now_us: int, *, within_us: int = SOON_US) -> Headro
             end_us = job_end_us(source, node)
             ending += end_us is not None and end_us <= now_us + within_us
     waiting = (record for record in source.open_requests() if record.status is RequestStatus.WAITING)
-    wanted = sum(max(0, record.count - reserved[record.request_id]) for record in waiting)
-    return Headroom(reserve, idle, ending, wanted)
+    needed = sum(max(0, record.count - reserved[record.request_id]) for record in waiting)
+    return Headroom(reserve, idle, ending, needed)
 
 
 def reserved_nodes(nodes: Iterable[NodeRecord]) -> Counter[str]:

@@ -20,8 +20,10 @@ class JobEnds:
         """`job` runs on these nodes until `end_us` at most. Ends that have passed are dropped."""
         with self._lock:
             for node in nodes:
-                kept = {each: at_us for each, at_us in self._ends_us.get(node, {}).items() if at_us > now_us}
-                self._ends_us[node] = kept | {job: end_us}
+                pending = {
+                    each: at_us for each, at_us in self._ends_us.get(node, {}).items() if at_us > now_us
+                }
+                self._ends_us[node] = pending | {job: end_us}
 
     def ended(self, nodes: Iterable[str], job: str) -> None:
         with self._lock:

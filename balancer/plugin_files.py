@@ -94,10 +94,10 @@ class Pluggable(BaseModel):
     def _plugged_in(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(values, dict) or not (values.get("plugins") or IN_USE.get().things):
             return handler(values)
-        given = values.get("plugins") or ()
-        if isinstance(given, str) or not isinstance(given, list | tuple):
-            raise ValueError(f"plugins: a list of FILE.py:NAME is expected, not {given!r}")  # noqa: TRY004 - a border: one kind of error
-        files = [PluginFile.model_validate(each) for each in given]
+        entries = values.get("plugins") or ()
+        if isinstance(entries, str) or not isinstance(entries, list | tuple):
+            raise ValueError(f"plugins: a list of FILE.py:NAME is expected, not {entries!r}")  # noqa: TRY004 - a border: one kind of error
+        files = [PluginFile.model_validate(each) for each in entries]
         plugins = load(files, cls.plugin_kinds, IN_USE.get())
         with in_use(plugins):
             return handler({**values, "plugins": files_of(plugins)})
@@ -145,11 +145,11 @@ def with_one(plugins: Plugins, found: FromFile) -> Plugins:
     """These and one more, if it is not there already. Raises PluginError where its name is taken."""
     if found in plugins.things:
         return plugins
-    taken, entry = plugins.find(found.group, found.name), installed(found.group).get(found.name)
-    if taken is not None or entry is not None:
-        who = taken.source if taken is not None else entry.value if entry is not None else ""
+    registered, entry = plugins.find(found.group, found.name), installed(found.group).get(found.name)
+    if registered is not None or entry is not None:
+        source = registered.source if registered is not None else entry.value if entry is not None else ""
         raise PluginError(
-            f"{found.source}: there is {a_noun(found.group)} {found.name!r} already ({who}); "
+            f"{found.source}: there is {a_noun(found.group)} {found.name!r} already ({source}); "
             "give it another name with an attribute `name`"
         )
     return Plugins((*plugins.things, found))
@@ -157,21 +157,21 @@ def with_one(plugins: Plugins, found: FromFile) -> Plugins:
 
 def use_files(
     context: click.Context,
-    given: Sequence[str],
+    texts: Sequence[str],
     kinds: Mapping[str, tuple[tuple[str, ...], ...]] = KINDS,
 ) -> None:
     """`--plugin FILE.py:NAME`: from here to its end the command knows the plug-ins. Raises PluginError."""
-    context.with_resource(in_use(load_given(given, kinds, IN_USE.get())))
+    context.with_resource(in_use(load_given(texts, kinds, IN_USE.get())))
 
 
 def load_given(
-    given: Iterable[str],
+    texts: Iterable[str],
     kinds: Mapping[str, tuple[tuple[str, ...], ...]] = KINDS,
     besides: Plugins | None = None,
 ) -> Plugins:
     """The plug-ins of `FILE.py:NAME`, relative to where the user stands, after `besides`. Raises PluginError."""
     try:
-        files = [_absolute(PluginFile.model_validate(each), Path()) for each in given]
+        files = [_absolute(PluginFile.model_validate(each), Path()) for each in texts]
     except ValueError as error:
         raise PluginError(reason(error)) from error
     return load(files, kinds, besides)
@@ -211,11 +211,11 @@ def with_given(
     written = getattr(thing, "__name__", type(thing).__name__)
     written = written if written.isidentifier() else "unnamed"  # a lambda
     group = _group(written, thing, kinds)
-    wanted = name = _name(written, thing)
+    base = name = _name(written, thing)
     count = 1
     while plugins.find(group, name) is not None or name in installed(group):
         count += 1
-        name = f"own_{wanted}" if count == 2 else f"own_{wanted}_{count}"  # noqa: PLR2004 - the second of its name
+        name = f"own_{base}" if count == 2 else f"own_{base}_{count}"  # noqa: PLR2004 - the second of its name
     try:
         text = inspect.getsource(thing if hasattr(thing, "__name__") else type(thing))
     except (OSError, TypeError):
@@ -240,13 +240,13 @@ def _load(file: PluginFile, kinds: Mapping[str, tuple[tuple[str, ...], ...]]) ->
             f"{file.file} has changed since it was written down (it was {file.sha256[:12]}, it is {sha256[:12]}); "
             "take its `sha256` out of the scenario to use it as it is now"
         )
-    own = {
+    names = {
         name: thing
         for name, thing in vars(module).items()
         if not name.startswith("_") and getattr(thing, "__module__", module.__name__) == module.__name__
     }
     if file.name not in vars(module):
-        raise PluginError(f"{file.file} has no {file.name!r}{nearest(file.name, own)}")
+        raise PluginError(f"{file.file} has no {file.name!r}{nearest(file.name, names)}")
     thing = vars(module)[file.name]
     return FromFile(_group(file.source, thing, kinds), _name(file.name, thing), file.source, sha256, thing)
 
@@ -254,11 +254,11 @@ def _load(file: PluginFile, kinds: Mapping[str, tuple[tuple[str, ...], ...]]) ->
 def _group(source: str, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], ...]]) -> str:
     """What kind of plug-in it is. Raises PluginError where that cannot be told."""
     words = {noun(group).replace(" ", "_"): group for group in kinds}
-    said = getattr(thing, "plugin_kind", None)
-    if said is not None:
-        if said not in words:
-            raise PluginError(f"{source}: there is no kind of plug-in {said!r}{nearest(str(said), words)}")
-        return words[said]
+    kind = getattr(thing, "plugin_kind", None)
+    if kind is not None:
+        if kind not in words:
+            raise PluginError(f"{source}: there is no kind of plug-in {kind!r}{nearest(str(kind), words)}")
+        return words[kind]
     found = [group for group, alternatives in kinds.items() if is_like(thing, alternatives)]
     if len(found) > 1:  # one that asks for the parameters, too, is more exact
         by_form = [
@@ -283,11 +283,11 @@ def _group(source: str, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], .
             f"{source}: a function's arguments say by their names what it is, and {inspect.signature(thing)} says "
             f"nothing; name them as in one of: {'; '.join(forms)}"
         )
-    wanted = "; ".join(
+    needs = "; ".join(
         f"{noun(group)}: {' or '.join(_methods(names) for names in alternatives)}"
         for group, alternatives in kinds.items()
     )
-    raise PluginError(f"{source}: what kind of plug-in is it? It has not what one of them needs ({wanted})")
+    raise PluginError(f"{source}: what kind of plug-in is it? It has not what one of them needs ({needs})")
 
 
 def _methods(names: tuple[str, ...]) -> str:

@@ -362,14 +362,14 @@ def _called(
     return thing
 
 
-def _converted(value: Any, wanted: Any) -> Any:
+def _converted(value: Any, annotation: Any) -> Any:
     """The value, as files have it, in the declared type. Raises ValidationError.
 
     Text is no number, nor is a truth value; a list becomes the tuple, a word the constant that is wanted. A whole
     number stays one where a fraction could be.
     """
     try:
-        adapter = TypeAdapter(wanted)
+        adapter = TypeAdapter(annotation)
     except (PydanticSchemaGenerationError, PydanticUserError):
         return value  # a type that is not for files: the class knows what to do
     found = adapter.validate_json(json.dumps(value, default=str), strict=True)

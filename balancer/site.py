@@ -75,15 +75,15 @@ def _cloud(nodes: Sequence[str], cloud: CloudDriver) -> Iterator[SiteCheck]:
 def _others_marks(nodes: Sequence[str], listed: Mapping[str, NodeStatus], ledger_id: str) -> str:
     """Which nodes carry marks of ledgers other than ours ("": there is none yet)."""
     stamps = {name: stamp for name in nodes if name in listed and (stamp := listed[name].stamp) is not None}
-    others = {name: stamp.ledger_id for name, stamp in stamps.items() if stamp.ledger_id != ledger_id}
-    if not others:
+    foreign_marks = {name: stamp.ledger_id for name, stamp in stamps.items() if stamp.ledger_id != ledger_id}
+    if not foreign_marks:
         return ""
-    theirs = " and ".join(sorted(set(others.values())))
+    ledgers = " and ".join(sorted(set(foreign_marks.values())))
     ours = f"this one is {ledger_id}" if ledger_id else "this one does not exist yet"
     return (
-        f"{some(list(others))} are marked by ledger {theirs}, {ours}: another Balancer may be running. Stop one of the "
-        "two; a service that has lent nothing moves no node beside the other's marks. Only if no other runs: "
-        "`balancer adopt`"
+        f"{some(list(foreign_marks))} are marked by ledger {ledgers}, {ours}: another Balancer may be running. Stop "
+        "one of the two; a service that has lent nothing moves no node beside the other's marks. Only if no "
+        "other runs: `balancer adopt`"
     )
 
 
@@ -97,12 +97,12 @@ def _others_claims(driver: BatchDriver, ledger_id: str, *, may_be_copy: bool) ->
     except DriverError as error:
         yield SiteCheck(what, f"it cannot be told: {error}")
         return
-    others = [key for key in claims if key != ledger_id]
+    foreign_ledgers = [key for key in claims if key != ledger_id]
     ours = f"this one is {ledger_id}" if ledger_id else "this one does not exist yet"
-    if others:
+    if foreign_ledgers:
         problem = (
-            f"ledger {' and '.join(others)} does, {ours}: stop that service. A claim whose service is gone counts no "
-            f"more after {LIVES_S:.0f} s, or at once with `balancer adopt`"
+            f"ledger {' and '.join(foreign_ledgers)} does, {ours}: stop that service. A claim whose service is gone "
+            f"counts no more after {LIVES_S:.0f} s, or at once with `balancer adopt`"
         )
     elif ledger_id in claims and may_be_copy:
         problem = (
@@ -115,9 +115,9 @@ def _others_claims(driver: BatchDriver, ledger_id: str, *, may_be_copy: bool) ->
     yield SiteCheck(what, problem)
 
 
-def _missing(nodes: Sequence[str], listed: Collection[str], who: str) -> str:
+def _missing(nodes: Sequence[str], listed: Collection[str], system: str) -> str:
     absent = [name for name in nodes if name not in listed]
-    return f"{some(absent)} not known to {who}: mend `nodes`, or add them there" if absent else ""
+    return f"{some(absent)} not known to {system}: mend `nodes`, or add them there" if absent else ""
 
 
 def some(names: Sequence[str]) -> str:

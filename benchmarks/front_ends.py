@@ -43,7 +43,7 @@ def application() -> Any:
     configure_logs("error")
     engine = make_engine(config, SystemClock())
     engine.start()
-    return create_app(engine, who=make_access(config))
+    return create_app(engine, access=make_access(config))
 
 
 def run_server(name: str, port: int) -> None:

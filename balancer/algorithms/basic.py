@@ -44,11 +44,11 @@ def serve_then_keep(view: View, static_reserve: int) -> Plan:
         lent += request.count - request.short
     if view.settings.reserve_rule is ReserveRule.FIXED:
         static_reserve = max(0, static_reserve - lent)
-    kept = static_reserve + _hinted(view, promised)
+    reserve = static_reserve + _hinted(view, promised)
     # A contested node is mostly cleared by the next look: no other is collected in its place.
-    lacking = max(0, kept - free.left - coming.left - view.contested)
+    lacking = max(0, reserve - free.left - coming.left - view.contested)
     collect = idle.take(lacking) if lacking else ()
-    keep = max(0, kept - coming.left)
+    keep = max(0, reserve - coming.left)
     restore, wake_us = _over_time(view, free.rest(keep)) if free.left > keep else ((), None)
     return Plan(hold, collect, restore, wake_us, unmet + lacking - len(collect))
 

@@ -62,7 +62,7 @@ def log_in(token: str, kept_s: float) -> str | None:
     if gate is None:
         return None
     shown = replace(_shown(call), method="GET", authorization=f"Bearer {token}")
-    return _asked(lambda: gate.log_in(shown, micros(kept_s)))
+    return _call_gate(lambda: gate.log_in(shown, micros(kept_s)))
 
 
 def check(call: Call) -> None:
@@ -90,7 +90,7 @@ def _too_large(limit: int) -> Problem:
 
 
 def _identify(gate: Gate, call: Call) -> Identity:
-    return _asked(lambda: gate.identify(_shown(call)))
+    return _call_gate(lambda: gate.identify(_shown(call)))
 
 
 def _shown(call: Call) -> gates.Call:
@@ -105,7 +105,7 @@ def _shown(call: Call) -> gates.Call:
     )
 
 
-def _asked(ask: Callable[[], _T]) -> _T:
+def _call_gate(ask: Callable[[], _T]) -> _T:
     try:
         return ask()
     except Denied as denied:

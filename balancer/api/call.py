@@ -84,9 +84,9 @@ class Call:
         """All of it; may be asked for again."""
         return self.request.get_data()
 
-    def prefers(self, wanted: str, otherwise: str) -> bool:
-        """Whether Accept names `wanted` before `otherwise`, which is what it gets who does not care."""
-        return self.request.accept_mimetypes.best_match([otherwise, wanted]) == wanted
+    def prefers(self, content_type: str, otherwise: str) -> bool:
+        """Whether Accept names `content_type` before `otherwise`, which is what it gets who does not care."""
+        return self.request.accept_mimetypes.best_match([otherwise, content_type]) == content_type
 
     @property
     def parameters(self) -> Mapping[str, list[str]]:
@@ -96,8 +96,8 @@ class Call:
 
 def address_of(path: str, **query: object) -> str:
     """The path with what is not None as its query."""
-    given = {name: value for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given, safe=_SAFE)}" if given else path
+    parameters = {name: value for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(parameters, safe=_SAFE)}" if parameters else path
 
 
 serving: ContextVar[Call] = ContextVar("call")

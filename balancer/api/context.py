@@ -127,17 +127,17 @@ def _digest(text: str) -> str:
 def begin(environ: dict[str, Any], state: Service) -> Call:
     """Whatever is logged while the call is served names it."""
     call = Call(environ, state, wall_us())
-    given = call.header("X-OpenStack-Request-Id")
-    call.request_id = given if given and _REQUEST_ID.fullmatch(given) else f"req-{uuid4()}"
+    client_id = call.header("X-OpenStack-Request-Id")
+    call.request_id = client_id if client_id and _REQUEST_ID.fullmatch(client_id) else f"req-{uuid4()}"
     structlog.contextvars.bind_contextvars(request_id=call.request_id)
     return call
 
 
 def check(call: Call) -> None:
     """What is asked of any call before it is looked at. Raises Problem."""
-    wanted = call.header("OpenStack-API-Version")
-    if wanted is not None:
-        call.version = _version(wanted)
+    version_text = call.header("OpenStack-API-Version")
+    if version_text is not None:
+        call.version = _version(version_text)
     browsers.check(call)
     access.check(call)
     bodies.check(call)
@@ -192,10 +192,10 @@ def _version(text: str) -> tuple[int, int]:
         if part.split()[:1] != ["balancer"]:
             continue
         match = _VERSION.fullmatch(part.strip())
-        wanted: Any = (
+        version: Any = (
             None if match is None else (MAX_VERSION if match[1] is None else (int(match[1]), int(match[2])))
         )
-        if wanted is None or not MIN_VERSION <= wanted <= MAX_VERSION:
+        if version is None or not MIN_VERSION <= version <= MAX_VERSION:
             raise Problem(
                 406,
                 VERSION_NOT_SUPPORTED,
@@ -203,5 +203,5 @@ def _version(text: str) -> tuple[int, int]:
                 min_version=f"1.{MIN_VERSION[1]}",
                 max_version=f"1.{MAX_VERSION[1]}",
             )
-        found = wanted
+        found = version
     return found

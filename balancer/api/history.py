@@ -98,13 +98,13 @@ def get_usage(query_data: UsageQuery) -> Any:
     start_us = _time("start", query_data.start) if query_data.start else max(0, end_us - _WEEK_US)
     if start_us > end_us or start_us < now_us - _LONGEST_US:
         raise Problem(400, INVALID, "start must lie before end, and at most 35 days back")
-    asked = engine().ledger.asked(start_us, end_us)
-    granted, rejected = asked[RequestStatus.GRANTED], asked[RequestStatus.REJECTED]
+    by_status = engine().ledger.request_counts(start_us, end_us)
+    granted, rejected = by_status[RequestStatus.GRANTED], by_status[RequestStatus.REJECTED]
     lent = service().lending.between(start_us, end_us)
     return {
         "start": iso(start_us),
         "end": iso(end_us),
-        "requests": sum(each.requests for each in asked.values()),
+        "requests": sum(each.requests for each in by_status.values()),
         "granted": granted.requests,
         "rejected": rejected.requests,
         "nodes_granted": granted.nodes,

@@ -106,15 +106,15 @@ class NodesQuery(Query):
 @blueprint.call("GET", "/v1/nodes", query=NodesQuery, answer=NodeList)
 def list_nodes(query_data: NodesQuery) -> Any:
     """Nodes by name, with the Balancer's state and what the batch system reported."""
-    wanted = NodeState.QUARANTINED if query_data.state == "HELD" else query_data.state
+    state = NodeState.QUARANTINED if query_data.state == "HELD" else query_data.state
     limit = query_data.limit
-    records = [record for record in engine().nodes() if wanted is None or record.state == wanted]
+    records = [record for record in engine().nodes() if state is None or record.state == state]
     if query_data.marker is not None:
         # A node that is gone meanwhile is as good a marker: what comes after its name comes next.
         records = records[bisect_right(records, query_data.marker, key=lambda record: record.name) :]
     page = records[:limit]
     more = len(records) > limit
-    links = next_link("/v1/nodes", marker=page[-1].name, limit=limit, state=wanted) if more else []
+    links = next_link("/v1/nodes", marker=page[-1].name, limit=limit, state=state) if more else []
     return {"nodes": [to_json(record, engine().reading(record.name)) for record in page], "links": links}
 
 

@@ -67,8 +67,8 @@ class Operations(APIBlueprint):
             @wraps(described)
             def view(**arguments: Any) -> Any:
                 if query is not None:
-                    given = {name: values[0] for name, values in current().parameters.items()}
-                    arguments["query_data"] = _checked(query, given)
+                    parameters = {name: values[0] for name, values in current().parameters.items()}
+                    arguments["query_data"] = _checked(query, parameters)
                 if body is not None:
                     arguments["json_data"] = read_body(body)
                 made = act(**arguments)
@@ -102,13 +102,13 @@ class Front:
 
 def read_body(model: type[BaseModel]) -> Any:
     """What the call says, as the model describes it. Raises Problem."""
-    said = bodies.read(current().body())
-    return _checked(model, {} if said is None else said)
+    content = bodies.read(current().body())
+    return _checked(model, {} if content is None else content)
 
 
-def _checked(model: type[BaseModel], given: Any) -> BaseModel:
+def _checked(model: type[BaseModel], values: Any) -> BaseModel:
     try:
-        return model.model_validate(given)
+        return model.model_validate(values)
     except ValidationError as error:
         raise problems.of_input(error) from error
 

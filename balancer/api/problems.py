@@ -161,8 +161,8 @@ def _of_framework(error: HTTPException) -> Problem:
 
 
 def _key_reused(_: KeyReusedError) -> Problem:
-    given = current().header("Idempotency-Key") or ""
-    return Problem(422, KEY_REUSED, f"the key {given} was used for a call with another body")
+    key = current().header("Idempotency-Key") or ""
+    return Problem(422, KEY_REUSED, f"the key {key} was used for a call with another body")
 
 
 def _key_in_use(error: KeyInUseError) -> Problem:

@@ -76,9 +76,9 @@ class TokenFile:
     def revoke(self, token_id: str) -> bool:
         """From now on it is unknown. False: there is no such token."""
         with locked(self.path):
-            kept = self.tokens()
-            left = [token for token in kept if token.id != token_id]
-            if len(left) == len(kept):
+            tokens = self.tokens()
+            left = [token for token in tokens if token.id != token_id]
+            if len(left) == len(tokens):
                 return False
             self._write(left)
         return True

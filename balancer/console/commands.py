@@ -167,8 +167,8 @@ def _hooks(status: dict[str, Any]) -> str:
     from balancer.site import some
 
     last_s, unannounced = status.get("last_hook_s"), status.get("unannounced")  # not told by older services
-    said = "not seen since the start" if last_s is None else f"seen {last_s:.0f} s ago"
-    return f"{said}, and none told of the jobs on {some(unannounced)}" if unannounced else said
+    text = "not seen since the start" if last_s is None else f"seen {last_s:.0f} s ago"
+    return f"{text}, and none told of the jobs on {some(unannounced)}" if unannounced else text
 
 
 def _in_words(state: str) -> str:
@@ -183,10 +183,10 @@ def _headroom(status: dict[str, Any]) -> list[list[str]]:
         return []
     room = status["headroom"]
     parts = f"{room['reserve']} in reserve, {room['idle']} idle, {room['ending']} whose jobs must end"
-    wanted = f", less {room['wanted']} that requests wait for" if room["wanted"] else ""
+    waiting = f", less {room['wanted']} that requests wait for" if room["wanted"] else ""
     within = f"could be granted within {room['within_s'] / 60:.0f} min"
     asleep = [["asleep", str(status["asleep"])]] if status["asleep"] else []
-    return [[within, f"{room['nodes']}: {parts}{wanted}"], *asleep]
+    return [[within, f"{room['nodes']}: {parts}{waiting}"], *asleep]
 
 
 def _quarantined(status: dict[str, Any]) -> list[tuple[str, str]]:
@@ -225,10 +225,10 @@ def nodes(url: str, as_json: bool, state: str | None) -> None:
 
 def _reported(node: Node) -> str:
     """What the batch system says of it; of a node that is down, with its note."""
-    said = node.reported or ""
+    report = node.reported or ""
     if node.down_since_s is not None:
-        return f"{said}: failed, down since {_time(node.down_since_s)}"
-    return f"{said}: {node.note}" if node.state == "DOWN" and node.note else said
+        return f"{report}: failed, down since {_time(node.down_since_s)}"
+    return f"{report}: {node.note}" if node.state == "DOWN" and node.note else report
 
 
 @cli.command("node")

@@ -119,12 +119,12 @@ def backup(db: str, file: Path) -> None:
 def put_back(db: str, file: Path) -> None:
     """Put the backup FILE in the ledger's place; the service must be stopped."""
     with _one_line():
-        summary, who, replaced = restore(db, file)
+        summary, writer, replaced = restore(db, file)
     click.echo(f"{db}: {summary}")
     if replaced is not None:
         click.echo(f"what was there is {replaced} now")
     click.echo(
-        f"the next start compares it with the marks on the nodes: what was lent at event {who.seq}, or has a newer "
+        f"the next start compares it with the marks on the nodes: what was lent at event {writer.seq}, or has a newer "
         "mark, is quarantined until the cloud or `balancer ledger adopt` says whose it is"
     )
 
@@ -144,24 +144,24 @@ def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None
 
     with _one_line(), service_at(url) as balancer:
         quarantined = {node.name: node for node in balancer.nodes() if node.state == "QUARANTINED"}
-        wanted = expand(",".join(pattern)) if pattern else list(quarantined)
-        others = [name for name in wanted if name not in quarantined]
-        if others:
+        names = expand(",".join(pattern)) if pattern else list(quarantined)
+        not_quarantined = [name for name in names if name not in quarantined]
+        if not_quarantined:
             raise LedgerError(
-                f"not quarantined: {', '.join(others[:10])}; without names this lists those that are"
+                f"not quarantined: {', '.join(not_quarantined[:10])}; without names this lists those that are"
             )
-        for name in wanted:
+        for name in names:
             node = quarantined[name]
             then = {"on-demand": "OD_ALLOC", "batch": "given back", None: "stays QUARANTINED"}[to]
             whom = f", was granted to {node.request_id}" if node.request_id else ""
             click.echo(f"{name}  reads {node.reported or 'nothing'}{whom}; {node.doubt}  ->  {then}")
-        if not wanted:
+        if not names:
             click.echo("no node is quarantined")
         elif to is None or not yes:
             click.echo("nothing is changed: say --to on-demand or --to batch, and --yes")
         else:
-            balancer.adopt_nodes(wanted, to)
-            click.echo(f"{len(wanted)} nodes are {to}'s now")
+            balancer.adopt_nodes(names, to)
+            click.echo(f"{len(names)} nodes are {to}'s now")
 
 
 @contextmanager

@@ -260,7 +260,7 @@ def serve(config: Config, read: Callable[[], Config] | None = None) -> NoReturn:
             engine,
             max_waiting=config.max_waiting,
             disable_file=config.disable_file,
-            who=make_access(config),
+            access=make_access(config),
             max_body_bytes=config.max_body_bytes,
             max_streams=config.max_streams,
             hosts=config.hosts(),

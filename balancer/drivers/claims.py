@@ -37,5 +37,5 @@ def claim_in(comment: str) -> tuple[str, str, int] | None:
 def claimed(comment: str, ledger_id: str) -> str:
     """The comment with the next claim of this ledger in place of the one that is there; what others wrote stays."""
     found = claim_in(comment)
-    kept, count = (comment, 0) if found is None else (found[0], found[2])
-    return f"{kept}{_BETWEEN if kept else ''}balancer claim {ledger_id}-{count + 1}"
+    operator_text, count = (comment, 0) if found is None else (found[0], found[2])
+    return f"{operator_text}{_BETWEEN if operator_text else ''}balancer claim {ledger_id}-{count + 1}"

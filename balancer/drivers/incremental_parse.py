@@ -52,7 +52,7 @@ class Form(Generic[Value]):
 
     whole: Callable[[str], dict[str, Value]]
     pieces: Callable[[str], Sequence[str] | None]
-    one: Callable[[str], tuple[str, Value]]
+    parse_piece: Callable[[str], tuple[str, Value]]
 
 
 class IncrementalNodeParser(Generic[Value]):
@@ -64,10 +64,10 @@ class IncrementalNodeParser(Generic[Value]):
     def __init__(self, form: Form[Value], finish: Callable[[Value], Value] = lambda value: value) -> None:
         self._form = form
         self._finish = finish
-        self._remembered = ParseCache[str, tuple[str, Value]](self._one)
+        self._remembered = ParseCache[str, tuple[str, Value]](self._parse_piece)
 
-    def _one(self, piece: str) -> tuple[str, Value]:
-        name, value = self._form.one(piece)
+    def _parse_piece(self, piece: str) -> tuple[str, Value]:
+        name, value = self._form.parse_piece(piece)
         return name, self._finish(value)
 
     def read(self, text: str, *, are_all: bool = True) -> dict[str, Value]:

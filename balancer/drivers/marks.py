@@ -32,16 +32,16 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A note of ours. `kept`: what somebody had noted before; `stamp`: None where it has none."""
+    """A note of ours. `operator_note`: what somebody had noted before; `stamp`: None where it has none."""
 
-    kept: str
+    operator_note: str
     stamp: Stamp | None
 
 
-def noted(note: str, why: str, kept: str = "") -> str:
-    """The text of a mark: `why` is a stamp; `kept` is the note that was on the node."""
+def noted(note: str, why: str, operator_note: str = "") -> str:
+    """The text of a mark: `why` is a stamp; `operator_note` is the note that was on the node."""
     ours = f"{note} ({why})" if note and why else note
-    return f"{kept}{_BETWEEN}{ours}" if kept and ours else ours
+    return f"{operator_note}{_BETWEEN}{ours}" if operator_note and ours else ours
 
 
 def parse(text: str, note: str) -> Mark | None:
@@ -57,7 +57,7 @@ def parse(text: str, note: str) -> Mark | None:
     return Mark(match["kept"] or "", stamp)
 
 
-def kept_of(text: str, note: str) -> str:
+def operator_note_of(text: str, note: str) -> str:
     """What of a node's note is not ours."""
     mark = parse(text, note)
-    return text if mark is None else mark.kept
+    return text if mark is None else mark.operator_note

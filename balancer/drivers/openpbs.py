@@ -31,7 +31,7 @@ class OpenPbsDriver(PbsDriver[OpenPbsSettings]):
 
     name = "openpbs"
     settings_type = OpenPbsSettings
-    form = Form(whole=parse_nodes, pieces=pieces, one=parse_piece)
+    form = Form(whole=parse_nodes, pieces=pieces, parse_piece=parse_piece)
     unreachable_words = ("cannot connect", "couldn't connect", "connection refused", "no route to host")
 
     @property
@@ -40,11 +40,11 @@ class OpenPbsDriver(PbsDriver[OpenPbsSettings]):
 
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`pbsnodes -o`: no job starts on these nodes any more."""
-        self._take(nodes, why, lambda comment: ("-o", *self._said(comment)))
+        self._take(nodes, why, lambda comment: ("-o", *self._comment_options(comment)))
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
         """`pbsnodes -r`, then ask for a scheduling cycle (by default OpenPBS waits up to 600 s for one)."""
-        self._give_back(nodes, lambda kept: ("-r", *self._said(kept)))
+        self._give_back(nodes, lambda operator_note: ("-r", *self._comment_options(operator_note)))
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """All nodes are read; these are picked out."""
@@ -59,5 +59,5 @@ class OpenPbsDriver(PbsDriver[OpenPbsSettings]):
         left = parse_remaining(self._run((self.settings.qstat, "-f", "-F", "json")))
         return with_remaining(found, left)
 
-    def _said(self, comment: str) -> tuple[str, ...]:
+    def _comment_options(self, comment: str) -> tuple[str, ...]:
         return ("-C", comment) if self.settings.comment else ()

@@ -50,8 +50,8 @@ def parse_piece(piece: str) -> tuple[str, NodeStatus]:
     node = _read(f"{{{piece}}}", "pbsnodes")
     if not isinstance(node, dict) or len(node) != 1:
         raise UnclearError(f"pbsnodes printed what is no node: {piece[:80]!r}")
-    ((name, said),) = node.items()
-    return name, _status(name, said)
+    ((name, attributes),) = node.items()
+    return name, _status(name, attributes)
 
 
 def parse_remaining(text: str) -> dict[str, int]:

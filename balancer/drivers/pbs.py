@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from balancer.drivers.base import RefusedError, with_ours
 from balancer.drivers.claims import claim_in, claimed
 from balancer.drivers.incremental_parse import IncrementalNodeParser
-from balancer.drivers.marks import kept_of, noted
+from balancer.drivers.marks import noted, operator_note_of
 from balancer.drivers.programs import batches, longest_left, run_program
 from balancer.plugins import check_number
 
@@ -75,15 +75,20 @@ class PbsDriver(ABC, Generic[Settings]):
 
     def _take(self, nodes: Sequence[str], why: str, options: Options) -> None:
         """Mark them, with our note behind what others have noted; `options` are those for a note."""
-        groups = self._by_kept(nodes)
-        self._change([(options(noted(self.our_note, why, kept)), some) for kept, some in groups.items()])
+        groups = self._by_operator_note(nodes)
+        self._change(
+            [
+                (options(noted(self.our_note, why, operator_note)), some)
+                for operator_note, some in groups.items()
+            ]
+        )
 
     def _give_back(self, nodes: Sequence[str], options: Options) -> None:
         """Put them online with what others have noted; ask for a scheduling cycle, for those that did change."""
         refusal: RefusedError | None = None
         try:
-            groups = self._by_kept(nodes)
-            self._change([(options(kept), some) for kept, some in groups.items()])
+            groups = self._by_operator_note(nodes)
+            self._change([(options(operator_note), some) for operator_note, some in groups.items()])
         except RefusedError as error:
             refusal = error  # for some of the nodes, perhaps
         if self.settings.ask_for_cycle:
@@ -91,7 +96,7 @@ class PbsDriver(ABC, Generic[Settings]):
         if refusal is not None:
             raise refusal
 
-    def _by_kept(self, nodes: Sequence[str]) -> dict[str, list[str]]:
+    def _by_operator_note(self, nodes: Sequence[str]) -> dict[str, list[str]]:
         """The nodes by what others have noted on them, without those that others have marked."""
         note = self.our_note
         if not note:
@@ -101,7 +106,7 @@ class PbsDriver(ABC, Generic[Settings]):
         for node in nodes:
             status = found[node]
             if not status.is_foreign:
-                groups.setdefault(kept_of(status.note, note), []).append(node)
+                groups.setdefault(operator_note_of(status.note, note), []).append(node)
         return groups
 
     @property
@@ -129,8 +134,8 @@ class PbsDriver(ABC, Generic[Settings]):
         """
         if which(self.settings.qstat) is None:
             raise RefusedError(f"there is no {self.settings.qstat}, and so no claim in the server's comment")
-        said = self._run((self.settings.qstat, "-B", "-f")).replace("\n\t", "")
-        found = re.search(r"^ *comment = (.*)$", said, re.MULTILINE)
+        output = self._run((self.settings.qstat, "-B", "-f")).replace("\n\t", "")
+        found = re.search(r"^ *comment = (.*)$", output, re.MULTILINE)
         return "" if found is None else found[1].strip()
 
     @abstractmethod

@@ -50,15 +50,15 @@ def run_program(
         stdout, stderr = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
         raise UnclearError(f"{shown} did not end within {timeout_s:g} s{_kill(process)}") from error
-    said = " ".join(stderr.split())
-    what = f"{shown} exited {process.returncode}: {said[:300] or 'no message'}"
+    message = " ".join(stderr.split())
+    what = f"{shown} exited {process.returncode}: {message[:300] or 'no message'}"
     if process.returncode != 0:
-        if any(words in said.lower() for words in unreachable_words):
+        if any(words in message.lower() for words in unreachable_words):
             raise UnreachableError(what)
         if process.returncode < 0:
             raise UnclearError(what)
         raise RefusedError(what)
-    if stderr_is_refusal and said:
+    if stderr_is_refusal and message:
         raise RefusedError(what)
     return stdout
 

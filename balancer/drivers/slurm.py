@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, SiteCheck
 from balancer.drivers.incremental_parse import Form, IncrementalNodeParser, ParseCache
-from balancer.drivers.marks import kept_of, noted, parse
+from balancer.drivers.marks import noted, operator_note_of, parse
 from balancer.drivers.programs import batches, run_program
 from balancer.drivers.slurm_site import check_site
 from balancer.drivers.slurm_text import (
@@ -84,7 +84,9 @@ class SlurmDriver:
 
     def __init__(self, settings: SlurmSettings | None = None) -> None:
         self.settings = settings or SlurmSettings()
-        self._nodes = IncrementalNodeParser(Form(whole=parse_nodes, pieces=node_lines, one=parse_node))
+        self._nodes = IncrementalNodeParser(
+            Form(whole=parse_nodes, pieces=node_lines, parse_piece=parse_node)
+        )
         self._job_nodes = ParseCache(job_nodes)
         self._statuses = ParseCache(self._status)
         self._loose: frozenset[str] = frozenset()
@@ -97,17 +99,17 @@ class SlurmDriver:
     def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
         """`scontrol update state=drain`, except for nodes that somebody else has drained."""
         lines = self._lines()
-        wanted = [node for node in nodes if node in lines and not self._is_foreign(lines[node])]
-        if wanted:
+        reclaimable = [node for node in nodes if node in lines and not self._is_foreign(lines[node])]
+        if reclaimable:
             # First: a node that would be switched off must not be lent.
-            self._keep_awake(lambda now: now.union(wanted))
+            self._keep_awake(lambda now: now.union(reclaimable))
         groups: list[tuple[list[str], tuple[str, ...]]] = []
-        for kept, some in self._by_kept(wanted, lines).items():
-            reason = noted(self._note, why, kept)
+        for operator_note, some in self._by_operator_note(reclaimable, lines).items():
+            reason = noted(self._note, why, operator_note)
             new = [node for node in some if not lines[node].is_drained or lines[node].reason != reason]
             groups.append((new, ("state=drain", f"reason={reason}")))
-        reserved = self._reserved() if self._reserves else frozenset(wanted)
-        reservations = [self._reservation(node) for node in wanted if node not in reserved]
+        reserved = self._reserved() if self._reserves else frozenset(reclaimable)
+        reservations = [self._reservation(node) for node in reclaimable if node not in reserved]
         self._update(groups, left=self._not_ours(nodes, lines), then=reservations)
 
     def restore_nodes(self, nodes: Sequence[str]) -> None:
@@ -127,8 +129,10 @@ class SlurmDriver:
             for node in nodes
             if node in lines and lines[node].is_drained and not self._is_foreign(lines[node])
         ]
-        kept = [(some, (f"reason={kept}",)) for kept, some in self._by_kept(ours, lines).items() if kept]
-        self._update([(ours, _RESUME), *kept], left=left)
+        with_note = [
+            (some, (f"reason={note}",)) for note, some in self._by_operator_note(ours, lines).items() if note
+        ]
+        self._update([(ours, _RESUME), *with_note], left=left)
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """All nodes are read (Slurm's commands ask for all in any case); these are picked out."""
@@ -139,8 +143,8 @@ class SlurmDriver:
         """One `scontrol show node`, then one `squeue`: a drained node has no job in the second if none in the first."""
         lines = self._lines()
         reserved = self._reserved() if self._reserves else frozenset()
-        said = self._run((self.settings.squeue, "--all", "--local", f"--format={JOBS_FORMAT}"))
-        jobs = parse_jobs(said, self._job_nodes.of_all)
+        output = self._run((self.settings.squeue, "--all", "--local", f"--format={JOBS_FORMAT}"))
+        jobs = parse_jobs(output, self._job_nodes.of_all)
         facts: list[_Facts] = [
             (
                 line,
@@ -199,11 +203,11 @@ class SlurmDriver:
         settings, name = self.settings, self.settings.awake_partition
         if not name:
             return
-        said = self._run((settings.scontrol, "--all", "--oneliner", "show", "partition", name))
-        now = parse_partition(said, name).nodes
-        wanted = changed(now)
-        if wanted != now:
-            nodes = ",".join(sorted(wanted))
+        output = self._run((settings.scontrol, "--all", "--oneliner", "show", "partition", name))
+        now = parse_partition(output, name).nodes
+        target = changed(now)
+        if target != now:
+            nodes = ",".join(sorted(target))
             self._run((settings.scontrol, "update", f"partitionname={name}", f"nodes={nodes}"))
 
     # Claims
@@ -242,8 +246,8 @@ class SlurmDriver:
 
     def _reserved(self) -> frozenset[str]:
         """The nodes that a reservation of ours keeps."""
-        said = self._run((self.settings.scontrol, "--oneliner", "show", "reservation"))
-        return parse_reservations(said, f"{self.settings.mark}-")
+        output = self._run((self.settings.scontrol, "--oneliner", "show", "reservation"))
+        return parse_reservations(output, f"{self.settings.mark}-")
 
     def _reservation(self, node: str) -> tuple[str, ...]:
         name = f"reservationname={self.settings.mark}-{node}"
@@ -259,21 +263,21 @@ class SlurmDriver:
     def _is_foreign(self, line: NodeLine) -> bool:
         return line.is_drained and parse(line.reason, self._note) is None
 
-    def _by_kept(self, nodes: Sequence[str], lines: Mapping[str, NodeLine]) -> dict[str, list[str]]:
+    def _by_operator_note(self, nodes: Sequence[str], lines: Mapping[str, NodeLine]) -> dict[str, list[str]]:
         """The nodes by what others have given as a reason."""
         groups: dict[str, list[str]] = {}
         for node in nodes:
-            groups.setdefault(kept_of(lines[node].reason, self._note), []).append(node)
+            groups.setdefault(operator_note_of(lines[node].reason, self._note), []).append(node)
         return groups
 
     def _not_ours(self, nodes: Sequence[str], lines: Mapping[str, NodeLine]) -> list[str]:
         """What is to be said about nodes that no command is given for."""
-        said = [f"Slurm has no node {node}" for node in nodes if node not in lines]
+        problems = [f"Slurm has no node {node}" for node in nodes if node not in lines]
         for node in nodes:
             line = lines.get(node)
             if line is not None and self._is_foreign(line):
-                said.append(f"{node} is drained by somebody else ({line.reason or 'no reason given'})")
-        return said
+                problems.append(f"{node} is drained by somebody else ({line.reason or 'no reason given'})")
+        return problems
 
     def _update(
         self,

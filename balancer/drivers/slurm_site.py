@@ -86,10 +86,10 @@ def _admin_level(run: Callable[[Sequence[str]], str], config: Mapping[str, str],
 
 def _cannot_drain(config: Mapping[str, str], user: str, level: str) -> str:
     slurm_user = config["SlurmUser"].partition("(")[0]
-    who = f"modify user {user} set" if level else f"add user {user} account=root"
+    arguments = f"modify user {user} set" if level else f"add user {user} account=root"
     return (
         f"{user} is not {slurm_user}, nor known to be a Slurm administrator (an operator may not): "
-        f"sacctmgr {who} adminlevel=admin"
+        f"sacctmgr {arguments} adminlevel=admin"
     )
 
 
@@ -105,8 +105,8 @@ def _partition(run: Callable[[Sequence[str]], str], scontrol: str, name: str) ->
     except RefusedError:
         return f"there is no partition {name}, so nothing is lent; put into slurm.conf: {line}"
     if found.suspend_time != "INFINITE":
-        said = found.suspend_time or "not known to this Slurm (22.05 is needed)"
-        return f"SuspendTime of partition {name} is {said}: lent nodes are switched off; put into slurm.conf: {line}"
+        limit = found.suspend_time or "not known to this Slurm (22.05 is needed)"
+        return f"SuspendTime of partition {name} is {limit}: lent nodes are switched off; put into slurm.conf: {line}"
     if found.state == "UP":
         return f"partition {name} is UP, and jobs could be sent there; put into slurm.conf: {line}"
     return ""

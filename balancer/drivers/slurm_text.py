@@ -126,9 +126,9 @@ def parse_jobs(
     jobs: dict[str, tuple[Job, ...]] = {}
     for (job, _), names in zip(listed, nodes_of(nodelist for _, nodelist in listed), strict=True):
         for name in names:
-            others = jobs.get(name, ())
-            if all(other.job_id != job.job_id for other in others):
-                jobs[name] = (*others, job)
+            same_name = jobs.get(name, ())
+            if all(other.job_id != job.job_id for other in same_name):
+                jobs[name] = (*same_name, job)
     return jobs
 
 
@@ -191,7 +191,7 @@ def status_of(
     ours = parse(node.reason, note)
     mark = ours if node.is_drained else None
     # 24.11 leaves the reason of a node that somebody has resumed.
-    reason = node.reason if ours is None or node.is_drained else ours.kept
+    reason = node.reason if ours is None or node.is_drained else ours.operator_note
     is_ours = mark is not None or (is_reserved and not node.is_drained)
     if is_reserved:
         node = replace(node, flags=node.flags - {"RESERVED"} | {"DRAIN"})

@@ -32,7 +32,7 @@ class TorqueDriver(PbsDriver[TorqueSettings]):
 
     name = "torque"
     settings_type = TorqueSettings
-    form = Form(whole=parse_nodes, pieces=pieces, one=parse_piece)
+    form = Form(whole=parse_nodes, pieces=pieces, parse_piece=parse_piece)
     unreachable_words = ("cannot connect", "unable to communicate", "connection refused", "no route to host")
 
     @property
@@ -48,21 +48,21 @@ class TorqueDriver(PbsDriver[TorqueSettings]):
         # A note that reads "n" is how Torque spells "no note"; -c alone keeps it.
         self._give_back(
             nodes,
-            lambda kept: ("-c", *(("-N", kept or "n") if self.settings.note else ())),
+            lambda operator_note: ("-c", *(("-N", operator_note or "n") if self.settings.note else ())),
         )
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """`pbsnodes -x n1 n2 ...`; a node that Torque does not know is `unknown`."""
-        wanted = list(nodes)
+        names = list(nodes)
         found: dict[str, NodeStatus] = {}
-        for some in batches(wanted):
+        for some in batches(names):
             try:
                 found |= self._nodes.read(self._run((self.settings.pbsnodes, "-x", *some)), are_all=False)
             except RefusedError:
                 # One unknown name spoils the answer for all of them.
                 found = self._nodes.read(self._run((self.settings.pbsnodes, "-x")))
                 break
-        return {node: found.get(node, UNKNOWN) for node in wanted}
+        return {node: found.get(node, UNKNOWN) for node in names}
 
     def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
         """`pbsnodes -x`, and with `remaining` one `qstat -x`."""

@@ -56,8 +56,8 @@ def _what_is_read(node: str) -> str:
     for tag in _NOT_READ:
         head, opened, rest = node.partition(f"<{tag}>")
         if opened:
-            said, closed, tail = rest.partition(f"</{tag}>")
-            if closed and "<" not in said:
+            text, closed, tail = rest.partition(f"</{tag}>")
+            if closed and "<" not in text:
                 node = head + tail
     return node
 

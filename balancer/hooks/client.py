@@ -117,13 +117,13 @@ def _post(settings: HookSettings, body: bytes, nodes: Sequence[str]) -> Answer:
     try:
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
-        said = response.read(_ANSWER_BYTES)
+        answer = response.read(_ANSWER_BYTES)
     finally:
         connection.close()
     if 200 <= response.status < 300:  # noqa: PLR2004
         return Answer(response.status)
     try:
-        problem = json.loads(said)
+        problem = json.loads(answer)
         return Answer(response.status, str(problem.get("code", "")), str(problem.get("detail", "")))
     except (ValueError, AttributeError):
         return Answer(response.status, detail=f"HTTP {response.status} without a problem document")

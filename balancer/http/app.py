@@ -46,12 +46,12 @@ def create_app(
     *,
     max_waiting: int = 24,
     disable_file: str | None = None,
-    who: Access | None = None,
+    access: Access | None = None,
     max_body_bytes: int = MAX_BODY_BYTES,
     max_streams: int = 32,
     hosts: Collection[str] | None = None,
 ) -> APIFlask:
-    """The HTTP side. `max_waiting`: calls that may block at a time; `who`: missing: everybody may do everything.
+    """The HTTP side. `max_waiting`: calls that may block at a time; `access`: missing: everybody may do everything.
 
     `hosts`: names by which callers may call the service; None: any. Without an engine: only the description.
     """
@@ -85,7 +85,7 @@ def create_app(
             disable_file=disable_file,
             max_body_bytes=max_body_bytes,
             hosts=None if hosts is None else frozenset(hosts),
-            access=who or Access(),
+            access=access or Access(),
         )
         app.wsgi_app = Front(app, state)  # type: ignore[assignment, method-assign] # where Flask wants what stands before it
 

@@ -66,17 +66,17 @@ class Lane:
     def __init__(self, name: str, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._most = threads + _MOST_QUEUED
-        self._taken = 0
+        self._accepted = 0
 
     async def run(self, call: Callable[[], None]) -> None:
         """Returns when it has been called. Raises Refusal: too many wait already."""
-        if self._taken >= self._most:
+        if self._accepted >= self._most:
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many calls wait for an answer already")
-        self._taken += 1
+        self._accepted += 1
         try:
             await asyncio.get_running_loop().run_in_executor(self._pool, call)
         finally:
-            self._taken -= 1
+            self._accepted -= 1
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -94,14 +94,19 @@ class Refusal(Exception):
         name = "invalid_request" if self.status is HTTPStatus.BAD_REQUEST else self.status.name.lower()
         code = f"balancer.{name}"
         request_id = f"req-{uuid4()}"
-        told: dict[str, Any] = {
+        problem: dict[str, Any] = {
             "title": self.status.phrase,
             "status": self.status.value,
             "detail": str(self),
             "code": code,
         }
-        told["request_id"] = request_id
-        document = {"type": f"urn:problem:{code}", **told, "instance": path, "errors": [told | {"links": []}]}
+        problem["request_id"] = request_id
+        document = {
+            "type": f"urn:problem:{code}",
+            **problem,
+            "instance": path,
+            "errors": [problem | {"links": []}],
+        }
         text = json.dumps(document).encode()
         headers = [
             ("content-type", "application/problem+json"),
@@ -406,9 +411,9 @@ async def _run(
     app: Any, listeners: Sequence[socket.socket], limits: Limits, tls: Tls | None, signals: _Signals
 ) -> None:
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
+    stop_signal = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, stop_signal.set)
     reloading = ThreadPoolExecutor(1, thread_name_prefix="reload")
     if signals.reload is not None:
         loop.add_signal_handler(signal.SIGHUP, reloading.submit, signals.reload)
@@ -416,13 +421,13 @@ async def _run(
     servers: list[_Listener] = []
     for listener in listeners:
         # A Unix socket is a matter of its file's rights: no TLS there.
-        own = tls if listener.family != socket.AF_UNIX else None
-        calls.append(Calls(app, limits, scheme="https" if own else "http"))
-        servers.append(_Listener(calls[-1], listener, limits, own))
+        listener_tls = tls if listener.family != socket.AF_UNIX else None
+        calls.append(Calls(app, limits, scheme="https" if listener_tls else "http"))
+        servers.append(_Listener(calls[-1], listener, limits, listener_tls))
     tasks = [asyncio.create_task(server.serve()) for server in servers]
     signals.ready()
     beating = None if signals.beat is None else asyncio.create_task(_beat(*signals.beat))
-    waiting = asyncio.create_task(told.wait())
+    waiting = asyncio.create_task(stop_signal.wait())
     await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
     signals.stop()
     await asyncio.gather(*(each.wait_until_idle(_GRACE_S) for each in calls))

@@ -55,17 +55,17 @@ def restore(db: str, backup: Path) -> tuple[str, Seen, Path | None]:
         beside = target.with_name(f"{target.name}.new")
         _copy(backup, beside)
         with closing(open_to_read(backup)) as reader:
-            who = reader.writer()
-        if HeadFile(target).read() != Head(who.ledger_id, who.seq, who.head):
+            writer = reader.writer()
+        if HeadFile(target).read() != Head(writer.ledger_id, writer.seq, writer.head):
             with closing(sqlite3.connect(beside)) as connection, connection:
-                doubt = f"it was put back from {backup.name}, as of event {who.seq}"
+                doubt = f"it was put back from {backup.name}, as of event {writer.seq}"
                 connection.execute("UPDATE writer SET doubt = ?", (doubt,))
         replaced = _set_aside(target)
         _move(beside, target)
         Home(descriptor, target, is_left=is_left)
     finally:
         os.close(descriptor)
-    return summary, who, replaced
+    return summary, writer, replaced
 
 
 def _file(db: str) -> Path:
@@ -91,10 +91,10 @@ def _copy(source: Path, to: Path) -> None:
     try:
         os.close(os.open(to, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         with (
-            closing(sqlite3.connect(f"file:{quote(str(source))}?mode=rw", uri=True)) as one,
+            closing(sqlite3.connect(f"file:{quote(str(source))}?mode=rw", uri=True)) as origin,
             closing(sqlite3.connect(to)) as other,
         ):
-            one.backup(other)
+            origin.backup(other)
     except (OSError, sqlite3.Error) as error:
         _remove(to)
         raise LedgerError(f"{source} cannot be copied to {to}: {error}") from error

@@ -45,10 +45,10 @@ def is_sqlite(url: sa.URL) -> bool:
 
 def cause(error: SQLAlchemyError, url: sa.URL) -> str:
     """What the database said, in one line. SQLite calls a full disk an I/O error where it makes its shared memory."""
-    said = " ".join(str(getattr(error, "orig", None) or error).split())
-    if is_sqlite(url) and "full" not in said and _is_full(Path(url.database or "")):
-        return f"the disk is full ({said})"
-    return said
+    message = " ".join(str(getattr(error, "orig", None) or error).split())
+    if is_sqlite(url) and "full" not in message and _is_full(Path(url.database or "")):
+        return f"the disk is full ({message})"
+    return message
 
 
 def _is_full(path: Path) -> bool:

@@ -146,15 +146,15 @@ class Lease:
         # Only who may take it keeps the holder from writing for a moment.
         if self.exclusive or self.watch.may_take(seen, now_us):
             with self._writes.begin() as connection:
-                taken = self._swap(connection, seen)
-            if taken:
+                is_ours = self._swap(connection, seen)
+            if is_ours:
                 self.epoch = seen.epoch + 1
         return seen
 
     def _swap(self, connection: sa.Connection, seen: Seen) -> bool:
-        mine = sa.update(writer).values(epoch=seen.epoch + 1, holder=me(), renewals=0)
+        update = sa.update(writer).values(epoch=seen.epoch + 1, holder=me(), renewals=0)
         same = (writer.c.epoch == seen.epoch, writer.c.renewals == seen.renewals, writer.c.seq == seen.seq)
-        return bool(connection.execute(mine.where(*same)).rowcount)
+        return bool(connection.execute(update.where(*same)).rowcount)
 
     def _keep(self) -> None:
         while not self._ended.wait(self.retry_s) and not self._is_lost:

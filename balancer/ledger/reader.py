@@ -62,7 +62,7 @@ class Slot:
     largest_request: int
 
 
-class Asked(NamedTuple):
+class RequestCounts(NamedTuple):
     """How many requests, and for how many nodes in all."""
 
     requests: int
@@ -165,10 +165,10 @@ class Reader:
 
     def digests(self, numbers: Iterable[int]) -> dict[int, str]:
         """Of the events with these numbers, those that are (still) in the log and have a digest."""
-        wanted = sorted(set(numbers))
+        seqs = sorted(set(numbers))
         found: dict[int, str] = {}
-        for start in range(0, len(wanted), len(_PLACES)):
-            some = wanted[start : start + len(_PLACES)]
+        for start in range(0, len(seqs), len(_PLACES)):
+            some = seqs[start : start + len(_PLACES)]
             some += some[-1:] * (len(_PLACES) - len(some))
             rows = self._found(_DIGESTS, dict(zip(_PLACES, some, strict=True)))
             found.update((seq, digest) for seq, digest in rows if digest)
@@ -176,13 +176,13 @@ class Reader:
 
     def contradiction(self, noted_in: HeadFile) -> str:
         """What the note beside the ledger says otherwise; "": nothing, or there is none."""
-        noted, who, name = noted_in.read(), self.writer(), noted_in.path.name
+        noted, writer, name = noted_in.read(), self.writer(), noted_in.path.name
         if noted is None:
             return ""
-        if noted.ledger_id != who.ledger_id:
-            return f"it is ledger {who.ledger_id}, and {name} knows event {noted.seq} of ledger {noted.ledger_id}"
-        if noted.seq > who.seq:
-            return f"it ends at event {who.seq}, and {name} knows event {noted.seq}"
+        if noted.ledger_id != writer.ledger_id:
+            return f"it is ledger {writer.ledger_id}, and {name} knows event {noted.seq} of ledger {noted.ledger_id}"
+        if noted.seq > writer.seq:
+            return f"it ends at event {writer.seq}, and {name} knows event {noted.seq}"
         if self.digests([noted.seq]).get(noted.seq, noted.digest) != noted.digest:
             return f"its event {noted.seq} is not the one that {name} knows"
         return ""
@@ -191,11 +191,11 @@ class Reader:
     def whole(self) -> Iterator[tuple[Base, Iterator[LoggedEvent], Snapshot | None, Seen]]:
         """Base, log, state and writer as they are at one moment, also while a service writes."""
         with self.connected(**snapshot_options(self.url)) as connection:
-            start, now, who = read_base(connection), read_snapshot(connection), read_writer(connection)
+            start, now, writer = read_base(connection), read_snapshot(connection), read_writer(connection)
             found = connection.execute(
                 sa.select(events).where(events.c.seq > start.seq).order_by(events.c.seq)
             )
-            yield start, map(logged, found), now, who
+            yield start, map(logged, found), now, writer
 
     def request(self, request_id: str) -> RequestRecord | None:
         rows = self._found(_REQUEST, {"b_id": request_id})
@@ -246,15 +246,15 @@ class Reader:
         rows = self._found(_ANSWER, {"b_key": key})
         return answer_of(rows[0]) if rows else None
 
-    def asked(self, start_us: int, end_us: int) -> dict[RequestStatus, Asked]:
+    def request_counts(self, start_us: int, end_us: int) -> dict[RequestStatus, RequestCounts]:
         """The requests that arrived from `start_us` to `end_us`, both included, by what became of them so far."""
         query: Any = sa.select(requests.c.status, sa.func.count(), sa.func.sum(requests.c["count"]))
         inside = requests.c.arrived_us.between(start_us, end_us)
         found = {
-            row[0]: Asked(int(row[1]), int(row[2]))
+            row[0]: RequestCounts(int(row[1]), int(row[2]))
             for row in self._rows(query.where(inside).group_by(requests.c.status))
         }
-        return {status: found.get(status.value, Asked(0, 0)) for status in RequestStatus}
+        return {status: found.get(status.value, RequestCounts(0, 0)) for status in RequestStatus}
 
     def history(self, start_us: int, end_us: int, slot_us: int) -> list[Slot]:
         """One `Slot` for each `slot_us` from `start_us` on; the last one may reach beyond `end_us`."""
@@ -382,16 +382,16 @@ def _newest(connection: sa.Connection) -> Row | None:
     """The last event, if it is the one that the ledger was left with. Raises DamagedError."""
     found = _NEWEST_TWO.rows(connection, {})
     rows = [dict(zip(events.columns.keys(), row, strict=True)) for row in found]
-    who = read_writer(connection)
+    writer = read_writer(connection)
     last = rows[0]["seq"] if rows else 0
-    if last != who.seq:
-        raise DamagedError(f"the log ends at event {last}, and the newest is {who.seq}")
+    if last != writer.seq:
+        raise DamagedError(f"the log ends at event {last}, and the newest is {writer.seq}")
     ((begins, digest),) = _START.rows(connection, {})
     for row in reversed([row for row in rows if row["seq"] > begins]):
         # The older of the two is only what the newest follows.
         digest = row["digest"] if row is not rows[0] else link(digest, row)
-    if digest != who.head:
-        raise DamagedError(f"event {who.seq}, the newest, does not read as it was written")
+    if digest != writer.head:
+        raise DamagedError(f"event {writer.seq}, the newest, does not read as it was written")
     return rows[0] if rows else None
 
 
@@ -399,13 +399,13 @@ def _reserves(connection: sa.Connection) -> list[ReserveRecord]:
     return [reserve_of(row) for row in _RESERVES.rows(connection, {})]
 
 
-def _slot(start_us: int, slot_us: int, asked: list[tuple[int, str]]) -> Slot:
+def _slot(start_us: int, slot_us: int, rows: list[tuple[int, str]]) -> Slot:
     return Slot(
         start_us=start_us,
         end_us=start_us + slot_us,
-        requests=len(asked),
-        nodes_requested=sum(count for count, _ in asked),
-        nodes_granted=sum(count for count, status in asked if status == RequestStatus.GRANTED),
-        nodes_rejected=sum(count for count, status in asked if status == RequestStatus.REJECTED),
-        largest_request=max((count for count, _ in asked), default=0),
+        requests=len(rows),
+        nodes_requested=sum(count for count, _ in rows),
+        nodes_granted=sum(count for count, status in rows if status == RequestStatus.GRANTED),
+        nodes_rejected=sum(count for count, status in rows if status == RequestStatus.REJECTED),
+        largest_request=max((count for count, _ in rows), default=0),
     )

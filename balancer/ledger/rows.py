@@ -68,10 +68,12 @@ def in_new_words(body: str) -> str:
     """The JSON text of an event with the nodes that it moved in the words of this release."""
     if not any(f'"{word}"' in body for word in _OLD_WORDS.values()):
         return body
-    told = json.loads(body)
-    if "moved" in told:
-        told["moved"] = [[name, _STATES[before], _STATES[after]] for name, before, after in told["moved"]]
-    return _encode(told)
+    document = json.loads(body)
+    if "moved" in document:
+        document["moved"] = [
+            [name, _STATES[before], _STATES[after]] for name, before, after in document["moved"]
+        ]
+    return _encode(document)
 
 
 def node_row(record: NodeRecord) -> dict[str, Any]:

@@ -188,9 +188,9 @@ class Ledger(Reader):
 
     def doubt(self) -> str:
         """Why it may not know the newest state: put back, without its tail, another one; "": nothing says so."""
-        said = self.writer().doubt
-        if said or self._head_file is None:
-            return said
+        doubt = self.writer().doubt
+        if doubt or self._head_file is None:
+            return doubt
         return self.contradiction(self._head_file)
 
     @property
@@ -202,8 +202,8 @@ class Ledger(Reader):
         # Not kept here: who only asks may be slower than the next commit.
         if self._newest is not None:
             return self._newest
-        who = self.writer()
-        return Head(who.ledger_id, who.seq, who.head)
+        newest = self.writer()
+        return Head(newest.ledger_id, newest.seq, newest.head)
 
     def probe(self) -> None:
         """Whether writing works (again). Raises LedgerError."""
@@ -226,7 +226,9 @@ class Ledger(Reader):
     def commit(self, entries: Sequence[Entry]) -> None:
         """Store all entries durably, or none of them. Raises FencedError, StaleError or LedgerError."""
         changed = _Batch(entries)
-        kept = [answer_row(entry.answer, entry.event.at_us) for entry in entries if entry.answer is not None]
+        answer_rows = [
+            answer_row(entry.answer, entry.event.at_us) for entry in entries if entry.answer is not None
+        ]
         first, last = entries[0].event.seq, entries[-1].event.seq
         if [entry.event.seq for entry in entries] != list(range(first, last + 1)):
             raise StaleError(f"events {first} to {last} are not numbered one after the other")
@@ -260,8 +262,8 @@ class Ledger(Reader):
             changed.requests.write(run)
             changed.reserves.write(run)
             run(_INSERT_EVENT, rows)
-            if kept:
-                run(_INSERT_ANSWER, kept)
+            if answer_rows:
+                run(_INSERT_ANSWER, answer_rows)
         # Again: what went into a file that had been taken away meanwhile is not stored.
         self.check_file()
         self._newest, self._last_seq = Head(known.ledger_id, last, digest), last

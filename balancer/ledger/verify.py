@@ -42,8 +42,8 @@ def verify(reader: Reader) -> tuple[list[str], str]:
     with reader.connected(**snapshot_options(reader.url)) as connection:
         if is_sqlite(reader.url):
             with part():
-                said = connection.exec_driver_sql(f"PRAGMA integrity_check({_FINDINGS})").scalars().all()
-                found += [f"SQLite: {line}" for line in said if line != "ok"]
+                lines = connection.exec_driver_sql(f"PRAGMA integrity_check({_FINDINGS})").scalars().all()
+                found += [f"SQLite: {line}" for line in lines if line != "ok"]
         for table, read in _SEALED:
             with part():
                 for row in connection.execute(sa.select(table)):
@@ -55,9 +55,9 @@ def verify(reader: Reader) -> tuple[list[str], str]:
             count = len(stored.nodes)
             found += differences(stored, state.base().snapshot)
         with part():
-            who = read_writer(connection)
-            if who.doubt:
-                found.append(f"{who.doubt}: the next start compares it with the marks on the nodes")
+            writer = read_writer(connection)
+            if writer.doubt:
+                found.append(f"{writer.doubt}: the next start compares it with the marks on the nodes")
     with part():
         # After the log: a service that is at work has noted no event that a reading after its note does not find.
         if is_sqlite(reader.url):
@@ -65,8 +65,8 @@ def verify(reader: Reader) -> tuple[list[str], str]:
             found += [contradiction] if contradiction else []
     summary = f"events to {state.seq} give the stored state of {count} nodes"
     with part():
-        who = reader.writer()
-        summary += f" (ledger {who.ledger_id}, epoch {who.epoch})"
+        writer = reader.writer()
+        summary += f" (ledger {writer.ledger_id}, epoch {writer.epoch})"
     return list(dict.fromkeys(found)), summary
 
 

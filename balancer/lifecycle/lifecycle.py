@@ -232,15 +232,15 @@ class Lifecycle:
         """All that is under way, to be asked for again after a restart (the commands are idempotent)."""
         reclaim = tuple(node.name for node in self._nodes if node.state is NodeState.RECLAIMING)
         restore = tuple(node.name for node in self._nodes if node.state is NodeState.RESTORING)
-        told: list[Instruction] = []
+        instructions: list[Instruction] = []
         if reclaim:
-            told.append(Reclaim(event_id="resume", nodes=reclaim))
+            instructions.append(Reclaim(event_id="resume", nodes=reclaim))
         if restore:
-            told.append(Restore(event_id="resume", nodes=restore))
+            instructions.append(Restore(event_id="resume", nodes=restore))
         # The plan's own wake time is not stored: planning again finds it.
-        told.append(WakeAt(event_id="resume", at_us=self._now_us))
+        instructions.append(WakeAt(event_id="resume", at_us=self._now_us))
         self._told_wake_us = self._now_us
-        return told
+        return instructions
 
     def drain_changes(self) -> Changes:
         """The records that changed since the last call."""

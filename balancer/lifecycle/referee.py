@@ -63,7 +63,7 @@ class Referee:
         )
 
     def _bad_nodes(
-        self, nodes: object, verb: str, seen: set[str], among: tuple[Candidates, ...], wanted: str
+        self, nodes: object, verb: str, seen: set[str], among: tuple[Candidates, ...], expected: str
     ) -> str | None:
         if not isinstance(nodes, tuple):
             return f"would {verb} {_short(nodes)}, which is not a tuple of nodes"
@@ -74,7 +74,7 @@ class Referee:
                 return f"names node {name} twice"
             if not any(name in candidates for candidates in among):
                 holder = f" for {node.reserved_for}" if node.reserved_for is not None else ""
-                return f"would {verb} node {name}, which is {node.state}{holder} and not {wanted}"
+                return f"would {verb} node {name}, which is {node.state}{holder} and not {expected}"
             seen.add(name)
         return None
 

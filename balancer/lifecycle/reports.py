@@ -57,10 +57,10 @@ class BatchReports:
 
     def _end_job(self, node: Node, job: str | None, now_us: int) -> None:
         """The node is idle if no other job is known to run there."""
-        others = tuple(other for other in node.jobs if other != job) if job is not None else ()
-        if others != node.jobs:
-            self._nodes.set_jobs(node, others)
-        if not others:
+        remaining = tuple(other for other in node.jobs if other != job) if job is not None else ()
+        if remaining != node.jobs:
+            self._nodes.set_jobs(node, remaining)
+        if not remaining:
             self._nodes.move(node, NodeState.OA_IDLE, Cause.JOB_ENDED, since_us=now_us)
 
     def reclaimed(self, event: NodesReclaimed, now_us: int) -> None:

@@ -101,11 +101,11 @@ class RequestQueue:
         if not record.candidates and not record.exclude:
             return None
         try:
-            wanted = expand(",".join(record.candidates)) if record.candidates else self._nodes.names
+            candidates = expand(",".join(record.candidates)) if record.candidates else self._nodes.names
             unwanted = expand(",".join(record.exclude)) if record.exclude else ()
         except NodeListError as error:
             raise Refused(Refused.BAD_CANDIDATES, f"candidates or exclude: {error}") from error
-        return frozenset(wanted).difference(unwanted).intersection(self._nodes.names)
+        return frozenset(candidates).difference(unwanted).intersection(self._nodes.names)
 
     def wishes(self, unmet: int) -> tuple[Wish, ...]:
         """Of each that is short of nodes, then what is wanted beyond them of `unmet` nodes."""
@@ -242,10 +242,10 @@ class HintBook:
         for record in list(self._active.values()):
             if count == 0 or record.by_us > now_us:
                 return
-            taken = min(count, record.count - record.used)
-            if taken:
-                count -= taken
-                self._change(record, used=record.used + taken)
+            used = min(count, record.count - record.used)
+            if used:
+                count -= used
+                self._change(record, used=record.used + used)
 
     def end(self, now_us: int) -> None:
         """Forget those whose time is over."""

@@ -1,1 +1,1 @@
-"""An unmodified Nova asks the Balancer. `scheduler_filter`, `second_look` and `wanted` alone import Nova."""
+"""An unmodified Nova asks the Balancer. `scheduler_filter`, `second_look` and `pending_servers` alone import Nova."""

@@ -82,8 +82,8 @@ class Agent:
         self._memory = Memory()
         self._requests: dict[str, Request] = {}
         self._names: frozenset[str] = frozenset()
-        self._told: frozenset[Intruder] = frozenset()
-        self._kept: frozenset[Leftover | Stuck | Failed] = frozenset()
+        self._reported_intruders: frozenset[Intruder] = frozenset()
+        self._reported_problems: frozenset[Leftover | Stuck | Failed] = frozenset()
         self._problem = ""
 
     def run(self, is_over: Callable[[], bool], hints: HintReceiver) -> None:
@@ -156,13 +156,13 @@ class Agent:
 
     def _read_requests(self, nodes: list[Node]) -> None:
         """Those that have nodes; of one that is confirmed and has no end nothing changes any more."""
-        wanted = {node.request_id for node in nodes if node.state == "OD_ALLOC" and node.request_id}
-        kept = self._requests
+        request_ids = {node.request_id for node in nodes if node.state == "OD_ALLOC" and node.request_id}
+        known = self._requests
         self._requests = {
-            name: kept[name]
-            if name in kept and kept[name].confirmed and kept[name].lease_ends_s is None
+            name: known[name]
+            if name in known and known[name].confirmed and known[name].lease_ends_s is None
             else self._balancer.request(name)
-            for name in sorted(wanted)
+            for name in sorted(request_ids)
         }
 
     def _do(self, decided: Plan) -> None:
@@ -198,7 +198,9 @@ class Agent:
     def _tell(self, decided: Plan) -> None:
         """Each intruder once when it comes, and once when it is gone."""
         shown = frozenset(decided.intruders)
-        for each in sorted(shown - self._told, key=lambda one: (one.node, one.server)):
+        for each in sorted(
+            shown - self._reported_intruders, key=lambda intruder: (intruder.node, intruder.server)
+        ):
             _log.error(
                 "a server where none may be",
                 server=each.server,
@@ -207,21 +209,24 @@ class Agent:
                 what_to_do=each.what_to_do,
             )
         for server, node in sorted(
-            {(one.server, one.node) for one in self._told} - {(one.server, one.node) for one in shown}
+            {(intruder.server, intruder.node) for intruder in self._reported_intruders}
+            - {(intruder.server, intruder.node) for intruder in shown}
         ):
             _log.info("the server is gone from there", server=server, node=node)
-        self._told = shown
-        kept: frozenset[Leftover | Stuck | Failed] = frozenset(
+        self._reported_intruders = shown
+        problems: frozenset[Leftover | Stuck | Failed] = frozenset(
             (*decided.leftovers, *decided.stuck, *decided.failed)
         )
-        for new in sorted(kept - self._kept, key=lambda one: (one.node, one.why)):
+        for new in sorted(
+            problems - self._reported_problems, key=lambda intruder: (intruder.node, intruder.why)
+        ):
             _log.error(_WHAT[type(new)], node=new.node, why=new.why, what_to_do=new.what_to_do)
-        self._kept = kept
+        self._reported_problems = problems
 
     def _shown(self, kind: type[Leftover | Stuck | Failed]) -> list[dict[str, object]]:
         return [
             asdict(each) | {"why": each.why, "what_to_do": each.what_to_do}
-            for each in sorted(self._kept, key=lambda one: (one.node, one.why))
+            for each in sorted(self._reported_problems, key=lambda problem: (problem.node, problem.why))
             if isinstance(each, kind)
         ]
 
@@ -230,7 +235,7 @@ class Agent:
         path = self.settings.status_file
         if path is None:
             return
-        intruders = self._told if decided is None else decided.intruders
+        intruders = self._reported_intruders if decided is None else decided.intruders
         shown = {
             "at": iso(SystemClock().now_us()),
             "problem": self._problem or None,

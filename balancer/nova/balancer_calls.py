@@ -67,14 +67,14 @@ class Asker:
     def passing(
         self,
         create: Create,
-        wanted: Callable[[], int] | None = None,
+        required: Callable[[], int] | None = None,
         *,
         fitting: Callable[[frozenset[str]], frozenset[str]] | None = None,
         occupied: Callable[[frozenset[str]], frozenset[str]] | None = None,
     ) -> frozenset[str]:
         """The hosts that this create may use: those that need no asking, and those granted for it.
 
-        Blocks while the request waits; `wanted` says now and then how many of its servers are still wanted: where
+        Blocks while the request waits; `required` says now and then how many of its servers are still wanted: where
         it is none, the request is withdrawn, and where they are fewer, fewer nodes are asked for. Without it all are.
         `fitting`: which of these hosts Nova would still choose from; asked after a wait. Without it all.
         `occupied`: on which of these hosts a server runs that nobody deletes. Those of them that are the caller's need
@@ -82,7 +82,7 @@ class Asker:
         What cannot be had is no error: none of the Balancer's nodes passes.
         """
         nova = Nova(
-            wanted=wanted or (lambda: create.count),
+            required=required or (lambda: create.count),
             fitting=fitting or (lambda hosts: hosts),
             occupied=occupied or (lambda _: frozenset()),
         )
@@ -105,13 +105,13 @@ class Asker:
             return question.free
 
     def _client(self) -> Balancer:
-        given = self.settings
+        settings = self.settings
         return Balancer(
-            given.url,
-            token=given.token,
-            name=given.name if given.token is None else None,
-            ca_file=given.ca_file,
-            patience_s=given.patience_s,
+            settings.url,
+            token=settings.token,
+            name=settings.name if settings.token is None else None,
+            ca_file=settings.ca_file,
+            patience_s=settings.patience_s,
         )
 
 

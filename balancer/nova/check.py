@@ -87,14 +87,14 @@ def _service(status: Mapping[str, Any], balancer: Balancer, owner: str) -> Itera
     elif not cloud["reachable"]:
         problem = f"it does not answer ({cloud['error'] or 'not asked yet'}): mend its credentials"
     yield SiteCheck("the Balancer itself asks Nova before a grant ends", problem)
-    others = sorted(
+    other_owners = sorted(
         {each.owner for each in balancer.requests(state="granted", limit=1000) if each.ended_s is None}
         - {owner}
     )
     yield SiteCheck(
         "all grants that last are Nova's",
-        f"{some(others)} have grants, too: no server may be on their nodes (--owner, if that is Nova's name)"
-        if others
+        f"{some(other_owners)} have grants, too: no server may be on their nodes (--owner, if that is Nova's name)"
+        if other_owners
         else "",
     )
 

@@ -61,8 +61,8 @@ class NovaCloud:
 
     def allocations(self, hosts: Iterable[str]) -> Mapping[str, tuple[Allocation, ...]]:
         """What is allocated on these hosts; one that Placement does not know is left out."""
-        wanted = list(hosts)
-        if any(host not in self._providers for host in wanted):
+        names = list(hosts)
+        if any(host not in self._providers for host in names):
             self._providers = self.providers()
         return {
             host: tuple(
@@ -71,7 +71,7 @@ class NovaCloud:
                     {each for uuid in self._providers[host] for each in self._consumers(uuid)}
                 )
             )
-            for host in wanted
+            for host in names
             if host in self._providers
         }
 

@@ -73,24 +73,24 @@ class Gate:
         if self.aggregate is not None:
             self._keep_aggregate(cloud, self.aggregate, set(nodes) & set(providers))
 
-    def _keep_trait(self, cloud: GateCloud, wanted: Collection[str]) -> None:
+    def _keep_trait(self, cloud: GateCloud, target: Collection[str]) -> None:
         found = cloud.with_trait(self.trait)
         if found is None:
             cloud.make_trait(self.trait)
             found = frozenset()
-        for provider in sorted(set(wanted) ^ found):
-            has = provider in wanted
+        for provider in sorted(set(target) ^ found):
+            has = provider in target
             if cloud.set_trait(provider, self.trait, has=has):
                 _log.info("trait given" if has else "trait taken", provider=provider, trait=self.trait)
 
-    def _keep_aggregate(self, cloud: GateCloud, name: str, wanted: Collection[str]) -> None:
+    def _keep_aggregate(self, cloud: GateCloud, name: str, target: Collection[str]) -> None:
         found = cloud.aggregate(name)
         if found is None:
             found = cloud.make_aggregate(name, self.metadata)
-        for host in sorted(set(wanted) - found.hosts):
+        for host in sorted(set(target) - found.hosts):
             cloud.add_host(found.id, host)
             _log.info("into the aggregate", host=host, aggregate=name)
-        for host in sorted(found.hosts - set(wanted)):
+        for host in sorted(found.hosts - set(target)):
             cloud.remove_host(found.id, host)
             _log.info("out of the aggregate", host=host, aggregate=name)
 

@@ -29,18 +29,18 @@ OPTIONS = (
 def read(conf: Any) -> QuestionSettings:
     """Raises OSError where the token cannot be read."""
     conf.register_opts(OPTIONS, group=GROUP)
-    given = conf[GROUP]
-    token = Path(given.token_file).read_text("utf-8").strip() if given.token_file else None
+    options = conf[GROUP]
+    token = Path(options.token_file).read_text("utf-8").strip() if options.token_file else None
     return QuestionSettings(
-        url=given.url,
+        url=options.url,
         token=token,
-        name=given.name,
-        ca_file=given.ca_file,
-        wait=given.wait,
-        wait_s=given.wait_s,
-        patience_s=given.patience_s,
-        alternates=given.alternates,
-        nodes_age_s=given.nodes_age_s,
+        name=options.name,
+        ca_file=options.ca_file,
+        wait=options.wait,
+        wait_s=options.wait_s,
+        patience_s=options.patience_s,
+        alternates=options.alternates,
+        nodes_age_s=options.nodes_age_s,
     )
 
 

@@ -42,7 +42,7 @@ class Group:
             may_shrink=may_shrink,
         )
 
-    def wanted(self) -> int:
+    def required(self) -> int:
         """How many of them somebody still wants, as far as Nova can do with fewer."""
         if not self.is_new:
             return int(not self.is_gone(self.first))

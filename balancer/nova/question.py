@@ -60,15 +60,15 @@ class Create:
 
     def key(self, nodes: Collection[str]) -> str:
         """The same for the same question, so that who asks twice is granted once; `nodes` are part of the question."""
-        asked = "\n".join((self.attempt, str(self.count), *sorted(nodes)))
-        return f"nova:{self.request_id}:{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+        text = "\n".join((self.attempt, str(self.count), *sorted(nodes)))
+        return f"nova:{self.request_id}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nova:
     """What a question asks of Nova itself. Each may raise what Nova raises: the create then fails with it."""
 
-    wanted: Callable[[], int]
+    required: Callable[[], int]
     fitting: Callable[[frozenset[str]], frozenset[str]]
     occupied: Callable[[frozenset[str]], frozenset[str]]
 
@@ -103,7 +103,7 @@ class Question:
         """
         if self._short <= 0 or not self._nodes:
             return self.free
-        self.free |= self._own()
+        self.free |= self._occupied_by_owner()
         held: frozenset[str] = frozenset()
         turn = 0
         try:
@@ -141,7 +141,7 @@ class Question:
     def _wait_for_the_rest_of(self, request: Request) -> None:
         self._wait_s = max(0.0, request.deadline_s - (request.decided_s or request.submitted_s))
 
-    def _own(self) -> frozenset[str]:
+    def _occupied_by_owner(self) -> frozenset[str]:
         """The caller's nodes on which a server of its runs: the Balancer has nobody to ask about another one there.
 
         One without a server may be on its way to another create, or back to batch.
@@ -149,15 +149,15 @@ class Question:
         occupied = self._nova.occupied(self._nodes)
         if not occupied:
             return frozenset()
-        mine = self._balancer.requests(owner="me", limit=1)
-        if not mine:
+        own_requests = self._balancer.requests(owner="me", limit=1)
+        if not own_requests:
             return frozenset()
         found = set()
         for name in sorted(occupied):
             node = self._balancer.node(name)
             if node.state == "OD_ALLOC" and node.request_id:
                 holder = self._balancer.request(node.request_id)
-                if holder.owner == mine[0].owner and holder.ended_s is None:
+                if holder.owner == own_requests[0].owner and holder.ended_s is None:
                     found.add(name)
         return frozenset(found)
 
@@ -184,7 +184,7 @@ class Question:
         left = self._count
         while request.state == "waiting":
             try:
-                left = min(self._count, self._nova.wanted())
+                left = min(self._count, self._nova.required())
             except Exception:
                 # The create fails with this error, and nobody would come for what it is granted.
                 self._balancer.withdraw_request(request.id)
@@ -206,7 +206,7 @@ class Question:
             _log.info("%s: Nova can use %s no more", self._id, ", ".join(sorted(lost)))
             self._nodes -= lost
             self.free &= found
-            self.free |= self._nova.fitting(self._own() - granted)
+            self.free |= self._nova.fitting(self._occupied_by_owner() - granted)
         return bool(lost)
 
     def _release(self, nodes: frozenset[str]) -> None:
@@ -248,5 +248,5 @@ def _nodes_of(request: Request) -> frozenset[str]:
     """Raises NotObtainable for a request that has no nodes (any more)."""
     if request.state == "granted" and request.ended_s is None and not request.reason:
         return frozenset(request.nodes)
-    said = request.reason or f"request {request.id} was {request.state}"
-    raise NotObtainable(409, "balancer.not_obtainable", said)
+    reason = request.reason or f"request {request.id} was {request.state}"
+    raise NotObtainable(409, "balancer.not_obtainable", reason)

@@ -67,7 +67,7 @@ class BalancerFilter(filters.BaseHostFilter):  # type: ignore[misc]
         )
         hosts = self._asker.passing(
             create,
-            group.wanted,
+            group.required,
             fitting=lambda names: self._second.fitting(context, spec_obj, _of(states, names)),
             occupied=lambda names: occupied(context, _of(states, names)),
         )

@@ -69,10 +69,10 @@ class SecondLook:
     def _before_ours(self) -> list[Any]:
         with self._lock:
             if self._filters is None:
-                given = conf.CONF.filter_scheduler
-                known = filters.HostFilterHandler().get_matching_classes(given.available_filters)
+                options = conf.CONF.filter_scheduler
+                known = filters.HostFilterHandler().get_matching_classes(options.available_filters)
                 by_name = {each.__name__: each for each in known}
-                self._filters = [by_name[name]() for name in given.enabled_filters if name != _OURS]
+                self._filters = [by_name[name]() for name in options.enabled_filters if name != _OURS]
             return self._filters
 
 

@@ -50,12 +50,12 @@ def backtest(
         days = len(history.nodes) / history.slots_per_day
         raise ValueError(f"the history has {days:g} days: fewer than the warm-up of {warmup_days}")
     loss = 0.0
-    asked = short = excess = slots_short = 0
+    requested = short = excess = slots_short = 0
     for slot in slots:
         predicted = max(0, predictor.predict(history.until(slot), slot))
         actual = history.requested(slot) or 0
         loss += pinball(quantile, actual, predicted)
-        asked += actual
+        requested += actual
         short += max(0, actual - predicted)
         excess += max(0, predicted - actual)
         slots_short += actual > predicted
@@ -63,7 +63,7 @@ def backtest(
         slots=len(slots),
         pinball_loss=loss / len(slots),
         slots_short=slots_short,
-        nodes_requested=asked,
+        nodes_requested=requested,
         nodes_short=short,
         wasted_node_h=excess * DAY_S / history.slots_per_day / _HOUR_S,
     )

@@ -61,7 +61,7 @@ def run_predictor(
             until_us=None if until_s is None else micros(until_s),
         )
 
-        def told(step: Step | BalancerError) -> None:
+        def print_step(step: Step | BalancerError) -> None:
             if isinstance(step, BalancerError):
                 click.echo(f"balancer: {step}; trying again in a minute", err=True)
             else:
@@ -71,14 +71,14 @@ def run_predictor(
 
         if once:
             try:
-                told(runner.step(time.now_us(), dry_run=dry_run))
+                print_step(runner.step(time.now_us(), dry_run=dry_run))
             except BalancerError as error:
                 raise ValueError(str(error)) from error
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        runner.run(time, stop, told)
+        runner.run(time, stop, print_step)
 
 
 def _connect(url: str) -> Balancer:

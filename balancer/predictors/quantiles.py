@@ -15,11 +15,11 @@ def weighted_quantile(samples: Iterable[tuple[int, float]], quantile: float) -> 
     Bassett, Econometrica 46(1), 1978).
     """
     ordered = sorted((value, weight) for value, weight in samples if weight > 0)
-    wanted = quantile * sum(weight for _, weight in ordered) * (1 - 1e-12)
+    target = quantile * sum(weight for _, weight in ordered) * (1 - 1e-12)
     reached = 0.0
     for value, weight in ordered:
         reached += weight
-        if reached >= wanted:
+        if reached >= target:
             return value
     return ordered[-1][0] if ordered else 0
 

@@ -80,7 +80,9 @@ class PredictorRunner:
                 return ""
             raise
 
-    def run(self, clock: Clock, stop: threading.Event, told: Callable[[Step | BalancerError], None]) -> None:
+    def run(
+        self, clock: Clock, stop: threading.Event, on_step: Callable[[Step | BalancerError], None]
+    ) -> None:
         """A step at the beginning of each slot, the first one at once, until `stop` is set.
 
         A Balancer that cannot be asked is told of, and asked again after a minute.
@@ -90,7 +92,7 @@ class PredictorRunner:
             while not stop.is_set():
                 # On a paced clock the next alarm is set before time may go on.
                 with clock.held() as now_us:
-                    due_us = self._step_and_tell(now_us, told)
+                    due_us = self._step_and_tell(now_us, on_step)
                     alarm.set(due_us)
                 if due_us == NEVER_US:
                     return
@@ -99,15 +101,15 @@ class PredictorRunner:
         finally:
             alarm.close()
 
-    def _step_and_tell(self, now_us: int, told: Callable[[Step | BalancerError], None]) -> int:
+    def _step_and_tell(self, now_us: int, on_step: Callable[[Step | BalancerError], None]) -> int:
         """Returns when the next step is due; NEVER_US: it was the last one."""
         next_us = self.slots.begin_us(self.slots.at(now_us) + 1)
         if self.until_us is not None and next_us > self.until_us:
             next_us = NEVER_US
         try:
-            told(self.step(now_us))
+            on_step(self.step(now_us))
         except BalancerError as error:
-            told(error)
+            on_step(error)
             return min(next_us, now_us + _RETRY_US)
         return next_us
 

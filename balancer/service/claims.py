@@ -105,18 +105,18 @@ class Claims:
 
     def _read_and_renew(self, driver: KeepsClaims, *, is_adopting: bool) -> None:
         ours = self._ledger_id()
-        others = {
+        foreign_claims = {
             key: text for key, text in driver.read_claims().items() if key != ours or self._is_of_a_copy(text)
         }
         self._is_known = True
-        self._judge("" if is_adopting else self._alive(others))
+        self._judge("" if is_adopting else self._alive(foreign_claims))
         if self.why:
-            if self._home is not None and ours in others:
+            if self._home is not None and ours in foreign_claims:
                 self._home.leave()
         else:
             self._check_writer()
             self._noted = None
-            driver.renew_claim(ours, instead_of=tuple(key for key in others if key != ours))
+            driver.renew_claim(ours, instead_of=tuple(key for key in foreign_claims if key != ours))
             if self._home is not None:
                 self._home.take()
                 self._noted = driver.read_claims().get(ours)
@@ -127,11 +127,11 @@ class Claims:
             return False
         return not self._home.is_left if self._noted is None else text != self._noted
 
-    def _alive(self, others: Mapping[str, str]) -> str:
+    def _alive(self, foreign_claims: Mapping[str, str]) -> str:
         """A ledger whose claim was renewed lately, as far as we have seen; "": there is none."""
         now_us, ours = wall_us(), self._ledger_id()
         before, self._seen = self._seen, {}
-        for ledger_id, text in others.items():
+        for ledger_id, text in foreign_claims.items():
             known = before.get(ledger_id)
             if known is None or known[0] != text:
                 lives_s = WATCH_S if known is None and ledger_id == ours else LIVES_S

@@ -334,7 +334,12 @@ class Commander(Worker):
             if restores:
                 self._restore(self._not_held_by_others(restores))
             self._reclaim(reclaims)
-            for each in (one for ticket in tickets for one in ticket.instructions if isinstance(one, Wake)):
+            for each in (
+                instruction
+                for ticket in tickets
+                for instruction in ticket.instructions
+                if isinstance(instruction, Wake)
+            ):
                 self._batch.wake(each.nodes)
         finally:
             for ticket in tickets:
@@ -345,12 +350,12 @@ class Commander(Worker):
             self._batch.reclaim(nodes)
 
     def _restore(self, nodes: Sequence[str]) -> None:
-        wanted = [node for node in nodes if self._is_batchs(node)]
+        batch_nodes = [node for node in nodes if self._is_batchs(node)]
         with self._changed:
-            for node in {*nodes} - {*wanted}:
+            for node in {*nodes} - {*batch_nodes}:
                 self._open.pop(node, None)
-        if wanted:
-            self._batch.restore(wanted)
+        if batch_nodes:
+            self._batch.restore(batch_nodes)
 
     def _not_held_by_others(self, nodes: Sequence[str]) -> list[str]:
         """Without the nodes on which a person has put a mark of their own meanwhile.
@@ -400,22 +405,24 @@ class Commander(Worker):
         # Off the list first: the answer to the outcome may be a new command for the same node.
         with self._changed:
             # Without what was given up since the look.
-            told = {node: work for node, work in works.items() if node in self._open}
-            self._telling = len(told)
+            open_works = {node: work for node, work in works.items() if node in self._open}
+            self._telling = len(open_works)
             if not outcome.is_unclear:
-                for node in told:
+                for node in open_works:
                     del self._open[node]
-        if not told:
+        if not open_works:
             return
         try:
-            self._report(_event(outcome, told, at_us))
+            self._report(_event(outcome, open_works, at_us))
         except Exception as error:  # noqa: BLE001 - whatever it was, the node is still ours to look after
             what = "an outcome could not be recorded; it will be read and told again"
-            log_failure(_log, what, error, nodes=list(told))
+            log_failure(_log, what, error, nodes=list(open_works))
             with self._changed:
                 # As before the look, that it was unclear untold; what was given up meanwhile stays so.
                 self._open |= {
-                    node: work for node, work in told.items() if not outcome.is_unclear or node in self._open
+                    node: work
+                    for node, work in open_works.items()
+                    if not outcome.is_unclear or node in self._open
                 }
         finally:
             self._telling = 0

@@ -89,14 +89,16 @@ def event_body(event: Event, moves: Moves, changes: Changes, answered: Sequence[
 
 def _whose(event: NodesFailed, changes: Changes) -> dict[str, Any]:
     """For whoever follows the log: whose the failed nodes are, and what was asked for in their place."""
-    kept = {record.name: record.reserved_for for record in changes.nodes if record.reserved_for is not None}
+    reservations = {
+        record.name: record.reserved_for for record in changes.nodes if record.reserved_for is not None
+    }
     lost = {
         each.node: (request.request_id, each.replaced_by)
         for request in changes.requests
         for each in request.lost
-        if each.node in event.nodes and each.node not in kept
+        if each.node in event.nodes and each.node not in reservations
     }
-    whose = kept | {node: request_id for node, (request_id, _) in lost.items()}
+    whose = reservations | {node: request_id for node, (request_id, _) in lost.items()}
     replaced = {node: replaced_by for node, (_, replaced_by) in lost.items()}
     return {"requests": whose} | ({"replaced_by": replaced} if replaced else {})
 

@@ -67,8 +67,8 @@ class Metrics:
         self._moves = counter("moves_total", "Nodes that changed pools", "source", "target", "outcome")
         moved = "Cluster time from the decision to move a node until the batch system shows it done"
         self._move_s = histogram("move", moved, "source", "target", buckets=_SLOW_S)
-        given = "Commands given to the batch system"
-        self._commands = counter("driver_commands_total", given, "driver", "command", "outcome")
+        help_text = "Commands given to the batch system"
+        self._commands = counter("driver_commands_total", help_text, "driver", "command", "outcome")
         took = "Wall time of a batch command"
         self._command_s = histogram("driver_command", took, "driver", "command", buckets=_SLOW_S)
         self._commit_s = histogram("ledger_commit", "Wall time of a durable commit", buckets=_FAST_S)

@@ -35,7 +35,7 @@ class Reader(Worker):
         self._read = read
         self._clock = clock
         self._pause_s = max(_SHORTEST_PAUSE_S, refresh_age_s)
-        self._wanted = self._with_cloud = self._is_at_work = False
+        self._is_requested = self._with_cloud = self._is_at_work = False
         self._failures = 0
         self._not_before_us = 0
         self._attempts = 0
@@ -55,7 +55,7 @@ class Reader(Worker):
     def ask(self, *, with_cloud: bool = False) -> None:
         """Have everything read soon, by a reading that begins from now on."""
         with self._changed:
-            self._wanted = True
+            self._is_requested = True
             self._with_cloud = self._with_cloud or with_cloud
             if self._hold is None and self._failures == 0 and not self._stopped:
                 self._hold = ExitStack()
@@ -66,18 +66,18 @@ class Reader(Worker):
     def is_idle(self) -> bool:
         """No reading is wanted or under way."""
         with self._changed:
-            return not self._wanted and not self._is_at_work
+            return not self._is_requested and not self._is_at_work
 
     @property
     def due_us(self) -> int:
         """When `step` has something to do, by `wall_us`."""
         with self._changed:
-            return self._not_before_us if self._wanted else NEVER_US
+            return self._not_before_us if self._is_requested else NEVER_US
 
     def step(self) -> None:
         """One attempt. Called by the thread, or by whoever drives it without."""
         with self._changed:
-            with_cloud, self._wanted, self._with_cloud = self._with_cloud, False, False
+            with_cloud, self._is_requested, self._with_cloud = self._with_cloud, False, False
             self._is_at_work = True
             hold, self._hold = self._hold, None
         is_answered = False
@@ -89,7 +89,7 @@ class Reader(Worker):
             with self._changed:
                 self._failures = 0 if is_answered else self._failures + 1
                 if not is_answered:
-                    self._wanted, self._with_cloud = True, self._with_cloud or with_cloud
+                    self._is_requested, self._with_cloud = True, self._with_cloud or with_cloud
                     pause_s = min(self._pause_s * 2.0 ** min(self._failures - 1, 10), _LONGEST_PAUSE_S)
                     self._not_before_us = wall_us() + micros(pause_s)
                 else:
@@ -112,9 +112,9 @@ class Reader(Worker):
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._stopped and (not self._wanted or wall_us() < self._not_before_us):
+                while not self._stopped and (not self._is_requested or wall_us() < self._not_before_us):
                     pause_us = self._not_before_us - wall_us()
-                    self._changed.wait(seconds(pause_us) if self._wanted and pause_us > 0 else None)
+                    self._changed.wait(seconds(pause_us) if self._is_requested and pause_us > 0 else None)
                 if self._stopped:
                     return
             self.step()

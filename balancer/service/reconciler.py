@@ -88,7 +88,7 @@ class Reconciler:
         self._carry_out = carry_out
         self._on_read = on_read
         self._quarantine_us = quarantine_us
-        self._given: set[Stamp] = set()
+        self._known_stamps: set[Stamp] = set()
         self._agreed: Agreed = {}
         self._failing = Failing(failed_after_us)
         self._is_compared = self._is_site_checked = self._has_lent = False
@@ -304,8 +304,8 @@ class Reconciler:
     def _doubt(self, states: Mapping[str, NodeStatus]) -> Collection[Stamp]:
         """Quarantine the nodes whose marks the ledger cannot have given, before anything is made of the reading."""
         stamps = {status.stamp for status in states.values() if status.stamp is not None}
-        unknown = self._writer.unknown_stamps(stamps - self._given)
-        self._given = stamps - unknown.keys()
+        unknown = self._writer.unknown_stamps(stamps - self._known_stamps)
+        self._known_stamps = stamps - unknown.keys()
         found: dict[str, str] = {}
 
         def doubted(at_us: int, _: int) -> Event | None:

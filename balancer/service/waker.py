@@ -59,22 +59,22 @@ class Waker:
         off = [node for node in asleep if readings[node].is_off]
         since_us = wall_us() - _COMING_US
         self._asked_us = {n: us for n in asleep if (us := self._asked_us.get(n, since_us)) > since_us}
-        nodes = self._wanted(wishes, off)
+        nodes = self._nodes_to_wake(wishes, off)
         if nodes:
             _log.info("waking nodes", nodes=nodes)
             self._asked_us |= dict.fromkeys(nodes, wall_us())
             self._commander.submit([Wake(nodes=nodes)])
 
-    def _wanted(self, wishes: Sequence[Wish], off: Sequence[str]) -> tuple[str, ...]:
+    def _nodes_to_wake(self, wishes: Sequence[Wish], off: Sequence[str]) -> tuple[str, ...]:
         """Those to be woken. `wishes`: how many more are wanted, of which (None: any)."""
         coming = dict.fromkeys(self._asked_us)
         rest = dict.fromkeys(node for node in off if node not in coming)
         chosen: list[str] = []
         for count, among in wishes:
             for pile, is_new in ((coming, False), (rest, True)):
-                taken = [node for node in pile if among is None or node in among][:count]
-                count -= len(taken)  # noqa: PLW2901 - what is left of it
-                chosen += taken if is_new else ()
-                for node in taken:
+                picked = [node for node in pile if among is None or node in among][:count]
+                count -= len(picked)  # noqa: PLW2901 - what is left of it
+                chosen += picked if is_new else ()
+                for node in picked:
                     del pile[node]
         return tuple(chosen)

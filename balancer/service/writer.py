@@ -229,8 +229,8 @@ class Writer:
         moves = self._note(changes)
         body = event_body(event, moves, changes, answered_of(changes, instructions))
         stored = StoredEvent(self._seq, event.at_us, event.event_id, KIND[type(event)], body)
-        kept = kept_answer(key, changes, answer) if key is not None else None
-        decided = Decided(Entry(stored, changes, kept), instructions, moves)
+        stored_answer = kept_answer(key, changes, answer) if key is not None else None
+        decided = Decided(Entry(stored, changes, stored_answer), instructions, moves)
         self._queue.append(decided)
         self._on_decided(instructions)
         return decided

@@ -100,8 +100,8 @@ BUGS = (
     Bug(
         "the key is not stored",
         "balancer/service/writer.py",
-        "        kept = kept_answer(key, changes, answer) if key is not None else None",
-        "        kept = None",
+        "        stored_answer = kept_answer(key, changes, answer) if key is not None else None",
+        "        stored_answer = None",
     ),
     Bug(
         "a grant that nobody confirms stays",
@@ -345,7 +345,7 @@ SURVIVORS = (
     Survivor(
         "a lost tail is not noticed",
         "balancer/ledger/reader.py",
-        "        if noted.seq > who.seq:",
+        "        if noted.seq > writer.seq:",
         "        if noted.seq < 0:",
         ("tests/balancer/ledger/test_bit_flips.py", "-k", "not_copied"),
     ),

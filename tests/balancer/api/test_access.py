@@ -71,7 +71,7 @@ class Site:
             failures=failures or Rates(0, 1),
             now_us=lambda: self.now_us,
         )
-        self.http = create_app(self.world.engine, who=Access(gate, rates)).test_client()
+        self.http = create_app(self.world.engine, access=Access(gate, rates)).test_client()
         self.now_us += US
 
     def call(self, method: str, path: str, authorization: str | None = None, **more):

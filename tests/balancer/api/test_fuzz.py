@@ -62,7 +62,7 @@ class Service:
         self.world.settled()
         gate = Gate(self._tokens, HookKeyFile(folder / "keys"), skew_s=60, failures=Rates(0, 1))
         # Jobs never end here, so nothing may block: calls that would wait are told to poll.
-        self._app = create_app(self.world.engine, max_waiting=0, who=Access(gate))
+        self._app = create_app(self.world.engine, max_waiting=0, access=Access(gate))
 
     def __call__(self, environ, start_response):
         return self._app(environ, start_response)

@@ -86,7 +86,7 @@ def site(world, tmp_path):
     gate = Gate(
         tokens, HookKeyFile(tmp_path / "keys"), skew_s=60, failures=Rates(0, 1), now_us=lambda: NOW_US + US
     )
-    app = create_app(w.engine, who=Access(gate))
+    app = create_app(w.engine, access=Access(gate))
     texts = {role.value: tokens.create(role, role.value, now_us=NOW_US)[1] for role in Role}
     return app, texts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from balancer.drivers.base import NodeStatus, with_ours
-from balancer.drivers.marks import Mark, Stamp, kept_of, noted, parse
+from balancer.drivers.marks import Mark, Stamp, noted, operator_note_of, parse
 
 NOTE = "lent to on-demand by the Balancer"
 STAMP = Stamp("0badcafe", 3401, "01234567")
@@ -22,7 +22,7 @@ def site(request, kit, tmp_path, monkeypatch):
 def test_what_was_noted_is_read_back(kept, stamp):
     text = noted(NOTE, str(stamp) if stamp else "", kept)
     assert parse(text, NOTE) == Mark(kept, stamp)
-    assert kept_of(text, NOTE) == kept
+    assert operator_note_of(text, NOTE) == kept
 
 
 @pytest.mark.parametrize(
