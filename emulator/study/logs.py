@@ -19,7 +19,7 @@ from emulator.runs.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.local_times import is_assumed, not_one_clock
-from emulator.workload.rules import not_read, to_jobs, told
+from emulator.workload.rules import not_read, remarks, to_jobs
 from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
 from emulator.workload.swf import GPUS_KEY
@@ -113,7 +113,9 @@ def read_logs(
     taken = held(batch, down_nodes, reservations, batch_nodes)
     batch, shared_queue = taken.log, None
     notes = [
-        f"{which}: {each}" for which, log in (("batch", batch), ("on-demand", ondemand)) for each in told(log)
+        f"{which}: {each}"
+        for which, log in (("batch", batch), ("on-demand", ondemand))
+        for each in remarks(log)
     ]
     if shared_nodes:
         if procs_per_node == 1:

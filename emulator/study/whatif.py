@@ -22,7 +22,7 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.simulation.run import simulate
-from emulator.workload.rules import not_read, to_jobs, told
+from emulator.workload.rules import not_read, remarks, to_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -120,7 +120,7 @@ def read_site(
     work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, origin_s=0)
     notes = [] if is_said else [f"{grouped(work.nodes)} nodes, by the NodeName lines of {conf}"]
     notes += [f"left out: {grouped(count)} {reason}" for reason, count in work.left_out.items()]
-    notes += [*not_read(work), *told(log)]
+    notes += [*not_read(work), *remarks(log)]
     queue_names = log.names_of("Queue")
     changed, lent = settings(changes)
     if lent >= work.nodes:

@@ -71,17 +71,17 @@ class _Numbers:
     def __init__(self, jobs: list[Any]) -> None:
         found = (_NUMBER.match(str(job.get("id", ""))) for job in jobs if isinstance(job, dict))
         self._next = max((int(match[1]) for match in found if match), default=0) + 1
-        self._taken = set[str | int]()
+        self._used_numbers = set[str | int]()
 
     def of(self, job: dict[str, Any]) -> int:
         """Of a job that is kept. Raises Malformed if another one is called so."""
         text = str(job.get("id", ""))
         numbered = _NUMBER.match(text)
         called: str | int = int(numbered[1]) if numbered else text
-        if called in self._taken:
+        if called in self._used_numbers:
             raise Malformed(f"there is another job with the {'number' if numbered else 'name'} {called}")
         if called != "":
-            self._taken.add(called)
+            self._used_numbers.add(called)
         if isinstance(called, int):
             return called
         self._next += 1
@@ -135,8 +135,8 @@ def _run_s(name: Any, profiles: dict[str, Any], deep: int = 0) -> float:
     return run_s
 
 
-def _time(said: dict[str, Any], name: str) -> float:
-    value = said.get(name)
+def _time(profile: dict[str, Any], name: str) -> float:
+    value = profile.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _ENDED_BY_BATSIM:
         raise Malformed(f"{name} is {value!r}, not a time in seconds from 0 on")
     return value

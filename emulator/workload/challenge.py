@@ -140,8 +140,8 @@ def _inverse(free_nodes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _first_from(week: int, core_hours: NDArray[np.float64], inverse: NDArray[np.float64]) -> float | None:
     """The usage from which a week's score is above all others'."""
-    others = np.arange(len(core_hours)) != week
-    used, lead = core_hours[others], inverse[others] - inverse[week]
+    other_weeks = np.arange(len(core_hours)) != week
+    used, lead = core_hours[other_weeks], inverse[other_weeks] - inverse[week]
     most = float(used.max(initial=0.0))
     # Below the greatest usage of the others the shares are of that one, above it of this week's own.
     below = float((used + most * lead).max(initial=0.0))

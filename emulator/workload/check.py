@@ -15,8 +15,7 @@ from emulator.workload.local_times import ZONE_KEY, is_assumed
 from emulator.workload.outages import as_jobs
 from emulator.workload.packing import level
 from emulator.workload.swf import GPUS_KEY, HOST_KEY, RESERVATION_KEY
-from emulator.workload.trust import said as said_of_trust
-from emulator.workload.trust import trusts
+from emulator.workload.trust import trust_sentence, trusts
 from emulator.workload.unavailable_nodes import held
 from emulator.workload.workload import PASSED_OVER
 
@@ -91,20 +90,16 @@ def check(
     facts: list[tuple[str, str]] = []
     if down_nodes is not None:
         were_down = held(log, down_nodes, None, workload.nodes)
-        down = _said_of(_taken(log, workload, were_down), workload)
+        down = _amount_text(_unavailable_jobs(log, workload, were_down), workload)
         facts += [
             ("down", f"{down}; they count as in use"),
-            *(("clock, down", said) for said in were_down.clocks),
+            *(("clock, down", note) for note in were_down.clocks),
         ]
     if reservations is not None:
         alone = held(log, None, reservations, workload.nodes)
-        facts.append(
-            (
-                "reserved",
-                f"{_said_of(_taken(log, workload, alone), workload)}; these count as in use, {alone.said}",
-            )
-        )
-        facts += [("clock, reserved", said) for said in alone.clocks]
+        amount = _amount_text(_unavailable_jobs(log, workload, alone), workload)
+        facts.append(("reserved", f"{amount}; these count as in use, {alone.reservation_note}"))
+        facts += [("clock, reserved", note) for note in alone.clocks]
     if facts:
         in_use = _in_use(log, workload, held(log, down_nodes, reservations, workload.nodes))
     left_out = [(count, reason, _WHY.get(reason, "")) for reason, count in workload.left_out.items()]
@@ -132,39 +127,39 @@ def check(
     )
 
 
-def _in_use(log: SwfLog, workload: Workload, taken: Held | None = None) -> Demand | None:
+def _in_use(log: SwfLog, workload: Workload, unavailable: Held | None = None) -> Demand | None:
     """Nodes in use by the log's own starts, or not to be had, None if it has no starts."""
     wait_s = log.column("wait_s")[workload.rows]
     known = wait_s >= 0
     if not known.any():
         return None
-    if taken is not None:
-        known &= ~taken.inside[workload.rows]
+    if unavailable is not None:
+        known &= ~unavailable.inside[workload.rows]
     start_us = workload.jobs.submit_us[known] + np.rint(wait_s[known] * US).astype(np.int64)
     spans = [(start_us, start_us + workload.jobs.run_us[known], workload.jobs.nodes[known].astype(np.int64))]
-    if taken is not None:
-        held_ = _taken(log, workload, taken)
+    if unavailable is not None:
+        held_ = _unavailable_jobs(log, workload, unavailable)
         spans.append((held_.submit_us, held_.submit_us + held_.run_us, held_.nodes.astype(np.int64)))
     return level(*(np.concatenate(column) for column in zip(*spans, strict=True)))
 
 
-def _taken(log: SwfLog, workload: Workload, taken: Held) -> JobTable:
+def _unavailable_jobs(log: SwfLog, workload: Workload, unavailable: Held) -> JobTable:
     """What was down or reserved within the log, as jobs at its workload's times."""
     zero_s = (log.zero_unix_s or 0) + workload.shift_s
     until_s = zero_s + int(workload.jobs.submit_us.max()) / US
     found = {
         node: [(begin, min(end, until_s)) for begin, end in spans if begin < until_s]
-        for node, spans in taken.spans.items()
+        for node, spans in unavailable.spans.items()
     }
     return as_jobs(found, zero_unix_s=zero_s, queue=0)
 
 
-def _said_of(taken: JobTable, workload: Workload) -> str:
-    if not len(taken):
+def _amount_text(jobs: JobTable, workload: Workload) -> str:
+    if not len(jobs):
         return "no node, within the log's time"
-    mean = float(taken.run_us.sum()) / max(int(workload.jobs.submit_us.max()), 1)
-    ends_us, each = taken.submit_us + taken.run_us, taken.nodes.astype(np.int64)
-    most = int(level(taken.submit_us, ends_us, each).count.max())
+    mean = float(jobs.run_us.sum()) / max(int(workload.jobs.submit_us.max()), 1)
+    ends_us, each = jobs.submit_us + jobs.run_us, jobs.nodes.astype(np.int64)
+    most = int(level(jobs.submit_us, ends_us, each).count.max())
     return f"{mean:,.1f} nodes on average, at most {most:,} at once"
 
 
@@ -202,16 +197,16 @@ def _understood(
 
 def _further(log: SwfLog, rows: NDArray[np.intp], *, is_told_when_reserved: bool) -> list[tuple[str, str]]:
     """What it says beyond SWF, where it does."""
-    said = []
+    lines = []
     gpus, hosts = log.further(GPUS_KEY), log.further(HOST_KEY)
     if gpus is not None:
         some = gpus[rows] > 0
-        said.append(
+        lines.append(
             ("GPUs", f"of {some.mean():.1%} of the jobs, at most {int(gpus[rows].max(initial=0)):,} of one")
         )
     if hosts is not None:
         known = hosts[rows] > 0
-        said.append(
+        lines.append(
             (
                 "node list",
                 f"of {known.mean():.1%} of the jobs, those of one node: {len(np.unique(hosts[rows][known])):,} nodes",
@@ -220,8 +215,8 @@ def _further(log: SwfLog, rows: NDArray[np.intp], *, is_told_when_reserved: bool
     inside = log.further(RESERVATION_KEY)
     if inside is not None:
         how = "" if is_told_when_reserved else "; --reservations says when these held nodes"
-        said.append(("reservations", f"{int((inside[rows] > 0).sum()):,} jobs ran in one{how}"))
-    return said
+        lines.append(("reservations", f"{int((inside[rows] > 0).sum()):,} jobs ran in one{how}"))
+    return lines
 
 
 def _when(log: SwfLog, workload: Workload) -> str:
@@ -243,36 +238,36 @@ def _date(unix_s: float) -> str:
 
 
 def _doubts(log: SwfLog, workload: Workload, in_use: Demand | None, *, is_size_known: bool) -> list[str]:
-    said = []
+    doubts = []
     if not is_size_known:
-        said.append("Nobody says how many nodes there were: say --nodes.")
+        doubts.append("Nobody says how many nodes there were: say --nodes.")
     if in_use is not None:
-        said += _doubts_of_use(in_use, workload.nodes, is_size_known=is_size_known)
+        doubts += _doubts_of_use(in_use, workload.nodes, is_size_known=is_size_known)
     wait_s = log.column("wait_s")[workload.rows]
     if 0 < (wait_s >= 0).mean() < _FEW_WAITS:
-        said.append(
+        doubts.append(
             f"{(wait_s < 0).mean():.0%} of the jobs that ran have no start: their nodes are not in the figures."
         )
     overran = workload.counted.get(rules.OVERRUN, 0)
     if overran > _MANY * len(workload.jobs):
-        said.append(
+        doubts.append(
             f"{overran:,} jobs ran longer than their estimate: is it in seconds? `overrun: kill` cuts them,"
             " `extend` (the default) believes the run time, `run_on` leaves both."
         )
     gaps = np.diff(workload.jobs.submit_us)
     if len(gaps) and gaps.max() > _GAP_DAYS * _DAY_US:
         at = int(gaps.argmax())
-        said.append(
+        doubts.append(
             f"Nothing was submitted for {gaps[at] / _DAY_US:,.0f} days from day"
             f" {workload.jobs.submit_us[at] / _DAY_US:,.0f} on: a part of the log is missing, or the machine was down."
         )
     renumbered = workload.counted.get(rules.RENUMBERED, 0)
     if renumbered > _MANY * len(workload.jobs):
-        said.append(
+        doubts.append(
             f"{renumbered:,} jobs have a number that is taken: arrays, or the same lines twice (sacct's JobIDRaw and -D"
             " tell them apart)."
         )
-    return said
+    return doubts
 
 
 def _doubts_of_use(in_use: Demand, nodes: int, *, is_size_known: bool) -> list[str]:
@@ -311,7 +306,7 @@ def render(found: Check) -> RenderableType:
     for name, text in found.understood:
         facts.add_row(name, text)
     parts: list[RenderableType] = [
-        Text(said_of_trust(found.trust), style="bold"),
+        Text(trust_sentence(found.trust), style="bold"),
         Text(found.source, style="bold"),
         facts,
     ]

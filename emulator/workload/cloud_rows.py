@@ -100,11 +100,11 @@ class Servers:
         return rows.log(path, f"{note}; times are Unix times", faults, tuple(more))
 
 
-def _longest(one: Server, other: Server) -> Server:
+def _longest(first: Server, other: Server) -> Server:
     """Which of two records of a server says more: its end, and of two ends the later one."""
-    if one.end_s is None or other.end_s is None:
-        return one if other.end_s is None else other
-    return one if one.end_s > other.end_s else other
+    if first.end_s is None or other.end_s is None:
+        return first if other.end_s is None else other
+    return first if first.end_s > other.end_s else other
 
 
 def unix_s(value: Any, name: str, clock: LocalTimes | None = None) -> float | None:

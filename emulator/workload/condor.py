@@ -149,8 +149,8 @@ def _take(record: Any, rows: Rows) -> None:
     if start_s and (start_s < submit_s or (end_s and end_s < start_s)):
         raise Malformed(f"QDate {submit_s}, start {start_s} and end {end_s} are not in this order")
     hosts = max(_known(ad, "MaxHosts"), 1) if universe == _PARALLEL else 1
-    asked = (_known(ad, "RequestCpus") or 1) * hosts
-    procs = max((_known(ad, "CpusProvisioned") or 1) * hosts, asked)
+    requested = (_known(ad, "RequestCpus") or 1) * hosts
+    procs = max((_known(ad, "CpusProvisioned") or 1) * hosts, requested)
     memory_mb = _known(ad, "RequestMemory")
     machine = (_text(ad, "LastRemoteHost") or "").rpartition("@")[2]
     owner = _text(ad, "Owner") or _text(ad, "User")
@@ -165,7 +165,7 @@ def _take(record: Any, rows: Rows) -> None:
         wait_s=start_s - submit_s if start_s else -1,
         run_s=end_s - start_s if start_s and end_s else -1,
         allocated_procs=procs,
-        requested_procs=asked,
+        requested_procs=requested,
         gpus=_gpus(ad) * hosts or -1,
         host=rows.host_of({machine} if machine and hosts == 1 else ()),
         requested_s=_known(ad, "AllowedJobDuration") or _known(ad, "AllowedExecuteDuration") or -1,
@@ -207,9 +207,9 @@ def _known(ad: dict[str, Any], name: str) -> int:
 
 def _gpus(ad: dict[str, Any]) -> int:
     """GPUs on each machine: those it was given (`CUDA0,CUDA1`), else as many as it asked for."""
-    given = _text(ad, "AssignedGPUs")
-    if given and given != "undefined":
-        return len(given.split(","))
+    assigned = _text(ad, "AssignedGPUs")
+    if assigned and assigned != "undefined":
+        return len(assigned.split(","))
     return _known(ad, "GPUsProvisioned") or _known(ad, "RequestGPUs")
 
 

@@ -128,13 +128,13 @@ def _tasks_s(tasks: Any, arguments: dict[str, Any], deep: int = 0) -> float:
     return total_s
 
 
-def _times(said: dict[str, Any], arguments: dict[str, Any]) -> float:
-    return _number(said, "iterations", arguments) if "iterations" in said else 1
+def _times(phase: dict[str, Any], arguments: dict[str, Any]) -> float:
+    return _number(phase, "iterations", arguments) if "iterations" in phase else 1
 
 
-def _number(said: dict[str, Any], name: str, arguments: dict[str, Any]) -> float:
+def _number(phase: dict[str, Any], name: str, arguments: dict[str, Any]) -> float:
     """A number, or the job's argument that it names; other performance models are not worked out."""
-    value = said.get(name)
+    value = phase.get(name)
     value = arguments.get(value, value) if isinstance(value, str) else value
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < _MOST_S:
         raise Malformed(f"{name} is {value!r}, not a number above 0 or an argument of the job that is one")

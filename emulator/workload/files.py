@@ -52,10 +52,10 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
 
 def read_json(path: Path) -> Any:
     """The JSON document that a file is. Raises TraceError naming the place of bad JSON, or of a second document."""
-    first, *others = read_json_documents(path)
-    if others:
+    first, *more = read_json_documents(path)
+    if more:
         raise TraceError(
-            f"{path}: {1 + len(others)} JSON documents one behind the other; put each in its own file"
+            f"{path}: {1 + len(more)} JSON documents one behind the other; put each in its own file"
         )
     return first
 

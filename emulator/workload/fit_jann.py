@@ -45,9 +45,9 @@ def fit(jobs: JobTable, nodes: int) -> Fitted:
         raise TraceError("all jobs come at one time: there are no gaps to fit a model to")
     found = tuple(ranges(jobs, nodes))
     node_s = float(jobs.nodes.astype(np.float64) @ np.maximum(jobs.run_us / US, 1.0))
-    own = tuple({name: _digits(value) for name, value in asdict(each).items()} for each in found)
+    parameters = tuple({name: _digits(value) for name, value in asdict(each).items()} for each in found)
     load = float(f"{node_s / (nodes * days * DAY_S):.4g}")
-    return Fitted(Jann(days=round(days, 3), load=load, own=own), nodes)
+    return Fitted(Jann(days=round(days, 3), load=load, own=parameters), nodes)
 
 
 def ranges(jobs: JobTable, nodes: int) -> list[Range]:
@@ -55,18 +55,18 @@ def ranges(jobs: JobTable, nodes: int) -> list[Range]:
     bounds = [1]
     while bounds[-1] < nodes:
         bounds.append(min(2 * bounds[-1], nodes))
-    kept: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     least = 1
     for at, most in enumerate(bounds):
         count = int(((jobs.nodes >= least) & (jobs.nodes <= most)).sum())
         last = at == len(bounds) - 1
         if count >= LEAST_JOBS:
-            kept.append((least, most))
+            pairs.append((least, most))
             least = most + 1
         elif last and count:
-            first = kept.pop()[0] if kept else 1
-            kept.append((first, most))
-    return [_range(jobs, least, most) for least, most in kept]
+            first = pairs.pop()[0] if pairs else 1
+            pairs.append((first, most))
+    return [_range(jobs, least, most) for least, most in pairs]
 
 
 def _range(jobs: JobTable, least: int, most: int) -> Range:

@@ -46,8 +46,8 @@ class Fitted:
 
     def as_part(self) -> dict[str, object]:
         """What stands in a scenario's `workload.generate`."""
-        own = {name: float(f"{value:.5g}") for name, value in (self.model.own or {}).items()}
-        return {"lublin": {"days": self.model.days, "load": self.model.load, "own": own}}
+        parameters = {name: float(f"{value:.5g}") for name, value in (self.model.own or {}).items()}
+        return {"lublin": {"days": self.model.days, "load": self.model.load, "own": parameters}}
 
 
 def fit(jobs: JobTable, nodes: int) -> Fitted:
@@ -59,12 +59,12 @@ def fit(jobs: JobTable, nodes: int) -> Fitted:
     if days < 1:
         raise TraceError("a log of less than a day does not tell the cycle of a day")
     widths, run_s = jobs.nodes.astype(np.float64), np.maximum(jobs.run_us / US, 1.0)
-    own = _sizes(widths, nodes) | _run_times(run_s, widths)
+    parameters = _sizes(widths, nodes) | _run_times(run_s, widths)
     cycle, begins_s = _day(submit_s)
-    own |= cycle
-    own |= _gaps(submit_s - begins_s, Parameters(**own, gap_a=1, gap_b=1, rush_ratio=1))
+    parameters |= cycle
+    parameters |= _gaps(submit_s - begins_s, Parameters(**parameters, gap_a=1, gap_b=1, rush_ratio=1))
     load = float(widths @ run_s) / (nodes * days * DAY_S)
-    model = LublinFeitelson(days=round(days, 3), load=float(f"{load:.4g}"), own=own)
+    model = LublinFeitelson(days=round(days, 3), load=float(f"{load:.4g}"), own=parameters)
     return Fitted(model, nodes, int(begins_s))
 
 

@@ -172,8 +172,8 @@ class DailyBatch:
         choices = np.unique(
             np.minimum(np.append(_USUAL_REQUESTS_S, self.max_walltime_s), self.max_walltime_s)
         )
-        wanted = run_s * (1 + self.mean_overestimate * rng.standard_exponential(len(run_s)))
-        request = choices[np.minimum(np.searchsorted(choices, wanted), len(choices) - 1)]
+        estimate_s = run_s * (1 + self.mean_overestimate * rng.standard_exponential(len(run_s)))
+        request = choices[np.minimum(np.searchsorted(choices, estimate_s), len(choices) - 1)]
         at_limit = rng.random(len(run_s)) < self.request_limit_share
         wanted_s: NDArray[np.int64] = np.where(at_limit, self.max_walltime_s, request).astype(np.int64)
         return wanted_s

@@ -154,10 +154,10 @@ def _of_line(line: str) -> dict[str, str]:
         within = _CLOCK.sub(_without_colons, line)
         for clock in _LAST_CLOCK:
             try:
-                said = _of_fields(clock.sub(_without_colons, within).split(":"))
+                record = _of_fields(clock.sub(_without_colons, within).split(":"))
             except Malformed:
                 continue
-            return said | {"category": said.get("category", "").replace(_COLON, ":")}
+            return record | {"category": record.get("category", "").replace(_COLON, ":")}
         raise fault from None
 
 
@@ -169,15 +169,15 @@ def _of_fields(fields: list[str]) -> dict[str, str]:
     """A line's fields by their names, each that is a number checked to be one."""
     if len(fields) < _FEWEST:
         raise Malformed(f"{len(fields)} fields where an accounting record has at least {_FEWEST}")
-    said = dict(zip(FIELDS, fields, strict=False))
-    if not _TASK.fullmatch(said.get("pe_taskid", "")):
-        raise Malformed(f"pe_taskid is {said['pe_taskid'][:40]!r}, not a task ({_SHIFTED})")
+    record = dict(zip(FIELDS, fields, strict=False))
+    if not _TASK.fullmatch(record.get("pe_taskid", "")):
+        raise Malformed(f"pe_taskid is {record['pe_taskid'][:40]!r}, not a task ({_SHIFTED})")
     for name in FIELDS:
-        text = said.get(name, "0")
+        text = record.get(name, "0")
         if (name in _NUMERIC and not text.isdecimal()) or (name in _REAL and not _is_real(text)):
             kind = "number" if name in _REAL else "whole number"
             raise Malformed(f"{name} is {text[:40]!r}, not a {kind} ({_SHIFTED})")
-    return said
+    return record
 
 
 def _is_real(text: str) -> bool:
@@ -193,25 +193,25 @@ def _of_json(line: str) -> dict[str, str]:
     return {name: str(record[name]) for name in (*FIELDS, "type") if record.get(name) is not None}
 
 
-def _take(said: dict[str, str], rows: Rows) -> None:
-    if said.get("type", "acct") != "acct":
-        rows.pass_over(f"{said['type']} record")
+def _take(record: dict[str, str], rows: Rows) -> None:
+    if record.get("type", "acct") != "acct":
+        rows.pass_over(f"{record['type']} record")
         return
     number, submit, start, end = (
-        whole(said.get(name), name) for name in ("job_number", "submission_time", "start_time", "end_time")
+        whole(record.get(name), name) for name in ("job_number", "submission_time", "start_time", "end_time")
     )
-    slots = whole(said.get("slots"), "slots")
-    status = _status(said)
-    if said.get("pe_taskid", "NONE") not in {"NONE", ""}:
+    slots = whole(record.get("slots"), "slots")
+    status = _status(record)
+    if record.get("pe_taskid", "NONE") not in {"NONE", ""}:
         rows.pass_over(SLAVE)
         return
     ran = start > 0
     if ran and not submit <= start <= end:
         raise Malformed(f"submission {submit}, start {start} and end {end} are not in this order")
     a_second = _a_second(max(submit, start))
-    limit = _LIMIT.search(said.get("category", ""))
+    limit = _LIMIT.search(record.get("category", ""))
     rows.add_run(
-        (number, said.get("task_number"), submit, said.get("owner")),
+        (number, record.get("task_number"), submit, record.get("owner")),
         start if ran else -1,
         end,
         number=number,
@@ -222,11 +222,11 @@ def _take(said: dict[str, str], rows: Rows) -> None:
         allocated_procs=slots,
         requested_procs=slots,
         requested_s=span_s(limit[1], "h_rt") if limit else -1,
-        host=rows.host_of([said["hostname"]] if ran and slots == 1 and "hostname" in said else []),
+        host=rows.host_of([record["hostname"]] if ran and slots == 1 and "hostname" in record else []),
         status=status,
-        user=rows.users.number(said.get("owner")),
-        group=rows.groups.number(said.get("group")),
-        queue=rows.queues.number(said.get("qname")),
+        user=rows.users.number(record.get("owner")),
+        group=rows.groups.number(record.get("group")),
+        queue=rows.queues.number(record.get("qname")),
     )
 
 
@@ -239,9 +239,9 @@ def _seconds(units: int, a_second: int) -> float:
     return units / a_second if units % a_second else units // a_second
 
 
-def _status(said: dict[str, str]) -> int:
+def _status(record: dict[str, str]) -> int:
     """SWF's: 1 completed, 0 failed, 5 cancelled."""
-    failed, code = whole(said.get("failed"), "failed"), whole(said.get("exit_status"), "exit_status")
+    failed, code = whole(record.get("failed"), "failed"), whole(record.get("exit_status"), "exit_status")
     if failed == _KILLED_BY_USER and code in _KILLED:
         return 5
     return 1 if failed == 0 and code == 0 else 0

@@ -35,27 +35,27 @@ def node_time(jobs: JobTable) -> NDArray[np.int64]:
     return jobs.run_us * jobs.nodes.astype(np.int64)
 
 
-def more_jobs(others: JobTable, wanted: float, rng: np.random.Generator) -> JobTable:
-    """Jobs that together take `wanted` node-microseconds or a little less, at times from 0 to a week.
+def more_jobs(pool: JobTable, target: float, rng: np.random.Generator) -> JobTable:
+    """Jobs that together take `target` node-microseconds or a little less, at times from 0 to a week.
 
-    `others`: the jobs to draw from, at times that count from the begin of some week. What does not fit into the
-    rest of what is wanted is passed over. If all of `others` is not enough, it is drawn from again.
+    `pool`: the jobs to draw from, at times that count from the begin of some week. What does not fit into the
+    rest of what is wanted is passed over. If all of `pool` is not enough, it is drawn from again.
     """
     chosen: list[int] = []
-    rest, size = wanted, node_time(others).tolist()
-    order = _by_random_user(others, rng).tolist()
+    rest, size = target, node_time(pool).tolist()
+    order = _by_random_user(pool, rng).tolist()
     before = float("inf")
     while (
-        rest > NEAR * wanted and before - rest > NEAR * wanted
+        rest > NEAR * target and before - rest > NEAR * target
     ):  # not for jobs so small that they bring nothing
         before = rest
         for row in order:
             if 0 < size[row] <= rest:
                 chosen.append(row)
                 rest -= size[row]
-                if rest <= NEAR * wanted:
+                if rest <= NEAR * target:
                     break
-    found = others.take(np.array(chosen, np.intp))
+    found = pool.take(np.array(chosen, np.intp))
     found = replace(
         found, submit_us=found.submit_us % WEEK_US, number=np.arange(1, len(found) + 1, dtype=np.int64)
     )

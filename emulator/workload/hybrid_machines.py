@@ -132,11 +132,11 @@ class Machine:
     def _alike(self, rng: np.random.Generator, project: Whole, values: Floats) -> Floats:
         """These sorted values, given to jobs so that those of one project tend to have neighbouring ones."""
         taste = rng.standard_normal(self.projects)[project]
-        own = rng.standard_normal(self.jobs)
-        score = self.likeness * taste + np.sqrt(1 - self.likeness**2) * own
-        given = np.empty_like(values)
-        given[np.argsort(score, kind="stable")] = values
-        return given
+        noise = rng.standard_normal(self.jobs)
+        score = self.likeness * taste + np.sqrt(1 - self.likeness**2) * noise
+        drawn = np.empty_like(values)
+        drawn[np.argsort(score, kind="stable")] = values
+        return drawn
 
     def _campaigns(self, rng: np.random.Generator) -> tuple[Whole, Whole]:
         """Project and submit time in seconds of each job."""

@@ -46,10 +46,12 @@ def match(values: NDArray[np.float64]) -> HyperErlang:
     Values that are all alike have no spread to match: they get the most stages that are tried, 1,000.
     """
     scale = float(values.mean())
-    one, two, three = (float(((values / scale) ** power).mean()) for power in (1, 2, 3))
+    first_moment, second_moment, third_moment = (
+        float(((values / scale) ** power).mean()) for power in (1, 2, 3)
+    )
     for stages in range(1, _MOST_STAGES):
-        first, second = one / stages, two / (stages * (stages + 1))
-        third = three / (stages * (stages + 1) * (stages + 2))
+        first, second = first_moment / stages, second_moment / (stages * (stages + 1))
+        third = third_moment / (stages * (stages + 1) * (stages + 2))
         spread, skew = second - first * first, first * third - second * second
         if spread <= 0 or skew <= 0:
             continue  # fewer stages vary more than these values do

@@ -72,8 +72,8 @@ class Range:
         return np.minimum(np.where(top, self.most, other), widest)
 
     def mean_nodes(self, widest: int) -> float:
-        others = np.minimum(np.arange(self.least, max(self.most, self.least + 1)), widest)
-        return self.most_share * min(self.most, widest) + (1 - self.most_share) * float(others.mean())
+        sizes = np.minimum(np.arange(self.least, max(self.most, self.least + 1)), widest)
+        return self.most_share * min(self.most, widest) + (1 - self.most_share) * float(sizes.mean())
 
 
 CTC = (
@@ -134,15 +134,15 @@ class Jann:
         return tuple(found)
 
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
-        kept = [each for each in self.ranges() if each.least <= nodes]
-        if not kept:
+        fitting = [each for each in self.ranges() if each.least <= nodes]
+        if not fitting:
             raise ValueError(f"jann: no range of sizes has jobs for a cluster of {nodes} nodes")
         stretch = 1.0
         if self.load is not None:
-            node_s = (each.mean_nodes(nodes) * each.run.moment(1) / each.gap.moment(1) for each in kept)
+            node_s = (each.mean_nodes(nodes) * each.run.moment(1) / each.gap.moment(1) for each in fitting)
             stretch = sum(node_s) / (nodes * self.load)
         submits, runs, widths = [], [], []
-        for each in kept:
+        for each in fitting:
             submit_s = self._submits(each, rng, stretch)
             submits.append(submit_s)
             runs.append(np.maximum(np.rint(each.run.draw(rng, len(submit_s))), 1))

@@ -32,25 +32,25 @@ def lines_by_name(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dic
             raise TraceError(f"{where}: {fault}") from fault
         if len(fields) != len(names):
             raise TraceError(f"{where}: {len(fields)} fields where the header has {len(names)}")
-        said = dict.fromkeys(columns, "")
-        said |= {name: field.strip() for name, field in zip(names, fields, strict=True)}
-        yield where, said
+        values = dict.fromkeys(columns, "")
+        values |= {name: field.strip() for name, field in zip(names, fields, strict=True)}
+        yield where, values
 
 
-def number_in(said: dict[str, str], name: str, where: str) -> int:
+def number_in(values: dict[str, str], name: str, where: str) -> int:
     """A whole number from 0 on. Raises TraceError."""
-    text = said[name]
+    text = values[name]
     if not (text.isdecimal() and len(text) <= 18):  # noqa: PLR2004 - 64 bits
         raise TraceError(f"{where}: {name} is {text[:40]!r}, not a whole number")
     return int(text)
 
 
-def time_us_in(said: dict[str, str], name: str, where: str) -> int:
+def time_us_in(values: dict[str, str], name: str, where: str) -> int:
     """A time in seconds, as microseconds. Raises TraceError."""
     try:
-        time_s = float(said[name])
+        time_s = float(values[name])
     except ValueError:
         time_s = -1.0
     if not 0 <= time_s <= _LONGEST_S:
-        raise TraceError(f"{where}: {name} is {said[name][:40]!r}, not a time in seconds from 0 on")
+        raise TraceError(f"{where}: {name} is {values[name][:40]!r}, not a time in seconds from 0 on")
     return micros(time_s)

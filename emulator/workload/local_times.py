@@ -50,10 +50,10 @@ def in_zone(name: str | None) -> Iterator[GivenZone | None]:
     if name is None:
         yield _GIVEN.get()
         return
-    given = GivenZone(zone_of(name))
-    token = _GIVEN.set(given)
+    zone = GivenZone(zone_of(name))
+    token = _GIVEN.set(zone)
     try:
-        yield given
+        yield zone
     finally:
         _GIVEN.reset(token)
 
@@ -75,7 +75,7 @@ class LocalTimes:
     """The times of one log as Unix seconds. `remedy`: how its program writes times that need no zone."""
 
     def __init__(self, remedy: str = "") -> None:
-        self._given = _GIVEN.get()
+        self._named_zone = _GIVEN.get()
         self._remedy = f" ({remedy})" if remedy else ""
         self._odd: dict[str, None] = {}
         self.is_local = False
@@ -84,22 +84,24 @@ class LocalTimes:
     @property
     def is_assumed(self) -> bool:
         """Whether times were taken to be UTC because nobody says whose clock it was."""
-        return self.is_local and self._given is None
+        return self.is_local and self._named_zone is None
 
     def unix_s(self, when: datetime, *, not_before_s: float | None = None) -> float:
         """Of a time that says its offset or of a local one; of two the first not before."""
         if when.tzinfo is not None:
             return when.timestamp()
         self.is_local = True
-        if self._given is None:
+        if self._named_zone is None:
             return when.replace(tzinfo=UTC).timestamp()
-        self._given.is_used = True
-        first_s, second_s = (when.replace(tzinfo=self._given.zone, fold=fold).timestamp() for fold in (0, 1))
+        self._named_zone.is_used = True
+        first_s, second_s = (
+            when.replace(tzinfo=self._named_zone.zone, fold=fold).timestamp() for fold in (0, 1)
+        )
         if first_s == second_s:
             return first_s
         is_twice = first_s < second_s
-        said = (TWICE if is_twice else MISSING).format(self._given.name)
-        self._odd[said + self._remedy] = None
+        remark = (TWICE if is_twice else MISSING).format(self._named_zone.name)
+        self._odd[remark + self._remedy] = None
         is_too_early = not_before_s is not None and first_s < not_before_s
         return second_s if is_twice and is_too_early else first_s
 
@@ -110,16 +112,16 @@ class LocalTimes:
 
     def odd(self) -> list[str]:
         """What is to be told of the times that were read since this was last asked."""
-        said = list(self._odd)
+        remarks = list(self._odd)
         self._odd.clear()
-        return said
+        return remarks
 
     def header(self) -> list[str]:
         """Lines for the header of the log."""
         if not self.is_local:
             return []
-        if self._given is not None:
-            return [f"; {ZONE_KEY}: {self._given.name}"]
+        if self._named_zone is not None:
+            return [f"; {ZONE_KEY}: {self._named_zone.name}"]
         return [
             f"; {ASSUMED_KEY}: UTC",
             f"; Note: times say no offset from UTC, taken to be UTC; --time-zone says whose they are{self._remedy}",

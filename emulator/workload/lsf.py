@@ -105,24 +105,24 @@ def _take(line: str, rows: Rows) -> None:
     if match[1] != _FINISH:
         rows.pass_over(f"{match[1]} record")
         return
-    said, hosts = _named([text or word for text, word in _FIELD.findall(line)])
-    submit_s, start_s, end_s = (_time_s(said, name) for name in ("submitTime", "startTime", "eventTime"))
+    record, hosts = _named([text or word for text, word in _FIELD.findall(line)])
+    submit_s, start_s, end_s = (_time_s(record, name) for name in ("submitTime", "startTime", "eventTime"))
     ran = start_s > 0
     if not submit_s <= (start_s if ran else submit_s) <= end_s:
         raise Malformed(
             f"submitTime {submit_s}, startTime {start_s} and eventTime {end_s} are not in this order"
         )
     # As LSF itself numbers an array's elements.
-    number = whole(said["jobId"], "jobId") | _count(said, "idx") << 32
-    job = number, submit_s, said["userName"]
-    if ran and submit_s < (begin_s := _time_s(said, "beginTime")) <= start_s:
+    number = whole(record["jobId"], "jobId") | _count(record, "idx") << 32
+    job = number, submit_s, record["userName"]
+    if ran and submit_s < (begin_s := _time_s(record, "beginTime")) <= start_s:
         submit_s = begin_s
     slots = [_slots(host) for host in hosts]
     nodes = {host for _, host in slots}
-    asked = whole(said["numProcessors"], "numProcessors")
-    procs = sum(count for count, _ in slots) or asked
-    limit_s = _count(said, "runLimit") or (_time_s(said, "termTime") - start_s if ran else 0)
-    memory_kb = _count(said, "maxRMem")
+    requested = whole(record["numProcessors"], "numProcessors")
+    procs = sum(count for count, _ in slots) or requested
+    limit_s = _count(record, "runLimit") or (_time_s(record, "termTime") - start_s if ran else 0)
+    memory_kb = _count(record, "maxRMem")
     rows.add_run(
         job,
         start_s if ran else -1,
@@ -132,37 +132,37 @@ def _take(line: str, rows: Rows) -> None:
         wait_s=start_s - submit_s if ran else -1,
         run_s=end_s - start_s if ran else -1,
         allocated_procs=procs or -1,
-        requested_procs=asked or procs or -1,
+        requested_procs=requested or procs or -1,
         nodes=len(nodes) or -1,
         host=rows.host_of(nodes),
-        gpus=_gpus(said, hosts=len(nodes), slots=procs) or -1,
-        reservation=rows.reservations.number(said.get("rsvId")),
+        gpus=_gpus(record, hosts=len(nodes), slots=procs) or -1,
+        reservation=rows.reservations.number(record.get("rsvId")),
         requested_s=limit_s if 0 < limit_s < _NO_LIMIT else -1,
         used_memory_kb=memory_kb // procs if memory_kb > 0 and procs else -1,
-        status=_status(said),
-        user=rows.users.number(said["userName"]),
-        group=rows.groups.number(said.get("projectName")),
-        queue=rows.queues.number(said["queue"]),
+        status=_status(record),
+        user=rows.users.number(record["userName"]),
+        group=rows.groups.number(record.get("projectName")),
+        queue=rows.queues.number(record["queue"]),
     )
 
 
 def _named(fields: list[str]) -> tuple[dict[str, str], list[str]]:
     """The fields by their names, and the hosts that the job ran on."""
-    said = dict(zip(_FIXED, fields, strict=False))
+    record = dict(zip(_FIXED, fields, strict=False))
     at = len(_FIXED)
     at += 1 + _number_at(fields, at, "numAskedHosts")
     hosts_end = at + 1 + _number_at(fields, at, "numExHosts")
     hosts = fields[at + 1 : hosts_end]
-    said["jStatus"] = _text_at(fields, hosts_end, "jStatus")
+    record["jStatus"] = _text_at(fields, hosts_end, "jStatus")
     at = hosts_end + 4 + _USAGE  # status, host factor, the job's name and its command
-    said |= dict(zip(_AFTER_USAGE, fields[at:], strict=False))
+    record |= dict(zip(_AFTER_USAGE, fields[at:], strict=False))
     at += len(_AFTER_USAGE)
     if at < len(fields):  # pairs of submitEXT, usage of each host, then the run limit in seconds
         at += 1 + 2 * _number_at(fields, at, "the number of submitEXT")
         if at < len(fields):
             at += 1 + _HOST_USAGE * _number_at(fields, at, "numHostRusage")
-            said |= dict(zip(_AFTER_HOSTS, fields[at:], strict=False))
-    return said, hosts
+            record |= dict(zip(_AFTER_HOSTS, fields[at:], strict=False))
+    return record, hosts
 
 
 def _text_at(fields: list[str], at: int, name: str) -> str:
@@ -175,22 +175,22 @@ def _number_at(fields: list[str], at: int, name: str) -> int:
     return whole(_text_at(fields, at, name), name)
 
 
-def _time_s(said: dict[str, str], name: str) -> int:
-    time_s = whole(said.get(name), name)
+def _time_s(record: dict[str, str], name: str) -> int:
+    time_s = whole(record.get(name), name)
     if time_s > _NEWEST_S:
         raise Malformed(f"{name} is {time_s}, not a time in seconds")
     return time_s
 
 
-def _count(said: dict[str, str], name: str) -> int:
+def _count(record: dict[str, str], name: str) -> int:
     """A number that need not be there; 0 where it is not, or negative."""
-    text = said.get(name, "0")
+    text = record.get(name, "0")
     return int(text) if text.isdecimal() else 0
 
 
-def _gpus(said: dict[str, str], *, hosts: int, slots: int) -> int:
+def _gpus(record: dict[str, str], *, hosts: int, slots: int) -> int:
     """GPUs of the job; 0 if it asked for none. Of requirements that differ from host to host the most, on each."""
-    reserved = _RUSAGE.findall(said.get("effectiveResReq") or said.get("resReq", ""))
+    reserved = _RUSAGE.findall(record.get("effectiveResReq") or record.get("resReq", ""))
     times = {"": hosts, "host": hosts, "task": slots if hosts else 0, "job": min(hosts, 1)}
     return max((int(count) * times[of] for text in reserved for count, of in _NGPUS.findall(text)), default=0)
 
@@ -201,8 +201,8 @@ def _slots(host: str) -> tuple[int, str]:
     return (int(match[1]), match[2]) if match else (1, host)
 
 
-def _status(said: dict[str, str]) -> int:
+def _status(record: dict[str, str]) -> int:
     """SWF's: 1 completed, 0 failed, 5 cancelled."""
-    if whole(said["jStatus"], "jStatus") == _DONE:
+    if whole(record["jStatus"], "jStatus") == _DONE:
         return 1
-    return 5 if _count(said, "exitInfo") in _KILLED else 0
+    return 5 if _count(record, "exitInfo") in _KILLED else 0

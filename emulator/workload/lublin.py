@@ -110,21 +110,21 @@ class LublinFeitelson:
         if self.jobs not in _CLASSES:
             raise ValueError(f"{owner}: jobs must be one of {', '.join(_CLASSES)}, not {self.jobs!r}")
 
-    def _check_own(self, own: Mapping[str, float]) -> None:
+    def _check_own(self, values: Mapping[str, float]) -> None:
         """Raises ValueError unless these are all parameters, and of distributions that there are."""
         if self.jobs != "all":
             raise ValueError(f"lublin: own has the parameters of all jobs, so there is no jobs: {self.jobs}")
-        wanted = {each.name for each in fields(Parameters)}
-        for name in sorted(wanted.symmetric_difference(own)):
-            raise ValueError(f"lublin: own.{name} is {'missing' if name in wanted else 'not a parameter'}")
-        for name, value in own.items():
+        names = {each.name for each in fields(Parameters)}
+        for name in sorted(names.symmetric_difference(values)):
+            raise ValueError(f"lublin: own.{name} is {'missing' if name in names else 'not a parameter'}")
+        for name, value in values.items():
             if name in _SHARES:
                 check_number("lublin", f"own.{name}", value, at_least=0, at_most=1)
             elif name in _ANY:
                 check_number("lublin", f"own.{name}", value)
             else:
                 check_number("lublin", f"own.{name}", value, at_least=0 if name in _SIZES else 1e-9)
-        if own["serial_share"] + own["power_of_two_share"] > 1 + 1e-9:
+        if values["serial_share"] + values["power_of_two_share"] > 1 + 1e-9:
             raise ValueError("lublin: own.serial_share and own.power_of_two_share are more than 1 together")
 
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:

@@ -102,9 +102,9 @@ class MiraWeek:
         run_s = np.sort(
             scaled_times(raw_s, np.ones(week.jobs), mean_s * week.jobs, _LONGEST_S).astype(np.int64)
         )
-        wanted = week.mean_node_h * 3600 * week.jobs
+        target = week.mean_node_h * 3600 * week.jobs
         if self.load is not None:
-            wanted = self.load * MIRA_NODES * WEEK_S
+            target = self.load * MIRA_NODES * WEEK_S
         width_z = rng.standard_normal(week.jobs)
         width_z.sort()  # sizes are in order; equal sizes get a spread of their own
         chance_z = rng.standard_normal(week.jobs)
@@ -113,11 +113,11 @@ class MiraWeek:
             rho = (low + high) / 2
             rank = np.argsort(np.argsort(rho * width_z + np.sqrt(1 - rho * rho) * chance_z))
             got = float(run_s[rank] @ sizes)
-            low, high = (rho, high) if got < wanted else (low, rho)
-        if abs(got - wanted) > _NODE_TIME_LIMIT * wanted:
+            low, high = (rho, high) if got < target else (low, rho)
+        if abs(got - target) > _NODE_TIME_LIMIT * target:
             raise ValueError(
                 f"mira_week: week {self.week} comes to a load of {got / MIRA_NODES / WEEK_S:.3g}, not"
-                f" {wanted / MIRA_NODES / WEEK_S:.3g}"
+                f" {target / MIRA_NODES / WEEK_S:.3g}"
             )
         ranked: NDArray[np.int64] = run_s[rank]
         return ranked
@@ -153,12 +153,12 @@ def _sizes(week: Week, widest: int, power: float) -> NDArray[np.int64]:
 def _walltimes(rng: np.random.Generator, week: Week, run_s: NDArray[np.int64]) -> NDArray[np.int64]:
     """Run times times 1 + an exponential, in whole steps, with the week's mean."""
     extra = rng.exponential(1.0, len(run_s))
-    wanted = week.mean_walltime_min * 60 * len(run_s)
+    target_s = week.mean_walltime_min * 60 * len(run_s)
     low, high = 0.0, 10.0
     for _ in range(_BISECTIONS):
         factor = (low + high) / 2
-        asked = run_s * (1 + factor * extra)
-        asked_s = np.maximum(-(-asked // _STEP_S) * _STEP_S, _STEP_S).astype(np.int64)
+        estimate_s = run_s * (1 + factor * extra)
+        asked_s = np.maximum(-(-estimate_s // _STEP_S) * _STEP_S, _STEP_S).astype(np.int64)
         asked_s = np.maximum(np.minimum(asked_s, _LONGEST_S), run_s)
-        low, high = (factor, high) if int(asked_s.sum()) < wanted else (low, factor)
+        low, high = (factor, high) if int(asked_s.sum()) < target_s else (low, factor)
     return asked_s

@@ -56,13 +56,13 @@ class NovaServersFormat:
         servers, faults = Servers(), Faults(lenient)
         is_json = beginning(path).startswith(("{", "["))
         for place, record in enumerate(_of_json(path) if is_json else _of_csv(path, faults, servers), 1):
-            said = {_plain(name): value for name, value in record.items()}
+            row = {_plain(name): value for name, value in record.items()}
             try:
-                updated_s = unix_s(said.get("updated") or said.get("updated_at"), "updated")
-                servers.add(_server(said))
+                updated_s = unix_s(row.get("updated") or row.get("updated_at"), "updated")
+                servers.add(_server(row))
                 servers.seen(updated_s)
             except Malformed as fault:
-                faults.add(path, f"server {said.get('id') or said.get('uuid') or place}", fault)
+                faults.add(path, f"server {row.get('id') or row.get('uuid') or place}", fault)
         return servers.log(path, "from a cloud's servers", faults)
 
 
@@ -98,20 +98,20 @@ def _plain(name: str | None) -> str:
     return str(name).rpartition(":")[2].strip().lower().replace(" ", "_")
 
 
-def _server(said: dict[str, Any]) -> Server:
-    begins = [time for name in _BEGINS if (time := unix_s(said.get(name), name)) is not None]
+def _server(row: dict[str, Any]) -> Server:
+    begins = [time for name in _BEGINS if (time := unix_s(row.get(name), name)) is not None]
     if not begins:
         raise Malformed(_NO_TIMES)
-    ends = [time for name in _ENDS if (time := unix_s(said.get(name), name)) is not None]
-    flavor = said.get("flavor")
-    vcpus = flavor.get("vcpus") if isinstance(flavor, dict) else said.get("vcpus")
-    state = next((str(said[name]).lower() for name in _STATES if said.get(name)), "")
+    ends = [time for name in _ENDS if (time := unix_s(row.get(name), name)) is not None]
+    flavor = row.get("flavor")
+    vcpus = flavor.get("vcpus") if isinstance(flavor, dict) else row.get("vcpus")
+    state = next((str(row[name]).lower() for name in _STATES if row.get(name)), "")
     return Server(
         begin_s=begins[0],
         end_s=ends[0] if ends else None,
         vcpus=count(vcpus, "vcpus"),
-        project=said.get("tenant_id") or said.get("project_id"),
-        user=said.get("user_id"),
-        name=said.get("id") or said.get("uuid"),
-        has_failed=state == "error" and unix_s(said.get("launched_at"), "launched_at") is None,
+        project=row.get("tenant_id") or row.get("project_id"),
+        user=row.get("user_id"),
+        name=row.get("id") or row.get("uuid"),
+        has_failed=state == "error" and unix_s(row.get("launched_at"), "launched_at") is None,
     )

@@ -156,10 +156,10 @@ def _listed(job: dict[str, Any], name: str) -> list[Any]:
 
 def _types(job: dict[str, Any]) -> list[str]:
     """A list, an object or words between commas: as versions write them."""
-    said = job.get("types")
-    if isinstance(said, dict):
-        return [f"{name}={value}" for name, value in said.items()]
-    return said.split(",") if isinstance(said, str) else [str(each) for each in _listed(job, "types")]
+    types = job.get("types")
+    if isinstance(types, dict):
+        return [f"{name}={value}" for name, value in types.items()]
+    return types.split(",") if isinstance(types, str) else [str(each) for each in _listed(job, "types")]
 
 
 def _state(job: dict[str, Any]) -> str:

@@ -40,8 +40,8 @@ _BYTES = (
 )
 _TAR, _TAR_AT = b"ustar", 257
 _TEXTS = tuple(
-    (re.compile(pattern, re.MULTILINE), said)
-    for pattern, said in (
+    (re.compile(pattern, re.MULTILINE), advice)
+    for pattern, advice in (
         (r"\AJobId=\S+ UserId=", f"text of Slurm's plug-in jobcomp/filetxt: {_SLURM}"),
         (r"\AJobId=\S+ (ArrayJobId=.* )?JobName=", f"scontrol shows jobs of the last minutes: {_SLURM}"),
         (
@@ -128,10 +128,10 @@ def hint(path: Path) -> str | None:
     """What a file is that no format can read, and what to export in its place; None if it is not known."""
     with open_trace(path) as stream:
         begin = stream.read(_BEGINNING)
-    for magic, said in _BYTES:
+    for magic, advice in _BYTES:
         if begin.startswith(magic):
-            return said
+            return advice
     if begin[_TAR_AT:].startswith(_TAR):
         return "a tar archive: unpack it"
     text = begin.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n").lstrip()
-    return next((said for pattern, said in _TEXTS if pattern.search(text)), None)
+    return next((advice for pattern, advice in _TEXTS if pattern.search(text)), None)

@@ -56,19 +56,19 @@ def read_outages(
         if re.fullmatch(r"[-| ,]+", line):
             continue
         try:
-            said = fields_of(line, mark, names)
-            if said["node"]:
-                found.setdefault(said["node"], []).append(_outage(said, until_s, clock))
+            row = fields_of(line, mark, names)
+            if row["node"]:
+                found.setdefault(row["node"], []).append(_outage(row, until_s, clock))
         except Malformed as fault:
             faults.add(path, number, fault)
     return {node: joined(spans) for node, spans in found.items()}
 
 
-def _outage(said: dict[str, str], until_s: float, clock: LocalTimes) -> tuple[float, float]:
-    begin_s, has_ended = time_s(said["begin"], "begin", clock), said["end"] not in NO_TIME
-    end_s = time_s(said["end"], "end", clock, begin_s) if has_ended else max(begin_s, until_s)
+def _outage(row: dict[str, str], until_s: float, clock: LocalTimes) -> tuple[float, float]:
+    begin_s, has_ended = time_s(row["begin"], "begin", clock), row["end"] not in NO_TIME
+    end_s = time_s(row["end"], "end", clock, begin_s) if has_ended else max(begin_s, until_s)
     if end_s < begin_s:
-        raise Malformed(f"it ends at {said['end']}, before it begins at {said['begin']}")
+        raise Malformed(f"it ends at {row['end']}, before it begins at {row['begin']}")
     return begin_s, end_s
 
 
@@ -89,12 +89,12 @@ def as_jobs(outages: dict[str, list[tuple[float, float]]], *, zero_unix_s: float
     )
     begin_us = np.rint(spans * US).astype(np.int64)
     begin_us[:, 0] = np.maximum(begin_us[:, 0], 0)
-    kept = begin_us[begin_us[:, 1] > begin_us[:, 0]]
+    spans_us = begin_us[begin_us[:, 1] > begin_us[:, 0]]
     return JobTable.build(
-        submit_us=kept[:, 0],
-        run_us=kept[:, 1] - kept[:, 0],
-        nodes=np.ones(len(kept), np.int32),
-        queue=np.full(len(kept), queue, np.int32),
+        submit_us=spans_us[:, 0],
+        run_us=spans_us[:, 1] - spans_us[:, 0],
+        nodes=np.ones(len(spans_us), np.int32),
+        queue=np.full(len(spans_us), queue, np.int32),
     )
 
 

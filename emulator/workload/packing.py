@@ -212,10 +212,10 @@ class PackedJobs:
 
         leases = pack(load(self.trace), cores_per_vm=self.cores_per_vm, ends_first=self.ends_first)
         origin_us = round(self.origin_s * US)
-        kept = leases.take(leases.submit_us >= origin_us)
+        later = leases.take(leases.submit_us >= origin_us)
         return JobTable.build(
-            submit_us=kept.submit_us - origin_us,
-            run_us=kept.run_us,
-            nodes=kept.nodes,
+            submit_us=later.submit_us - origin_us,
+            run_us=later.run_us,
+            nodes=later.nodes,
             kind=Kind.ON_DEMAND,
         )

@@ -261,10 +261,10 @@ class ApsLeases:
                 own_ends = begin + self.burst_span_s + lasts_s
                 # The number of leases is greatest at the begin of one of them.
                 times = np.append(starts[(starts > begin) & (starts < own_ends.max())], begin)
-                others = ((starts <= times[:, None]) & (ends > times[:, None])).sum(axis=1)
-                own = (own_ends > times[:, None]).sum(axis=1)
+                of_others = ((starts <= times[:, None]) & (ends > times[:, None])).sum(axis=1)
+                of_user = (own_ends > times[:, None]).sum(axis=1)
                 apart = (np.abs(begins[begins >= 0] - begin) >= _APART_S).all()
-                if apart and (others + own).max() <= self.most_at_once:
+                if apart and (of_others + of_user).max() <= self.most_at_once:
                     break
             else:
                 return None

@@ -99,26 +99,28 @@ def _take(line: str, rows: Rows) -> None:
     if "[]" in job:
         rows.pass_over("array itself")
         return
-    said = dict(_WORD.findall(body))
+    record = dict(_WORD.findall(body))
     created_s, end_s = (
-        unix_time_s(said.get("ctime", said.get("qtime")), "ctime"),
-        unix_time_s(said.get("end"), "end"),
+        unix_time_s(record.get("ctime", record.get("qtime")), "ctime"),
+        unix_time_s(record.get("end"), "end"),
     )
-    start_s = unix_time_s(said.get("start", "0"), "start") or None  # it may have ended before it began
-    submit_s = _eligible_s(said, created_s, start_s)
+    start_s = unix_time_s(record.get("start", "0"), "start") or None  # it may have ended before it began
+    submit_s = _eligible_s(record, created_s, start_s)
     if not submit_s <= (submit_s if start_s is None else start_s) <= end_s:
         raise Malformed(f"ctime {created_s}, start {start_s} and end {end_s} are not in this order")
-    asked = _Asked.of(said, rows)
-    names, slots = ((), 0) if asked.is_cray else _where(said, rows)
-    nodes = len(names) or (0 if asked.is_cray else _first(said, ("unique_node_count",))) or asked.nodes
+    requested = _Request.of(record, rows)
+    names, slots = ((), 0) if requested.is_cray else _where(record, rows)
+    nodes = (
+        len(names) or (0 if requested.is_cray else _first(record, ("unique_node_count",))) or requested.nodes
+    )
     # Torque's and Cobalt's own default is ncpus=1, whatever the nodes are.
-    said_slots = 0 if asked.is_cray else _first(said, ("total_execution_slots",))
-    procs = slots or said_slots or max(asked.procs, nodes)
-    if slots and asked.procs not in {0, slots}:
+    said_slots = 0 if requested.is_cray else _first(record, ("total_execution_slots",))
+    procs = slots or said_slots or max(requested.procs, nodes)
+    if slots and requested.procs not in {0, slots}:
         rows.remark("exec_host has another number of processors than was asked for, and counts")
     found = _NUMBER.match(job)
     rows.add_run(
-        (job, created_s, said.get("user")),
+        (job, created_s, record.get("user")),
         -1 if start_s is None else start_s,
         end_s,
         number=int(found[0]) if found else -1,
@@ -128,32 +130,32 @@ def _take(line: str, rows: Rows) -> None:
         allocated_procs=procs or nodes or -1,
         requested_procs=procs or nodes or -1,
         nodes=nodes or -1,
-        requested_s=asked.limit_s,
-        used_memory_kb=_memory_kb(said, procs),
-        gpus=_gpus(said) or asked.gpus or -1,
+        requested_s=requested.limit_s,
+        used_memory_kb=_memory_kb(record, procs),
+        gpus=_gpus(record) or requested.gpus or -1,
         host=rows.host_of(names),
-        status=_status(said.get("Exit_status")),
-        user=rows.users.number(said.get("user")),
-        group=rows.groups.number(said.get("group")),
-        queue=rows.queues.number(said.get("queue")),
+        status=_status(record.get("Exit_status")),
+        user=rows.users.number(record.get("user")),
+        group=rows.groups.number(record.get("group")),
+        queue=rows.queues.number(record.get("queue")),
     )
 
 
-def _eligible_s(said: dict[str, str], created_s: float, start_s: float | None) -> float:
+def _eligible_s(record: dict[str, str], created_s: float, start_s: float | None) -> float:
     """When a job might first have run. One that ran again became eligible anew, and waited since it was created."""
-    if start_s is None or said.get("run_count", "1") not in {"0", "1"}:
+    if start_s is None or record.get("run_count", "1") not in {"0", "1"}:
         return created_s
-    eligible_s = unix_time_s(said.get("etime", "0"), "etime")
+    eligible_s = unix_time_s(record.get("etime", "0"), "etime")
     return eligible_s if created_s <= eligible_s <= start_s else created_s
 
 
-def _first(said: dict[str, str], names: tuple[str, ...]) -> int:
+def _first(record: dict[str, str], names: tuple[str, ...]) -> int:
     """The first of these that the record says, 0 if none."""
-    return next((whole(said[name], name) for name in names if name in said), 0)
+    return next((whole(record[name], name) for name in names if name in record), 0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     """What a job asked for; 0 where that is unknown, the limit -1."""
 
     nodes: int
@@ -164,12 +166,12 @@ class _Asked:
     """It said processes of a Cray's compute nodes, which are not among its hosts."""
 
     @classmethod
-    def of(cls, said: dict[str, str], rows: Rows) -> _Asked:
+    def of(cls, record: dict[str, str], rows: Rows) -> _Request:
         """Of a record. What is not understood in it is unknown."""
 
         def value(name: str, read: Callable[[str, str], _Value], unknown: _Value) -> _Value:
             try:
-                return read(said[name].strip("\"'"), name) if name in said else unknown
+                return read(record[name].strip("\"'"), name) if name in record else unknown
             except Malformed as fault:
                 rows.doubt(name, fault)
                 return unknown
@@ -180,8 +182,8 @@ class _Asked:
             nodes = -(-width // each) if each else 0
             return cls(nodes=nodes, procs=width * (depth or 1), gpus=0, limit_s=limit_s, is_cray=True)
         # Some batch systems say in nodect what others say in nodes.
-        where = "nodect" if ":" in said.get("Resource_List.nodect", "") else "nodes"
-        if "Resource_List.nodes" not in said and "Resource_List.select" in said:
+        where = "nodect" if ":" in record.get("Resource_List.nodect", "") else "nodes"
+        if "Resource_List.nodes" not in record and "Resource_List.select" in record:
             nodes, procs, gpus = value("Resource_List.select", _selected, (0, 0, 0))
         else:
             nodes, procs, gpus = value(f"Resource_List.{where}", _nodes_asked, (0, 0, 0))
@@ -229,11 +231,11 @@ def _limit_s(text: str, name: str) -> int:
     return span_s(text, name)
 
 
-def _where(said: dict[str, str], rows: Rows) -> tuple[Collection[str], int]:
+def _where(record: dict[str, str], rows: Rows) -> tuple[Collection[str], int]:
     """The nodes that a job ran on and how many slots it had there, 0 if that is unsaid."""
-    if "exec_host" in said or "exec_vnode" not in said:
-        return _hosts(said.get("exec_host", ""), rows)
-    parts = _VNODE.findall(said["exec_vnode"])
+    if "exec_host" in record or "exec_vnode" not in record:
+        return _hosts(record.get("exec_host", ""), rows)
+    parts = _VNODE.findall(record["exec_vnode"])
     names = {name.partition("[")[0] for name, _ in parts}
     return names, sum(int(count) for _, has in parts for count in _VNODE_CPUS.findall(has))
 
@@ -258,16 +260,16 @@ def _hosts(text: str, rows: Rows) -> tuple[set[str], int]:
     return hosts, slots
 
 
-def _gpus(said: dict[str, str]) -> int:
+def _gpus(record: dict[str, str]) -> int:
     """GPUs that the job had: Torque lists each (`n01-gpu/0+n01-gpu/1`), OpenPBS those of each chunk; 0 if unsaid."""
-    if said.get("exec_gpus"):
-        return len(said["exec_gpus"].split("+"))
-    return sum(int(count) for count in _VNODE_GPUS.findall(said.get("exec_vnode", "")))
+    if record.get("exec_gpus"):
+        return len(record["exec_gpus"].split("+"))
+    return sum(int(count) for count in _VNODE_GPUS.findall(record.get("exec_vnode", "")))
 
 
-def _memory_kb(said: dict[str, str], procs: int) -> int:
+def _memory_kb(record: dict[str, str], procs: int) -> int:
     """Kilobytes a processor, as SWF counts them."""
-    match = _SIZE.fullmatch(said.get("resources_used.mem", ""))
+    match = _SIZE.fullmatch(record.get("resources_used.mem", ""))
     if match is None:
         return -1
     of_all = int(match[1]) * _BYTES[match[2].lower()] * (_A_WORD if match[3].lower() == "w" else 1)

@@ -35,7 +35,7 @@ def whose(group: str, thing: object) -> str:
 
 
 @contextmanager
-def asked(group: str, thing: object, method: str) -> Iterator[None]:
+def errors_named(group: str, thing: object, method: str) -> Iterator[None]:
     """What a plug-in of a user's own raises in the block comes out as PluginError with its name, file and line."""
     try:
         yield
@@ -55,7 +55,7 @@ def asked(group: str, thing: object, method: str) -> Iterator[None]:
 
 def jobs_from(group: str, thing: object, method: str, *arguments: Any, **named: Any) -> JobTable:
     """What a generator or transform makes. Raises PluginError where one of a user's own fails or makes no job table."""
-    with asked(group, thing, method):
+    with errors_named(group, thing, method):
         found = getattr(thing, method)(*arguments, **named)
     if not isinstance(found, JobTable):
         raise PluginError(
@@ -77,12 +77,12 @@ class OwnFormat:
         return getattr(self._reader, name)
 
     def can_read(self, path: Path) -> bool:
-        return bool(self._told("can_read", path))
+        return bool(self._call("can_read", path))
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         from emulator.workload.swf import SwfLog  # noqa: PLC0415 - slow, and only where a log is read
 
-        log = self._told("read", path, lenient=lenient)
+        log = self._call("read", path, lenient=lenient)
         if not isinstance(log, SwfLog):
             raise TraceError(
                 f"{path}: {whose(self._group, self._reader)}: read must return an SwfLog "
@@ -90,9 +90,9 @@ class OwnFormat:
             )
         return log
 
-    def _told(self, method: str, path: Path, **named: Any) -> Any:
+    def _call(self, method: str, path: Path, **named: Any) -> Any:
         try:
-            with asked(self._group, self._reader, method):
+            with errors_named(self._group, self._reader, method):
                 return getattr(self._reader, method)(path, **named)
         except PluginError as error:
             raise TraceError(f"{path}: {error}") from error

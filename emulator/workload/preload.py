@@ -109,10 +109,10 @@ def is_preloaded(jobs: JobTable) -> NDArray[np.bool_]:
 
 
 def _fitting(width: NDArray[np.int32], nodes: int) -> NDArray[np.intp]:
-    taken: list[int] = []
+    rows: list[int] = []
     free = nodes
-    for row, wanted in enumerate(width.tolist()):
-        if wanted <= free:
-            taken.append(row)
-            free -= wanted
-    return np.array(taken, np.intp)
+    for row, job_nodes in enumerate(width.tolist()):
+        if job_nodes <= free:
+            rows.append(row)
+            free -= job_nodes
+    return np.array(rows, np.intp)

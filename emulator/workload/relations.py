@@ -130,8 +130,8 @@ def _in_order(jobs: JobTable, waits: list[Dependency]) -> Iterator[int]:
                 free.append(other)
     if missing:
         numbers = sorted(jobs.number[list(missing)].tolist())
-        told = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")  # noqa: PLR2004
-        raise ValueError(f"jobs wait for each other, so none of them can start: {told}")
+        text = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")  # noqa: PLR2004
+        raise ValueError(f"jobs wait for each other, so none of them can start: {text}")
 
 
 # From a log.
@@ -148,19 +148,19 @@ def cancelled_at(log: SwfLog) -> NDArray[np.float64]:
 
 
 def preceding(
-    log: SwfLog, rows: NDArray[np.intp], kept: NDArray[np.int64], how: str
+    log: SwfLog, rows: NDArray[np.intp], numbers: NDArray[np.int64], how: str
 ) -> tuple[dict[str, NDArray[np.int64]], int]:
-    """The columns for fields 17 and 18 of these rows, whose job numbers are `kept`; and how many lost theirs.
+    """The columns for fields 17 and 18 of these rows, whose job numbers are `numbers`; and how many lost theirs.
 
     `how`: `start` (it starts after the preceding job's end) or `submit` (it is submitted think time after that).
     """
-    said = log.column("preceding")[rows].astype(np.int64)
-    is_there = np.isin(said, kept) & (said > 0) & (said != kept)
+    predecessor = log.column("preceding")[rows].astype(np.int64)
+    is_there = np.isin(predecessor, numbers) & (predecessor > 0) & (predecessor != numbers)
     kind = After.THINK if how == "submit" else After.ANY
     think_s = np.maximum(log.column("think_s")[rows], 0) if how == "submit" else np.zeros(len(rows))
     columns = {
-        NUMBER: np.where(is_there, said, -1),
+        NUMBER: np.where(is_there, predecessor, -1),
         KIND: np.where(is_there, int(kind), -1),
         DELAY: np.where(is_there, np.rint(think_s * 1e6), -1).astype(np.int64),
     }
-    return columns, int(((said > 0) & ~is_there).sum())
+    return columns, int(((predecessor > 0) & ~is_there).sum())

@@ -54,32 +54,32 @@ class Relations:
                 columns[name] = jobs.column(name)
             columns[name][row] = value
 
-        for where, said in lines_by_name(Path(self.trace), _COLUMNS):
-            row = place.get(number_in(said, "job", where))
+        for where, values in lines_by_name(Path(self.trace), _COLUMNS):
+            row = place.get(number_in(values, "job", where))
             if row is None:
                 continue
-            if said["after"]:
+            if values["after"]:
                 count[row] = count.get(row, 0) + 1
                 if count[row] > _MOST_DEPENDENCIES:
                     raise TraceError(f"{where}: a job can wait for {_MOST_DEPENDENCIES} others at most")
                 suffix = "" if count[row] == 1 else f"_{count[row]}"
-                put(NUMBER + suffix, row, number_in(said, "after", where))
-                put(KIND + suffix, row, _kind(said, where))
-                put(DELAY + suffix, row, time_us_in(said, "delay_s", where) if said["delay_s"] else 0)
+                put(NUMBER + suffix, row, number_in(values, "after", where))
+                put(KIND + suffix, row, _kind(values, where))
+                put(DELAY + suffix, row, time_us_in(values, "delay_s", where) if values["delay_s"] else 0)
             for name, column in (("cancel_after_s", CANCEL), ("deadline_after_s", DEADLINE)):
-                if said[name]:
-                    put(column, row, time_us_in(said, name, where))
+                if values[name]:
+                    put(column, row, time_us_in(values, name, where))
             for name, column in (("array", ARRAY), ("array_limit", ARRAY_LIMIT)):
-                if said[name]:
-                    value = number_in(said, name, where)
+                if values[name]:
+                    value = number_in(values, name, where)
                     if column == ARRAY_LIMIT and value == 0:
                         raise TraceError(f"{where}: array_limit is 0, so none of its jobs could ever run")
                     put(column, row, value)
         return jobs.with_extra(**columns)
 
 
-def _kind(said: dict[str, str], where: str) -> int:
-    kind = KIND_NAMES.get(said["kind"] or "afterany")
+def _kind(values: dict[str, str], where: str) -> int:
+    kind = KIND_NAMES.get(values["kind"] or "afterany")
     if kind is None:
-        raise TraceError(f"{where}: kind is {said['kind'][:40]!r}; known: {', '.join(KIND_NAMES)}")
+        raise TraceError(f"{where}: kind is {values['kind'][:40]!r}; known: {', '.join(KIND_NAMES)}")
     return int(kind)

@@ -46,13 +46,13 @@ def read_reservations(
     is_block = bool(lines) and lines[0][1].startswith(_BLOCK)
     faults, found, names = Faults(lenient), dict[str, list[tuple[float, float]]](), set[str]()
     clock = LocalTimes() if clock is None else clock
-    for number, said in _blocks(lines) if is_block else _rows(lines, path, faults):
+    for number, values in _blocks(lines) if is_block else _rows(lines, path, faults):
         try:
-            nodes, span = _span(said, until_s, clock)
+            nodes, span = _span(values, until_s, clock)
         except Malformed as fault:
             faults.add(path, number, fault)
             continue
-        names.add(said["name"])
+        names.add(values["name"])
         for node in nodes:
             found.setdefault(node, []).append(span)
     return {node: joined(spans) for node, spans in found.items()}, frozenset(names)
@@ -90,18 +90,18 @@ def _blocks(lines: list[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, st
 
 
 def _span(
-    said: Mapping[str, str], until_s: float, clock: LocalTimes
+    values: Mapping[str, str], until_s: float, clock: LocalTimes
 ) -> tuple[list[str], tuple[float, float]]:
-    missing = [name for name in _NEEDED if name not in said]
+    missing = [name for name in _NEEDED if name not in values]
     if missing:
         raise Malformed(f"it does not say the {missing[0]} of the reservation")
-    begin_s, has_ended = time_s(said["begin"], "begin", clock), said["end"] not in NO_TIME
-    end_s = time_s(said["end"], "end", clock, begin_s) if has_ended else max(begin_s, until_s)
+    begin_s, has_ended = time_s(values["begin"], "begin", clock), values["end"] not in NO_TIME
+    end_s = time_s(values["end"], "end", clock, begin_s) if has_ended else max(begin_s, until_s)
     if end_s < begin_s:
-        raise Malformed(f"it ends at {said['end']}, before it begins at {said['begin']}")
-    if said["nodes"] in _NO_NODES:  # of licenses, or of nodes that were not chosen yet
+        raise Malformed(f"it ends at {values['end']}, before it begins at {values['begin']}")
+    if values["nodes"] in _NO_NODES:  # of licenses, or of nodes that were not chosen yet
         return [], (begin_s, end_s)
     try:
-        return expand(said["nodes"]), (begin_s, end_s)
+        return expand(values["nodes"]), (begin_s, end_s)
     except NodeListError as error:
         raise Malformed(f"nodes: {error}") from error

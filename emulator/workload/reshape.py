@@ -43,8 +43,8 @@ class Sample:
     def apply_random(self, jobs: JobTable, *, nodes: int, rng: np.random.Generator) -> JobTable:  # noqa: ARG002
         batch, leases = _by_kind(jobs)
         count = round(self.share * len(batch))
-        kept = batch.take(np.sort(rng.permutation(len(batch))[:count]))
-        return replace(kept, submit_us=kept.submit_us % round(self.week_s * US)).merge(leases)
+        sampled = batch.take(np.sort(rng.permutation(len(batch))[:count]))
+        return replace(sampled, submit_us=sampled.submit_us % round(self.week_s * US)).merge(leases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class Widen:
         pairs = by_size[len(batch) % 2 :].reshape(-1, 2)
         stays = pairs[np.arange(len(pairs)), rng.integers(0, 2, len(pairs))]
         single = by_size[: len(batch) % 2]
-        kept = batch.take(np.sort(np.concatenate((single, stays))))
-        twice = np.minimum(2 * kept.nodes.astype(np.int64), nodes)
-        return replace(kept, nodes=np.maximum(twice, kept.nodes).astype(np.int32)).merge(leases)
+        selected = batch.take(np.sort(np.concatenate((single, stays))))
+        twice = np.minimum(2 * selected.nodes.astype(np.int64), nodes)
+        return replace(selected, nodes=np.maximum(twice, selected.nodes).astype(np.int32)).merge(leases)
 
 
 @dataclass(frozen=True, slots=True)

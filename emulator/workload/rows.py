@@ -109,31 +109,31 @@ class Rows:
         self.doubts: list[str] = []
         """What was not understood in the record being read, though its job is kept."""
         self._runs: dict[Hashable, tuple[int, tuple[bool, float, float]]] = {}
-        self._given: tuple[str, ...] = ()
+        self._names: tuple[str, ...] = ()
         """What the last job said. The columns of other things are filled up when they are looked at (`_fill`)."""
         self._appends: list[Callable[[float], None]] = []
 
     def __len__(self) -> int:
-        return len(self.columns[self._given[0]]) if self._given else 0
+        return len(self.columns[self._names[0]]) if self._names else 0
 
     def _fill(self) -> None:
         """Make all columns as long as there are jobs."""
         count = len(self)
         for column in self.columns.values():
             column.extend(repeat(UNKNOWN, count - len(column)))
-        self._appends = [self.columns[name].append for name in self._given]
+        self._appends = [self.columns[name].append for name in self._names]
 
     def add(self, **values: float) -> None:
         """One job; what is not given is unknown."""
-        given = tuple(values)
-        if given != self._given:
+        names = tuple(values)
+        if names != self._names:
             self._fill()
-            self._given, self._appends = given, [self.columns[name].append for name in given]
+            self._names, self._appends = names, [self.columns[name].append for name in names]
         try:
             for append, value in zip(self._appends, values.values(), strict=True):
                 append(value)
         except (TypeError, OverflowError):
-            self._add_with_care(min(len(self.columns[name]) for name in given), values)
+            self._add_with_care(min(len(self.columns[name]) for name in names), values)
 
     def _add_with_care(self, row: int, values: dict[str, float]) -> None:
         """The same where a column has to become one of fractions first. Raises Malformed."""

@@ -187,7 +187,7 @@ def not_read(work: Workload) -> list[str]:
     return [f"{count:,} x {what}" for what, count in work.counted.items() if is_not_read(what)]
 
 
-def told(log: SwfLog) -> list[str]:
+def remarks(log: SwfLog) -> list[str]:
     """Sentences on jobs that are kept and of which the reader has something to tell."""
     return [f"{count:,} jobs: {what}" for what, count in log.remarks.items()]
 
@@ -256,8 +256,8 @@ def _sizes(log: SwfLog, procs_per_node: int, size: Size) -> NDArray[np.int64]:
     by_procs: NDArray[np.int64] = -(-_whole(np.ceil(processors(log, size))) // procs_per_node)
     if size != "nodes" or log.nodes is None:
         return by_procs
-    said = _whole(log.nodes)
-    return np.where(said > 0, said, by_procs)
+    recorded = _whole(log.nodes)
+    return np.where(recorded > 0, recorded, by_procs)
 
 
 def _replayable(

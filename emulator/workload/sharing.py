@@ -73,21 +73,21 @@ def pack_shared(
         )
     start_us = np.rint((submit_s + wait_s)[ran] * US).astype(np.int64)
     end_us = start_us + np.rint(run_s[ran] * US).astype(np.int64)
-    wanted, room = [np.asarray(procs[ran], np.int64)], [cores_per_node]
+    demands, room = [np.asarray(procs[ran], np.int64)], [cores_per_node]
     if memory_kb_per_node is not None:
         # SWF says memory of each processor.
-        wanted.append(np.rint(memory_kb(log)[ran] * procs[ran]).astype(np.int64))
+        demands.append(np.rint(memory_kb(log)[ran] * procs[ran]).astype(np.int64))
         room.append(memory_kb_per_node)
-    if gpus_per_node is not None and (asked := gpus(log)) is not None:
-        wanted.append(asked[ran])
+    if gpus_per_node is not None and (gpu_request := gpus(log)) is not None:
+        demands.append(gpu_request[ran])
         room.append(gpus_per_node)
-    fitted = first_fit(start_us, end_us, np.column_stack(wanted), room)
+    fitted = first_fit(start_us, end_us, np.column_stack(demands), room)
     begins_us, ends_us, first = fitted
     hosts = log.further(HOST_KEY)
     host = np.full(len(start_us), UNKNOWN) if hosts is None else np.asarray(hosts[ran], np.int64)
     is_listed = host > 0
     if is_listed.any():
-        begins_us, ends_us, first = _placed(start_us, end_us, host, np.column_stack(wanted), room)
+        begins_us, ends_us, first = _placed(start_us, end_us, host, np.column_stack(demands), room)
     submits_s = submit_s[ran][first]
     count = len(begins_us)
     most = _most(begins_us, ends_us)
@@ -122,7 +122,7 @@ def pack_shared(
         listed=int(is_listed.sum()),
         fitted=_most(*fitted[:2]),
         crowded=_crowded(
-            start_us[is_listed], end_us[is_listed], host[is_listed], wanted[0][is_listed], cores_per_node
+            start_us[is_listed], end_us[is_listed], host[is_listed], demands[0][is_listed], cores_per_node
         ),
     )
 
@@ -136,7 +136,7 @@ def _placed(
     start_us: NDArray[np.int64],
     end_us: NDArray[np.int64],
     host: NDArray[np.int64],
-    wanted: NDArray[np.int64],
+    demands: NDArray[np.int64],
     room: Sequence[int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """As `first_fit`, but each job on its host; those whose host is not known by first fit on nodes beside these."""
@@ -144,7 +144,9 @@ def _placed(
     begins_us, ends_us, first = on_hosts(start_us[there], end_us[there], host[there])
     spans = [(begins_us, ends_us, there[first])]
     if len(elsewhere):
-        begins_us, ends_us, first = first_fit(start_us[elsewhere], end_us[elsewhere], wanted[elsewhere], room)
+        begins_us, ends_us, first = first_fit(
+            start_us[elsewhere], end_us[elsewhere], demands[elsewhere], room
+        )
         spans.append((begins_us, ends_us, elsewhere[first]))
     begins_us, ends_us, first = (np.concatenate(column) for column in zip(*spans, strict=True))
     order = np.lexsort((first, ends_us, begins_us))
@@ -187,15 +189,15 @@ def _crowded(
 
 
 def first_fit(
-    start_us: NDArray[np.int64], end_us: NDArray[np.int64], wanted: NDArray[np.int64], room: Sequence[int]
+    start_us: NDArray[np.int64], end_us: NDArray[np.int64], demands: NDArray[np.int64], room: Sequence[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """From when to when which node is in use by at least one job, in order of begin, and the first of its jobs.
 
-    `wanted` has a row a job and a column a resource, of which a node has `room`; a job that wants more has all of it.
+    `demands` has a row a job and a column a resource, of which a node has `room`; a job that wants more has all of it.
     At each time jobs end before others start.
     """
     whole = np.asarray(room, np.int64)
-    wanted = np.minimum(wanted, whole)
+    demands = np.minimum(demands, whole)
     free = np.tile(whole, (16, 1))
     running = [0] * len(free)
     first = [0] * len(free)
@@ -205,7 +207,7 @@ def first_fit(
     def end_until(time_us: int) -> None:
         while ends and ends[0][0] <= time_us:
             ended_us, job, node = heapq.heappop(ends)
-            free[node] += wanted[job]
+            free[node] += demands[job]
             running[node] -= 1
             if not running[node]:
                 found.append((int(start_us[first[node]]), ended_us, first[node]))
@@ -213,7 +215,7 @@ def first_fit(
     for job in np.argsort(start_us, kind="stable").tolist():
         now_us = int(start_us[job])
         end_until(now_us)
-        fits = (free >= wanted[job]).all(axis=1)
+        fits = (free >= demands[job]).all(axis=1)
         node = int(fits.argmax())
         if not fits[node]:
             node = len(free)
@@ -223,7 +225,7 @@ def first_fit(
         if not running[node]:
             first[node] = job
         running[node] += 1
-        free[node] -= wanted[job]
+        free[node] -= demands[job]
         heapq.heappush(ends, (int(end_us[job]), job, node))
     end_until(int(end_us.max()))
     spans = np.array(sorted(found), np.int64).reshape(-1, 3)

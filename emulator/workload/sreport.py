@@ -61,14 +61,14 @@ def read_sreport(
 
 
 def _add(
-    said: dict[str, str], span: tuple[float, float], nodes: int, found: dict[str, list[tuple[float, float]]]
+    values: dict[str, str], span: tuple[float, float], nodes: int, found: dict[str, list[tuple[float, float]]]
 ) -> None:
-    if said.get(_TRES, "cpu") not in {"cpu", "node"}:
-        raise Malformed(f"it reports {said[_TRES]}; take cpu, as sreport does unless told otherwise")
-    reported = _number(said, _ALL)
+    if values.get(_TRES, "cpu") not in {"cpu", "node"}:
+        raise Malformed(f"it reports {values[_TRES]}; take cpu, as sreport does unless told otherwise")
+    reported = _number(values, _ALL)
     if not reported:
         raise Malformed(f"{_ALL} is 0")
-    share = sum(_number(said, name) for name in _DOWN if name in said) / reported
+    share = sum(_number(values, name) for name in _DOWN if name in values) / reported
     begin_s, end_s = span
     whole, rest = divmod(min(share, 1.0) * nodes, 1)
     for at in range(int(whole)):
@@ -78,8 +78,8 @@ def _add(
         last.append((begin_s, begin_s + rest * (end_s - begin_s)))
 
 
-def _number(said: dict[str, str], name: str) -> float:
-    match = _NUMBER.match(said.get(name, ""))
+def _number(values: dict[str, str], name: str) -> float:
+    match = _NUMBER.match(values.get(name, ""))
     if match is None:
-        raise Malformed(f"{name} is {said.get(name, '')[:40]!r}, not a number")
+        raise Malformed(f"{name} is {values.get(name, '')[:40]!r}, not a number")
     return float(match[0])

@@ -175,10 +175,10 @@ class JobTable:
         return replace(self, extra=self.extra | added)
 
 
-def _any_of(numbers: NDArray[np.int64], taken: NDArray[np.int64]) -> bool:
+def _any_of(numbers: NDArray[np.int64], used: NDArray[np.int64]) -> bool:
     """Whether one of the numbers is taken."""
     # `np.intersect1d` makes both unique by hashing, which took nine tenths of the time in which a sweep makes its jobs.
-    near = np.sort(taken[(taken >= numbers.min()) & (taken <= numbers.max())])
+    near = np.sort(used[(used >= numbers.min()) & (used <= numbers.max())])
     if not len(near):
         return False
     place = np.minimum(np.searchsorted(near, numbers), len(near) - 1)

@@ -81,9 +81,9 @@ class ThetaLogs(Machine):
         wide = np.empty(self.jobs)
         wide[np.argsort(widths + rng.random(self.jobs))] = np.sort(rng.standard_normal(self.jobs))
         taste = rng.standard_normal(self.projects)[project]
-        own = self.likeness * taste + np.sqrt(1 - self.likeness**2) * rng.standard_normal(self.jobs)
+        noise = self.likeness * taste + np.sqrt(1 - self.likeness**2) * rng.standard_normal(self.jobs)
         walltime = np.empty(self.jobs)
-        order = np.argsort(self.together * wide + np.sqrt(1 - self.together**2) * own, kind="stable")
+        order = np.argsort(self.together * wide + np.sqrt(1 - self.together**2) * noise, kind="stable")
         walltime[order] = np.exp(self.run_spread * np.sort(rng.standard_normal(self.jobs)))
         used = np.maximum(rng.random(self.jobs) ** 2, _LOW_USE**2)
         used[rng.random(self.jobs) < self.at_limit] = 1.0

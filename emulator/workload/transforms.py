@@ -9,7 +9,7 @@ import numpy as np
 
 from balancer.clock import NEVER_US, US, micros
 from emulator.plugins import check_number, make_plugin
-from emulator.workload.plugin_errors import asked, jobs_from
+from emulator.workload.plugin_errors import errors_named, jobs_from
 from emulator.workload.streams import stream
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def apply_transforms(
     count: dict[str, int] = {}
     for transform in transforms:
         if counted is not None and isinstance(transform, CountingTransform):
-            with asked(GROUP, transform, "count"):
+            with errors_named(GROUP, transform, "count"):
                 counted.update(transform.count(jobs))
         if isinstance(transform, RandomTransform):
             name = type(transform).__name__
@@ -100,8 +100,8 @@ class Window:
 
     def apply(self, jobs: JobTable, *, nodes: int) -> JobTable:  # noqa: ARG002
         begin, end = np.searchsorted(jobs.submit_us, [micros(self.begin_s), micros(self.end_s)])
-        kept = jobs.take(np.arange(begin, end))
-        return replace(kept, submit_us=kept.submit_us - micros(self.begin_s))
+        inside = jobs.take(np.arange(begin, end))
+        return replace(inside, submit_us=inside.submit_us - micros(self.begin_s))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def trusts(log: SwfLog, workload: Workload, *, is_crowded: bool) -> tuple[Trust,
     )  # fmt: skip
 
 
-def said(found: Sequence[Trust]) -> str:
+def trust_sentence(found: Sequence[Trust]) -> str:
     """One sentence, first what the log can be trusted for."""
     good, bad = [each for each in found if not each.why], [each for each in found if each.why]
     if not good:

@@ -31,14 +31,14 @@ Spans = dict[str, list[tuple[float, float]]]
 class Held:
     """`spans`: of each node when it was held, Unix seconds. `log` is without the jobs that ran in the reservations.
 
-    These are `inside`, rows of the log as it was; `said` says what became of them.
+    These are `inside`, rows of the log as it was; `reservation_note` says what became of them.
     """
 
     log: SwfLog
     spans: Spans
     notes: tuple[str, ...]
     inside: NDArray[np.bool_]
-    said: str = ""
+    reservation_note: str = ""
     clocks: tuple[str, ...] = ()
     """What is to be told of the clocks of the files."""
 
@@ -66,13 +66,13 @@ def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, node
     until_s = zero_s + float(ends_s.max())
     clock = LocalTimes(SACCT_REMEDY.format("sacctmgr or scontrol"))
     when = f"on average from {_day(begin_s)} to {_day(end_s)}"
-    notes, clocks, every, inside, said = list[str](), list[str](), list[Spans](), None, ""
+    notes, clocks, every, inside, reservation_note = list[str](), list[str](), list[Spans](), None, ""
     if down_nodes is not None:
         if is_sreport(down_nodes):
             spans = read_sreport(down_nodes, nodes=nodes, clock=clock)
         else:
             spans = outages.read_outages(down_nodes, until_s=until_s, clock=clock)
-        clocks += _said_of_clock(batch, down_nodes, clock)
+        clocks += _clock_notes(batch, down_nodes, clock)
         every.append(spans)
         notes.append(
             f"batch: {len(spans):,} nodes were down at times, {_mean(spans, begin_s, end_s):.1f} of them {when}; a node"
@@ -80,27 +80,27 @@ def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, node
         )
     if reservations is not None:
         spans, names = read_reservations(reservations, until_s=until_s, clock=clock)
-        clocks += _said_of_clock(batch, reservations, clock)
+        clocks += _clock_notes(batch, reservations, clock)
         every.append(spans)
         inside = in_reservations(batch, names)
-        said = (
+        reservation_note = (
             "and the log does not say which jobs ran in them (sacct: Reservation), so that such a job counts besides"
             if inside is None
             else f"and the {int(inside.sum()):,} jobs that ran in them are left out"
         )
         notes.append(
             f"batch: {len(names):,} reservations held {len(spans):,} nodes at times, {_mean(spans, begin_s, end_s):.1f}"
-            f" of them {when}; these count as in use, {said}"
+            f" of them {when}; these count as in use, {reservation_note}"
         )
-    kept = batch
+    log = batch
     if inside is None:
         inside = np.zeros(len(batch), np.bool_)
     else:
-        kept = replace(batch, columns=tuple(column[~inside] for column in batch.columns))
-    return Held(kept, _together(every), (*notes, *clocks), inside, said, tuple(clocks))
+        log = replace(batch, columns=tuple(column[~inside] for column in batch.columns))
+    return Held(log, _together(every), (*notes, *clocks), inside, reservation_note, tuple(clocks))
 
 
-def _said_of_clock(batch: SwfLog, path: Path, clock: LocalTimes) -> list[str]:
+def _clock_notes(batch: SwfLog, path: Path, clock: LocalTimes) -> list[str]:
     """What to tell where only one of the two says which clock its times are of."""
     if clock.is_assumed and not is_assumed(batch):
         return [f"{path}: its times say no offset from UTC, and were taken to be UTC; say --time-zone"]
@@ -112,9 +112,9 @@ def in_reservations(log: SwfLog, names: Iterable[str]) -> NDArray[np.bool_] | No
     which = log.further(RESERVATION_KEY)
     if which is None:
         return None
-    wanted = set(names)
+    chosen = set(names)
     pairs = (line.split(None, 1) for line in log.keys.get("Reservation", ()))
-    numbers = [int(pair[0]) for pair in pairs if len(pair) > 1 and pair[1] in wanted]
+    numbers = [int(pair[0]) for pair in pairs if len(pair) > 1 and pair[1] in chosen]
     return np.isin(which, numbers)
 
 

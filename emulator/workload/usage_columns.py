@@ -24,7 +24,7 @@ class NamedColumn:
     """The column that a user named, where that was said, and whether a series was read by it."""
 
     name: str
-    said: str = "--usage-column"
+    source: str = "--usage-column"
     is_used: bool = False
 
 
@@ -62,7 +62,7 @@ def usage_in(path: Path, name: str | None) -> Iterator[None]:
     finally:
         USAGE_COLUMN.reset(token)
     if not column.is_used:
-        raise TraceError(f"{path}: {column.said} {name}: it is no table over time; leave the key out")
+        raise TraceError(f"{path}: {column.source} {name}: it is no table over time; leave the key out")
 
 
 def counts(text: str) -> bool:
@@ -79,23 +79,23 @@ def might_be_usage(names: Sequence[str]) -> bool:
     """Whether a heading is that of a series over time: a timestamp and a value, or little but a usage."""
     if "timestamp" not in names:
         return False
-    given = USAGE_COLUMN.get()
-    others = [name for name in names if name not in {"timestamp", "granularity"}]
+    named = USAGE_COLUMN.get()
+    value_names = [name for name in names if name not in {"timestamp", "granularity"}]
     return (
-        any(name in others for name in VALUES)
-        or (given is not None and given.name in others)
-        or (len(others) == 1 and counts(others[0]))
+        any(name in value_names for name in VALUES)
+        or (named is not None and named.name in value_names)
+        or (len(value_names) == 1 and counts(value_names[0]))
     )
 
 
 def usage_column(path: Path, names: Sequence[str], rows: Iterable[dict[str, str]]) -> str:
     """The column to read. Raises TraceError with the columns there are, and what they might be."""
-    given = USAGE_COLUMN.get()
-    if given is not None:
-        given.is_used = True
-        if given.name not in names or given.name == "timestamp":
-            raise TraceError(f"{path}: {given.said} {given.name}: its columns are {', '.join(names)}")
-        return given.name
+    named = USAGE_COLUMN.get()
+    if named is not None:
+        named.is_used = True
+        if named.name not in names or named.name == "timestamp":
+            raise TraceError(f"{path}: {named.source} {named.name}: its columns are {', '.join(names)}")
+        return named.name
     by_name = [name for name in names if counts(name)]
     if len(by_name) == 1:
         return by_name[0]
@@ -107,8 +107,8 @@ def usage_column(path: Path, names: Sequence[str], rows: Iterable[dict[str, str]
         raise TraceError(
             f"{path}: {' and '.join(by_name)} may each count what was in use; say which with --usage-column"
         )
-    said = sorted(set().union(*of_rows))[:_MOST]
-    units = f" (said of it: {', '.join(said)})" if said else ""
+    units_found = sorted(set().union(*of_rows))[:_MOST]
+    units = f" (said of it: {', '.join(units_found)})" if units_found else ""
     column = next(iter(values), "NAME")
     raise TraceError(
         f"{path}: its columns are {', '.join(names)}, and none says that it counts nodes, servers or cores{units}: it"

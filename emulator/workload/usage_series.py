@@ -119,15 +119,15 @@ def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
             path, lines, mark, faults, heading=heading, pass_over=said_of.pass_over
         )
     ]
-    amount = usage_column(path, names, [said for _, said in rows])
+    amount = usage_column(path, names, [row for _, row in rows])
     clock = None if _OF_OPENSTACK & set(names) else said_of.clock
-    for number, said in rows:
+    for number, row in rows:
         key = " ".join(
-            value for name, value in said.items() if name not in {"timestamp", "granularity", amount}
+            value for name, value in row.items() if name not in {"timestamp", "granularity", amount}
         )
         try:
-            at_s = _time(said.get("timestamp"), clock)
-            value = _amount(said.get(amount))
+            at_s = _time(row.get("timestamp"), clock)
+            value = _amount(row.get(amount))
             if value is None:
                 said_of.pass_over(NO_VALUE)
             else:

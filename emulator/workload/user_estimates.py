@@ -68,13 +68,13 @@ class UserEstimates:
             )
         if len(self.popular) > _TOP:
             raise ValueError(f"{owner}: popular has {len(self.popular)} values; {_TOP} at most")
-        for seconds, share in self._given().items():
+        for seconds, share in self._shares_by_length().items():
             check_number(owner, "popular (seconds)", seconds, at_least=1, at_most=self.longest_s or 1e9)
             check_number(owner, f"popular ({seconds})", share, above=0, at_most=1)
         if sum(self.popular.values()) > 1:
             raise ValueError(f"{owner}: the shares in popular add up to more than 1")
 
-    def _given(self) -> dict[int, float]:
+    def _shares_by_length(self) -> dict[int, float]:
         """A site's own values in s; a scenario's keys may be text."""
         try:
             return {int(seconds): share for seconds, share in self.popular.items()}
@@ -86,7 +86,7 @@ class UserEstimates:
         if not len(rows):
             return jobs
         longest_s = self._longest_s(jobs.estimate_us[rows])
-        shares = distribution(longest_s, self._given(), len(rows), rng)
+        shares = distribution(longest_s, self._shares_by_length(), len(rows), rng)
         drawn_us = _counted(shares, len(rows)) * US
         estimate_us = jobs.estimate_us.copy()
         estimate_us[rows] = _assigned(np.minimum(jobs.run_us[rows], longest_s * US), drawn_us, rng)
@@ -98,7 +98,7 @@ class UserEstimates:
             raise ValueError(
                 f"user_estimates: the longest walltime is {longest_s} s; give longest_s, an hour or more"
             )
-        beyond = [each for each in self._given() if each > longest_s]
+        beyond = [each for each in self._shares_by_length() if each > longest_s]
         if beyond:
             raise ValueError(
                 f"user_estimates: popular has {beyond[0]} s, more than the longest walltime, {longest_s} s"
@@ -110,11 +110,11 @@ def distribution(
     longest_s: int, popular: Mapping[int, float], jobs: int, rng: np.random.Generator
 ) -> dict[int, float]:
     """Share of the jobs by walltime in s, for so many jobs (section 5); which value is how popular is drawn."""
-    given = {seconds: 100 * share for seconds, share in popular.items()}
-    times = _merged(head_times(longest_s), sorted(given), longest_s)
-    percents, place = _head_sizes(len(times), given, longest_s)
-    taken = {times.index(seconds): rank for seconds, rank in place.items()}
-    ranks = _ranks(len(times), taken, rng)
+    popular_percent = {seconds: 100 * share for seconds, share in popular.items()}
+    times = _merged(head_times(longest_s), sorted(popular_percent), longest_s)
+    percents, place = _head_sizes(len(times), popular_percent, longest_s)
+    ranks_at = {times.index(seconds): rank for seconds, rank in place.items()}
+    ranks = _ranks(len(times), ranks_at, rng)
     head = {seconds: percents[rank] for seconds, rank in zip(times, ranks, strict=True)}
     points = np.array(_VALUES, float)
     count = int(np.rint(np.interp(jobs, points[:, 0], points[:, 1])))
@@ -137,57 +137,63 @@ def head_times(longest_s: int) -> list[int]:
     return [longest_s, *sorted(times[1:])]
 
 
-def _merged(times: list[int], given: Sequence[int], longest_s: int) -> list[int]:
+def _merged(times: list[int], required: Sequence[int], longest_s: int) -> list[int]:
     """With a site's own values in place of the nearest ones, those that other sites need not have first."""
-    new = [each for each in given if each not in times]
+    new = [each for each in required if each not in times]
     replaced: dict[int, int] = {}
     room = _TOP - len(times)
     for group in (set(times) - set(EVERYWHERE_S), set(times) & set(EVERYWHERE_S)):
-        pairs = sorted((abs(own - old), own, old) for own, old in product(new, group - {longest_s, *given}))
-        for _, own, old in pairs:
-            if len(replaced) < len(new) - room and own not in replaced.values() and old not in replaced:
-                replaced[old] = own
+        pairs = sorted(
+            (abs(exact - old), exact, old) for exact, old in product(new, group - {longest_s, *required})
+        )
+        for _, exact, old in pairs:
+            if len(replaced) < len(new) - room and exact not in replaced.values() and old not in replaced:
+                replaced[old] = exact
     added = [each for each in new if each not in replaced.values()]
     return [longest_s, *sorted([replaced.get(each, each) for each in times[1:]] + added)]
 
 
-def _head_sizes(count: int, given: Mapping[int, float], longest_s: int) -> tuple[list[float], dict[int, int]]:
+def _head_sizes(
+    count: int, percents: Mapping[int, float], longest_s: int
+) -> tuple[list[float], dict[int, int]]:
     """Percent of the jobs by popularity, and where in it a site's own values are (the longest always first)."""
     rank = np.arange(2, count + 1)
     sizes = (_HEAD_A * np.exp(_HEAD_B * rank) + _HEAD_C).tolist()
-    first = given.get(longest_s, _HEAD_PERCENT - sum(sizes))
+    first = percents.get(longest_s, _HEAD_PERCENT - sum(sizes))
     sizes = [first, *sizes]
     place: dict[int, int] = {}
-    for seconds in sorted(given, key=lambda each: (-given[each], each)):
+    for seconds in sorted(percents, key=lambda each: (-percents[each], each)):
         free = [at for at in range(count) if at not in place.values() and (at > 0) == (seconds != longest_s)]
-        place[seconds] = min(free, key=lambda at: (abs(sizes[at] - given[seconds]), at))
-    own = set(place.values())
-    others = sum(size for at, size in enumerate(sizes) if at not in own)
-    scale = max(_HEAD_PERCENT - sum(given.values()), 0.0) / others if others else 0.0
+        place[seconds] = min(free, key=lambda at: (abs(sizes[at] - percents[seconds]), at))
+    fixed = set(place.values())
+    rest = sum(size for at, size in enumerate(sizes) if at not in fixed)
+    scale = max(_HEAD_PERCENT - sum(percents.values()), 0.0) / rest if rest else 0.0
     at_place = {at: seconds for seconds, at in place.items()}
     sized = [
-        (given[at_place[at]] if at in at_place else size * scale, at_place.get(at))
+        (percents[at_place[at]] if at in at_place else size * scale, at_place.get(at))
         for at, size in enumerate(sizes)
     ]
     ordered = [sized[0], *sorted(sized[1:], key=lambda each: -each[0])]
-    return [size for size, _ in ordered], {who: at for at, (_, who) in enumerate(ordered) if who is not None}
+    return [size for size, _ in ordered], {
+        length_s: at for at, (_, length_s) in enumerate(ordered) if length_s is not None
+    }
 
 
-def _ranks(count: int, taken: Mapping[int, int], rng: np.random.Generator) -> list[int]:
+def _ranks(count: int, ranks_at: Mapping[int, int], rng: np.random.Generator) -> list[int]:
     """Which place in popularity, from 0, each of the values by time has.
 
     A place is drawn from those that some log has at this time or before it, the better of two draws; one that no log
     has any later goes now. The longest is the first.
     """
-    free = set(range(count)) - set(taken.values())
+    free = set(range(count)) - set(ranks_at.values())
     latest = {rank: max(log.index(rank + 1) for log in POPULARITY) for rank in range(_TOP)}
     pool: list[int] = []
     found = []
     for at in range(count):
         pool = [rank for rank in (*pool, *(log[at] - 1 for log in POPULARITY)) if rank in free]
         due = sorted(rank for rank in free if latest[rank] <= at)
-        if at in taken:
-            rank = taken[at]
+        if at in ranks_at:
+            rank = ranks_at[at]
         elif at == 0:
             rank = 0
         elif due:

@@ -30,8 +30,8 @@ class WrapAround:
         span_us = round(self.span_s * US)
         end_us = jobs.submit_us + jobs.run_us
         batch = jobs.take((jobs.kind == Kind.BATCH) & (jobs.submit_us < span_us) & (end_us > span_us))
-        taken = np.cumsum(batch.nodes, dtype=np.int64) <= nodes
-        batch = batch.take(taken)
+        fits = np.cumsum(batch.nodes, dtype=np.int64) <= nodes
+        batch = batch.take(fits)
         ran_us = span_us - batch.submit_us
         running = replace(
             batch,
