@@ -43,7 +43,7 @@ class Site(Protocol):
     """Cluster time at the end of the run."""
     batch_decides: bool
     """The mechanism is the batch system's, not a service of its own."""
-    told: RunSettings
+    run_settings: RunSettings
     """What each role is told."""
 
     @property
@@ -76,7 +76,7 @@ class Site(Protocol):
     def config(self, name: str, settings: dict[str, Any]) -> Path:
         """Write a process's settings."""
 
-    def config_of(self, name: str, told: RoleConfig, **own: Any) -> Path:
+    def config_of(self, name: str, role_config: RoleConfig, **process_settings: Any) -> Path:
         """Write what a role is told, and what is this process's own: where it listens and what it calls home."""
 
     def lasting_port(self) -> int:

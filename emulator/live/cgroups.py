@@ -45,9 +45,9 @@ def find_roots(root: Path = _ROOT, membership: Path = Path("/proc/self/cgroup"))
     """Look what this process may use; leaves nothing behind."""
     groups = _memberships(membership)
     if (root / "cgroup.controllers").exists():
-        own = root / groups.get("", "/").lstrip("/")
-        usable = _usable(own, "cgroup.freeze")
-        return CgroupRoots(usable, _usable(own, "cpu.max"), 2, _usable(own, "cpuset.cpus"))
+        group = root / groups.get("", "/").lstrip("/")
+        usable = _usable(group, "cgroup.freeze")
+        return CgroupRoots(usable, _usable(group, "cpu.max"), 2, _usable(group, "cpuset.cpus"))
     found = {
         name: _usable(root / name / groups.get(name, "/").lstrip("/"), file)
         for name, file in (
@@ -122,8 +122,8 @@ class JobCgroup:
             # A group's weight is spread over the processors that it uses: it needs one part for each of its workers
             # to get as much of a shared one as a job that has only that.
             is_first = self._version == 1
-            file, one, most = ("cpu.shares", 1024, 1 << 18) if is_first else ("cpu.weight", 100, 10_000)
-            (self._cpu / file).write_text(str(min(one * len(processors), most)), encoding="ascii")
+            file, default, most = ("cpu.shares", 1024, 1 << 18) if is_first else ("cpu.weight", 100, 10_000)
+            (self._cpu / file).write_text(str(min(default * len(processors), most)), encoding="ascii")
 
     @property
     def _folders(self) -> set[Path]:

@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
-def clock_cost(record: RunRecord, asked: JobTable) -> dict[str, float]:
-    """Mean and most, in us of cluster time: submits against the trace `asked`, finished runs against their run time."""
-    batch = asked.kind == Kind.BATCH
+def clock_cost(record: RunRecord, jobs: JobTable) -> dict[str, float]:
+    """Mean and most, in us of cluster time: submits against the trace `jobs`, finished runs against their run time."""
+    batch = jobs.kind == Kind.BATCH
     submitted = batch & (record.start_us >= 0)
     runs = record.runs
     finished = (runs.outcome == RunOutcome.FINISHED) & batch[runs.job]
-    whole = np.bincount(runs.job, minlength=len(asked))[runs.job] == 1
+    whole = np.bincount(runs.job, minlength=len(jobs))[runs.job] == 1
     row = runs.job[finished & whole]
     lasted_us = (runs.end_us - runs.start_us)[finished & whole]
     return {
-        **_mean_and_most("submit_late", (record.jobs.submit_us - asked.submit_us)[submitted]),
-        **_mean_and_most("run_over_nominal", lasted_us - asked.run_us[row]),
+        **_mean_and_most("submit_late", (record.jobs.submit_us - jobs.submit_us)[submitted]),
+        **_mean_and_most("run_over_nominal", lasted_us - jobs.run_us[row]),
     }
 
 
@@ -49,7 +49,7 @@ def _mean_and_most(name: str, late_us: NDArray[np.int64]) -> dict[str, float]:
 
 def with_cost(
     record: RunRecord,
-    asked: JobTable,
+    jobs: JobTable,
     pace: dict[str, Any],
     limit_s: float,
     more: Mapping[str, float] | None = None,
@@ -58,7 +58,7 @@ def with_cost(
 
     `more`: what else was measured.
     """
-    cost = clock_cost(record, asked) | dict(more or {})
+    cost = clock_cost(record, jobs) | dict(more or {})
     most_us = max((cost[name] for name in cost if name.endswith("_most_us")), default=0.0)
     lag_us = max(most_us / pace["speed"], pace["longest_hold_us"])
     pace = pace | cost | {"lag_us": lag_us}

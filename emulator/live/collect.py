@@ -175,13 +175,13 @@ def _mechanism_record(fleet: Source, found: dict[str, Any], interrupted: str) ->
     if interrupted:
         marks.append(Mark(horizon_us, f"interrupted: {interrupted}"))
     moves = (PoolMove(at_us, tuple(nodes), NodePool(pool)) for at_us, nodes, pool in found["moves"])
-    asked: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "submit_us": np.array(found["submit_us"], np.int64),
         "nodes": np.array(found["nodes"], np.int32),
         "extra": {name: np.array(column, np.int64) for name, column in found["extra"].items()},
     }
     return RunRecord(
-        jobs=replace(fleet.prepared.jobs, **asked),
+        jobs=replace(fleet.prepared.jobs, **columns),
         node_names=tuple(found["node_names"]),
         state=np.array(found["state"], np.int8),
         start_us=np.array(found["start_us"], np.int64),
@@ -337,15 +337,15 @@ def _handed_over(offline: list[tuple[int, int, bool]], runs: list[Run]) -> list[
     for start_us, _, end_us, _, nodes in runs:
         for node in nodes:
             busy[node].append((start_us, end_us if end_us >= 0 else NEVER_US))
-    taken: dict[int, int] = {}
+    returned_us: dict[int, int] = {}
     found: list[tuple[int, int, bool]] = []
     for at_us, node, is_offline in offline:
         if is_offline:
-            taken[node] = max([at_us, *(end for start, end in busy[node] if start <= at_us < end)])
-        elif (taken_us := taken.pop(node, -1)) < at_us:
+            returned_us[node] = max([at_us, *(end for start, end in busy[node] if start <= at_us < end)])
+        elif (taken_us := returned_us.pop(node, -1)) < at_us:
             found += [(taken_us, node, True)] if taken_us >= 0 else []
             found.append((at_us, node, False))
-    return found + [(taken_us, node, True) for node, taken_us in taken.items()]
+    return found + [(taken_us, node, True) for node, taken_us in returned_us.items()]
 
 
 def _moves(
@@ -380,14 +380,14 @@ def with_down(
     """The same, where nodes that failed are nobody's but a lease's that still has them."""
     if not down:
         return moves
-    told: dict[int, list[tuple[int, NodePool | bool]]] = defaultdict(list)
+    events: dict[int, list[tuple[int, NodePool | bool]]] = defaultdict(list)
     for move in moves:
         for node in move.nodes:
-            told[node].append((move.at_us, move.pool))
+            events[node].append((move.at_us, move.pool))
     for at_us, node, is_down in down:
-        told[node].append((at_us, is_down))
+        events[node].append((at_us, is_down))
     found: dict[tuple[int, NodePool], list[int]] = defaultdict(list)
-    for node, changes in told.items():
+    for node, changes in events.items():
         for at_us, pool in _pools(sorted(changes, key=lambda each: each[0])):
             found[at_us, pool].append(node)
     in_order = sorted(found.items(), key=lambda each: each[0][0])
@@ -400,13 +400,13 @@ def with_down(
 
 def _pools(changes: Iterable[tuple[int, NodePool | bool]]) -> list[tuple[int, NodePool]]:
     """Of one node, by its moves and by when it was down: what it is from when on; of one time the last."""
-    own, is_down, found = NodePool.OA_IDLE, False, [(-1, NodePool.OA_IDLE)]
+    owner, is_down, found = NodePool.OA_IDLE, False, [(-1, NodePool.OA_IDLE)]
     for at_us, change in changes:
         if isinstance(change, NodePool):
-            own = change
+            owner = change
         else:
             is_down = change
-        pool = NodePool.DOWN if is_down and own is not NodePool.OD_ALLOC else own
+        pool = NodePool.DOWN if is_down and owner is not NodePool.OD_ALLOC else owner
         if found[-1][0] == at_us:
             found.pop()
         if found[-1][1] is not pool or at_us == -1:

@@ -56,10 +56,10 @@ class Slow:
         return ["tbf", "rate", f"{rate_kbit_s}kbit", "burst", "16kb", "latency", "400ms"]
 
     def text(self) -> str:
-        said = [] if self.delay_ms is None else [f"by {self.delay_ms} ms"]
+        parts = [] if self.delay_ms is None else [f"by {self.delay_ms} ms"]
         if self.rate_kbit_s is not None or self.delay_ms is None:
-            said.append(f"to {self.rate_kbit_s or DEFAULT_RATE_KBIT_S} kbit/s")
-        return " and ".join(said)
+            parts.append(f"to {self.rate_kbit_s or DEFAULT_RATE_KBIT_S} kbit/s")
+        return " and ".join(parts)
 
 
 def text_of(action: FaultAction, target: str, slow: Slow) -> str:

@@ -66,15 +66,16 @@ def run_live(
     *,
     quiet: bool = False,
     page: WatchPage | None = None,
-    kept: ResumableRun | None = None,
+    resumable: ResumableRun | None = None,
 ) -> RunRecord:
     """Run the scenario live. `interrupted` is true (with a `reason`) once the user wants it to end.
 
     `work` is an empty folder for everything the processes write; their logs are in WORK/logs. Raises
     FleetError; no process is left behind in any case. A run that breaks off half-way leaves a record that
-    says why (`interrupted`). `kept`: the run of the folder `work`, which may go on; RunSuspended when it was stopped.
+    says why (`interrupted`). `resumable`: the run of the folder `work`, which may go on; RunSuspended when it was
+    stopped.
     """
-    fleet = Fleet(scenario, prepared, work, page, kept)
+    fleet = Fleet(scenario, prepared, work, page, resumable)
     try:
         return fleet.run(interrupted, quiet=quiet)
     except (FleetProcessError, shares.CalibrationError) as error:
@@ -90,16 +91,16 @@ class Fleet:
         prepared: Prepared,
         work: Path,
         page: WatchPage | None = None,
-        kept: ResumableRun | None = None,
+        resumable: ResumableRun | None = None,
     ) -> None:
-        asked = requirements_of(scenario, prepared)
+        requirements = requirements_of(scenario, prepared)
         system, cloud = make_batch_system(scenario), make_ondemand_system(scenario)
-        self.batch_decides, self.slots_per_node = asked.batch_decides, asked.slots_per_node
+        self.batch_decides, self.slots_per_node = requirements.batch_decides, requirements.slots_per_node
         if scenario.live.jobs == "cpu-bound":
-            shares.check_possible(scenario.live, prepared.jobs, asked.slotted)
-        system.check(scenario, prepared, asked.mechanism, asked.machine)
-        cloud.check_leases(scenario, prepared, asked.mechanism)
-        mechanism = asked.balancer
+            shares.check_possible(scenario.live, prepared.jobs, requirements.slotted)
+        system.check(scenario, prepared, requirements.mechanism, requirements.machine)
+        cloud.check_leases(scenario, prepared, requirements.mechanism)
+        mechanism = requirements.balancer
         self.scenario = scenario
         self.prepared = prepared
         self.mechanism = mechanism
@@ -107,14 +108,14 @@ class Fleet:
         self.logs = work / "logs"
         self.bin = work / "bin"
         self.names = default_node_names(prepared.nodes)
-        self._kept = kept
-        self.told = roles.RunSettings(scenario, asked, prepared.jobs, self.comes_back)
-        self.marks = [] if kept is None else [Mark(at_us, text) for at_us, text in kept.state.marks]
+        self._resumable = resumable
+        self.run_settings = roles.RunSettings(scenario, requirements, prepared.jobs, self.comes_back)
+        self.marks = [] if resumable is None else [Mark(at_us, text) for at_us, text in resumable.state.marks]
         self.processes: dict[str, FleetProcess] = {}
         self._reaper: OrphanReaper | None = None
         self._failed_plans: FailedPlans | None = None
         self.balancer_url = ""
-        self.token = "" if kept is None else kept.state.token
+        self.token = "" if resumable is None else resumable.state.token
         self.now_us = 0
         self._page = page
         self._batch, self._ondemand = system.at(self), cloud.at(self)
@@ -133,7 +134,7 @@ class Fleet:
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
         live = self.scenario.live
-        self._began_us = wall_us() - (0 if self._kept is None else self._kept.state.wall_us)
+        self._began_us = wall_us() - (0 if self._resumable is None else self._resumable.state.wall_us)
         self._clock, self._interrupted = self._make_clock(), interrupted
         clock = self._clock
         with ExitStack() as stack:
@@ -145,13 +146,13 @@ class Fleet:
             self._start(interrupted)
             clock.follow = self._batch.own_time()
             if isinstance(self._batch, ComesBack) and live.faults:
-                done = 0 if self._kept is None else self._kept.state.steps_done
+                done = 0 if self._resumable is None else self._resumable.state.steps_done
                 self._faults = ProcessFaults(self, self._batch, live.faults, done)
             clock.start()
             stack.callback(lambda: clock.stand() if self._stands else clock.stop())
             self._note_progress()
             reason = self._watch(quiet=quiet)
-            if self._kept is not None and interrupted:
+            if self._resumable is not None and interrupted:
                 self._stand()
             record, pace = self._record(reason, rates)
         wall_s = seconds(wall_us() - self._began_us)
@@ -159,29 +160,29 @@ class Fleet:
 
     @property
     def is_resumed(self) -> bool:
-        return self._kept is not None and self._kept.is_resumed
+        return self._resumable is not None and self._resumable.is_resumed
 
     @property
     def comes_back(self) -> bool:
         """Whether processes must be able to go on where others of their kind have ended."""
-        return bool(self.scenario.live.faults) or self._kept is not None
+        return bool(self.scenario.live.faults) or self._resumable is not None
 
     def _make_clock(self) -> SharedClockMaster:
         live = self.scenario.live
-        if self._kept is not None and self._kept.is_resumed:
+        if self._resumable is not None and self._resumable.is_resumed:
             clock = roles.resumed_clock(live, self.clock_file)
             self.marks.append(Mark(clock.now_us(), WENT_ON))
-            for told in self.work.glob("*.ready"):
-                told.unlink()
+            for ready_file in self.work.glob("*.ready"):
+                ready_file.unlink()
             return clock
         return roles.new_clock(live, self.clock_file, SLOTS + len(self.apart))
 
     def _note_progress(self) -> None:
         """What the next one needs to go on with the run, where it may be stopped."""
-        if self._kept is not None:
+        if self._resumable is not None:
             done = 0 if self._faults is None else self._faults.done
             wall = wall_us() - self._began_us
-            self._kept.note(self.marks, token=self.token, steps_done=done, wall_us=wall)
+            self._resumable.note(self.marks, token=self.token, steps_done=done, wall_us=wall)
 
     def _stand(self) -> None:
         """Stopped in the middle: all that is due by now is dealt with, then time stands. Raises RunSuspended."""
@@ -249,8 +250,8 @@ class Fleet:
         path.write_text(json.dumps(settings, indent=1, default=str), encoding="utf-8")
         return path
 
-    def config_of(self, name: str, told: RoleConfig, **own: Any) -> Path:
-        return self.config(name, told.config_with(told.plugins) | own)
+    def config_of(self, name: str, role_config: RoleConfig, **process_settings: Any) -> Path:
+        return self.config(name, role_config.config_with(role_config.plugins) | process_settings)
 
     def launch(
         self,
@@ -329,12 +330,14 @@ class Fleet:
         return self.work / "node-keys"
 
     def _start_balancer(self) -> None:
-        told = self.told.balancer(
+        role_config = self.run_settings.balancer(
             self.places, self._batch.balancer_settings(), self._ondemand.balancer_settings()
         )
-        config = self.config_of("balancer", told, port=self.lasting_port(), ready_file=self.balancer_ready)
+        config = self.config_of(
+            "balancer", role_config, port=self.lasting_port(), ready_file=self.balancer_ready
+        )
         arguments = ("-m", "balancer", "serve", "--config", config)
-        process = self.launch("balancer", *arguments, environ=told.environ)
+        process = self.launch("balancer", *arguments, environ=role_config.environ)
         process.wait_until(lambda: read_ready(self.balancer_ready) is not None)
         ready = read_ready(self.balancer_ready)
         assert ready is not None  # noqa: S101 - waited for
@@ -342,11 +345,11 @@ class Fleet:
         self._failed_plans = FailedPlans(self.balancer_url)
 
     def _start_predictor(self) -> None:
-        told, ready = self.told.predictor(self.places), self._files.ready("predictor")
-        for name, text in told.files.items():
+        role_config, ready = self.run_settings.predictor(self.places), self._files.ready("predictor")
+        for name, text in role_config.files.items():
             (self.work / name).write_text(text, encoding="utf-8")
-        arguments = ("-m", "balancer", "predict", *told.arguments_with(told.plugins))
-        process = self.launch("predictor", *arguments, environ=told.environ)
+        arguments = ("-m", "balancer", "predict", *role_config.arguments_with(role_config.plugins))
+        process = self.launch("predictor", *arguments, environ=role_config.environ)
         process.wait_until(lambda: read_ready(ready) is not None)
 
     def _start_replayer(self) -> None:
@@ -354,9 +357,9 @@ class Fleet:
         if self.scenario.live.jobs != "sleep":
             self.job_folder.mkdir(exist_ok=self.is_resumed)
         leases = {} if self.mechanism is None else self._ondemand.replayer_settings()
-        told = self.told.replayer(self.places, self._batch.replayer_settings(), leases)
-        arguments = ("-m", "emulator.live.replayer", "--config", self.config_of("replayer", told))
-        process = self.launch("replayer", *arguments, environ=told.environ)
+        role_config = self.run_settings.replayer(self.places, self._batch.replayer_settings(), leases)
+        arguments = ("-m", "emulator.live.replayer", "--config", self.config_of("replayer", role_config))
+        process = self.launch("replayer", *arguments, environ=role_config.environ)
         process.wait_until(lambda: read_ready(self._files.ready("replayer")) is not None)
 
     @property

@@ -51,8 +51,8 @@ class FolderCopy:
         """The job's files as they are there, instead of any that are here."""
         for path in files_of(self._folder, names):
             path.unlink()
-        told = self._ask(f"?{urlencode([('name', name) for name in names])}", None)
-        for path, text in told["files"].items():
+        reply = self._ask(f"?{urlencode([('name', name) for name in names])}", None)
+        for path, text in reply["files"].items():
             (self._folder / path).parent.mkdir(parents=True, exist_ok=True)
             write_bytes(self._folder / path, base64.b64decode(text))
         self._there[names] = self._here(names)
@@ -82,8 +82,8 @@ class FolderCopy:
     def _texts(self, paths: Iterable[str]) -> dict[str, str]:
         return {path: base64.b64encode((self._folder / path).read_bytes()).decode() for path in paths}
 
-    def _ask(self, query: str, told: dict[str, Any] | None) -> dict[str, Any]:
-        body = None if told is None else json.dumps(told).encode()
+    def _ask(self, query: str, document: dict[str, Any] | None) -> dict[str, Any]:
+        body = None if document is None else json.dumps(document).encode()
         try:
             with urllib.request.urlopen(f"http://{self._server}/{query}", body, _ANSWER_S) as answer:
                 found: dict[str, Any] = json.load(answer)

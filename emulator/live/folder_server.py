@@ -62,9 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(413, {"error": f"more than {_MOST_BYTES >> 20} MiB at once"})
             return
         try:
-            told = json.loads(self.rfile.read(size))
-            files = {self._inside(path): base64.b64decode(text) for path, text in told["files"].items()}
-            gone = [self._inside(path) for path in told["gone"]]
+            document = json.loads(self.rfile.read(size))
+            files = {self._inside(path): base64.b64decode(text) for path, text in document["files"].items()}
+            gone = [self._inside(path) for path in document["gone"]]
             for path, content in files.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_bytes(path, content)

@@ -73,31 +73,31 @@ class HookInputs:
 
     def environ(self) -> dict[str, str]:
         """As recorded: no PBS_JOBID, none of the job's own variables."""
-        asked, hosts = self.message, self.message["hosts"]
+        message, hosts = self.message, self.message["hosts"]
         return {
             "LANG": "C.UTF-8",
             "PATH": "/bin:/usr/bin",
             "PBS_MSHOST": hosts[0],
             "PBS_NODEFILE": str(self.node_file),
             "PBS_NODENUM": "0",
-            "PBS_NP": str(len(hosts) * asked["ppn"]),
+            "PBS_NP": str(len(hosts) * message["ppn"]),
             "PBS_NUM_NODES": str(len(hosts)),
-            "PBS_NUM_PPN": str(asked["ppn"]),
-            "PBS_O_WORKDIR": asked["workdir"],
-            "PBS_RESOURCE_NODES": asked["neednodes"],
+            "PBS_NUM_PPN": str(message["ppn"]),
+            "PBS_O_WORKDIR": message["workdir"],
+            "PBS_RESOURCE_NODES": message["neednodes"],
         }
 
     def prologue_arguments(self) -> list[str]:
-        asked = self.message
-        who = [asked["id"], asked["user"], asked["group"], asked["name"]]
-        return [*who, asked["resources"], asked["queue"], asked["account"], str(self.script_path)]
+        message = self.message
+        identity = [message["id"], message["user"], message["group"], message["name"]]
+        return [*identity, message["resources"], message["queue"], message["account"], str(self.script_path)]
 
     def epilogue_arguments(self, session: int, exit_status: int, used_us: int) -> list[str]:
-        asked = self.message
-        who = [asked["id"], asked["user"], asked["group"], asked["name"], str(session)]
+        message = self.message
+        identity = [message["id"], message["user"], message["group"], message["name"], str(session)]
         used = f"cput=00:00:00,vmem=0kb,walltime={clock_text(used_us)},mem=0kb,energy_used=0"
-        place = [asked["queue"], asked["account"], str(exit_status), str(self.script_path)]
-        return [*who, asked["resources"], used, *place]
+        place = [message["queue"], message["account"], str(exit_status), str(self.script_path)]
+        return [*identity, message["resources"], used, *place]
 
 
 class Hooks:

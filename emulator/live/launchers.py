@@ -31,13 +31,13 @@ class Launcher:
     def check(self, scenario: Scenario) -> None:
         """Raise ScenarioError, with the key, for what it does not carry out. Nothing has begun yet."""
         live = scenario.live
-        said = {
+        choices = {
             "batch": (self.batch, live.batch_name),
             "ondemand": (self.ondemand, live.ondemand_name),
             # Nobody has chosen what is only a default.
             "hooks": (self.hooks, live.hooks if "hooks" in live.model_fields_set else self.hooks),
         }
-        for key, (known, value) in said.items():
+        for key, (known, value) in choices.items():
             if known not in (None, value):
                 raise ScenarioError(f"live.{key}: {self.name} has {known} only, not {value}; {self.why}")
         if live.jobs == "cpu-bound" and not self.has_cpu_bound_jobs:

@@ -146,7 +146,7 @@ class Cloud:
         """End servers; those that are gone already are no error."""
         self.connect()
         for server_id in server_ids:
-            _call(lambda wanted=server_id: self._connection.compute.delete_server(wanted))  # type: ignore[misc]
+            _call(lambda server=server_id: self._connection.compute.delete_server(server))  # type: ignore[misc]
 
     def close(self) -> None:
         if self._connection is not None:

@@ -101,7 +101,7 @@ class MachineFollower:
             self._accounts = machine
         elif isinstance(machine, Cluster):
             self._accounts = self._loop.decisions.actions
-        self._told: dict[int, Account] = {}
+        self._sent_accounts: dict[int, Account] = {}
         """What the process of each running job knows."""
         self._seen_runs = 0
         self._seen_leases = 0
@@ -147,7 +147,7 @@ class MachineFollower:
 
     def account(self, row: int) -> Account | None:
         """What the process of a running job knows; None where the machine does not tell."""
-        return self._told.get(row)
+        return self._sent_accounts.get(row)
 
     @property
     def now_us(self) -> int:
@@ -196,12 +196,12 @@ class MachineFollower:
         self._close(runs, went_on, now_us)
         for job, row in self._open.items():
             account = None if self._accounts is None else self._accounts.account(job)
-            if went_on.get(job) == row and account == self._told.get(job):
+            if went_on.get(job) == row and account == self._sent_accounts.get(job):
                 continue
             is_running = job in self._nodes
             self._nodes[job] = self._nodes_in(runs, row)
             if account is not None:
-                self._told[job] = account
+                self._sent_accounts[job] = account
             if not is_running:
                 self._effects.run_begins(job, now_us)
             elif account is None:
@@ -224,11 +224,11 @@ class MachineFollower:
             if job not in self._nodes:
                 self._nodes[job] = self._nodes_in(runs, row)
                 self._effects.run_begins(job, now_us)
-            told = self._told.pop(job, None)
+            account = self._sent_accounts.pop(job, None)
             if outcome in _OVER:
-                total = None if told is None or outcome != RunOutcome.FINISHED else told.total
+                total = None if account is None or outcome != RunOutcome.FINISHED else account.total
                 self._effects.run_is_over(job, outcome, now_us, total)
-            elif self._accounts is None or told is None:
+            elif self._accounts is None or account is None:
                 self._effects.run_leaves(job, now_us, save=False)
             else:
                 done, saved = self._accounts.left(job, row)
@@ -246,6 +246,6 @@ class MachineFollower:
             if self._slotted is not None:
                 self._slots[int(runs.job[row])] = sorted(named)
             return sorted({int(node) * count // self._machine.node_count for node in named})
-        taken = {node for nodes in self._nodes.values() for node in nodes}
-        free = [node for node in range(count) if node not in taken] + sorted(taken)
+        occupied = {node for nodes in self._nodes.values() for node in nodes}
+        free = [node for node in range(count) if node not in occupied] + sorted(occupied)
         return free[: min(int(self._width[runs.job[row]]), count)]

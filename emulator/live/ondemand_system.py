@@ -104,21 +104,21 @@ class Manager:
 
     def settings(self, mechanism: BalancerMechanism) -> dict[str, Any]:  # noqa: ARG002 - for whoever derives from it
         """Of the process; see docs/live-ondemand.md. A manager that derives from this one may add to them."""
-        return self._site.told.ondemand(self._site.places).config
+        return self._site.run_settings.ondemand(self._site.places).config
 
     def _start(self, mechanism: BalancerMechanism) -> None:
         site = self._site
         port = site.lasting_port()
-        own = {"ready_file": self._ready} | ({"port": port} if port != 0 else {})
-        told = replace(site.told.ondemand(site.places), config=self.settings(mechanism))
-        config = site.config_of(_MANAGER, told, **own)
+        process_settings = {"ready_file": self._ready} | ({"port": port} if port != 0 else {})
+        role_config = replace(site.run_settings.ondemand(site.places), config=self.settings(mechanism))
+        config = site.config_of(_MANAGER, role_config, **process_settings)
         process = site.launch(_MANAGER, "-m", "emulator.live.ondemand", "--config", config)
         process.wait_until(lambda: read_ready(self._ready) is not None)
 
     def replayer_settings(self) -> dict[str, Any]:
         ready = read_ready(self._ready)
         assert ready is not None  # noqa: S101 - waited for
-        return self._site.told.leases(replace(self._site.places, ondemand_url=ready["url"]))
+        return self._site.run_settings.leases(replace(self._site.places, ondemand_url=ready["url"]))
 
     def cost(self) -> Mapping[str, float]:
         return {}

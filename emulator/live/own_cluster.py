@@ -101,10 +101,10 @@ class Replay:
         name = self.submit if isinstance(self.submit, str) else next(iter(self.submit))
         if name not in _CANCEL:
             raise OwnClusterError(f"how jobs of {name} are cancelled is not known here")
-        given = (
+        command = (
             self.submit[name].get("command") if isinstance(self.submit, dict) and self.submit[name] else None
         )
-        return [str(Path(given[-1]).with_name(_CANCEL[name])) if given else _CANCEL[name]]
+        return [str(Path(command[-1]).with_name(_CANCEL[name])) if command else _CANCEL[name]]
 
     def cancel(self) -> int:
         """Cancel all that were submitted; how many. Raises OwnClusterError with what the command says."""
@@ -161,7 +161,9 @@ def read_back(accounting: str, folder: Path) -> tuple[Scenario, RunRecord]:
     names += [f"unused-{number}" for number in range(len(names) + 1, prepared.nodes + 1)]
     rest_us = about["origin_us"] % US
     jobs = [_stretched(job, replay.compress, rest_us) for job in found]
-    jobs += [{"number": one, "state": "QUEUED", "runs": []} for one in ids - {job["number"] for job in jobs}]
+    jobs += [
+        {"number": job_id, "state": "QUEUED", "runs": []} for job_id in ids - {job["number"] for job in jobs}
+    ]
     last_us = max((run["end_us"] for job in jobs for run in job["runs"]), default=0)
     marks = []
     if waiting := sum(job["state"] in {"QUEUED", "RUNNING"} for job in jobs):
@@ -183,10 +185,10 @@ def _replay_in(folder: Path) -> tuple[Replay, dict[str, Any]]:
         ) from error
 
 
-def _accounting(given: str, ids: set[int], origin_s: int) -> tuple[list[str], list[dict[str, Any]]]:
+def _accounting(source: str, ids: set[int], origin_s: int) -> tuple[list[str], list[dict[str, Any]]]:
     """(nodes, jobs as `BatchSide` has them) of the jobs with these identifiers."""
-    path = Path(given)
-    if given == "sacct":
+    path = Path(source)
+    if source == "sacct":
         lines = _ask_sacct(ids)
     elif path.is_dir():
         names = pbs.nodes_named(path)
@@ -197,7 +199,7 @@ def _accounting(given: str, ids: set[int], origin_s: int) -> tuple[list[str], li
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise OwnClusterError(f"{given}: cannot be read: {error}") from error
+            raise OwnClusterError(f"{source}: cannot be read: {error}") from error
     if lines and lines[0].startswith("JobId="):
         lines = [line for line in lines if int(line.split(" ", 1)[0].removeprefix("JobId=")) in ids]
         names = nodes_named(lines)
@@ -208,8 +210,8 @@ def _accounting(given: str, ids: set[int], origin_s: int) -> tuple[list[str], li
 
 
 def _raw_id(heading: str, line: str) -> int:
-    told = dict(zip(heading.split("|"), line.split("|"), strict=False))
-    text = told.get("JobIDRaw", "")
+    row = dict(zip(heading.split("|"), line.split("|"), strict=False))
+    text = row.get("JobIDRaw", "")
     return int(text) if text.isdecimal() else -1
 
 

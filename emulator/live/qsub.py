@@ -145,8 +145,8 @@ def working(run_us: int, nodes: int, checkpoints: Path, *options: str) -> str:
 
 def following(clock: Path, name: str, nodes: int, orders: Path | None) -> list[str]:
     """Options of a job that nobody tells the time: it reads the clock itself, and orders, if somebody gives them."""
-    told = [] if orders is None else ["--orders", str(orders / name)]
-    return ["--free-clock", str(clock), "--name", name, "--nodes", str(nodes), *told]
+    orders_option = [] if orders is None else ["--orders", str(orders / name)]
+    return ["--free-clock", str(clock), "--name", name, "--nodes", str(nodes), *orders_option]
 
 
 def computing() -> str:

@@ -64,17 +64,17 @@ class RealJobs:
 
     def spawn(self, run: Run, home: Path, processors: int) -> None:
         """Start the job's script. A paced clock waits until an `emulator-job` in it has called."""
-        asked = run.message
+        message = run.message
         if self._copy is not None:
             self._copy.fetch(_own_names(run))
-        workdir = Path(asked["workdir"])
+        workdir = Path(message["workdir"])
         if not workdir.is_dir():
             workdir = home
         key = new_key()
         self._by_key[key] = run
-        environ = {**asked["environment"], **run.inputs.environ()}
-        environ |= {"PBS_JOBID": asked["id"], "PBS_JOBNAME": asked["name"], "PBS_QUEUE": asked["queue"]}
-        if _SPEAKS.search(asked["script"]):
+        environ = {**message["environment"], **run.inputs.environ()}
+        environ |= {"PBS_JOBID": message["id"], "PBS_JOBNAME": message["name"], "PBS_QUEUE": message["queue"]}
+        if _SPEAKS.search(message["script"]):
             if self._port is None:
                 self._port = JobPort(self._hear)
             environ |= self._port.environ(key)
@@ -83,14 +83,15 @@ class RealJobs:
             self._executor.hold(("line", run.key))
         if self._shared is None:
             self._shared = Processes()
-        mine = sorted(os.sched_getaffinity(0))
-        bound_to = [mine[core % len(mine)] for core in asked["cores"]]
+        usable = sorted(os.sched_getaffinity(0))
+        bound_to = [usable[core % len(usable)] for core in message["cores"]]
         if bound_to:
             environ[PROCESSORS_VARIABLE] = ",".join(map(str, bound_to))
-        output = workdir / asked["output_path"]
+        output = workdir / message["output_path"]
         run.process = JobProcess(
-            self._shared, run.inputs.script_path, name=f"{asked['id']}-{run.key[1]}", workdir=workdir,
-            environ=environ, output=output, errors=output if asked["join"] == "oe" else workdir / asked["error_path"],
+            self._shared, run.inputs.script_path, name=f"{message['id']}-{run.key[1]}", workdir=workdir,
+            environ=environ, output=output,
+            errors=output if message["join"] == "oe" else workdir / message["error_path"],
             processors=processors, bound_to=bound_to,
         )  # fmt: skip
         run.session = run.process.session

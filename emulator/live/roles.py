@@ -52,16 +52,16 @@ Part = tuple[dict[str, Any], dict[str, str]]
 class Places:
     """Where things are in a run, as the role sees them that is told of them.
 
-    `nodes`: their names; `ledger`: file or URL; `commands`: folder of the batch system's; `own`: folder in which the
-    role finds files of its own; `job_folder`: what jobs print, and their checkpoints; `token`: with which services
-    call the Balancer.
+    `nodes`: their names; `ledger`: file or URL; `commands`: folder of the batch system's; `role_folder`: folder in
+    which the role finds files of its own; `job_folder`: what jobs print, and their checkpoints; `token`: with which
+    services call the Balancer.
     """
 
     nodes: Sequence[str]
     files: RunFiles
     ledger: Path | str
     commands: Path
-    own: Path
+    role_folder: Path
     job_folder: Path
     token: str
     balancer_url: str = ""
@@ -104,7 +104,7 @@ class RunSettings:
     """
 
     scenario: Scenario
-    asked: RunRequirements
+    requirements: RunRequirements
     jobs: JobTable
     comes_back: bool
 
@@ -112,7 +112,7 @@ class RunSettings:
         """Our batch server, but for its nodes (names, or how many will register) and where it listens."""
         config: dict[str, Any] = {
             "home": str(places.files.batch_home),
-            "np": self.asked.slots_per_node,
+            "np": self.requirements.slots_per_node,
             "scheduler": self._scheduler(),
             "epoch_s": EPOCH_S,
             "cycle_after_offline": True,
@@ -120,7 +120,7 @@ class RunSettings:
         if self.comes_back:
             # A replayer that was killed asks what became of the job that it was about to submit.
             config |= {"keep_jobs": True, "keep_completed_s": _DAY_S}
-        if self.asked.batch_decides:
+        if self.requirements.batch_decides:
             config |= {
                 "mechanism": self.scenario.mechanism,
                 "workload": str(places.files.workload),
@@ -146,13 +146,13 @@ class RunSettings:
         """
         config: dict[str, Any] = {
             "nodes": list(nodes),
-            "np": self.asked.slots_per_node,
+            "np": self.requirements.slots_per_node,
             "walltime_check_s": 0,
             "ends_at_walltime": self.scenario.workload.overrun != "run_on",
         }
         if is_the_node:
             config["restart"] = "requeue"
-        if self.asked.balancer is not None:
+        if self.requirements.balancer is not None:
             inside = {"kind": "python", "prologue": _HOOK_INSIDE, "epilogue": _HOOK_INSIDE}
             config["hooks"] = inside if hook_scripts is None else {"kind": "script", **hook_scripts}
         return RoleConfig(config)
@@ -221,7 +221,7 @@ class RunSettings:
             "--url", places.balancer_url,
             "--predictor", json.dumps(predictor.predictor),
             "--slots-per-day", str(predictor.slots.a_day), "--keep", predictor.keep,
-            "--before", str(places.own / BEFORE), "--until-s", repr(seconds(last_submit_us)),
+            "--before", str(places.role_folder / BEFORE), "--until-s", repr(seconds(last_submit_us)),
             "--clock", json.dumps(clock),
             "--ready-file", str(places.files.ready("predictor")),
         )  # fmt: skip
@@ -274,15 +274,18 @@ class RunSettings:
     def torque_submitting(self, places: Places) -> Part:
         """How the replayer submits jobs to our batch server, and as whom."""
         config: dict[str, Any] = {"qsub": [places.command("qsub")]}
-        if self.asked.batch_decides:
-            config |= {"qnotice": [places.command("qnotice")], "notice_s": _notice_s(self.asked.notice)}
+        if self.requirements.batch_decides:
+            config |= {
+                "qnotice": [places.command("qnotice")],
+                "notice_s": _notice_s(self.requirements.notice),
+            }
         return config, {"TORQUE_USER": "alice"}
 
     @property
     def needed_balancer(self) -> BalancerMechanism:
         """For roles that there are only beside a Balancer."""
-        assert self.asked.balancer is not None  # noqa: S101 - else nobody starts the role
-        return self.asked.balancer
+        assert self.requirements.balancer is not None  # noqa: S101 - else nobody starts the role
+        return self.requirements.balancer
 
     @property
     def needed_predictor(self) -> PredictorSettings:

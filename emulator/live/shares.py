@@ -104,8 +104,8 @@ def tracks(lines: Iterable[str]) -> list[Track]:
     found: dict[int, list[tuple[float, float, float]]] = defaultdict(list)
     for line in lines:
         if line.endswith("}\n"):
-            said = json.loads(line)
-            found[said["processor"]].append((said["wall_us"], said["cpu_us"], said["rounds"]))
+            row = json.loads(line)
+            found[row["processor"]].append((row["wall_us"], row["cpu_us"], row["rounds"]))
     return [Track(processor, *np.array(rows, float).T) for processor, rows in found.items()]
 
 
@@ -143,27 +143,27 @@ def measure(
 ) -> list[JobShare]:
     """All jobs that ran to their end and were long enough to say something, in order of their numbers."""
     on_processor: dict[int, list[Track]] = defaultdict(list)
-    for mine in workers.values():
-        for track in mine:
+    for own_tracks in workers.values():
+        for track in own_tracks:
             on_processor[track.processor].append(track)
     shares = []
     for row in np.flatnonzero(record.state == JobState.ENDED):
         number = int(record.jobs.number[row])
-        mine = workers.get(number, ())
-        begin_us = max((track.wall_us[0] for track in mine), default=0.0)
-        end_us = min((track.wall_us[-1] for track in mine), default=0.0)
-        if end_us <= begin_us or any(not track.did(begin_us, end_us) for track in mine):
+        own_tracks = workers.get(number, ())
+        begin_us = max((track.wall_us[0] for track in own_tracks), default=0.0)
+        end_us = min((track.wall_us[-1] for track in own_tracks), default=0.0)
+        if end_us <= begin_us or any(not track.did(begin_us, end_us) for track in own_tracks):
             continue
-        alone = [track.did(begin_us, end_us) / rates[track.processor] for track in mine]
+        alone = [track.did(begin_us, end_us) / rates[track.processor] for track in own_tracks]
         by_shares = [
             sum(each.used_us(begin_us, end_us) for each in on_processor[track.processor])
             / track.used_us(begin_us, end_us)
-            for track in mine
+            for track in own_tracks
         ]
         shares.append(
             JobShare(
                 job=number,
-                cores=len(mine),
+                cores=len(own_tracks),
                 measured_s=float(end_us - begin_us) / US,
                 model_slowdown=int(record.end_us[row] - record.start_us[row]) / int(record.jobs.run_us[row]),
                 measured_slowdown=float(end_us - begin_us) / min(alone),

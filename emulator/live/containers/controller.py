@@ -93,8 +93,8 @@ class Controller:
     def __init__(self, shared: RunFiles, scenario: Scenario, state: State, clock: SharedClockMaster) -> None:
         check_containers(scenario)
         self.prepared: Prepared = prepare(scenario)
-        asked = requirements_of(scenario, self.prepared)
-        mechanism, self.batch_decides = asked.balancer, asked.batch_decides
+        requirements = requirements_of(scenario, self.prepared)
+        mechanism, self.batch_decides = requirements.balancer, requirements.batch_decides
         self._shared = shared
         self._scenario = scenario
         self._mechanism = mechanism
@@ -108,8 +108,8 @@ class Controller:
         self._stays_away: tuple[set[str], int] = (set(), 0)
         """Who was missing when a run goes on, and since when (wall time) exactly these are."""
         # Any container may be killed and started.
-        told = roles.RunSettings(scenario, asked, self.prepared.jobs, comes_back=True)
-        self._startup = StartupCoordinator(shared, state, told)
+        run_settings = roles.RunSettings(scenario, requirements, self.prepared.jobs, comes_back=True)
+        self._startup = StartupCoordinator(shared, state, run_settings)
         self._disk_guard = DiskGuard(shared.root)
         self._progress: dict[str, int] = {}
         balancer = f"http://{BALANCER}:{BALANCER_PORT}"
@@ -401,9 +401,9 @@ class Controller:
         self._clock.stop()
 
 
-def forgotten(state: State, wanted: Scenario) -> str:
+def forgotten(state: State, scenario: Scenario) -> str:
     """What is said of a run that was interrupted, when another scenario takes its place."""
-    now = wanted.model_copy(update={"nodes": state.nodes}).as_json()
+    now = scenario.model_copy(update={"nodes": state.nodes}).as_json()
     before, after = _flat(state.scenario), _flat(now)
     changes = [
         f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
@@ -427,26 +427,26 @@ def _flat(value: Any, prefix: str = "") -> dict[str, str]:
 
 def begin(shared: RunFiles) -> Controller:
     """A new run, or the one that was broken off in this volume."""
-    wanted = read_scenario()
-    check_containers(wanted)  # before anything is forgotten
+    requested = read_scenario()
+    check_containers(requested)  # before anything is forgotten
     if shared.state.exists():
         state = State.load(shared.state)
-        known = wanted.model_copy(update={"nodes": state.nodes}).as_json() == state.scenario
+        known = requested.model_copy(update={"nodes": state.nodes}).as_json() == state.scenario
         if not state.over and known and shared.clock.exists():
-            clock = roles.resumed_clock(wanted.live, shared.clock)
+            clock = roles.resumed_clock(requested.live, shared.clock)
             state.marks.append((clock.now_us(), WENT_ON))
             sys.stderr.write(f"controller: goes on with run {state.run} at {seconds(clock.now_us()):.0f} s\n")
-            go_on = wanted.model_copy(update={"nodes": state.nodes})  # the same, as above
+            go_on = requested.model_copy(update={"nodes": state.nodes})  # the same, as above
             return Controller(shared, go_on, state, clock)
         if not state.over:
-            sys.stderr.write(f"controller: {forgotten(state, wanted)}\n")
+            sys.stderr.write(f"controller: {forgotten(state, requested)}\n")
     nodes = expected_nodes()
     for folder in (shared.root, Path(SCRATCH)):
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     if shortage := DiskGuard(shared.root).shortage():
         raise ControllerError(shortage)
-    scenario = wanted.model_copy(update={"nodes": nodes})
+    scenario = requested.model_copy(update={"nodes": nodes})
     state = State(run=uuid4().hex[:12], scenario=scenario.as_json(), nodes=nodes)
     state.token = roles.issue_token(shared)
     _, state.viewer_token = TokenFile(shared.tokens).create(Role.READ_ONLY, "viewer", now_us=utc_us())

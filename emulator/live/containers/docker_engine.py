@@ -96,10 +96,10 @@ def _all(client: Any) -> Iterator[tuple[str, Member]]:
             yield labels[_PROJECT], Member(name, role, container)
 
 
-def the_fleet(client: Any, given: str | None) -> str:
+def the_fleet(client: Any, fleet: str | None) -> str:
     """The named fleet, or the only one. Raises FleetError."""
-    if given:
-        return given
+    if fleet:
+        return fleet
     known = sorted(fleets(client))
     if len(known) == 1:
         return known[0]

@@ -114,7 +114,7 @@ def _settings(role: str, stopping: threading.Event) -> dict[str, Any] | None:
     """What the controller has for this role; asks for as long as it has nothing. None: told to stop."""
     controller = os.environ.get("FLEET_CONTROLLER", f"{CONTROLLER}:{CONTROLLER_PORT}")
     query = f"?{_who_asks()}" if role == NODE else ""
-    said = ""
+    last_reason = ""
     while not stopping.is_set():
         try:
             with urllib.request.urlopen(
@@ -128,9 +128,9 @@ def _settings(role: str, stopping: threading.Event) -> dict[str, Any] | None:
                 raise SystemExit(f"{role}: the controller says {error.code}: {why}") from error
         except OSError:
             why = f"waiting for the controller at {controller}"
-        if why != said:
+        if why != last_reason:
             sys.stderr.write(f"{role}: {why}\n")
-            said = why
+            last_reason = why
         stopping.wait(_ASK_S)
     return None
 

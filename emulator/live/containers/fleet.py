@@ -85,12 +85,12 @@ class Order:
         return f"{self.images}/{name}:{VERSION}"
 
     @property
-    def own(self) -> int:
+    def single_node_containers(self) -> int:
         return self.nodes if self.containers is None else min(self.containers, self.nodes)
 
     @property
     def node_containers(self) -> int:
-        return self.own + (self.own < self.nodes)
+        return self.single_node_containers + (self.single_node_containers < self.nodes)
 
 
 @dataclass(slots=True)
@@ -212,7 +212,7 @@ def _start_nodes(
     def start_one(number: int) -> None:
         name = node_name(number)
         played = name
-        if number > order.own:
+        if number > order.single_node_containers:
             name, played = REST, nodes_from_to(number, order.nodes)
         address = hosts[_FIRST_NODE + number - 1]
         _start(client, order, network, _Part(NODE, name, address, binds, environment | {"NODE_NAME": played}))

@@ -35,9 +35,9 @@ class ControllerError(Exception):
 
 def expected_nodes() -> int:
     """$FLEET_NODES, else how many containers the node service has: its name has an address for each."""
-    given = os.environ.get("FLEET_NODES")
-    if given:
-        return int(given)
+    text = os.environ.get("FLEET_NODES")
+    if text:
+        return int(text)
     service = os.environ.get("FLEET_NODE_SERVICE", NODE)
     try:
         found = {address[4][0] for address in socket.getaddrinfo(service, None, family=socket.AF_INET)}

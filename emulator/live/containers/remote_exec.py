@@ -47,7 +47,7 @@ class PlacedProcess(FleetProcess):
         self.log = logs / f"{name}.log"
         self.log.touch()
         self._status: int | None = None
-        self._said = b""
+        self._received = b""
         self._place = _connect(place, _COMES_S)
         order = {"command": list(command), "environ": dict(environ), "log": str(self.log)}
         self._place.sendall(json.dumps(order).encode() + b"\n")
@@ -64,10 +64,10 @@ class PlacedProcess(FleetProcess):
     @property
     def pid(self) -> int:
         """In its own container."""
-        while b"\n" not in self._said and self._status is None:
+        while b"\n" not in self._received and self._status is None:
             self._place.settimeout(_COMES_S)
             self._read()
-        return int(self._said.partition(b"\n")[0])
+        return int(self._received.partition(b"\n")[0])
 
     def terminate(self) -> None:
         if self.exit_status is None:
@@ -100,8 +100,8 @@ class PlacedProcess(FleetProcess):
             found = self._place.recv(64)
         except ConnectionError:
             found = b""
-        self._said += found
-        lines = self._said.split(b"\n")
+        self._received += found
+        lines = self._received.split(b"\n")
         if len(lines) > 2:  # noqa: PLR2004 - its number, its status
             self._status = int(lines[1])
         elif not found:
@@ -153,14 +153,14 @@ class Place:
             listening.settimeout(_LOOK_S)
             while not self._over.is_set():
                 with suppress(TimeoutError):
-                    asked, _ = listening.accept()
-                    threading.Thread(target=self._serve_one, args=(asked,), daemon=True).start()
+                    connection, _ = listening.accept()
+                    threading.Thread(target=self._serve_one, args=(connection,), daemon=True).start()
         self._path.unlink(missing_ok=True)
 
-    def _serve_one(self, asked: socket.socket) -> None:
-        asked.settimeout(None)
-        with asked, asked.makefile("rb") as told:
-            line = told.readline()
+    def _serve_one(self, connection: socket.socket) -> None:
+        connection.settimeout(None)
+        with connection, connection.makefile("rb") as orders:
+            line = orders.readline()
             order: dict[str, Any] = json.loads(line) if line else {}
             if "command" not in order:
                 if "over" in order:
@@ -171,9 +171,9 @@ class Place:
                     order["command"], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                     env=os.environ | order["environ"], start_new_session=True,
                 )  # fmt: skip
-            asked.sendall(f"{process.pid}\n".encode())
-            threading.Thread(target=_tell_end, args=(process, asked), daemon=True).start()
-            for word in told:
+            connection.sendall(f"{process.pid}\n".encode())
+            threading.Thread(target=_tell_end, args=(process, connection), daemon=True).start()
+            for word in orders:
                 if word == _TERMINATE:
                     process.terminate()
                 elif word == _KILL:
@@ -181,13 +181,13 @@ class Place:
             with suppress(ProcessLookupError):  # nobody of the session is left: what is wanted
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            told.read()  # until the other side has heard of the end
+            orders.read()  # until the other side has heard of the end
 
 
-def _tell_end(process: subprocess.Popen[bytes], asked: socket.socket) -> None:
+def _tell_end(process: subprocess.Popen[bytes], connection: socket.socket) -> None:
     status = process.wait()
     with suppress(OSError):  # who asked is gone
-        asked.sendall(f"{status}\n".encode())
+        connection.sendall(f"{status}\n".encode())
 
 
 def be_first_process() -> None:

@@ -37,18 +37,18 @@ def own_fleets(client: Any) -> set[str]:
     return {str(part["Labels"][FLEET_LABEL]) for part in parts}
 
 
-def the_own_fleet(client: Any, given: str | None) -> str | None:
+def the_own_fleet(client: Any, fleet: str | None) -> str | None:
     """The named fleet, or the only one of ours; None: nothing is left of any. Raises FleetError."""
     known = sorted(own_fleets(client))
-    if given is None:
+    if fleet is None:
         if len(known) > 1:
             raise FleetError(f"which fleet? {', '.join(known)}: choose with --fleet")
         return known[0] if known else None
-    if given not in known and given in fleets(client):
+    if fleet not in known and fleet in fleets(client):
         raise FleetError(
-            f"{given} is a project of Docker Compose: `docker compose -p {given} down`, with -v to forget its run"
+            f"{fleet} is a project of Docker Compose: `docker compose -p {fleet} down`, with -v to forget its run"
         )
-    return given if given in known else None
+    return fleet if fleet in known else None
 
 
 def remove(client: Any, fleet: str, *, threads: int = 4, keep_data: bool = False) -> Removed:

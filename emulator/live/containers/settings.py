@@ -45,7 +45,7 @@ def places(shared: RunFiles, nodes: Sequence[str], ledger: str, token: str) -> P
         shared,
         ledger,
         commands=Path(COMMANDS),
-        own=Path(PRIVATE),
+        role_folder=Path(PRIVATE),
         job_folder=Path(SCRATCH),
         token=token,
         balancer_url=_BALANCER_URL,
@@ -53,18 +53,20 @@ def places(shared: RunFiles, nodes: Sequence[str], ledger: str, token: str) -> P
     )
 
 
-def carried(told: RoleConfig, **own: Any) -> dict[str, Any]:
-    """What a role is told, as its container gets it. `own`: where it listens, or whom it calls.
+def carried(role_config: RoleConfig, **process_settings: Any) -> dict[str, Any]:
+    """What a role is told, as its container gets it. `process_settings`: where it listens, or whom it calls.
 
     Files of the user's are sent as they are now: they lie beside the settings in the container.
     """
-    names, files = _private_copies(told.plugins)
-    there = [each.model_copy(update={"file": Path(PRIVATE) / names[each.file]}) for each in told.plugins]
+    names, files = _private_copies(role_config.plugins)
+    there = [
+        each.model_copy(update={"file": Path(PRIVATE) / names[each.file]}) for each in role_config.plugins
+    ]
     return {
-        "config": told.config_with(there) | own,
-        "arguments": told.arguments_with(there),
-        "environ": told.environ,
-        "files": files | told.files,
+        "config": role_config.config_with(there) | process_settings,
+        "arguments": role_config.arguments_with(there),
+        "environ": role_config.environ,
+        "files": files | role_config.files,
     }
 
 

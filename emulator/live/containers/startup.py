@@ -43,11 +43,11 @@ _START_S = 120.0
 class StartupCoordinator:
     """Hands out settings to those that may start. Its methods may be called from any thread."""
 
-    def __init__(self, shared: RunFiles, state: State, told: RunSettings) -> None:
+    def __init__(self, shared: RunFiles, state: State, run_settings: RunSettings) -> None:
         self._shared = shared
         self._state = state
-        self._told = told
-        self._mechanism = told.asked.balancer
+        self._run_settings = run_settings
+        self._mechanism = run_settings.requirements.balancer
         self._forecasts = None if self._mechanism is None else self._mechanism.forecasts
         self._keys = HookKeyFile(shared.hook_keys)
         self._lock = threading.RLock()
@@ -92,15 +92,15 @@ class StartupCoordinator:
             return self._of_replayer()
         if self._mechanism is None or (role == PREDICTOR and self._forecasts is None):
             return {"config": {}, "needed": False}
-        told, places = self._told, self._places
+        run_settings, places = self._run_settings, self._places
         if role == BALANCER:
             return settings.carried(
-                told.balancer(places, told.torque_driver(places)), **settings.BALANCER_LISTENS
+                run_settings.balancer(places, run_settings.torque_driver(places)), **settings.BALANCER_LISTENS
             )
         self._pass(BALANCER, self._balancer_answers)
         if role == PREDICTOR:
-            return settings.carried(told.predictor(places))
-        return settings.carried(told.ondemand(places), **settings.ONDEMAND_LISTENS)
+            return settings.carried(run_settings.predictor(places))
+        return settings.carried(run_settings.ondemand(places), **settings.ONDEMAND_LISTENS)
 
     @property
     def _places(self) -> Places:
@@ -118,8 +118,8 @@ class StartupCoordinator:
         # One that plays many nodes has their hooks in itself: a process for each would be too much for it.
         scripts = settings.HOOK_SCRIPTS if len(nodes) == 1 else None
         # A container that is gone takes its processes with it, as a node does.
-        told = self._told.node(nodes, is_the_node=True, hook_scripts=scripts)
-        found = settings.carried(told, **settings.NODE_CALLS)
+        role_config = self._run_settings.node(nodes, is_the_node=True, hook_scripts=scripts)
+        found = settings.carried(role_config, **settings.NODE_CALLS)
         if hooked:
             found |= {
                 "files": settings.hook_files(keys, nodes),
@@ -131,17 +131,17 @@ class StartupCoordinator:
         return (next(iter(self._keys.keys_of(node)), None) or self._keys.issue(node)).hex()
 
     def _of_batch(self) -> dict[str, Any]:
-        told = self._told.batch(self._places)
-        return settings.carried(told, expect_nodes=self._state.nodes, **settings.BATCH_LISTENS)
+        role_config = self._run_settings.batch(self._places)
+        return settings.carried(role_config, expect_nodes=self._state.nodes, **settings.BATCH_LISTENS)
 
     def _of_replayer(self) -> dict[str, Any]:
         if self._mechanism is not None:
             self._pass(ONDEMAND, self._ondemand_answers)
         if self._forecasts is not None:
             self._pass(PREDICTOR, self._predictor_is_ready)
-        told, places = self._told, self._places
-        leases = {} if self._mechanism is None else told.leases(places)
-        return settings.carried(told.replayer(places, told.torque_submitting(places), leases))
+        run_settings, places = self._run_settings, self._places
+        leases = {} if self._mechanism is None else run_settings.leases(places)
+        return settings.carried(run_settings.replayer(places, run_settings.torque_submitting(places), leases))
 
     def _pass(self, gate: str, check: Callable[[], None]) -> None:
         """Everybody starts after those it needs; once only, since later they may come and go."""
@@ -196,8 +196,8 @@ class StartupCoordinator:
 
     def unresponsive_services(self) -> set[str]:
         """Services that are asked for something as soon as time goes on, and do not answer (yet)."""
-        asked = {BALANCER: self._balancer_answers, ONDEMAND: self._ondemand_answers}
-        return {name for name, check in asked.items() if self._mechanism is not None and not _passes(check)}
+        checks = {BALANCER: self._balancer_answers, ONDEMAND: self._ondemand_answers}
+        return {name for name, check in checks.items() if self._mechanism is not None and not _passes(check)}
 
     def _predictor_is_ready(self) -> None:
         if not self._shared.ready(PREDICTOR).exists():
@@ -227,8 +227,8 @@ def _patience_s() -> float:
 
 def _missing(came: list[str], expected: int) -> list[str]:
     """Who has not come, where nodes are called n001, n002, ...; else nobody can tell."""
-    wanted = [node_name(number) for number in range(1, expected + 1)]
-    return sorted(set(wanted) - set(came)) if set(came) <= set(wanted) else []
+    expected_names = [node_name(number) for number in range(1, expected + 1)]
+    return sorted(set(expected_names) - set(came)) if set(came) <= set(expected_names) else []
 
 
 def _story(came: list[str], expected: int) -> str:
@@ -237,10 +237,10 @@ def _story(came: list[str], expected: int) -> str:
     return f"{len(came)} of {expected} nodes have registered{some}"
 
 
-def _must_answer(url: str, who: str) -> None:
+def _must_answer(url: str, service: str) -> None:
     try:
         if requests.get(url, timeout=5).ok:
             return
     except requests.RequestException:
         pass  # said below
-    raise NotYet(f"{who} does not answer yet")
+    raise NotYet(f"{service} does not answer yet")

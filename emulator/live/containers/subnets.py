@@ -25,7 +25,7 @@ _ROUTE_MASK = 7
 
 
 def choose_subnet(
-    hosts: int, wanted: str | None, engines: Sequence[IPv4Network], routes: Sequence[Route]
+    hosts: int, requested: str | None, engines: Sequence[IPv4Network], routes: Sequence[Route]
 ) -> IPv4Network:
     """The subnet that was asked for, or the first that is free. Raises FleetError when there is none.
 
@@ -35,7 +35,7 @@ def choose_subnet(
     prefix = next(
         bits for bits in range(_USUAL, _WIDEST - 1, -1) if _room(32 - bits) >= hosts or bits == _WIDEST
     )
-    candidates = [wanted] if wanted else [f"10.{second}.0.0/{prefix}" for second in _SECONDS]
+    candidates = [requested] if requested else [f"10.{second}.0.0/{prefix}" for second in _SECONDS]
     left_over: list[Route] = []
     for text in candidates:
         try:
@@ -52,9 +52,11 @@ def choose_subnet(
         if _room(32 - subnet.prefixlen) < hosts:
             raise FleetError(f"{subnet} has no room for {hosts} addresses; give a wider --subnet")
         return subnet
-    told = "".join(f"; {name} of this machine has {network}" for name, network in left_over[:3])
+    leftover_note = "".join(f"; {name} of this machine has {network}" for name, network in left_over[:3])
     hint = "; a bridge that an engine left behind goes away with `ip link delete`" if left_over else ""
-    raise FleetError(f"no free network among {', '.join(candidates)}{told}: give another --subnet{hint}")
+    raise FleetError(
+        f"no free network among {', '.join(candidates)}{leftover_note}: give another --subnet{hint}"
+    )
 
 
 def _room(bits: int) -> int:

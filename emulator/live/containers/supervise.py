@@ -45,18 +45,18 @@ def follow(
     takes all containers with it: then all are started again, and the run goes on. `tell`: is told that.
     """
     controller = member(client, fleet, CONTROLLER).container
-    asked = controller_of(client, fleet)
+    remote = controller_of(client, fleet)
     pause = threading.Event()
     answered_us = wall_us()
     was_away = False
     while not interrupted():
-        status = asked.status()
+        status = remote.status()
         try:
             if status is not None:
                 was_away = False
                 say(status)
                 if status["fault"] is not None:
-                    _carry_out(client, fleet, asked, status["fault"])
+                    _carry_out(client, fleet, remote, status["fault"])
             else:
                 controller.reload()
                 if controller.status == "exited":

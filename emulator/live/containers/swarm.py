@@ -58,7 +58,7 @@ class SwarmOrder:
 
     def environ(self) -> dict[str, str]:
         """What the stack's file asks of the environment."""
-        given = {
+        variables = {
             "FLEET_RUNS": str(self.out.absolute()),
             "FLEET_SCENARIOS": str(self.scenarios.absolute()),
             "FLEET_SCENARIO": f"/scenarios/{self.scenario}",
@@ -68,7 +68,7 @@ class SwarmOrder:
             "FLEET_IMAGES": self.images,
             "FLEET_VERSION": VERSION,
         }
-        return given if self.subnet is None else given | {"FLEET_SUBNET": self.subnet}
+        return variables if self.subnet is None else variables | {"FLEET_SUBNET": self.subnet}
 
 
 class Swarm:
@@ -186,17 +186,17 @@ def follow(
     client: Any, order: SwarmOrder, say: Callable[[str], None], interrupted: Callable[[], bool]
 ) -> int:
     """See the run to its end. Its exit status; 130: interrupted. `say`: is told what the controller says."""
-    pause, told, spread = threading.Event(), 0, ""
+    pause, shown, spread = threading.Event(), 0, ""
     while not interrupted():
-        lines = _said(client, order.fleet)
-        for line in lines[told:]:
+        lines = _controller_lines(client, order.fleet)
+        for line in lines[shown:]:
             say(line)
-        told = max(told, len(lines))
+        shown = max(shown, len(lines))
         if not spread and (spread := _spread(client, order)):
             say(spread)
         task = next(iter(_tasks(client, order.fleet, CONTROLLER)), None)
         if task is not None and task["Status"]["State"] in _ENDED:
-            for line in _said(client, order.fleet)[told:]:
+            for line in _controller_lines(client, order.fleet)[shown:]:
                 say(line)
             status = int(task["Status"].get("ContainerStatus", {}).get("ExitCode", 1))
             if task["Status"]["State"] != "complete":
@@ -244,7 +244,7 @@ def _tasks(client: Any, fleet: str, role: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda task: str(task["CreatedAt"]), reverse=True)
 
 
-def _said(client: Any, fleet: str) -> list[str]:
+def _controller_lines(client: Any, fleet: str) -> list[str]:
     """Lines of the controller, which is on this host."""
     label = {"label": f"{_SERVICE}={fleet}_{CONTROLLER}"}
     for container in client.api.containers(all=True, filters=label):
@@ -267,9 +267,9 @@ def _problems(client: Any, fleet: str) -> list[str]:
     """What hosts say of tasks that did not come up, each once."""
     services = client.services.list(filters={"label": f"{_STACK}={fleet}"})
     ids = {service.id: service.name for service in services}
-    said = (
+    errors = (
         f"{ids[task['ServiceID']]}: {task['Status']['Err']}"
         for task in client.api.tasks()
         if task["ServiceID"] in ids and task["Status"].get("Err")
     )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(errors))

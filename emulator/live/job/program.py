@@ -50,11 +50,11 @@ class Job:
     write_us: int = 0
     setup_us: int = 0
     _phase: Phase = field(init=False, repr=False)
-    _told: int = field(init=False, repr=False, default=0)
+    _reported: int = field(init=False, repr=False, default=0)
     """Work up to here is in the output."""
     _own_checkpoints: int = field(init=False, repr=False, default=0)
     """Those of this phase that are written."""
-    _asked: tuple[int, int] | None = field(init=False, repr=False, default=None)
+    _requested_save: tuple[int, int] | None = field(init=False, repr=False, default=None)
     """(when it is whole, what it keeps) of a checkpoint that somebody asked for."""
     _saved: int = field(init=False, repr=False, default=0)
     """What the newest checkpoint keeps."""
@@ -63,7 +63,11 @@ class Job:
     def run(self) -> int:
         """Work until all is done or the job has to leave. The exit status."""
         now_us = self._begin(self.control.begin(self.total))
-        while (done := self._phase.at(now_us)) < self.total or self._asked is not None or self._told_end:
+        while (
+            (done := self._phase.at(now_us)) < self.total
+            or self._requested_save is not None
+            or self._told_end
+        ):
             message = self.control.wait(self._due_us(), done)
             now_us = message.at_us
             self._catch_up(now_us)
@@ -92,7 +96,7 @@ class Job:
         self._new_phase(
             message, done, message.at_us + self.setup_us if message.since_us is None else message.since_us
         )
-        self._told = self._saved = done
+        self._reported = self._saved = done
         begun: dict[str, Any] = {"run": message.run, "nodes": message.nodes, "of": self.total, "done": done}
         if found is not None:
             begun["checkpoint"] = found.number
@@ -107,19 +111,19 @@ class Job:
 
     def _due_us(self) -> int:
         """When there is something to write down: a step of work, the end, or a checkpoint that is whole."""
-        next_line = min((self._told // self.step + 1) * self.step, self.total)
-        line_us = self._phase.when_us(next_line) if next_line > self._told else NEVER_US
-        saves = (self._asked, self._phase.checkpoint(self._own_checkpoints + 1))
+        next_line = min((self._reported // self.step + 1) * self.step, self.total)
+        line_us = self._phase.when_us(next_line) if next_line > self._reported else NEVER_US
+        saves = (self._requested_save, self._phase.checkpoint(self._own_checkpoints + 1))
         return min(line_us, *(save[0] for save in saves if save is not None), NEVER_US)
 
     def _catch_up(self, now_us: int) -> None:
         """Write down what was done and saved until now."""
-        while (own := self._phase.checkpoint(self._own_checkpoints + 1)) is not None and own[0] <= now_us:
+        while (save := self._phase.checkpoint(self._own_checkpoints + 1)) is not None and save[0] <= now_us:
             self._own_checkpoints += 1
-            self._save(own[1], own[0])
-        if self._asked is not None and self._asked[0] <= now_us:
-            self._save(self._asked[1], self._asked[0])
-            self._asked = None
+            self._save(save[1], save[0])
+        if self._requested_save is not None and self._requested_save[0] <= now_us:
+            self._save(self._requested_save[1], self._requested_save[0])
+            self._requested_save = None
         done = self._phase.at(now_us)
         self._tell(done if done == self.total else done // self.step * self.step, now_us)
 
@@ -128,7 +132,7 @@ class Job:
         self._tell(done, message.at_us)
         since_us = max(self._phase.since_us, message.at_us) if message.since_us is None else message.since_us
         self._new_phase(message, done, since_us)
-        self._asked = None if message.save_us == NEVER_US else (message.save_us, done)
+        self._requested_save = None if message.save_us == NEVER_US else (message.save_us, done)
         standing = (
             {}
             if since_us <= message.at_us
@@ -159,10 +163,10 @@ class Job:
 
     def _tell(self, done: int, now_us: int) -> None:
         """One line for each whole step of work up to `done`, and one for the rest."""
-        while self._told < done:
-            to = min((self._told // self.step + 1) * self.step, done)
-            self._say("work", now_us, **{"from": self._told, "to": to}, nodes=self._phase.nodes)
-            self._told = to
+        while self._reported < done:
+            to = min((self._reported // self.step + 1) * self.step, done)
+            self._say("work", now_us, **{"from": self._reported, "to": to}, nodes=self._phase.nodes)
+            self._reported = to
 
     def _say(self, event: str, at_us: int, **more: Any) -> None:
         self.write_line(json.dumps({"event": event, "at_us": at_us} | more) + "\n")
@@ -187,9 +191,9 @@ def _parser() -> argparse.ArgumentParser:
         "otherwise it is a plain program: SIGUSR1 writes a checkpoint, SIGUSR2 reads --nodes-file again, "
         f"SIGTERM saves and leaves with status {WORK_LEFT}.",
     )
-    asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--work", type=_amount, metavar="NODE_SECONDS", help="how much work there is")
-    asked.add_argument("--prove", type=Path, metavar="OUTPUT", help="check the output of a job, and exit")
+    purpose = parser.add_mutually_exclusive_group(required=True)
+    purpose.add_argument("--work", type=_amount, metavar="NODE_SECONDS", help="how much work there is")
+    purpose.add_argument("--prove", type=Path, metavar="OUTPUT", help="check the output of a job, and exit")
     parser.add_argument(
         "--step", type=_amount, metavar="NODE_SECONDS", help="work a line (default: a twentieth)"
     )

@@ -120,15 +120,15 @@ class NovaConf:
 
     def write(self, folder: Path) -> None:
         """All files of the two services into this folder."""
-        given = {"folder": str(folder), "front": self.front, "region": self.region}
-        given["logs"] = str(self.logs or folder)
-        given |= {"login": _LOGIN.format(front=self.front)} | {
+        values = {"folder": str(folder), "front": self.front, "region": self.region}
+        values["logs"] = str(self.logs or folder)
+        values |= {"login": _LOGIN.format(front=self.front)} | {
             name: self.database(name) for name in DATABASES
         }
-        given["filters"] = ",".join(FILTERS)
-        given["balancer"] = "\n".join(f"{key} = {value}" for key, value in self.balancer.items())
-        (folder / "nova.conf").write_text(_CONF.format(**given), encoding="utf-8")
-        (folder / "placement.conf").write_text(_PLACEMENT_CONF.format(**given), encoding="utf-8")
+        values["filters"] = ",".join(FILTERS)
+        values["balancer"] = "\n".join(f"{key} = {value}" for key, value in self.balancer.items())
+        (folder / "nova.conf").write_text(_CONF.format(**values), encoding="utf-8")
+        (folder / "placement.conf").write_text(_PLACEMENT_CONF.format(**values), encoding="utf-8")
         # That Nova keeps it tells a second start from a lost disk; each host's own identity is its driver's.
         (folder / "compute_id").write_text(str(uuid4()), encoding="utf-8")
         shutil.copy(paste_of(self.environment), folder)

@@ -29,12 +29,12 @@ def lease_cost(ledger: Path | str, log: Path) -> dict[str, float]:
 
 def starts_late_us(leases: Iterable[LeaseResult], requests: Iterable[RequestRecord]) -> list[int]:
     """A lease is that of the last request that was granted its hosts before it began."""
-    asked = list(requests)
+    pending = list(requests)
     found = []
     for lease in leases:
         decided_us = [
             each.decided_us
-            for each in asked
+            for each in pending
             if each.decided_us is not None
             and each.decided_us <= lease.decided_us
             and set(lease.hosts) <= set(each.nodes)

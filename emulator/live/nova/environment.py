@@ -21,10 +21,10 @@ class NotThereError(ValueError):
     """Nova cannot be started on this machine; the text says what is missing and what to do."""
 
 
-def environment(given: Path | None = None) -> Path:
+def environment(folder: Path | None = None) -> Path:
     """The environment of Nova: as given, as BALANCER_NOVA_ENVIRONMENT says, or what scripts/nova-environment made."""
-    if given is not None:
-        return given
+    if folder is not None:
+        return folder
     named = os.environ.get("BALANCER_NOVA_ENVIRONMENT")
     return Path(named) if named else Path(__file__).parents[3] / ".venv-nova"
 
@@ -38,9 +38,9 @@ def check(folder: Path) -> None:
     python = python_of(folder)
     if not python.exists():
         raise NotThereError(f"there is no Nova at {folder}: {HOW}")
-    asked = [str(python), "-c", _ASK, *_MODULES]
+    command = [str(python), "-c", _ASK, *_MODULES]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise NotThereError(f"{python} cannot be run: {error}; {HOW}") from error
     if done.returncode != 0:

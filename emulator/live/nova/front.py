@@ -53,13 +53,13 @@ class Front:
     """Listens as soon as it is made; answers between `serve` and `stop`."""
 
     def __init__(self, config: FrontConfig) -> None:
-        own = OndemandConfig.model_validate(
+        identity_config = OndemandConfig.model_validate(
             {"pool": config.hosts, "token_lifetime_s": config.token_lifetime_s}
         )
-        keyring = Keyring.of(own)
+        keyring = Keyring.of(identity_config)
         mounts: dict[str, Any] = {
-            "/identity": identity_app(keyring, own.region),
-            "/image": image_app(keyring, own.image),
+            "/identity": identity_app(keyring, identity_config.region),
+            "/image": image_app(keyring, identity_config.image),
             "/network": network_app(keyring),
             "/volume": volume_app(keyring),
         }
@@ -89,8 +89,8 @@ class Front:
             return BadGateway(f"{service} does not listen")(environ, start_response)
         if environ["PATH_INFO"] == f"/{service}":
             environ["PATH_INFO"] += "/"
-        given = {"target": target, "remove_prefix": True, "host": None}
-        passed = ProxyMiddleware(self._fixed, {f"/{service}": given}, timeout=_TIMEOUT_S)
+        options = {"target": target, "remove_prefix": True, "host": None}
+        passed = ProxyMiddleware(self._fixed, {f"/{service}": options}, timeout=_TIMEOUT_S)
         return passed(environ, start_response)
 
 

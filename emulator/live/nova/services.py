@@ -57,10 +57,10 @@ class FleetDriver(fake.MediumFakeDriver):  # type: ignore[misc]
 
     def spawn(self, context: Any, instance: Any, *arguments: Any, **options: Any) -> None:
         faults = FOLDER / "faults.json"
-        told = json.loads(faults.read_text()) if faults.exists() else {}
-        if told.get("boot_s"):
-            threading.Event().wait(told["boot_s"])
-        if instance.host in told.get("boot_fails", ()):
+        fault = json.loads(faults.read_text()) if faults.exists() else {}
+        if fault.get("boot_s"):
+            threading.Event().wait(fault["boot_s"])
+        if instance.host in fault.get("boot_fails", ()):
             raise exception.ComputeResourcesUnavailable(reason="told to fail")
         super().spawn(context, instance, *arguments, **options)
 
@@ -111,10 +111,10 @@ def make_databases() -> None:
     from placement.db.sqlalchemy import migration as placement_migration
     from oslo_config import cfg
 
-    given = cfg.ConfigOpts()
-    placement_conf.register_opts(given)
-    given([], default_config_files=[str(FOLDER / "placement.conf")])
-    db_api.configure(given)
+    options = cfg.ConfigOpts()
+    placement_conf.register_opts(options)
+    options([], default_config_files=[str(FOLDER / "placement.conf")])
+    db_api.configure(options)
     placement_migration.upgrade("head")
 
 

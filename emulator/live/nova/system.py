@@ -50,18 +50,18 @@ class NovaSystem:
     can_wait = False
 
     def __init__(self, environment: Path | None = None) -> None:
-        self._given = None if environment is None else Path(environment)
+        self._environment_folder = None if environment is None else Path(environment)
 
     @property
     def folder(self) -> Path:
-        return environment.environment(self._given)
+        return environment.environment(self._environment_folder)
 
     def check_leases(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:  # noqa: ARG002
         """What is not on this machine, and a run without leases to be asked for."""
         if not isinstance(mechanism, BalancerMechanism):
             raise ScenarioError("live.ondemand: nova asks the Balancer; it needs the mechanism balancer")
-        if told := sorted(mechanism.cloud_settings):
-            problem = f"a real one starts and deletes in its own time, leave {told[0]} out"
+        if unused := sorted(mechanism.cloud_settings):
+            problem = f"a real one starts and deletes in its own time, leave {unused[0]} out"
             raise ScenarioError(f"live.ondemand: nova: {problem}")
         try:
             environment.check(self.folder)
@@ -91,9 +91,9 @@ class NovaRun:
 
     def replayer_settings(self) -> dict[str, Any]:
         """An administrator sees on which hosts servers are."""
-        told = self._site.told.leases(replace(self._site.places, ondemand_url=self.url))
-        told["cloud"] |= {"username": "admin", "project": "admin", "flavor": FLAVOR, "times": "wall"}
-        return told | {"poll_s": max(1.0, _LOOK_S * self._speed)}
+        settings = self._site.run_settings.leases(replace(self._site.places, ondemand_url=self.url))
+        settings["cloud"] |= {"username": "admin", "project": "admin", "flavor": FLAVOR, "times": "wall"}
+        return settings | {"poll_s": max(1.0, _LOOK_S * self._speed)}
 
     def cost(self) -> Mapping[str, float]:
         return lease_cost(self._site.places.ledger, self._site.replay_log)
@@ -164,12 +164,12 @@ class NovaRun:
         token = self.home / "token"
         token.touch(0o600)
         token.write_text(self._site.places.token, encoding="utf-8")
-        told = {
+        balancer = {
             "url": self._site.balancer_url, "token_file": token, "wait": True, "wait_s": mechanism.wait_s,
             "patience_s": 60, "hint_address": _hint_address(self._hints),
         }  # fmt: skip
         conf = NovaConf(
-            environment=self._environment, front=self.url, database=self._postgres.url, balancer=told,
+            environment=self._environment, front=self.url, database=self._postgres.url, balancer=balancer,
             logs=self._site.logs,
         )  # fmt: skip
         conf.write(self.home)

@@ -30,40 +30,40 @@ def add_aggregates(app: Flask, site: Site, error: Error) -> None:
 
 
 def _add_changes(routes: Blueprint, known: dict[int, dict[str, Any]], site: Site, error: Error) -> None:
-    def find(wanted: int, policy: str) -> dict[str, Any]:
+    def find(aggregate_id: int, policy: str) -> dict[str, Any]:
         _only_admin(policy, error)
-        if wanted not in known:
-            raise error(404, f"Aggregate {wanted} could not be found.")
-        return known[wanted]
+        if aggregate_id not in known:
+            raise error(404, f"Aggregate {aggregate_id} could not be found.")
+        return known[aggregate_id]
 
-    @routes.get("/v2.1/os-aggregates/<int:wanted>")
-    def one(wanted: int) -> dict[str, Any]:
-        return {"aggregate": _body(find(wanted, "show"))}
+    @routes.get("/v2.1/os-aggregates/<int:aggregate_id>")
+    def show(aggregate_id: int) -> dict[str, Any]:
+        return {"aggregate": _body(find(aggregate_id, "show"))}
 
-    @routes.put("/v2.1/os-aggregates/<int:wanted>")
-    def update(wanted: int) -> dict[str, Any]:
-        found, given = find(wanted, "update"), _part("aggregate", error)
-        found["name"] = given.get("name", found["name"])
-        _set_zone(found, given)
+    @routes.put("/v2.1/os-aggregates/<int:aggregate_id>")
+    def update(aggregate_id: int) -> dict[str, Any]:
+        found, changes = find(aggregate_id, "update"), _part("aggregate", error)
+        found["name"] = changes.get("name", found["name"])
+        _set_zone(found, changes)
         return {"aggregate": _body(found)}
 
-    @routes.delete("/v2.1/os-aggregates/<int:wanted>")
-    def delete(wanted: int) -> Response:
-        if find(wanted, "delete")["hosts"]:
-            raise error(409, f"Cannot remove aggregate {wanted}: it has hosts.")
-        del known[wanted]
+    @routes.delete("/v2.1/os-aggregates/<int:aggregate_id>")
+    def delete(aggregate_id: int) -> Response:
+        if find(aggregate_id, "delete")["hosts"]:
+            raise error(409, f"Cannot remove aggregate {aggregate_id}: it has hosts.")
+        del known[aggregate_id]
         return Response(status=200, content_type="application/json")
 
-    @routes.post("/v2.1/os-aggregates/<int:wanted>/action")
-    def act(wanted: int) -> dict[str, Any]:
-        found, body = find(wanted, "action"), request.get_json(silent=True)
+    @routes.post("/v2.1/os-aggregates/<int:aggregate_id>/action")
+    def act(aggregate_id: int) -> dict[str, Any]:
+        found, body = find(aggregate_id, "action"), request.get_json(silent=True)
         _act(found, body, site, error)
         return {"aggregate": _body(found)}
 
 
 def _add_images(routes: Blueprint, known: dict[int, dict[str, Any]], error: Error) -> None:
-    @routes.post("/v2.1/os-aggregates/<int:wanted>/images")
-    def cache(wanted: int) -> Response:
+    @routes.post("/v2.1/os-aggregates/<int:aggregate_id>/images")
+    def cache(aggregate_id: int) -> Response:
         """Hosts fetch images beforehand: nothing takes time here, so there is nothing to fetch."""
         if g.version < (2, 81):
             raise error(404, "The resource could not be found.")
@@ -78,8 +78,8 @@ def _add_images(routes: Blueprint, known: dict[int, dict[str, Any]], error: Erro
             raise error(400, f"Invalid input for field/attribute id. Value: {names}.")
         if len(set(names)) < len(names):
             raise error(400, "Duplicate images in request")
-        if wanted not in known:
-            raise error(404, f"Aggregate {wanted} could not be found.")
+        if aggregate_id not in known:
+            raise error(404, f"Aggregate {aggregate_id} could not be found.")
         return Response(status=202, content_type="application/json")
 
 
@@ -94,34 +94,34 @@ def _add_creation(routes: Blueprint, known: dict[int, dict[str, Any]], site: Sit
     @routes.post("/v2.1/os-aggregates")
     def create() -> dict[str, Any]:
         _only_admin("create", error)
-        given = _part("aggregate", error)
-        if not is_named(given.get("name")):
-            raise error(400, f"Invalid input for field/attribute name. Value: {given.get('name')}.")
+        attributes = _part("aggregate", error)
+        if not is_named(attributes.get("name")):
+            raise error(400, f"Invalid input for field/attribute name. Value: {attributes.get('name')}.")
         with lock:
-            if any(each["name"] == given["name"] for each in known.values()):
-                raise error(409, f"Aggregate {given['name']} already exists.")
+            if any(each["name"] == attributes["name"] for each in known.values()):
+                raise error(409, f"Aggregate {attributes['name']} already exists.")
             number = next(numbers)
             made = known[number] = {
-                "id": number, "uuid": str(uuid.uuid4()), "name": given["name"], "hosts": [], "metadata": {},
+                "id": number, "uuid": str(uuid.uuid4()), "name": attributes["name"], "hosts": [], "metadata": {},
                 "created_at": iso(site.cloud.clock.now_us()), "updated_at": None, "deleted": False, "deleted_at": None,
             }  # fmt: skip
-        _set_zone(made, given)
+        _set_zone(made, attributes)
         return {"aggregate": _body(made)}
 
 
 def _part(name: str, error: Error) -> dict[str, Any]:
     body = request.get_json(silent=True)
-    given = body.get(name) if isinstance(body, dict) else None
-    if not isinstance(given, dict):
-        raise error(400, f"Invalid input for field/attribute {name}. Value: {given}.")
-    return given
+    part = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(part, dict):
+        raise error(400, f"Invalid input for field/attribute {name}. Value: {part}.")
+    return part
 
 
 def _act(aggregate: dict[str, Any], body: object, site: Site, error: Error) -> None:
     match body:
-        case {"set_metadata": {"metadata": dict(given)}}:
-            told = aggregate["metadata"] | given
-            aggregate["metadata"] = {key: text for key, text in told.items() if text is not None}
+        case {"set_metadata": {"metadata": dict(changes)}}:
+            merged = aggregate["metadata"] | changes
+            aggregate["metadata"] = {key: text for key, text in merged.items() if text is not None}
         case {"add_host": {"host": str(host)}} if host in site.hosts():
             if host in aggregate["hosts"]:
                 raise error(409, f"Aggregate {aggregate['id']} already has host {host}.")
@@ -139,9 +139,9 @@ def _only_admin(policy: str, error: Error) -> None:
         raise error(403, f"Policy doesn't allow os_compute_api:os-aggregates:{policy} to be performed.")
 
 
-def _set_zone(aggregate: dict[str, Any], given: dict[str, Any]) -> None:
-    if "availability_zone" in given:
-        aggregate["metadata"] = aggregate["metadata"] | {"availability_zone": given["availability_zone"]}
+def _set_zone(aggregate: dict[str, Any], attributes: dict[str, Any]) -> None:
+    if "availability_zone" in attributes:
+        aggregate["metadata"] = aggregate["metadata"] | {"availability_zone": attributes["availability_zone"]}
 
 
 def _body(aggregate: dict[str, Any]) -> dict[str, Any]:

@@ -153,15 +153,15 @@ class Keyring:
         if scope is None and account.project_id:
             return account
         project = _mapping(_mapping(scope).get("project"))
-        wanted = (project.get("id"), project.get("name"))
-        if account.project_id and (account.project_id == wanted[0] or account.project == wanted[1]):
+        project_key = (project.get("id"), project.get("name"))
+        if account.project_id and (account.project_id == project_key[0] or account.project == project_key[1]):
             return account
         there = {each.project_id for each in self.accounts} | self.projects.keys()
         for user_id, project_id, name, roles in self.users.granted():
             if (
                 project_id in there
                 and user_id == account.user_id
-                and (project_id == wanted[0] or name == wanted[1])
+                and (project_id == project_key[0] or name == project_key[1])
             ):
                 admin = "admin" in roles
                 return replace(account, project=name, project_id=project_id, admin=admin, granted=roles)

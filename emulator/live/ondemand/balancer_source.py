@@ -54,7 +54,7 @@ class BalancerSource:
         """The id of the request that was made with this key."""
         return self._request_ids.get(key)
 
-    def told(self, request_id: str) -> dict[str, Any]:
+    def status_of(self, request_id: str) -> dict[str, Any]:
         """The request as the Balancer has it, confirmed if it is granted."""
         response = self._call("GET", f"/v1/requests/{request_id}")
         self._confirmed(response)
@@ -80,9 +80,9 @@ class BalancerSource:
         """What the Balancer says of a request. A grant is confirmed at once: it is known here from now on."""
         answer = _answer(response)
         if isinstance(answer, Granted) and not response.json().get("confirmed", True):
-            said = self._call("POST", f"/v1/requests/{response.json()['id']}/confirm", json={})
-            if not said.ok:
-                return Refused(_problem(said))
+            confirmation = self._call("POST", f"/v1/requests/{response.json()['id']}/confirm", json={})
+            if not confirmation.ok:
+                return Refused(_problem(confirmation))
         return answer
 
     def _call(

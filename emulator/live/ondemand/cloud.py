@@ -92,12 +92,16 @@ class Cloud:
                 )
             elif reservation.to_be_undone:
                 self._undo_later(reservation)
-            owed = [server for server in reservation.servers if _is_over(server)]
+            unreturned = [server for server in reservation.servers if _is_over(server)]
             for server in reservation.servers:
                 self._time(server)
-            for key in {server.release_key for server in owed if server.release_key and not server.returned}:
-                self._give_back(reservation, [server for server in owed if server.release_key == key], key)
-            unsaid = [server for server in owed if not server.release_key]
+            for key in {
+                server.release_key for server in unreturned if server.release_key and not server.returned
+            }:
+                self._give_back(
+                    reservation, [server for server in unreturned if server.release_key == key], key
+                )
+            unsaid = [server for server in unreturned if not server.release_key]
             if unsaid:
                 self._release(reservation, unsaid)
 

@@ -137,16 +137,16 @@ def _text(version: tuple[int, int]) -> str:
 
 
 def _wanted_version() -> tuple[int, int]:
-    wanted = request.headers.get("OpenStack-API-Version", "").removeprefix("compute ").strip()
-    wanted = wanted or request.headers.get("X-OpenStack-Nova-API-Version", "").strip()
-    if not wanted:
+    text = request.headers.get("OpenStack-API-Version", "").removeprefix("compute ").strip()
+    text = text or request.headers.get("X-OpenStack-Nova-API-Version", "").strip()
+    if not text:
         return _MINIMUM
-    if wanted == "latest":
+    if text == "latest":
         return _MAXIMUM
-    match = _VERSION.fullmatch(wanted)
+    match = _VERSION.fullmatch(text)
     if match is None:
         raise ComputeError(
-            400, f"API Version String {wanted} is of invalid format. Must be of format MajorNum.MinorNum."
+            400, f"API Version String {text} is of invalid format. Must be of format MajorNum.MinorNum."
         )
     return int(match[1]), int(match[2])
 
@@ -232,7 +232,7 @@ def _add_servers(
 ) -> None:
     cloud = site.cloud
 
-    def show(server: Server, *, one: bool) -> dict[str, Any]:
+    def show(server: Server, *, is_single: bool) -> dict[str, Any]:
         return server_view.detail(
             server,
             flavors.of(server.spec.flavor_id),
@@ -240,14 +240,14 @@ def _add_servers(
             version=g.version,
             admin=g.account.admin,
             now_us=cloud.clock.now_us(),
-            one=one,
+            is_single=is_single,
         )
 
     @app.post("/v2.1/servers")
     def create() -> tuple[dict[str, Any], int, dict[str, str]]:
         account: Account = g.account
         hosts = {*config.hosts, *(config.pool or ())}
-        wanted = read_create(
+        order = read_create(
             request.get_json(silent=True),
             g.version,
             config,
@@ -257,12 +257,12 @@ def _add_servers(
             groups={each.id for each in groups.of(account.project_id)},
             flavors={each.flavor.id for each in flavors.all(account)},
         )
-        _check_quota(cloud, config, quotas.of(account.project_id), wanted.count)
-        group = None if wanted.group_id is None else groups.get(wanted.group_id)
-        why = _why_impossible(cloud, group, wanted.count)
-        spec = wanted.spec(account, g.request_id, impossible=why)
+        _check_quota(cloud, config, quotas.of(account.project_id), order.count)
+        group = None if order.group_id is None else groups.get(order.group_id)
+        why = _why_impossible(cloud, group, order.count)
+        spec = order.spec(account, g.request_id, impossible=why)
         reservation = cloud.create(spec, exclude=site.closed())
-        if wanted.return_reservation:
+        if order.return_reservation:
             return {"reservation_id": reservation.id}, 202, {}
         body = server_view.created(reservation.servers[0], site_url())
         return {"server": body}, 202, {"Location": body["links"][0]["href"]}
@@ -275,11 +275,11 @@ def _add_servers(
     @app.get("/v2.1/servers/detail")
     def servers_detail() -> dict[str, Any]:
         rows, more = _page(_wanted_servers(cloud), "servers/detail")
-        return {"servers": [show(server, one=False) for server in rows], **more}
+        return {"servers": [show(server, is_single=False) for server in rows], **more}
 
     @app.get("/v2.1/servers/<server_id>")
     def one_server(server_id: str) -> dict[str, Any]:
-        return {"server": show(_find(cloud, server_id), one=True)}
+        return {"server": show(_find(cloud, server_id), is_single=True)}
 
     _add_changes(app, cloud, config, show)
 
@@ -303,7 +303,7 @@ def _add_changes(
         server.description = changes.get("description", server.description)
         server.hostname = changes.get("hostname", server.hostname)
         cloud.changed(server)
-        return {"server": show(server, one=True)}
+        return {"server": show(server, is_single=True)}
 
     @app.delete("/v2.1/servers/<server_id>")
     def delete(server_id: str) -> Response:
@@ -315,16 +315,16 @@ def _add_changes(
 
     def rebuild(server: Server, arguments: Any) -> tuple[dict[str, Any], int]:
         """The same server on the same node, with the image again: what was told of it anew counts."""
-        told = read_rebuild(arguments, g.version, config)
-        server_states.change(server, "rebuild", told, cloud.clock.now_us(), ComputeError)
+        rebuilt = read_rebuild(arguments, g.version, config)
+        server_states.change(server, "rebuild", rebuilt, cloud.clock.now_us(), ComputeError)
         server.name, server.admin_pass = (
-            told.get("name", server.name),
-            told.get("adminPass") or made_password(),
+            rebuilt.get("name", server.name),
+            rebuilt.get("adminPass") or made_password(),
         )
-        server.metadata = told.get("metadata", server.metadata)
-        server.description = told.get("description", server.description)
+        server.metadata = rebuilt.get("metadata", server.metadata)
+        server.description = rebuilt.get("description", server.description)
         cloud.changed(server)
-        return {"server": show(server, one=True) | {"adminPass": server.admin_pass}}, 202
+        return {"server": show(server, is_single=True) | {"adminPass": server.admin_pass}}, 202
 
     add_actions(app, cloud, _find, ComputeError, rebuild)
 

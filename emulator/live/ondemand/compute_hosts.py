@@ -75,36 +75,40 @@ def _add_hosts(app: Flask, site: Site, config: OndemandConfig, error: Error) -> 
     @app.put("/v2.1/os-hosts/<host>")
     def update_host(host: str) -> dict[str, Any]:
         check("update")
-        told = request.get_json(silent=True)
-        if not isinstance(told, dict) or not told or not told.keys() <= {"status", "maintenance_mode"}:
-            raise error(400, f"Invalid input for field/attribute body. Value: {told}.")
-        if not all(str(value).strip().lower() in {"enable", "disable"} for value in told.values()):
-            raise error(400, f"Invalid input for field/attribute status. Value: {told}.")
+        changes = request.get_json(silent=True)
+        if (
+            not isinstance(changes, dict)
+            or not changes
+            or not changes.keys() <= {"status", "maintenance_mode"}
+        ):
+            raise error(400, f"Invalid input for field/attribute body. Value: {changes}.")
+        if not all(str(value).strip().lower() in {"enable", "disable"} for value in changes.values()):
+            raise error(400, f"Invalid input for field/attribute status. Value: {changes}.")
         check("update", host)
-        if "maintenance_mode" in told:
+        if "maintenance_mode" in changes:
             raise error(501, "The requested functionality is not supported.")
         state = site.state(host)
-        state.disabled = told["status"].strip().lower() == "disable"
+        state.disabled = changes["status"].strip().lower() == "disable"
         return {"host": host, "status": "disabled" if state.disabled else "enabled"}
 
 
 def _add_deletion(app: Flask, site: Site, error: Error) -> None:
-    @app.delete("/v2.1/os-services/<wanted>")
-    def delete_service(wanted: str) -> Response:
+    @app.delete("/v2.1/os-services/<requested_id>")
+    def delete_service(requested_id: str) -> Response:
         _only_admin("os-services:delete", error)
         try:
-            uuid.UUID(wanted)
+            uuid.UUID(requested_id)
         except ValueError as fault:
-            raise error(400, f"Invalid uuid {wanted}") from fault
+            raise error(400, f"Invalid uuid {requested_id}") from fault
         for host, server in site.hosts().items():
-            if service_id("nova-compute", host) != wanted:
+            if service_id("nova-compute", host) != requested_id:
                 continue
             if server is not None:
                 text = "Unable to delete compute service that is hosting instances."
                 raise error(409, f"{text} Migrate or delete the instances first.")
             site.remove(host)
             return Response(status=204, content_type="application/json")
-        raise error(404, f"Service {wanted} could not be found.")
+        raise error(404, f"Service {requested_id} could not be found.")
 
 
 def _add_moves(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:

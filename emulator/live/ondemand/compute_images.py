@@ -29,11 +29,11 @@ def add_images(app: Flask, name: str, error: Error) -> None:
     routes = Blueprint("images", __name__)
     metadata: dict[str, str] = {}
 
-    def check(wanted: str | None = None) -> None:
+    def check(requested_id: str | None = None) -> None:
         if g.version > _LAST_PROXY:
             raise error(404, "The resource could not be found.")
-        if wanted not in {None, image_id(name)}:
-            raise error(404, f"Image {wanted} could not be found.")
+        if requested_id not in {None, image_id(name)}:
+            raise error(404, f"Image {requested_id} could not be found.")
 
     @routes.get("/v2.1/extensions")
     def extensions() -> dict[str, Any]:
@@ -55,9 +55,9 @@ def add_images(app: Flask, name: str, error: Error) -> None:
         check()
         return {"images": [_whole(name, metadata)]}
 
-    @routes.get("/v2.1/images/<wanted>")
-    def one(wanted: str) -> dict[str, Any]:
-        check(wanted)
+    @routes.get("/v2.1/images/<requested_id>")
+    def show(requested_id: str) -> dict[str, Any]:
+        check(requested_id)
         return {"image": _whole(name, metadata)}
 
     _add_metadata(routes, metadata, check, error)
@@ -67,31 +67,31 @@ def add_images(app: Flask, name: str, error: Error) -> None:
 def _add_metadata(
     routes: Blueprint, metadata: dict[str, str], check: Callable[[str | None], None], error: Error
 ) -> None:
-    @routes.get("/v2.1/images/<wanted>/metadata")
-    def shown(wanted: str) -> dict[str, Any]:
-        check(wanted)
+    @routes.get("/v2.1/images/<requested_id>/metadata")
+    def shown(requested_id: str) -> dict[str, Any]:
+        check(requested_id)
         return {"metadata": metadata}
 
-    @routes.post("/v2.1/images/<wanted>/metadata")
-    def add(wanted: str) -> dict[str, Any]:
-        check(wanted)
-        metadata.update(_given(error))
+    @routes.post("/v2.1/images/<requested_id>/metadata")
+    def add(requested_id: str) -> dict[str, Any]:
+        check(requested_id)
+        metadata.update(_metadata_of(error))
         return {"metadata": metadata}
 
-    @routes.delete("/v2.1/images/<wanted>/metadata/<key>")
-    def remove(wanted: str, key: str) -> Response:
-        check(wanted)
+    @routes.delete("/v2.1/images/<requested_id>/metadata/<key>")
+    def remove(requested_id: str, key: str) -> Response:
+        check(requested_id)
         if metadata.pop(key, None) is None:
             raise error(404, "Metadata item was not found")
         return Response(status=204)
 
 
-def _given(error: Error) -> dict[str, str]:
+def _metadata_of(error: Error) -> dict[str, str]:
     body = request.get_json(silent=True)
-    told = body.get("metadata") if isinstance(body, dict) else None
-    if not isinstance(told, dict) or not all(isinstance(text, str) for text in told.values()):
-        raise error(400, f"Invalid input for field/attribute metadata. Value: {told}.")
-    return told
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise error(400, f"Invalid input for field/attribute metadata. Value: {metadata}.")
+    return metadata
 
 
 def _brief(name: str) -> dict[str, Any]:

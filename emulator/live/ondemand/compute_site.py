@@ -36,10 +36,10 @@ _FILES = ("injected_file_content_bytes", "injected_file_path_bytes", "injected_f
 
 
 class Quotas:
-    """Limits by project. `given`: instead of the default ones."""
+    """Limits by project. `limits`: instead of the default ones."""
 
-    def __init__(self, given: Mapping[str, int] | None = None) -> None:
-        self.default = _QUOTA | dict(given or {})
+    def __init__(self, limits: Mapping[str, int] | None = None) -> None:
+        self.default = _QUOTA | dict(limits or {})
         self._changed: dict[str, dict[str, int]] = {}
 
     def of(self, project_id: str) -> dict[str, int]:
@@ -92,16 +92,18 @@ def _add_services(app: Flask, site: Site, error: Error) -> None:
         binary, host = request.args.get("binary"), request.args.get("host")
         return {
             "services": [
-                one for one in rows() if binary in {None, one["binary"]} and host in {None, one["host"]}
+                service
+                for service in rows()
+                if binary in {None, service["binary"]} and host in {None, service["host"]}
             ]
         }
 
-    @app.put("/v2.1/os-services/<wanted>")
-    def update_service(wanted: str) -> dict[str, Any]:
+    @app.put("/v2.1/os-services/<row_id>")
+    def update_service(row_id: str) -> dict[str, Any]:
         _only_admin("os-services:update", error)
         body = request.get_json(silent=True)
-        for one in rows():
-            if one["id"] != wanted:
+        for service in rows():
+            if service["id"] != row_id:
                 continue
             if (
                 not isinstance(body, dict)
@@ -109,13 +111,13 @@ def _add_services(app: Flask, site: Site, error: Error) -> None:
                 or not body.keys() <= {"status", "disabled_reason", "forced_down"}
             ):
                 raise error(400, f"Invalid input for field/attribute body. Value: {body}.")
-            state = site.state(one["host"])
+            state = site.state(service["host"])
             if "status" in body:
                 state.disabled = body["status"] == "disabled"
                 state.disabled_reason = body.get("disabled_reason") if state.disabled else None
             state.forced_down = bool(body.get("forced_down", state.forced_down))
-            return {"service": row(one["binary"], one["host"])}
-        raise error(404, f"Service {wanted} could not be found.")
+            return {"service": row(service["binary"], service["host"])}
+        raise error(404, f"Service {row_id} could not be found.")
 
 
 def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig, error: Error) -> None:
@@ -145,17 +147,17 @@ def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig, error: Erro
         hosts = site.hosts()
         return {"hypervisor_statistics": {"count": len(hosts)} | _numbers(list(hosts.values()), config)}
 
-    @app.get("/v2.1/os-hypervisors/<wanted>")
-    def hypervisor(wanted: str) -> dict[str, Any]:
+    @app.get("/v2.1/os-hypervisors/<hypervisor_id>")
+    def hypervisor(hypervisor_id: str) -> dict[str, Any]:
         _only_admin("os-hypervisors:show", error)
         try:
-            wanted = str(uuid.UUID(wanted))
+            hypervisor_id = str(uuid.UUID(hypervisor_id))
         except ValueError as fault:
-            raise error(400, f"Invalid uuid {wanted}") from fault
+            raise error(400, f"Invalid uuid {hypervisor_id}") from fault
         for host, server in site.hosts().items():
-            if provider_id(host) == wanted:
+            if provider_id(host) == hypervisor_id:
                 return {"hypervisor": _hypervisor(site, config, host, server, whole=True)}
-        raise error(404, f"Hypervisor with ID '{wanted}' could not be found.")
+        raise error(404, f"Hypervisor with ID '{hypervisor_id}' could not be found.")
 
 
 def _pages(rows: list[dict[str, Any]], path: str, error: Error) -> dict[str, Any]:
@@ -281,15 +283,15 @@ def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas
     def change_quota(project_id: str) -> dict[str, Any]:
         _only_admin("os-quota-sets:update", error)
         body = request.get_json(silent=True)
-        wanted = dict(body.get("quota_set") or {}) if isinstance(body, dict) else {}
-        wanted.pop("force", None)
+        quota_set = dict(body.get("quota_set") or {}) if isinstance(body, dict) else {}
+        quota_set.pop("force", None)
         if (
-            not wanted
-            or not wanted.keys() <= _QUOTA.keys()
-            or not all(isinstance(n, int) for n in wanted.values())
+            not quota_set
+            or not quota_set.keys() <= _QUOTA.keys()
+            or not all(isinstance(n, int) for n in quota_set.values())
         ):
-            raise error(400, f"Invalid input for field/attribute quota_set. Value: {wanted}.")
-        quotas.change(project_id, wanted)
+            raise error(400, f"Invalid input for field/attribute quota_set. Value: {quota_set}.")
+        quotas.change(project_id, quota_set)
         return {"quota_set": shown(quotas.of(project_id))}
 
     @app.delete("/v2.1/os-quota-sets/<project_id>")

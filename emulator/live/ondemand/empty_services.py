@@ -148,10 +148,10 @@ def _add_volume_quotas(app: Flask) -> None:
     @app.put("/v3/os-quota-sets/<project>")
     def change_quota(project: str) -> tuple[dict[str, Any], int]:
         body = request.get_json(silent=True)
-        told = body.get("quota_set") if isinstance(body, dict) else None
-        if not isinstance(told, dict) or not all(isinstance(limit, int) for limit in told.values()):
-            return {"badRequest": {"code": 400, "message": f"Invalid input for quota_set: {told}."}}, 400
-        quotas[project] = quotas.get(project, {}) | told
+        limits = body.get("quota_set") if isinstance(body, dict) else None
+        if not isinstance(limits, dict) or not all(isinstance(limit, int) for limit in limits.values()):
+            return {"badRequest": {"code": 400, "message": f"Invalid input for quota_set: {limits}."}}, 400
+        quotas[project] = quotas.get(project, {}) | limits
         return {"quota_set": _VOLUME_QUOTA | quotas[project]}, 200
 
     @app.delete("/v3/os-quota-sets/<project>")

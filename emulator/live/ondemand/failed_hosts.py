@@ -31,7 +31,7 @@ class TellsRequests(Protocol):
     def request_of(self, key: str) -> str | None:
         """The id of the request that was made with this key."""
 
-    def told(self, request_id: str) -> dict[str, Any]:
+    def status_of(self, request_id: str) -> dict[str, Any]:
         """The request as the Balancer has it, confirmed if it is granted. Raises SourceUnreachableError."""
 
     def withdraw(self, request_id: str) -> None: ...
@@ -46,7 +46,7 @@ class _Watched:
     requests: list[str]
     seen: set[tuple[str, str]] = field(default_factory=set)
     """(request, node) of each loss that is dealt with."""
-    wanted: dict[str, list[Server]] = field(default_factory=dict)
+    replacements: dict[str, list[Server]] = field(default_factory=dict)
     """Request that waits -> the servers without a host that it is for."""
 
 
@@ -100,15 +100,15 @@ class FailedHosts:
 
     def _look_at(self, watched: _Watched) -> None:
         if not self._replace:
-            if any(self._source.told(request)["down"] for request in watched.requests):
+            if any(self._source.status_of(request)["down"] for request in watched.requests):
                 self._give_up(watched)
             return
         for request in list(watched.requests):
-            for lost in self._source.told(request)["lost"]:
+            for lost in self._source.status_of(request)["lost"]:
                 if (request, lost["node"]) not in watched.seen:
                     watched.seen.add((request, lost["node"]))
                     self._lose(watched, lost["node"], lost["replaced_by"])
-        for request in list(watched.wanted):
+        for request in list(watched.replacements):
             self._take(watched, request)
         if all(server.host is None for server in watched.reservation.servers):
             self._give_up(watched)
@@ -117,17 +117,17 @@ class FailedHosts:
         for server in watched.reservation.servers:
             if server.host == node:
                 server.host = None
-                watched.wanted.setdefault(replaced_by, []).append(server)
+                watched.replacements.setdefault(replaced_by, []).append(server)
 
     def _take(self, watched: _Watched, request: str) -> None:
         """The nodes of a replacement, if it is decided."""
-        told = self._source.told(request)
-        if told["state"] == "waiting":
+        status = self._source.status_of(request)
+        if status["state"] == "waiting":
             return
-        servers = watched.wanted.pop(request)
-        if told["state"] == "granted":
+        servers = watched.replacements.pop(request)
+        if status["state"] == "granted":
             watched.requests.append(request)
-            for server, node in zip(servers, told["nodes"], strict=True):
+            for server, node in zip(servers, status["nodes"], strict=True):
                 server.host = node
                 self._cloud.changed(server)
 
@@ -137,8 +137,8 @@ class FailedHosts:
 
     def _let_go(self, watched: _Watched) -> None:
         """It is over: what it still waits for is not wanted, and what it got meanwhile goes back."""
-        for request in watched.wanted:
+        for request in watched.replacements:
             self._source.withdraw(request)
-            told = self._source.told(request)
-            if told["state"] == "granted" and told["ended_at"] is None:
-                self._source.release(tuple(told["nodes"]), f"release-{request}")
+            status = self._source.status_of(request)
+            if status["state"] == "granted" and status["ended_at"] is None:
+                self._source.release(tuple(status["nodes"]), f"release-{request}")

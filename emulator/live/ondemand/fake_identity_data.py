@@ -32,7 +32,7 @@ def add_people(
     def add(what: str, rows: Rows, filters: Iterable[str]) -> None:
         """The list of these, and each by its id."""
         known = tuple(filters)
-        one = what.removesuffix("s")
+        noun = what.removesuffix("s")
 
         def listing() -> dict[str, Any] | Response:
             if not g.token.account.admin:
@@ -44,16 +44,16 @@ def add_people(
             ]
             return {what: found, "links": {"next": None, "self": request.url, "previous": None}}
 
-        def show(wanted: str) -> dict[str, Any] | Response:
-            if not g.token.account.admin and wanted != g.token.account.user_id:
-                return forbidden(f"identity:get_{one}")
+        def show(row_id: str) -> dict[str, Any] | Response:
+            if not g.token.account.admin and row_id != g.token.account.user_id:
+                return forbidden(f"identity:get_{noun}")
             for row in rows():
-                if row["id"] == wanted:
-                    return {one: row}
-            return missing(f"Could not find {one}: {wanted}.")
+                if row["id"] == row_id:
+                    return {noun: row}
+            return missing(f"Could not find {noun}: {row_id}.")
 
         app.add_url_rule(f"/v3/{what}", f"list_{what}", listing)
-        app.add_url_rule(f"/v3/{what}/<wanted>", f"get_{what}", show)
+        app.add_url_rule(f"/v3/{what}/<row_id>", f"get_{what}", show)
 
     def users() -> list[dict[str, Any]]:
         return [*map(_user, keyring.accounts), *keyring.users.made()]
@@ -73,15 +73,15 @@ def _add_roles(
 ) -> None:
     def assigned() -> list[tuple[str, str, str]]:
         """User, project, role, by identifier."""
-        given = [
+        explicit = [
             (user, project, stable_id("role", name))
             for user, project, _, names in keyring.users.granted()
             for name in names
         ]
-        own = [
+        defaults = [
             (each.user_id, each.project_id, role["id"]) for each in keyring.accounts for role in each.roles
         ]
-        return own + given
+        return defaults + explicit
 
     @app.get("/v3/role_assignments")
     def assignments() -> dict[str, Any] | Response:
@@ -129,10 +129,10 @@ def _names(keyring: Keyring) -> dict[str, str]:
     return users | projects | made | {stable_id("role", name): name for name in _ROLES}
 
 
-def _known(wanted: str, names: dict[str, str] | None) -> dict[str, Any]:
+def _known(key: str, names: dict[str, str] | None) -> dict[str, Any]:
     if names is None:
-        return {"id": wanted}
-    return {"id": wanted, "name": names.get(wanted, ""), "domain": DOMAIN}
+        return {"id": key}
+    return {"id": key, "name": names.get(key, ""), "domain": DOMAIN}
 
 
 def _user(account: Account) -> dict[str, Any]:

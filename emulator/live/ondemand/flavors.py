@@ -46,11 +46,11 @@ class KnownFlavor:
 class Flavors:
     """In the order in which they were made. What is deleted is remembered for the servers that have it."""
 
-    def __init__(self, own: Flavor) -> None:
+    def __init__(self, default: Flavor) -> None:
         self._lock = Lock()
-        self._known = {own.id: KnownFlavor(own)}
+        self._known = {default.id: KnownFlavor(default)}
         self._past: dict[str, Flavor] = {}
-        self._own = own
+        self._default = default
 
     def all(self, account: Account) -> list[KnownFlavor]:
         with self._lock:
@@ -63,13 +63,13 @@ class Flavors:
     def of(self, flavor_id: str) -> Flavor:
         """Of a server; the site's own where nothing else is known."""
         known = self._known.get(flavor_id)
-        return known.flavor if known is not None else self._past.get(flavor_id, self._own)
+        return known.flavor if known is not None else self._past.get(flavor_id, self._default)
 
     def add(self, made: KnownFlavor) -> bool:
         """False: there is one of that name or identifier."""
         with self._lock:
-            taken = {each.flavor.name for each in self._known.values()} | self._known.keys()
-            if {made.flavor.name, made.flavor.id} & taken:
+            used = {each.flavor.name for each in self._known.values()} | self._known.keys()
+            if {made.flavor.name, made.flavor.id} & used:
                 return False
             self._known[made.flavor.id] = made
             return True
@@ -103,7 +103,7 @@ def add_flavors(app: Flask, flavors: Flavors, error: Error) -> None:
         return {"flavors": [_body(each, whole=True) for each in _page(flavors, error)]}
 
     @routes.get("/v2.1/flavors/<flavor_id>")
-    def one(flavor_id: str) -> dict[str, Any]:
+    def show(flavor_id: str) -> dict[str, Any]:
         return {"flavor": _body(find(flavor_id), whole=True)}
 
     @routes.post("/v2.1/flavors")
@@ -220,19 +220,19 @@ def _part(document: object, name: str, error: Error) -> dict[str, Any]:
     return part
 
 
-def _texts(given: Mapping[str, Any], error: Error) -> dict[str, str]:
-    if not all(isinstance(value, str | int | float) for value in given.values()):
-        raise error(400, f"Invalid input for field/attribute extra_specs. Value: {dict(given)}.")
-    return {key: str(value) for key, value in given.items()}
+def _texts(specs: Mapping[str, Any], error: Error) -> dict[str, str]:
+    if not all(isinstance(value, str | int | float) for value in specs.values()):
+        raise error(400, f"Invalid input for field/attribute extra_specs. Value: {dict(specs)}.")
+    return {key: str(value) for key, value in specs.items()}
 
 
 def _page(flavors: Flavors, error: Error) -> list[KnownFlavor]:
     """What the query asks for. Administrators see private ones if they say so (`is_public=None`), as in Nova."""
     found, args = flavors.all(g.account), request.args
-    wanted = args.get("is_public", "true").lower()
-    if not g.account.admin or wanted in {"true", "1"}:
+    is_public = args.get("is_public", "true").lower()
+    if not g.account.admin or is_public in {"true", "1"}:
         found = [each for each in found if each.is_public or g.account.project_id in each.projects]
-    elif wanted in {"false", "0"}:
+    elif is_public in {"false", "0"}:
         found = [each for each in found if not each.is_public]
     for name, value in (("minRam", "ram_mb"), ("minDisk", "disk_gb")):
         if not args.get(name, "0").isdecimal():
@@ -265,8 +265,8 @@ def _read(document: object, error: Error) -> KnownFlavor:
             raise wrong(name) from fault
         if numbers[name] < least:
             raise wrong(name)
-    given = body.get("id")
-    flavor_id = str(uuid.uuid4()) if given in {None, "auto"} else str(given)
+    key = body.get("id")
+    flavor_id = str(uuid.uuid4()) if key in {None, "auto"} else str(key)
     flavor = Flavor(
         id=flavor_id,
         name=body["name"],

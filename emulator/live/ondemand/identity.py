@@ -219,9 +219,9 @@ def _add_projects(app: Flask, keyring: Keyring) -> None:
     def projects() -> dict[str, Any] | Response:
         if not g.token.account.admin:
             return _forbidden("identity:list_projects")
-        wanted = request.args.get("name")
-        more = [each for each in projects_made.made.values() if wanted in {None, each["name"]}]
-        return listing([account for account in distinct() if wanted in {None, account.project}], more)
+        name = request.args.get("name")
+        more = [each for each in projects_made.made.values() if name in {None, each["name"]}]
+        return listing([account for account in distinct() if name in {None, account.project}], more)
 
     @app.get("/v3/projects/<project_id>")
     def project(project_id: str) -> dict[str, Any] | Response:
@@ -310,11 +310,11 @@ def _add_credential_changes(app: Flask, keyring: Keyring, path: str) -> None:
         if g.token.account.user_id != user_id:
             return _forbidden("identity:create_application_credential")
         body = request.get_json(silent=True)
-        wanted = body.get("application_credential") if isinstance(body, dict) else None
-        if not isinstance(wanted, dict) or not isinstance(wanted.get("name"), str):
+        attributes = body.get("application_credential") if isinstance(body, dict) else None
+        if not isinstance(attributes, dict) or not isinstance(attributes.get("name"), str):
             return _error(400, "Bad Request", "'name' is a required property")
         made = keyring.add_credential(
-            g.token.account, wanted["name"], wanted.get("description"), wanted.get("secret")
+            g.token.account, attributes["name"], attributes.get("description"), attributes.get("secret")
         )
         if made is None:
             text = "Conflict occurred attempting to store application_credential - Duplicate entry."

@@ -53,11 +53,11 @@ def image_app(keyring: Keyring, name: str) -> Flask:
             "schema": "/v2/schemas/images",
         }
 
-    @app.get("/v2/images/<wanted>")
-    def one(wanted: str) -> dict[str, Any] | Response:
-        if wanted == image["id"]:
+    @app.get("/v2/images/<requested_id>")
+    def show(requested_id: str) -> dict[str, Any] | Response:
+        if requested_id == image["id"]:
             return image
-        return _page(404, "Not Found", f"No image found with ID {wanted}")
+        return _page(404, "Not Found", f"No image found with ID {requested_id}")
 
     @app.get("/v2/info/import")
     def ways() -> dict[str, Any]:
@@ -80,9 +80,9 @@ def image_app(keyring: Keyring, name: str) -> Flask:
     return app
 
 
-def _matches(image: dict[str, Any], wanted: Iterable[tuple[str, str]]) -> bool:
+def _matches(image: dict[str, Any], filters: Iterable[tuple[str, str]]) -> bool:
     """Filters of the list: equal, or one of `in:a,b`; what the image does not have is no filter."""
-    for key, value in wanted:
+    for key, value in filters:
         choices = value.removeprefix("in:").split(",") if value.startswith("in:") else [value]
         if key in image and str(image[key]) not in choices:
             return False

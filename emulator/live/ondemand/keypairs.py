@@ -85,10 +85,10 @@ def add_keypairs(
     def owner() -> str:
         """Whose keys are meant: an administrator may name somebody."""
         account: Account = g.account
-        wanted = request.args.get("user_id", account.user_id)
-        if wanted != account.user_id and not account.admin:
+        user_id = request.args.get("user_id", account.user_id)
+        if user_id != account.user_id and not account.admin:
             raise error(403, "Policy doesn't allow os_compute_api:os-keypairs:index to be performed.")
-        return wanted
+        return user_id
 
     def find(name: str) -> Keypair:
         for each in keypairs.of(owner()):
@@ -118,9 +118,9 @@ def add_keypairs(
 
     @app.post("/v2.1/os-keypairs")
     def create_keypair() -> Response:
-        made, wanted = _create(keypairs, clock.now_us(), limit(g.account.project_id), error)
+        made, attributes = _create(keypairs, clock.now_us(), limit(g.account.project_id), error)
         private = (
-            {} if "public_key" in wanted else {"private_key": _NOBODYS.format(secrets.token_urlsafe(48))}
+            {} if "public_key" in attributes else {"private_key": _NOBODYS.format(secrets.token_urlsafe(48))}
         )
         response = jsonify({"keypair": _brief(made) | {"user_id": made.user_id} | private})
         response.status_code = 201 if g.version >= (2, 2) else 200
@@ -134,19 +134,19 @@ def add_keypairs(
 
 def _create(keypairs: Keypairs, now_us: int, most: int, error: Error) -> tuple[Keypair, dict[str, Any]]:
     """The key pair that POST asks for, and what it asked."""
-    wanted = _read(request.get_json(silent=True), error)
-    user_id = wanted.get("user_id", g.account.user_id)
+    attributes = _read(request.get_json(silent=True), error)
+    user_id = attributes.get("user_id", g.account.user_id)
     if user_id != g.account.user_id and not g.account.admin:
         raise error(403, "Policy doesn't allow os_compute_api:os-keypairs:create to be performed.")
     if user_id not in keypairs.users():
         raise error(400, f"User {user_id} could not be found.")
     if 0 <= most <= len(keypairs.of(user_id)):
         raise error(403, "Quota exceeded, too many key pairs.")
-    public_key = wanted.get("public_key") or _made_key()
-    made = keypairs.add(wanted["name"], wanted.get("type", "ssh"), public_key, user_id, now_us)
+    public_key = attributes.get("public_key") or _made_key()
+    made = keypairs.add(attributes["name"], attributes.get("type", "ssh"), public_key, user_id, now_us)
     if made is None:
-        raise error(409, f"Key pair '{wanted['name']}' already exists.")
-    return made, wanted
+        raise error(409, f"Key pair '{attributes['name']}' already exists.")
+    return made, attributes
 
 
 def _brief(each: Keypair) -> dict[str, Any]:
@@ -156,23 +156,23 @@ def _brief(each: Keypair) -> dict[str, Any]:
 
 def _read(body: object, error: Error) -> dict[str, Any]:
     """What POST asks for, as Nova's schema has it."""
-    wanted = body.get("keypair") if isinstance(body, dict) else None
-    if not isinstance(wanted, dict):
+    attributes = body.get("keypair") if isinstance(body, dict) else None
+    if not isinstance(attributes, dict):
         raise error(400, "Invalid input for field/attribute keypair. 'keypair' is a required property")
     known = {"name", "public_key"}
     known |= {"type"} if g.version >= (2, 2) else set()
     known |= {"user_id"} if g.version >= (2, 10) else set()
     pattern = _NAME_SINCE_2_92 if g.version >= (2, 92) else _NAME
-    name = wanted.get("name")
-    if not wanted.keys() <= known or not isinstance(name, str) or not pattern.fullmatch(name):
-        raise error(400, f"Invalid input for field/attribute keypair. Value: {wanted}.")
-    if wanted.get("type", "ssh") not in {"ssh", "x509"}:
-        raise error(400, f"Invalid input for field/attribute type. Value: {wanted['type']}.")
-    if g.version >= (2, 92) and "public_key" not in wanted:
+    name = attributes.get("name")
+    if not attributes.keys() <= known or not isinstance(name, str) or not pattern.fullmatch(name):
+        raise error(400, f"Invalid input for field/attribute keypair. Value: {attributes}.")
+    if attributes.get("type", "ssh") not in {"ssh", "x509"}:
+        raise error(400, f"Invalid input for field/attribute type. Value: {attributes['type']}.")
+    if g.version >= (2, 92) and "public_key" not in attributes:
         raise error(400, "Invalid input for field/attribute keypair. 'public_key' is a required property")
-    if "public_key" in wanted and _blob(wanted["public_key"]) is None:
+    if "public_key" in attributes and _blob(attributes["public_key"]) is None:
         raise error(400, "Keypair data is invalid: failed to generate fingerprint")
-    return wanted
+    return attributes
 
 
 def _blob(public_key: object) -> bytes | None:

@@ -71,7 +71,7 @@ class FixedPool:
 
     def __init__(self, nodes: Iterable[str]) -> None:
         self._idle = deque(nodes)
-        self._given: set[str] = set()
+        self._lent: set[str] = set()
         self._answers: dict[str, Answer] = {}
         self._lock = Lock()
 
@@ -88,7 +88,7 @@ class FixedPool:
         nodes = tuple(idle[:count])
         for node in nodes:
             self._idle.remove(node)
-        self._given.update(nodes)
+        self._lent.update(nodes)
         return Granted(nodes)
 
     def poll(self, request_id: str, wait_s: float) -> Answer:
@@ -99,8 +99,8 @@ class FixedPool:
 
     def release(self, nodes: tuple[str, ...], key: str) -> None:  # noqa: ARG002 - its answers are never lost
         with self._lock:
-            strangers = [node for node in nodes if node not in self._given]
+            strangers = [node for node in nodes if node not in self._lent]
             if strangers:
                 raise SourceRefusedError(f"not given by this pool: {', '.join(strangers)}")
-            self._given.difference_update(nodes)
+            self._lent.difference_update(nodes)
             self._idle.extend(nodes)

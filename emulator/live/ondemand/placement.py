@@ -79,10 +79,10 @@ def placement_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask
 
 
 def _wanted_version() -> tuple[int, int]:
-    wanted = request.headers.get("OpenStack-API-Version", "").removeprefix("placement ").strip()
-    if wanted == "latest":
+    text = request.headers.get("OpenStack-API-Version", "").removeprefix("placement ").strip()
+    if text == "latest":
         return _MAXIMUM
-    major, _, minor = wanted.partition(".")
+    major, _, minor = text.partition(".")
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else _MINIMUM
 
 
@@ -181,13 +181,13 @@ def _add_consumers(app: Flask, hosts: _Hosts) -> None:
 
     @app.get("/allocation_candidates")
     def candidates() -> dict[str, Any]:
-        wanted = _resources(request.args.get("resources", ""))
-        fits = all(amount <= hosts.size.get(kind, 0) for kind, amount in wanted.items())
+        resources = _resources(request.args.get("resources", ""))
+        fits = all(amount <= hosts.size.get(kind, 0) for kind, amount in resources.items())
         free = [host for host, server in hosts.site.hosts().items() if fits and server is None]
         return {
             "allocation_requests": [
                 {
-                    "allocations": {provider_id(host): {"resources": wanted}},
+                    "allocations": {provider_id(host): {"resources": resources}},
                     "mappings": {"": [provider_id(host)]},
                 }
                 for host in free
@@ -208,13 +208,13 @@ def _add_consumers(app: Flask, hosts: _Hosts) -> None:
 
 def _resources(text: str) -> dict[str, int]:
     """`VCPU:32,MEMORY_MB:131072`."""
-    wanted = {}
+    amounts = {}
     for part in text.split(","):
         kind, _, amount = part.partition(":")
         if not kind or not amount.isdigit():
             raise _Error(400, "Bad Request", f"Badly formed resources parameter: {text}")
-        wanted[kind] = int(amount)
-    return wanted
+        amounts[kind] = int(amount)
+    return amounts
 
 
 def _summary(hosts: _Hosts, host: str) -> dict[str, Any]:

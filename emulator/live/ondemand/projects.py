@@ -37,18 +37,22 @@ def add_projects(
     def create() -> tuple[dict[str, Any], int] | Response:
         if not g.token.account.admin:
             return forbidden("identity:create_project")
-        told = _told()
-        if told is None or not isinstance(told.get("name"), str) or not told["name"].strip():
+        attributes = _attributes()
+        if (
+            attributes is None
+            or not isinstance(attributes.get("name"), str)
+            or not attributes["name"].strip()
+        ):
             return fault(400, "Bad Request", "Invalid input for field 'name'.")
         with projects.lock:
-            if told["name"] in names | {each["name"] for each in projects.made.values()}:
+            if attributes["name"] in names | {each["name"] for each in projects.made.values()}:
                 return fault(
                     409, "Conflict", "Conflict occurred attempting to store project - Duplicate entry."
                 )
             made = {
-                "id": uuid.uuid4().hex, "name": told["name"], "domain_id": DOMAIN["id"], "description": "",
+                "id": uuid.uuid4().hex, "name": attributes["name"], "domain_id": DOMAIN["id"], "description": "",
                 "enabled": True, "parent_id": DOMAIN["id"], "is_domain": False, "tags": [], "options": {}, "links": {},
-            } | told  # fmt: skip
+            } | attributes  # fmt: skip
             projects.made[made["id"]] = made
         return {"project": made}, 201
 
@@ -57,26 +61,26 @@ def add_projects(
 
 
 def _add_changes(routes: Blueprint, projects: Projects, *, forbidden: Forbidden, fault: Fault) -> None:
-    @routes.patch("/v3/projects/<wanted>")
-    def update(wanted: str) -> dict[str, Any] | Response:
+    @routes.patch("/v3/projects/<project_id>")
+    def update(project_id: str) -> dict[str, Any] | Response:
         if not g.token.account.admin:
             return forbidden("identity:update_project")
-        told = _told()
-        if wanted not in projects.made or told is None:
-            return fault(404, "Not Found", f"Could not find project: {wanted}.")
-        projects.made[wanted] |= told
-        return {"project": projects.made[wanted]}
+        changes = _attributes()
+        if project_id not in projects.made or changes is None:
+            return fault(404, "Not Found", f"Could not find project: {project_id}.")
+        projects.made[project_id] |= changes
+        return {"project": projects.made[project_id]}
 
-    @routes.delete("/v3/projects/<wanted>")
-    def delete(wanted: str) -> Response:
+    @routes.delete("/v3/projects/<project_id>")
+    def delete(project_id: str) -> Response:
         if not g.token.account.admin:
             return forbidden("identity:delete_project")
-        if projects.made.pop(wanted, None) is None:
-            return fault(404, "Not Found", f"Could not find project: {wanted}.")
+        if projects.made.pop(project_id, None) is None:
+            return fault(404, "Not Found", f"Could not find project: {project_id}.")
         return Response(status=204)
 
 
-def _told() -> dict[str, Any] | None:
+def _attributes() -> dict[str, Any] | None:
     body = request.get_json(silent=True)
-    told = body.get("project") if isinstance(body, dict) else None
-    return told if isinstance(told, dict) and told.keys() <= _FIELDS else None
+    attributes = body.get("project") if isinstance(body, dict) else None
+    return attributes if isinstance(attributes, dict) and attributes.keys() <= _FIELDS else None

@@ -92,17 +92,17 @@ def add_actions(
             return {"output": ""}
         if name == "rebuild":
             return rebuild(server, arguments)
-        told = _act(cloud, server, name, arguments, error)
-        return told or Response(status=202, content_type="application/json")
+        answer = _act(cloud, server, name, arguments, error)
+        return answer or Response(status=202, content_type="application/json")
 
     @app.post("/v2.1/servers/<server_id>/remote-consoles")
     def console(server_id: str) -> dict[str, Any]:
         find(cloud, server_id)
         body = request.get_json(silent=True)
-        told = body.get("remote_console") if isinstance(body, dict) else None
-        if not isinstance(told, dict) or told.keys() != {"protocol", "type"}:
-            raise error(400, f"Invalid input for field/attribute remote_console. Value: {told}.")
-        raise error(400, f"Unavailable console type {told['type']}.")
+        part = body.get("remote_console") if isinstance(body, dict) else None
+        if not isinstance(part, dict) or part.keys() != {"protocol", "type"}:
+            raise error(400, f"Invalid input for field/attribute remote_console. Value: {part}.")
+        raise error(400, f"Unavailable console type {part['type']}.")
 
 
 def _add_history(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:

@@ -117,26 +117,26 @@ def add_server_groups(
 
 def _read(body: object, error: Error) -> tuple[str, str, dict[str, int]]:
     """Name, policy and rules of POST, as Nova's schema has them."""
-    wanted = body.get("server_group") if isinstance(body, dict) else None
+    attributes = body.get("server_group") if isinstance(body, dict) else None
 
     def refuse() -> Exception:
-        return error(400, f"Invalid input for field/attribute server_group. Value: {wanted}.")
+        return error(400, f"Invalid input for field/attribute server_group. Value: {attributes}.")
 
-    if not isinstance(wanted, dict) or not isinstance(wanted.get("name"), str):
+    if not isinstance(attributes, dict) or not isinstance(attributes.get("name"), str):
         raise refuse()
     if g.version >= (2, 64):
-        keys, policy = {"name", "policy", "rules"}, wanted.get("policy")
+        keys, policy = {"name", "policy", "rules"}, attributes.get("policy")
     else:
-        policies = wanted.get("policies")
-        one = isinstance(policies, list) and len(policies) == 1
-        keys, policy = {"name", "policies"}, policies[0] if isinstance(policies, list) and one else None
+        policies = attributes.get("policies")
+        is_single = isinstance(policies, list) and len(policies) == 1
+        keys, policy = {"name", "policies"}, policies[0] if isinstance(policies, list) and is_single else None
     known = (*_POLICIES, *_SOFT) if g.version >= (2, 15) else _POLICIES
-    rules = wanted.get("rules") or {}
-    if not wanted.keys() <= keys or not wanted["name"].strip() or len(wanted["name"]) > _LONGEST:
+    rules = attributes.get("rules") or {}
+    if not attributes.keys() <= keys or not attributes["name"].strip() or len(attributes["name"]) > _LONGEST:
         raise refuse()
     if policy not in known or not _are_rules(rules, str(policy)):
         raise refuse()
-    return wanted["name"], str(policy), {key: int(value) for key, value in rules.items()}
+    return attributes["name"], str(policy), {key: int(value) for key, value in rules.items()}
 
 
 def _are_rules(rules: object, policy: str) -> bool:

@@ -45,8 +45,8 @@ def add_metadata(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
 
     @app.route(path, methods=["POST", "PUT"])
     def set_metadata(server_id: str) -> dict[str, Any]:
-        told, server = _told("metadata", error), find(cloud, server_id)
-        change(server, told if request.method == "PUT" else server.metadata | told, "update")
+        values, server = _values("metadata", error), find(cloud, server_id)
+        change(server, values if request.method == "PUT" else server.metadata | values, "update")
         return {"metadata": server.metadata}
 
     @app.get(f"{path}/<key>")
@@ -55,11 +55,11 @@ def add_metadata(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
 
     @app.put(f"{path}/<key>")
     def set_item(server_id: str, key: str) -> dict[str, Any]:
-        told, server = _told("meta", error), find(cloud, server_id)
-        if told.keys() != {key}:
+        values, server = _values("meta", error), find(cloud, server_id)
+        if values.keys() != {key}:
             raise error(400, "Request body and URI mismatch")
-        change(server, server.metadata | told, "update")
-        return {"meta": told}
+        change(server, server.metadata | values, "update")
+        return {"meta": values}
 
     @app.delete(f"{path}/<key>")
     def remove_item(server_id: str, key: str) -> Response:
@@ -69,13 +69,13 @@ def add_metadata(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
         return Response(status=204)
 
 
-def _told(name: str, error: Error) -> dict[str, str]:
+def _values(name: str, error: Error) -> dict[str, str]:
     """What the body says under this name."""
     body = request.get_json(silent=True)
-    told = body.get(name) if isinstance(body, dict) and len(body) == 1 else None
-    if not isinstance(told, dict) or wrong_field({"metadata": told}) is not None:
-        raise error(400, f"Invalid input for field/attribute {name}. Value: {told}.")
-    return told
+    values = body.get(name) if isinstance(body, dict) and len(body) == 1 else None
+    if not isinstance(values, dict) or wrong_field({"metadata": values}) is not None:
+        raise error(400, f"Invalid input for field/attribute {name}. Value: {values}.")
+    return values
 
 
 def _value(server: Server, key: str, error: Error) -> str:

@@ -70,22 +70,22 @@ def is_later(name: str, version: tuple[int, int]) -> bool:
 def change(server: Server, name: str, arguments: Any, now_us: int, error: Error) -> None:
     """Do it, or raise what Nova answers. The arguments have been looked at."""
     check_lock(server, error)
-    told = _HARD if name == "reboot" and arguments["type"] == "HARD" else _CHANGES[name]
+    transition = _HARD if name == "reboot" and arguments["type"] == "HARD" else _CHANGES[name]
     status = server.status(now_us)
-    if status not in told.allowed or server.launched_us is None:
-        text = f"Cannot '{told.name}' instance {server.id} while it is in vm_state {VM_STATES[status]}"
+    if status not in transition.allowed or server.launched_us is None:
+        text = f"Cannot '{transition.name}' instance {server.id} while it is in vm_state {VM_STATES[status]}"
         raise error(409, text)
-    if told.to is not None:
-        server.condition = "" if told.to == "ACTIVE" else told.to
-    note(server, told.name, now_us)
+    if transition.to is not None:
+        server.condition = "" if transition.to == "ACTIVE" else transition.to
+    note(server, transition.name, now_us)
 
 
 def reset(server: Server, arguments: Any, now_us: int, error: Error) -> None:
     """An administrator says what state it is in. One that never started stays in ERROR: there is nothing to reset."""
-    wanted = arguments.get("state") if isinstance(arguments, dict) else None
-    if wanted not in {"active", "error"}:
-        raise error(400, f"Invalid input for field/attribute state. Value: {wanted}.")
-    server.condition = "ERROR" if wanted == "error" else ""
+    state = arguments.get("state") if isinstance(arguments, dict) else None
+    if state not in {"active", "error"}:
+        raise error(400, f"Invalid input for field/attribute state. Value: {state}.")
+    server.condition = "ERROR" if state == "error" else ""
     server.updated_us = now_us
 
 

@@ -47,7 +47,7 @@ def detail(
     version: Version,
     admin: bool,
     now_us: int,
-    one: bool,
+    is_single: bool,
 ) -> dict[str, Any]:
     """The whole server; `one`: not as a row of a list, which leaves some things out."""
     status = server.status(now_us)
@@ -86,7 +86,7 @@ def detail(
         body["progress"] = 0
     if admin:
         body.update(_admin_part(server, version))
-    body.update(_newer_part(server, version, one=one))
+    body.update(_newer_part(server, version, is_single=is_single))
     return body
 
 
@@ -174,7 +174,7 @@ def _admin_part(server: Server, version: Version) -> dict[str, Any]:
     return part
 
 
-def _newer_part(server: Server, version: Version, *, one: bool) -> dict[str, Any]:
+def _newer_part(server: Server, version: Version, *, is_single: bool) -> dict[str, Any]:
     """What was added to the body since 2.1, with the microversion that added it."""
     added: list[tuple[Version, str, Any]] = [
         ((2, 9), "locked", server.locked),
@@ -186,7 +186,7 @@ def _newer_part(server: Server, version: Version, *, one: bool) -> dict[str, Any
         ((2, 96), "pinned_availability_zone", server.spec.availability_zone),
         ((2, 100), "scheduler_hints", {}),
     ]
-    if one:
+    if is_single:
         added.append(((2, 71), "server_groups", [server.spec.group_id] if server.spec.group_id else []))
     return {key: value for since, key, value in added if version >= since}
 

@@ -35,7 +35,7 @@ class Memory:
 
 def _as_json(reservation: Reservation) -> dict[str, Any]:
     first = reservation.servers[0]
-    own = [field.name for field in fields(Server) if field.name not in {"spec", "reservation", "actions"}]
+    names = [field.name for field in fields(Server) if field.name not in {"spec", "reservation", "actions"}]
     return {
         "id": reservation.id,
         "waiting_id": reservation.waiting_id,
@@ -44,7 +44,7 @@ def _as_json(reservation: Reservation) -> dict[str, Any]:
         "exclude": reservation.exclude,
         "spec": asdict(first.spec),
         "servers": [
-            {name: getattr(server, name) for name in own}
+            {name: getattr(server, name) for name in names}
             | {"actions": [asdict(action) for action in server.actions]}
             for server in reservation.servers
         ],
@@ -60,8 +60,10 @@ def _read(path: Path) -> list[Reservation]:
 
 
 def _from_json(line: dict[str, Any]) -> Reservation:
-    asked = line["spec"]
-    spec = ServerSpec(**asked | {"account": Account(**asked["account"]), "tags": tuple(asked["tags"])})
+    spec_row = line["spec"]
+    spec = ServerSpec(
+        **spec_row | {"account": Account(**spec_row["account"]), "tags": tuple(spec_row["tags"])}
+    )
     reservation = Reservation(
         line["id"],
         waiting_id=line["waiting_id"],

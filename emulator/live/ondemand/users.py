@@ -63,9 +63,9 @@ class Users:
             if password is not None:
                 self._passwords[body["id"]] = password
 
-    def change(self, user_id: str, told: dict[str, Any]) -> dict[str, Any]:
+    def change(self, user_id: str, changes: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
-            self._made[user_id] |= told
+            self._made[user_id] |= changes
             return dict(self._made[user_id])
 
     def remove(self, user_id: str) -> None:
@@ -109,16 +109,20 @@ def add_users(
     def create() -> tuple[dict[str, Any], int] | Response:
         if not g.token.account.admin:
             return forbidden("identity:create_user")
-        told = _told()
-        if told is None or not isinstance(told.get("name"), str) or not told["name"].strip():
+        attributes = _attributes()
+        if (
+            attributes is None
+            or not isinstance(attributes.get("name"), str)
+            or not attributes["name"].strip()
+        ):
             return fault(400, "Bad Request", "Invalid input for field 'name'.")
-        if told["name"] in {*configured.values(), *(each["name"] for each in users.made())}:
+        if attributes["name"] in {*configured.values(), *(each["name"] for each in users.made())}:
             return fault(409, "Conflict", "Conflict occurred attempting to store user - Duplicate entry.")
-        password = told.pop("password", None)
+        password = attributes.pop("password", None)
         made = {
             "id": uuid.uuid4().hex, "domain_id": domain, "enabled": True, "options": {}, "password_expires_at": None,
             "links": {},
-        } | told  # fmt: skip
+        } | attributes  # fmt: skip
         users.add(made, password)
         return {"user": made}, 201
 
@@ -141,12 +145,12 @@ def _add_changes(
     def update(user_id: str) -> dict[str, Any] | Response:
         if (answer := wrong(user_id, "update")) is not None:
             return answer
-        told = _told()
-        if told is None:
+        changes = _attributes()
+        if changes is None:
             return fault(400, "Bad Request", "Invalid input for field 'user'.")
-        if (password := told.pop("password", None)) is not None:
+        if (password := changes.pop("password", None)) is not None:
             users.set_password(user_id, str(password))
-        return {"user": users.change(user_id, told)}
+        return {"user": users.change(user_id, changes)}
 
     @routes.delete("/v3/users/<user_id>")
     def delete(user_id: str) -> Response:
@@ -160,18 +164,22 @@ def _add_password(routes: Blueprint, users: Users, *, forbidden: Forbidden, faul
     @routes.post("/v3/users/<user_id>/password")
     def change_password(user_id: str) -> Response:
         """By the user, who knows the old one."""
-        account, told = g.token.account, _told({"password", "original_password"})
+        account, passwords = g.token.account, _attributes({"password", "original_password"})
         if account.user_id != user_id:
             return forbidden("identity:change_password")
-        if told is None or not all(isinstance(word, str) for word in told.values()):
+        if passwords is None or not all(isinstance(word, str) for word in passwords.values()):
             return fault(400, "Bad Request", "Invalid input for field 'user'.")
-        if told.get("original_password") != (users.password(user_id) or account.password):
+        if passwords.get("original_password") != (users.password(user_id) or account.password):
             return fault(401, "Unauthorized", "The request you have made requires authentication.")
-        users.set_password(user_id, told["password"])
+        users.set_password(user_id, passwords["password"])
         return Response(status=204)
 
 
-def _told(fields: set[str] | None = None) -> dict[str, Any] | None:
+def _attributes(fields: set[str] | None = None) -> dict[str, Any] | None:
     body = request.get_json(silent=True)
-    told = body.get("user") if isinstance(body, dict) else None
-    return dict(told) if isinstance(told, dict) and told.keys() <= (fields or _FIELDS) else None
+    attributes = body.get("user") if isinstance(body, dict) else None
+    return (
+        dict(attributes)
+        if isinstance(attributes, dict) and attributes.keys() <= (fields or _FIELDS)
+        else None
+    )

@@ -92,8 +92,8 @@ def _outcome(state: str) -> RunOutcome:
 
 def read_line(line: str) -> tuple[str, RunOutcome]:
     """(name of the job, what became of its run), of a line of the job log. Raises AccountingError."""
-    told = _fields(line)
-    return told["Name"], _outcome(told["JobState"])
+    row = _fields(line)
+    return row["Name"], _outcome(row["JobState"])
 
 
 def read_starts(lines: Iterable[str]) -> dict[str, list[int]]:
@@ -130,12 +130,12 @@ def read_jobs(
 
     jobs: dict[int, dict[str, Any]] = {}
     for line in lines:
-        told = _fields(line)
-        number, outcome = int(told["JobId"]), _outcome(told["JobState"])
-        job = jobs.setdefault(number, {"number": number, "submit_us": at_us(told["SubmitTime"]), "runs": []})
-        begun = [max(0, at_s - epoch_s) * US for at_s in starts.get(told["JobId"], ())]
-        times_us = at_us(told["StartTime"]), at_us(told["EndTime"])
-        _add_run(job, outcome, times_us, nodes_of(told["NodeList"]), begun)
+        row = _fields(line)
+        number, outcome = int(row["JobId"]), _outcome(row["JobState"])
+        job = jobs.setdefault(number, {"number": number, "submit_us": at_us(row["SubmitTime"]), "runs": []})
+        begun = [max(0, at_s - epoch_s) * US for at_s in starts.get(row["JobId"], ())]
+        times_us = at_us(row["StartTime"]), at_us(row["EndTime"])
+        _add_run(job, outcome, times_us, nodes_of(row["NodeList"]), begun)
     for line in queue:
         job_id, state, submitted, started, nodelist = line.split("|")
         number = int(job_id)
@@ -195,21 +195,21 @@ def read_sacct(
         raise AccountingError(f"sacct's output has no column {missing[0]}; ask for {','.join(SACCT_FIELDS)}")
     jobs: dict[int, dict[str, Any]] = {}
     for line in rows:
-        told = dict(zip(heading, line.split("|"), strict=False))
-        if not told.get("JobIDRaw", "").isdecimal():
+        row = dict(zip(heading, line.split("|"), strict=False))
+        if not row.get("JobIDRaw", "").isdecimal():
             continue  # a step, or a part of an array
-        number = int(told["JobIDRaw"])
-        state = told["State"].split(" ")[0]
-        submit_us = max(0, _unix_s(told["Submit"], zone) - epoch_s) * US
+        number = int(row["JobIDRaw"])
+        state = row["State"].split(" ")[0]
+        submit_us = max(0, _unix_s(row["Submit"], zone) - epoch_s) * US
         job = jobs.setdefault(number, {"number": number, "submit_us": submit_us, "runs": []})
         start_us, end_us = (
-            -1 if told[name] in _UNTOLD else max(0, _unix_s(told[name], zone) - epoch_s) * US
+            -1 if row[name] in _UNTOLD else max(0, _unix_s(row[name], zone) - epoch_s) * US
             for name in ("Start", "End")
         )
         nodes = (
             []
-            if told["NodeList"] in _UNTOLD or start_us < 0
-            else [place[name] for name in expand(told["NodeList"])]
+            if row["NodeList"] in _UNTOLD or start_us < 0
+            else [place[name] for name in expand(row["NodeList"])]
         )
         if state in _HAS_NODES - {"RESIZING"}:
             begun_us = job["runs"][-1]["end_us"] if _was_resized(job) else start_us

@@ -66,8 +66,8 @@ class Calibration:
 def settings_of(record: RunRecord) -> dict[str, Any]:
     """The twin's settings for a live run on Slurm, by its scenario. Raises ValueError."""
     live = record.scenario.get("live", {})
-    said = named(live.get("batch") if isinstance(live, dict) else None, "slurm")
-    if record.clock != "live" or said is None:
+    slurm = named(live.get("batch") if isinstance(live, dict) else None, "slurm")
+    if record.clock != "live" or slurm is None:
         raise ValueError("this is no run on the real Slurm: use --clock live and live.batch: slurm")
     if record.scenario.get("mechanism") is not None:
         raise ValueError("a mechanism moved nodes or jobs in this run: leave it out to calibrate")
@@ -76,10 +76,10 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
     scheduler = record.scenario.get("scheduler")
     beside = (scheduler.get("slurm") or {}) if isinstance(scheduler, dict) else {}
     found: dict[str, Any] = {name: beside[name] for name in _SAID_BESIDE if name in beside}
-    found |= {"queues": said["partitions"]} if said.get("partitions") else {}
-    if said.get("accounting") != "slurmdbd":  # then Slurm works a priority out once
+    found |= {"queues": slurm["partitions"]} if slurm.get("partitions") else {}
+    if slurm.get("accounting") != "slurmdbd":  # then Slurm works a priority out once
         found |= {"priority_weight_age": 0, "priority_weight_fairshare": 0}
-    return found | ({"conf": Path(said["conf"])} if said.get("conf") else {})
+    return found | ({"conf": Path(slurm["conf"])} if slurm.get("conf") else {})
 
 
 def calibrate(record: RunRecord, **changes: Any) -> Calibration:
@@ -114,8 +114,8 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
             group=jobs.group.tolist(),
             extra=jobs.extra,
         )
-        said = {"bf_after_quiet": quiet_s, **slurm}
-        twin = _run(table, node_count, SchedulerConfig(decide={"slurm": said}), record)
+        settings = {"bf_after_quiet": quiet_s, **slurm}
+        twin = _run(table, node_count, SchedulerConfig(decide={"slurm": settings}), record)
         place = {int(number): row for row, number in enumerate(twin.jobs.number)}
         rows = [place[int(number)] for number in jobs.number]
         return twin.start_us[rows] - later_us, twin.end_us[rows] - later_us

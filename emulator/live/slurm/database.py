@@ -177,15 +177,15 @@ class Database:
             f"--pid-file={self.folder / 'mariadbd.pid'}",
         )
 
-    def start_slurmdbd(self, told: Associations) -> None:
+    def start_slurmdbd(self, accounts: Associations) -> None:
         """Raises FleetProcessError, with what sacctmgr says of a line that it does not take."""
         process = self.launch(SLURMDBD)
         process.wait_until(lambda: self._run("sacctmgr", "-n", "list", "cluster").returncode == 0, _READY_S)
-        for command in told.commands():
+        for command in accounts.commands():
             done = self._run("sacctmgr", "-i", *command)
             if done.returncode != 0:
-                said = (done.stderr + done.stdout).strip()
-                raise FleetProcessError(f"sacctmgr {' '.join(command)}: {said or 'it says nothing'}")
+                output = (done.stderr + done.stdout).strip()
+                raise FleetProcessError(f"sacctmgr {' '.join(command)}: {output or 'it says nothing'}")
 
     def jobs(self, logged: Sequence[dict[str, Any]], names: Sequence[str], epoch_s: int) -> Stored:
         """What sacct prints, and the jobs in it. Raises DatabaseError.

@@ -33,13 +33,13 @@ class FakeTimeError(ValueError):
     """There is no libfaketime here."""
 
 
-def find_library(given: Path | None = None, root: Path | None = None) -> Path:
+def find_library(library: Path | None = None, root: Path | None = None) -> Path:
     """Libfaketime for programs with threads, as those of `root` (or this machine) see it. Raises FakeTimeError."""
     top = root or Path("/")
-    if given is not None:
-        if not given.is_file():
-            raise FakeTimeError(f"{given} is no file")
-        return given
+    if library is not None:
+        if not library.is_file():
+            raise FakeTimeError(f"{library} is no file")
+        return library
     for folder in _FOLDERS:
         for path in sorted(top.glob(f"{folder[1:]}/{_LIBRARY}")):
             return Path("/") / path.relative_to(top)

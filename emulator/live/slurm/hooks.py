@@ -35,8 +35,8 @@ def main(calls: Path, ready: Path) -> None:
         for line in tail.lines(calls):
             balancer = read_ready(ready)
             if balancer is not None:  # else no job has run yet
-                hook, *told = line.decode().split("|")
-                fields = {name: value for name, value in zip(_FIELDS, told, strict=True) if value}
+                hook, *values = line.decode().split("|")
+                fields = {name: value for name, value in zip(_FIELDS, values, strict=True) if value}
                 slurm_hook(hook, {**os.environ, **fields, "BALANCER_URL": balancer["url"]})
 
 

@@ -69,7 +69,7 @@ class _Job:
     partition: str = ""
     job_id: str = ""
     stage: Stage = Stage.WAITS
-    wanted: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
     """The nodes that the mechanism has given it; none: it is to wait."""
     has: tuple[str, ...] = ()
     """The nodes that it was started on, or resized to."""
@@ -81,7 +81,7 @@ class _Job:
     """Write a checkpoint when it leaves."""
     seq: int = 0
     heard: int = 0
-    told: Account | None = None
+    sent_account: Account | None = None
     was_resized: bool = False
     was_suspended: bool = False
     growth: subprocess.Popen[str] | None = None
@@ -93,7 +93,7 @@ class _Job:
 
     @property
     def is_to_be_suspended(self) -> bool:
-        return self.told is not None and self.told.suspended and not self.was_suspended
+        return self.sent_account is not None and self.sent_account.suspended and not self.was_suspended
 
 
 class SlurmCommands:
@@ -171,7 +171,7 @@ class SlurmJobs:
 
     def run_leaves(self, row: int, now_us: int, *, save: bool, done: int | None = None) -> None:  # noqa: ARG002
         job = self._jobs[row]
-        job.wanted, job.saves = (), save
+        job.target, job.saves = (), save
         self._settle(job)
 
     def run_is_over(self, row: int, outcome: RunOutcome, now_us: int, done: int | None = None) -> None:  # noqa: ARG002
@@ -188,12 +188,12 @@ class SlurmJobs:
 
     def _take_over(self, job: _Job) -> None:
         assert self._follower is not None  # noqa: S101 - `follow` comes first
-        job.wanted = tuple(sorted(self._names[node] for node in self._follower.nodes_of(job.row)))
+        job.target = tuple(sorted(self._names[node] for node in self._follower.nodes_of(job.row)))
         job.account, job.account_us = self._follower.account(job.row), self._follower.now_us
 
     def _cancel(self, job: _Job) -> None:
         if job.stage != Stage.OVER and job.job_id:
-            job.wanted = ()
+            job.target = ()
             self._commands.run("scancel", job.job_id)
 
     # What Slurm and the jobs report.
@@ -231,10 +231,10 @@ class SlurmJobs:
         leaving = [job for job in self._jobs if job.stage == Stage.LEAVES]
         if leaving:
             ids = ",".join(job.job_id for job in leaving)
-            told = self._commands.run(
+            output = self._commands.run(
                 "squeue", "--noheader", "--states=PENDING", f"--jobs={ids}", "--format=%A"
             )
-            waiting = set(told.split())
+            waiting = set(output.split())
             for job in leaving:
                 if job.job_id in waiting:
                     self._waits_again(job)
@@ -243,7 +243,7 @@ class SlurmJobs:
                 self._has_grown(job, job.growth)
 
     def _waits_again(self, job: _Job) -> None:
-        job.stage, job.has, job.told = Stage.WAITS, (), None
+        job.stage, job.has, job.sent_account = Stage.WAITS, (), None
         job.was_resized = job.was_suspended = False
         self._settle(job)
 
@@ -251,29 +251,29 @@ class SlurmJobs:
 
     def _settle(self, job: _Job) -> None:
         match job.stage:
-            case Stage.WAITS if job.wanted and job.job_id:
+            case Stage.WAITS if job.target and job.job_id:
                 self._start(job)
-            case Stage.ASKED if job.wanted != job.has:
+            case Stage.ASKED if job.target != job.has:
                 self._take_back(job)
             case Stage.ASKED:
                 self._order(job)  # it reads the newest when it starts
-            case Stage.RUNS if not job.wanted:
+            case Stage.RUNS if not job.target:
                 self._stop(job, save=job.saves)
-            case Stage.RUNS if job.wanted != job.has:
+            case Stage.RUNS if job.target != job.has:
                 self._resize(job)
-            case Stage.RUNS if job.account != job.told:
+            case Stage.RUNS if job.account != job.sent_account:
                 self._tell(job)
 
     def _start(self, job: _Job) -> None:
         self._order(job)
-        count = len(job.wanted)
+        count = len(job.target)
         self._commands.run(
-            "scontrol", "update", f"JobId={job.job_id}", f"ReqNodeList={','.join(job.wanted)}",
+            "scontrol", "update", f"JobId={job.job_id}", f"ReqNodeList={','.join(job.target)}",
             f"NumNodes={count}-{count}", f"NumCPUs={count}",
             "StartTime=now",  # a job that was requeued would wait two minutes
         )  # fmt: skip
         self._commands.run("scontrol", "release", job.job_id)
-        job.stage, job.has = Stage.ASKED, job.wanted
+        job.stage, job.has = Stage.ASKED, job.target
 
     def _take_back(self, job: _Job) -> None:
         """It was to start, and may have; then its process answers soon."""
@@ -297,14 +297,14 @@ class SlurmJobs:
         self._signal(job)
 
     def _resize(self, job: _Job) -> None:
-        has, wanted = set(job.has), set(job.wanted)
-        if wanted < has and job.has[0] in wanted and not job.was_resized:
+        has, target = set(job.has), set(job.target)
+        if target < has and job.has[0] in target and not job.was_resized:
             self._stop_growing(job)
-            job.was_resized, job.has = True, job.wanted
+            job.was_resized, job.has = True, job.target
             self._tell(job)
-            self._do(job, "scontrol", "update", f"JobId={job.job_id}", f"NodeList={','.join(job.wanted)}")
-        elif has < wanted:
-            if job.growth is not None and job.grows_to != job.wanted:
+            self._do(job, "scontrol", "update", f"JobId={job.job_id}", f"NodeList={','.join(job.target)}")
+        elif has < target:
+            if job.growth is not None and job.grows_to != job.target:
                 self._stop_growing(job)
             if job.growth is None:
                 self._begin_to_grow(job)
@@ -312,8 +312,8 @@ class SlurmJobs:
             self._stop(job, save=True)
 
     def _begin_to_grow(self, job: _Job) -> None:
-        more = sorted(set(job.wanted) - set(job.has))
-        job.grows_to = job.wanted
+        more = sorted(set(job.target) - set(job.has))
+        job.grows_to = job.target
         job.growth = self._commands.begin(
             "salloc", "--no-shell", "--exclusive", f"--job-name={HELPER_NAME}", f"--nodes={len(more)}",
             f"--nodelist={','.join(more)}", f"--dependency=expand:{job.job_id}", "--chdir=/",
@@ -321,12 +321,12 @@ class SlurmJobs:
         )  # fmt: skip
 
     def _has_grown(self, job: _Job, growth: subprocess.Popen[str]) -> None:
-        _, said = growth.communicate()
+        _, output = growth.communicate()
         job.growth = None
-        granted = _GRANTED.search(said)
+        granted = _GRANTED.search(output)
         if granted is None:
-            raise SlurmCommandError(f"salloc --dependency=expand:{job.job_id}: {said.strip()}")
-        if job.stage != Stage.RUNS or job.wanted != job.grows_to:
+            raise SlurmCommandError(f"salloc --dependency=expand:{job.job_id}: {output.strip()}")
+        if job.stage != Stage.RUNS or job.target != job.grows_to:
             self._commands.run("scancel", granted[1])
             self._settle(job)
             return
@@ -338,9 +338,9 @@ class SlurmJobs:
         if job.growth is None:
             return
         job.growth.terminate()  # it takes its request back
-        _, said = job.growth.communicate()
+        _, output = job.growth.communicate()
         job.growth = None
-        if granted := _GRANTED.search(said):
+        if granted := _GRANTED.search(output):
             self._commands.run("scancel", granted[1])
 
     # Orders.
@@ -348,11 +348,11 @@ class SlurmJobs:
     def _order(self, job: _Job, **changes: Any) -> None:
         account = job.account
         job.seq += 1
-        told: dict[str, Any] = {"seq": job.seq, "nodes": len(job.has or job.wanted)}
+        values: dict[str, Any] = {"seq": job.seq, "nodes": len(job.has or job.target)}
         if account is not None:
-            job.told = account
+            job.sent_account = account
             stands = account.since_us == NEVER_US
-            told |= {
+            values |= {
                 "num": account.num, "den": account.den, "total": account.total,
                 "idle_us": None if stands else max(0, account.since_us - job.account_us),
                 "save_us": job.save_us,
@@ -360,7 +360,7 @@ class SlurmJobs:
                 # What counts is what the job itself has saved, unless it is to begin anew.
                 "begun": 0 if account.done == 0 else None,
             }  # fmt: skip
-        Order(**told | changes).write(self._orders / job.name)
+        Order(**values | changes).write(self._orders / job.name)
 
     def _signal(self, job: _Job) -> None:
         self._do(job, "scancel", "--batch", f"--signal={NEWS.name.removeprefix('SIG')}", job.job_id)
@@ -376,9 +376,9 @@ class SlurmJobs:
 
     def _state(self, job: _Job) -> str:
         """Empty for a job that Slurm does not know any more."""
-        asked = ("--noheader", "--states=all", f"--jobs={job.job_id}", "--format=%T")
+        options = ("--noheader", "--states=all", f"--jobs={job.job_id}", "--format=%T")
         try:
-            return self._commands.run("squeue", *asked).strip()
+            return self._commands.run("squeue", *options).strip()
         except SlurmCommandError:
             return ""
 

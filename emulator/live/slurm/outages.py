@@ -80,17 +80,17 @@ class _Nodes:
     def _update(self, nodes: Iterable[int], state: str) -> list[int]:
         chosen = list(nodes)
         if chosen:
-            told = [
+            arguments = [
                 "update",
                 f"NodeName={hostlist([self._names[node] for node in chosen])}",
                 f"State={state}",
             ]
-            told += [] if state == "resume" else [f"Reason={_REASON}"]
+            arguments += [] if state == "resume" else [f"Reason={_REASON}"]
             try:
-                self._ask("scontrol", *told)
+                self._ask("scontrol", *arguments)
             except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-                said = getattr(error, "stderr", None) or "no answer"
-                self._note(f"scontrol {' '.join(told)}: {said.strip()}")
+                answer = getattr(error, "stderr", None) or "no answer"
+                self._note(f"scontrol {' '.join(arguments)}: {answer.strip()}")
         return chosen
 
 

@@ -47,22 +47,22 @@ class KeptPorts:
     """
 
     def __init__(self, count: int, host: str = "127.0.0.1") -> None:
-        self._kept = ExitStack()
+        self._sockets = ExitStack()
         self.ports: list[int] = []
         first = _FIRST + secrets.randbelow(_END - _FIRST)
         for port in (*range(first, _END), *range(_FIRST, first)):
             if len(self.ports) == count:
                 return
-            kept = socket.socket(type=socket.SOCK_DGRAM)
+            reserved = socket.socket(type=socket.SOCK_DGRAM)
             with suppress(OSError), socket.create_server((host, port)):
-                kept.bind((host, port))
-                self._kept.enter_context(kept)
+                reserved.bind((host, port))
+                self._sockets.enter_context(reserved)
                 self.ports.append(port)
                 continue
-            kept.close()
+            reserved.close()
         if len(self.ports) < count:
             self.close()
             raise OSError(f"only {len(self.ports)} of {count} ports from {_FIRST} to {_END} are free")
 
     def close(self) -> None:
-        self._kept.close()
+        self._sockets.close()

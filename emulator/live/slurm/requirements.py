@@ -43,12 +43,12 @@ def unheard_setting(scenario: Scenario, said_live: Mapping[str, object], *, has_
 
     `said_live`: what `live.batch` says for a key of the twin.
     """
-    own = scenario.scheduler_config.make_machine()
-    if not isinstance(own, Slurm):
+    machine = scenario.scheduler_config.make_machine()
+    if not isinstance(machine, Slurm):
         return ""
     heard = _CARRIED_OUT | (_IN_THE_DATABASE if has_database else set())
-    for each in fields(own):
-        value = getattr(own, each.name)
+    for each in fields(machine):
+        value = getattr(machine, each.name)
         default = each.default if each.default_factory is MISSING else each.default_factory()
         if value == default or each.name in heard or value == said_live.get(each.name):
             continue
@@ -87,11 +87,11 @@ class SlurmRequirements:
     @classmethod
     def by(cls, scenario: Scenario, names: tuple[str, ...]) -> Self:
         """Raises ScenarioError."""
-        own = scenario.scheduler_config.make_machine()
-        if not isinstance(own, Slurm):
+        machine = scenario.scheduler_config.make_machine()
+        if not isinstance(machine, Slurm):
             return cls(names)
         try:
-            return cls(names, reserved_on(own.reservations, len(names)), own.select)
+            return cls(names, reserved_on(machine.reservations, len(names)), machine.select)
         except ValueError as error:
             raise ScenarioError(f"scheduler: {error}") from error
 
@@ -104,8 +104,8 @@ class SlurmRequirements:
             if place >= 0:
                 found[number] = [f"--reservation={self.reserved[place].name}"]
         if self.select is not None:
-            wanted = zip(jobs.number, self.select.cores_of(jobs), self.select.memory_of(jobs), strict=True)
-            for number, cores, memory_mb in wanted:
+            rows = zip(jobs.number, self.select.cores_of(jobs), self.select.memory_of(jobs), strict=True)
+            for number, cores, memory_mb in rows:
                 options = found.setdefault(int(number), [])
                 options += ["--ntasks-per-node=1", f"--cpus-per-task={cores}"]
                 options += [f"--mem={memory_mb}M"] if self.select.has_memory else []
@@ -116,16 +116,16 @@ class SlurmRequirements:
 
         `users`: of this machine, who submit jobs beside us. All may use each: who does not ask for one does not.
         """
-        who = sorted({pwd.getpwuid(os.geteuid()).pw_name, *users})
+        users_allowed = sorted({pwd.getpwuid(os.geteuid()).pw_name, *users})
         for each in self.reserved:
-            told = arguments(each, [self.names[node] for node in each.nodes], who, begun_s)
+            options = arguments(each, [self.names[node] for node in each.nodes], users_allowed, begun_s)
             try:
-                ask("scontrol", *told)
+                ask("scontrol", *options)
             except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-                said = (
+                output = (
                     (error.stderr or "") if isinstance(error, subprocess.CalledProcessError) else "no answer"
                 )
-                raise FleetProcessError(f"scontrol {' '.join(told)}: {said.strip()}") from error
+                raise FleetProcessError(f"scontrol {' '.join(options)}: {output.strip()}") from error
 
 
 def arguments(each: Reserved, nodes: Sequence[str], users: Sequence[str], begun_s: int) -> list[str]:

@@ -115,8 +115,8 @@ class SlurmSystem:
         self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None, machine: Machine | None
     ) -> None:
         """What Slurm, or this machine, cannot do."""
-        said = {"conf": self.conf, "queues": self.partitions}
-        if unheard := unheard_setting(scenario, said, has_database=self.has_database):
+        settings = {"conf": self.conf, "queues": self.partitions}
+        if unheard := unheard_setting(scenario, settings, has_database=self.has_database):
             raise ScenarioError(unheard)
         check_partitions(scenario, prepared, self.partitions)
         problem = ""
@@ -138,10 +138,10 @@ class SlurmSystem:
         else:
             starts_ours = scenario.live.jobs != "sleep" or scenario.live.hooks != "in_process"
             packages = "slurmctld slurmd slurm-client" + " slurmdbd mariadb-server" * self.has_database
-            wanted = (*self.commands, *self.servers)
+            programs = (*self.commands, *self.servers)
             problem = (
                 self._problem_with_accounting()
-                or self.programs.problem(wanted, packages, has_ours=starts_ours)
+                or self.programs.problem(programs, packages, has_ours=starts_ours)
                 or problem_with_address()
             )
         if problem:
@@ -150,8 +150,8 @@ class SlurmSystem:
     def _problem_with_accounting(self) -> str:
         if self.has_database:
             return ""
-        told = [name for name in ("accounts", "sacctmgr") if getattr(self, name)]
-        return f"{told[0]}: Slurm's job log has no accounts; set accounting to slurmdbd" if told else ""
+        keys = [name for name in ("accounts", "sacctmgr") if getattr(self, name)]
+        return f"{keys[0]}: Slurm's job log has no accounts; set accounting to slurmdbd" if keys else ""
 
     def library(self) -> Path:
         try:
@@ -198,7 +198,7 @@ class SlurmBatch:
         self._restarts = 0
         self._database: Database | None = None
         self._patience = Patience(site.scenario.live.speed)
-        self._asked = SlurmRequirements.by(site.scenario, site.names)
+        self._requirements = SlurmRequirements.by(site.scenario, site.names)
         self._outages: PlayedOutages | None = None
 
     # Starting.
@@ -253,7 +253,7 @@ class SlurmBatch:
             hooks=self._hook_scripts() if site.has_balancer else {},
             has_mechanism=site.batch_decides,
             database_port=database_port if self._system.has_database else None,
-            select=self._asked.select,
+            select=self._requirements.select,
             has_outages=has_outages(site.scenario),
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")
@@ -376,8 +376,8 @@ class SlurmBatch:
             "users": system.users,
             "accounts": system.accounts,
             "held": self._site.batch_decides,
-            "options": self._asked.options(self._site.prepared.jobs),
-            "exclusive": self._asked.select is None,
+            "options": self._requirements.options(self._site.prepared.jobs),
+            "exclusive": self._requirements.select is None,
         }
         settings: dict[str, Any] = {"submit": {"sbatch": sbatch}, "follow_clock": True}
         if self._site.batch_decides:
@@ -388,7 +388,7 @@ class SlurmBatch:
         if self._time is None or not self._time.has_begun:
             return None  # the start was broken off
         time, self._begun_s = self._time, self._time.now_us() // US
-        self._asked.make_reservations(self._ask, self._system.users.values(), self._begun_s)
+        self._requirements.make_reservations(self._ask, self._system.users.values(), self._begun_s)
 
         def now_us() -> int:
             return time.now_us() - self._begun_s * US
@@ -456,8 +456,8 @@ class SlurmBatch:
         lines = _lines(self.jobcomp)  # afterwards: who ended meanwhile is told here
         names = self._site.names
         if failed := sum(" JobState=FAILED " in line for line in lines):
-            said = f"{failed} jobs failed on Slurm, which none of them should (see jobcomp.txt)"
-            self._site.marks.append(Mark(self._site.now_us, said))
+            remark = f"{failed} jobs failed on Slurm, which none of them should (see jobcomp.txt)"
+            self._site.marks.append(Mark(self._site.now_us, remark))
         log = _lines(self.log)
         jobs = read_jobs(lines, queue or [], names, self._begun_s, starts=read_starts(log))
         if self._database is not None:
@@ -488,13 +488,13 @@ class SlurmBatch:
         try:
             found = stored.jobs(logged, self._site.names, self._begun_s)
         except DatabaseError as error:
-            said = f"slurmdbd: {error}; results are those of Slurm's job log"
-            self._site.marks.append(Mark(self._site.now_us, said))
+            remark = f"slurmdbd: {error}; results are those of Slurm's job log"
+            self._site.marks.append(Mark(self._site.now_us, remark))
             return logged
         if found.untold:
             lost = ", ".join(map(str, found.untold))
-            said = f"slurmdbd lost the end of jobs {lost}; theirs is that of Slurm's job log"
-            self._site.marks.append(Mark(self._site.now_us, said))
+            remark = f"slurmdbd lost the end of jobs {lost}; theirs is that of Slurm's job log"
+            self._site.marks.append(Mark(self._site.now_us, remark))
         text = "".join(f"{line}\n" for line in found.lines)
         (self._site.logs / "sacct.txt").write_text(text, encoding="utf-8")
         return found.jobs

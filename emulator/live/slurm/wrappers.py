@@ -46,9 +46,9 @@ class Programs:
         places = (f"{folder}/{name}" for folder in _IN_A_ROOT.split(":"))
         return next((place for place in places if (root / place[1:]).exists()), None)
 
-    def problem(self, wanted: Sequence[str], packages: str, *, has_ours: bool) -> str:
+    def problem(self, names: Sequence[str], packages: str, *, has_ours: bool) -> str:
         """Why these cannot be run, and what to do; '' if they can. `has_ours`: they start this Python."""
-        missing = [name for name in wanted if self.find(name) is None]
+        missing = [name for name in names if self.find(name) is None]
         if here := [name for name in missing if self.root_of(name) is None]:
             return f"not installed: {', '.join(here)}; on Debian: apt-get install {packages}"
         if self.root is not None and missing:

@@ -19,19 +19,19 @@ def queued(job: Job) -> str:
 
 
 def started(job: Job, view: View) -> str:
-    asked = job.request
+    request = job.request
     fields = {
-        "user": asked.user,
-        "group": asked.group,
-        **({"account": asked.account} if asked.account else {}),
-        "jobname": asked.name,
-        "queue": asked.queue,
+        "user": request.user,
+        "group": request.group,
+        **({"account": request.account} if request.account else {}),
+        "jobname": request.name,
+        "queue": request.queue,
         "ctime": view.moment(job.ctime_us),
         "qtime": view.moment(job.ctime_us),
         "etime": view.moment(job.etime_us),
         "start_count": job.run,
         "start": view.moment(job.start_us),
-        "owner": f"{asked.user}@{view.server}",
+        "owner": f"{request.user}@{view.server}",
         "exec_host": view.exec_host(job),
     }
     return "".join(f"{name}={value} " for name, value in fields.items()) + "".join(

@@ -74,8 +74,8 @@ def _records(folder: Path, epoch_s: int, zone: tzinfo | None = UTC) -> Iterator[
             date, kind, job, text = line.rstrip("\n").split(";", _FIELDS - 1)
             if not job.split(".", 1)[0].isdecimal():
                 continue  # a licence record, or a part of an array
-            told = datetime.strptime(date, "%m/%d/%Y %H:%M:%S")  # noqa: DTZ007 - the next line gives it its zone
-            at = told.astimezone() if zone is None else told.replace(tzinfo=zone)
+            local = datetime.strptime(date, "%m/%d/%Y %H:%M:%S")  # noqa: DTZ007 - the next line gives it its zone
+            at = local.astimezone() if zone is None else local.replace(tzinfo=zone)
             yield (int(at.timestamp()) - epoch_s) * US, kind, int(job.split(".", 1)[0]), text
 
 

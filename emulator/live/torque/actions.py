@@ -46,32 +46,32 @@ class RunActions:
 
     def start_message(self, job: Job, *, adopt: bool) -> dict[str, Any]:
         """What the agent of the job's mother superior has to know; `adopt`: its processes are there already."""
-        asked, phase = job.request, self._batch.scheduler.phase(job.row)
-        told = {} if phase is None else {"phase": phase}
-        return told | {
+        request, phase = job.request, self._batch.scheduler.phase(job.row)
+        extra = {} if phase is None else {"phase": phase}
+        return extra | {
             "do": "start",
             "adopt": adopt,
             "job": job.number,
             "run": job.run,
             "id": self._batch.id_of(job),
-            "name": asked.name,
-            "user": asked.user,
-            "group": asked.group,
-            "queue": asked.queue,
-            "account": asked.account,
-            "resources": asked.requested,
-            "neednodes": asked.neednodes,
+            "name": request.name,
+            "user": request.user,
+            "group": request.group,
+            "queue": request.queue,
+            "account": request.account,
+            "resources": request.requested,
+            "neednodes": request.neednodes,
             "ppn": len(job.slots_on(job.exec_nodes[0])),
             "hosts": [self._batch.nodes[index].name for index in job.exec_nodes],
             "cores": self._batch.scheduler.cores_of(job.row),
-            "workdir": asked.workdir,
-            "join": asked.join,
-            "output_path": asked.output_path or f"{asked.name}.o{job.number}",
-            "error_path": asked.error_path or f"{asked.name}.e{job.number}",
-            "environment": dict(asked.variables),
-            "script": asked.script,
+            "workdir": request.workdir,
+            "join": request.join,
+            "output_path": request.output_path or f"{request.name}.o{job.number}",
+            "error_path": request.error_path or f"{request.name}.e{job.number}",
+            "environment": dict(request.variables),
+            "script": request.script,
             "start_us": job.start_us,
-            "walltime_us": asked.walltime_us,
+            "walltime_us": request.walltime_us,
         }
 
     def _send_start(self, job: Job) -> None:
@@ -104,8 +104,8 @@ class RunActions:
         link = self._batch.link_of(job)
         if link is not None:
             self._executor.hold(("kill", job.number, job.run))
-            told = {"dead": dead} if dead else {}
-            link.send({"do": "kill", "job": job.number, "run": job.run, "why": why} | told)
+            extra = {"dead": dead} if dead else {}
+            link.send({"do": "kill", "job": job.number, "run": job.run, "why": why} | extra)
 
     def move(self, job: Job, old: Link, done: int | None) -> None:
         """The job goes on with all its work on the nodes of another agent."""
@@ -121,33 +121,33 @@ class RunActions:
         seq = next(self._sequence)
         self._changing[seq] = (job, link, done)
         self._executor.hold(("change", seq))
-        told = {"job": job.number, "run": job.run, "seq": seq, "hosts": hosts, "save_us": save_us}
-        link.send({"do": "change", "phase": self._batch.scheduler.phase(job.row)} | told)
+        values = {"job": job.number, "run": job.run, "seq": seq, "hosts": hosts, "save_us": save_us}
+        link.send({"do": "change", "phase": self._batch.scheduler.phase(job.row)} | values)
 
-    def changed(self, seq: int, said: int | None = None) -> None:
+    def changed(self, seq: int, job_done: int | None = None) -> None:
         """A job knows of a change, and says how much it has done."""
         job, _, done = self._changing.pop(seq, (None, None, None))
         if job is not None:
-            self._hold_against(job.number, said, done)
+            self._hold_against(job.number, job_done, done)
         self._executor.release(("change", seq))
 
-    def has_left(self, number: int, run: int, said: int | None = None) -> bool:
+    def has_left(self, number: int, run: int, job_done: int | None = None) -> bool:
         """An agent says that a run is over, and what it has done: whether it was one that had to leave."""
         if self._leaving.get(number, (-1,))[0] != run:
             return False
-        self._hold_against(number, said, self._leaving.pop(number)[2])
+        self._hold_against(number, job_done, self._leaving.pop(number)[2])
         self._executor.release(("kill", number, run))
         job = self._starting.pop(number, None)
         if job is not None:
             self._send_start(job)
         return True
 
-    def _hold_against(self, number: int, said: int | None, done: int | None) -> None:
+    def _hold_against(self, number: int, job_done: int | None, done: int | None) -> None:
         """What a job says that it has done, and what its account says; None where one of them says nothing."""
-        if self._checks_work and said != done and None not in (said, done):
+        if self._checks_work and job_done != done and None not in (job_done, done):
             job = self._batch.name_of(number)
             self._batch.contradictions.append(
-                f"job {job} has done {said} units of work, by its account {done}"
+                f"job {job} has done {job_done} units of work, by its account {done}"
             )
 
     def lost(self, link: Link) -> None:

@@ -360,14 +360,14 @@ class BatchServer:
         if slots != self.config.np:
             error = f"the agent's nodes have np = {slots}, the server's have np = {self.config.np}"
             return {"do": "refused", "error": error}
-        own = {self._node_by_name[name].index for name in names}
+        indices = {self._node_by_name[name].index for name in names}
         # The cluster uses the node first that came last: the first node of the list, as at its beginning.
-        for index in sorted(own, reverse=True):
+        for index in sorted(indices, reverse=True):
             self._links[index] = link
             self.nodes[index].facts = facts
             self._report(self.nodes[index], now_us)
         here = set(running)
-        expected = {(job.number, job.run): job for job in self._jobs.values() if self._runs_on(job, own)}
+        expected = {(job.number, job.run): job for job in self._jobs.values() if self._runs_on(job, indices)}
         starts = []
         for key in expected.keys() - here:
             self._executor.hold(("start", *key))
@@ -388,18 +388,18 @@ class BatchServer:
 
     def lost(self, link: Link, now_us: int) -> None:
         """An agent is gone: its nodes will be down after a while; its jobs stay R, as in Torque."""
-        own = {index for index, served_by in self._links.items() if served_by is link}
-        for index in own:
+        indices = {index for index, served_by in self._links.items() if served_by is link}
+        for index in indices:
             del self._links[index]
             self._lost_us[index] = now_us
         for job in self._jobs.values():
-            if self._runs_on(job, own):
+            if self._runs_on(job, indices):
                 self._executor.release(("start", job.number, job.run))
                 self._executor.release(("kill", job.number, job.run))
         self._actions.lost(link)
 
         def check(at_us: int) -> None:
-            for index in own - set(self._links):
+            for index in indices - set(self._links):
                 if self._lost_us[index] == now_us:  # and not once more since then
                     self.nodes[index].down = True
                     self._follow_marks(self.nodes[index], at_us)

@@ -351,13 +351,13 @@ def _qselect(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     except getopt.GetoptError as error:
         return Reply(2, stderr=f"qselect: {error.msg}\n")
     options = {option[1]: value for option, value in pairs}
-    wanted: list[Callable[[Job], bool]] = [
+    filters: list[Callable[[Job], bool]] = [
         lambda job: "s" not in options or job.state.value in options["s"],
         lambda job: "u" not in options or job.request.user in options["u"].split(","),
         lambda job: "N" not in options or job.request.name == options["N"],
         lambda job: "q" not in options or job.request.queue == options["q"],
     ]
-    jobs = [job for job in server.jobs(now_us) if all(is_so(job) for is_so in wanted)]
+    jobs = [job for job in server.jobs(now_us) if all(is_so(job) for is_so in filters)]
     return Reply(stdout="".join(f"{job.number}.{server.config.server_name}\n" for job in jobs))
 
 

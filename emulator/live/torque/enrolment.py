@@ -23,7 +23,7 @@ class Enrolment:
 
     def __init__(self, config: ServerConfig, path: Path) -> None:
         self._path = path
-        self._wanted = len(config.nodes) or config.expect_nodes
+        self._expected = len(config.nodes) or config.expect_nodes
         self._changed = threading.Condition()
         self._stopping = False
         self.names = config.nodes
@@ -36,10 +36,12 @@ class Enrolment:
 
     def progress(self) -> tuple[list[str], int]:
         with self._changed:
-            return sorted(self._known, key=_natural), self._wanted
+            return sorted(self._known, key=_natural), self._expected
 
     def story(self) -> str:
-        return f"{len(self._known)} of {self._wanted} nodes have registered; the server waits for the others"
+        return (
+            f"{len(self._known)} of {self._expected} nodes have registered; the server waits for the others"
+        )
 
     def enrol(self, names: Sequence[str]) -> bool:
         """Take note of a registration; returns when the server is open for it, False when it ends instead."""
@@ -57,7 +59,7 @@ class Enrolment:
     def _add(self, names: Sequence[str]) -> None:
         if not self.names:
             self._known.update(names)
-            if len(self._known) >= self._wanted:
+            if len(self._known) >= self._expected:
                 # As real Torque's server_priv/nodes: known from now on, whoever is up.
                 self.names = tuple(sorted(self._known, key=_natural))
                 write_text(self._path, "\n".join(self.names) + "\n")

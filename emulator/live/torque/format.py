@@ -70,37 +70,37 @@ def started_comment(moment: int) -> str:
 
 def job_attributes(job: Job, view: View) -> Attributes:
     """Every attribute that qstat -f shows, in Torque's order; `a.b` is resource b of attribute a."""
-    asked = job.request
-    found: Attributes = [("Job_Name", asked.name), ("Job_Owner", f"{asked.user}@{view.server}")]
+    request = job.request
+    found: Attributes = [("Job_Name", request.name), ("Job_Owner", f"{request.user}@{view.server}")]
     found += [(f"resources_used.{name}", value) for name, value in _reported_usage(job, view)]
-    found += [("job_state", job.state.value), ("queue", asked.queue), ("server", view.server)]
-    if asked.account:
-        found.append(("Account_Name", asked.account))
+    found += [("job_state", job.state.value), ("queue", request.queue), ("server", view.server)]
+    if request.account:
+        found.append(("Account_Name", request.account))
     found += [
         ("Checkpoint", "u"),
         ("ctime", view.moment(job.ctime_us)),
-        ("Error_Path", _path(asked.error_path, "e", job, view)),
+        ("Error_Path", _path(request.error_path, "e", job, view)),
     ]
     if job.exec_nodes:
         found.append(("exec_host", view.exec_host(job)))
     found += [
         ("Hold_Types", "u" if job.user_hold else "n"),
-        ("Join_Path", asked.join),
-        ("Keep_Files", asked.keep),
-        ("Mail_Points", asked.mail_points),
+        ("Join_Path", request.join),
+        ("Keep_Files", request.keep),
+        ("Mail_Points", request.mail_points),
         ("mtime", view.moment(job.mtime_us)),
-        ("Output_Path", _path(asked.output_path, "o", job, view)),
-        ("Priority", str(asked.priority)),
+        ("Output_Path", _path(request.output_path, "o", job, view)),
+        ("Priority", str(request.priority)),
         ("qtime", view.moment(job.ctime_us)),
-        ("Rerunable", str(asked.rerunnable)),
-        *((f"Resource_List.{name}", value) for name, value in asked.resources),
+        ("Rerunable", str(request.rerunnable)),
+        *((f"Resource_List.{name}", value) for name, value in request.resources),
     ]
     if job.session is not None:
         found.append(("session_id", str(job.session)))
     found += [
-        ("Variable_List", ",".join(f"{name}={value}" for name, value in asked.variables)),
-        ("euser", asked.user),
-        ("egroup", asked.group),
+        ("Variable_List", ",".join(f"{name}={value}" for name, value in request.variables)),
+        ("euser", request.user),
+        ("egroup", request.group),
         ("queue_type", "E"),
     ]
     if comment := job_comment(job, view):
@@ -109,7 +109,7 @@ def job_attributes(job: Job, view: View) -> Attributes:
         found.append(("etime", view.moment(job.etime_us)))
     if job.exit_status is not None:
         found.append(("exit_status", str(job.exit_status)))
-    found.append(("submit_args", asked.submit_args))
+    found.append(("submit_args", request.submit_args))
     return found + _run_attributes(job, view)
 
 
@@ -283,14 +283,14 @@ def wide_list(
 
 
 def _wide_row(job: Job, view: View) -> str:
-    asked = job.request
+    request = job.request
     session = _NONE if job.session is None else str(job.session)
     running = job.state in (PbsState.RUNNING, PbsState.EXITING)
     elapsed = clock_text(view.now_us - job.start_us) if running else _NONE
     return (
-        f"{view.job_id(job)[:23]:<23} {asked.user[:11]:<11} {asked.queue[:8]:<8} {asked.name[:16]:<16} "
-        f"{session:>6} {asked.nodes:>5} {asked.nodes * asked.ppn:>6} {_memory(job):>9} "
-        f"{clock_text(asked.walltime_us):>9} {job.state:1} {elapsed:>9}"
+        f"{view.job_id(job)[:23]:<23} {request.user[:11]:<11} {request.queue[:8]:<8} {request.name[:16]:<16} "
+        f"{session:>6} {request.nodes:>5} {request.nodes * request.ppn:>6} {_memory(job):>9} "
+        f"{clock_text(request.walltime_us):>9} {job.state:1} {elapsed:>9}"
     )
 
 
@@ -341,10 +341,10 @@ def queue_list(jobs: Sequence[Job], view: View) -> str:
         "----------------   ---   ----    --    --   ---   ---   ---   ---   ---   --- -   ---",
     ]
     for queue in view.queues:
-        own = _counts(job for job in jobs if job.request.queue == queue)
+        counts = _counts(job for job in jobs if job.request.queue == queue)
         lines.append(
-            f"{queue:<16} {0:>5} {own.total():>6} {'yes':>5} {'yes':>5} {own['Q']:>5} {own['R']:>5} "
-            f"{own['H']:>5} {0:>5} {0:>5} {own['E']:>5} E {own['C']:>5}"
+            f"{queue:<16} {0:>5} {counts.total():>6} {'yes':>5} {'yes':>5} {counts['Q']:>5} {counts['R']:>5} "
+            f"{counts['H']:>5} {0:>5} {0:>5} {counts['E']:>5} E {counts['C']:>5}"
         )
     return "\n".join(lines) + "\n"
 
@@ -358,8 +358,8 @@ def queue_limits(jobs: Sequence[Job], view: View) -> str:
         "---------------- ------ -------- -------- ----  --- --- --  -----\n"
     )
     for queue in view.queues:
-        own = _counts(job for job in jobs if job.request.queue == queue)
-        run, wait = own["R"] + own["E"], own["Q"] + own["H"]
+        counts = _counts(job for job in jobs if job.request.queue == queue)
+        run, wait = counts["R"] + counts["E"], counts["Q"] + counts["H"]
         running, waiting = running + run, waiting + wait
         text += f"{queue:<16}   --      --       --      --  {run:>3} {wait:>3} --   E R\n"
     return text + f"{'':47}----- -----\n{'':47}{running:>5} {waiting:>5}\n"
@@ -369,16 +369,16 @@ def queue_text(jobs: Sequence[Job], view: View, default_walltime_us: int) -> str
     """Output of qstat -Q -f."""
     text = ""
     for queue in view.queues:
-        own = [job for job in jobs if job.request.queue == queue]
+        queue_jobs = [job for job in jobs if job.request.queue == queue]
         text += f"Queue: {queue}\n" + attribute_lines(
             [
                 ("queue_type", "Execution"),
-                ("total_jobs", str(len(own))),
-                ("state_count", _state_count(_counts(own))),
+                ("total_jobs", str(len(queue_jobs))),
+                ("state_count", _state_count(_counts(queue_jobs))),
                 ("resources_default.walltime", clock_text(default_walltime_us)),
                 ("resources_default.nodes", "1"),
                 ("mtime", str(int(view.moment(0)))),
-                ("resources_assigned.nodect", str(_assigned(own))),
+                ("resources_assigned.nodect", str(_assigned(queue_jobs))),
                 ("enabled", "True"),
                 ("started", "True"),
             ]

@@ -58,8 +58,8 @@ class MachineScheduler(MachineFollower):
         account = self.account(row)
         if account is None:  # it sleeps until it is told
             return {"since_us": NEVER_US, "end_us": NEVER_US, "rank": int(EventPriority.JOB_END)}
-        told = {"end_us": NEVER_US, "total": account.total, "told_end": True}
-        return phase_in(account, EventPriority.JOB_END) | told
+        totals = {"end_us": NEVER_US, "total": account.total, "told_end": True}
+        return phase_in(account, EventPriority.JOB_END) | totals
 
     def export(self, exit_status: Mapping[int, int | None]) -> dict[str, Any]:  # noqa: ARG002 - the record has outcomes
         return {"record": as_json(self.record(), self._effects.contradictions)}

@@ -57,7 +57,7 @@ class Node:
 
 def slots_text(slots: Sequence[int]) -> str:
     """Slots in ascending order as in exec_host: `0`, `0-1`, `0-1,3`."""
-    begins = [0, *(place for place, (one, next_) in enumerate(pairwise(slots), 1) if next_ != one + 1)]
+    begins = [0, *(place for place, (slot, next_) in enumerate(pairwise(slots), 1) if next_ != slot + 1)]
     parts = [slots[begin:end] for begin, end in pairwise([*begins, len(slots)])]
     return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 

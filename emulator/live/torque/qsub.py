@@ -42,11 +42,11 @@ class Options:
 
     def over(self, other: Options) -> Options:
         """Both, where this one wins."""
-        mine = dict(self.resources)
+        names = dict(self.resources)
         return replace(
             self,
             values={**other.values, **self.values},
-            resources=(*self.resources, *(pair for pair in other.resources if pair[0] not in mine)),
+            resources=(*self.resources, *(pair for pair in other.resources if pair[0] not in names)),
             variables=(*other.variables, *self.variables),
         )
 
@@ -136,12 +136,12 @@ def job_request(
 
 
 def _resource_list(
-    asked: Sequence[tuple[str, str]], default_walltime_us: int
+    pairs: Sequence[tuple[str, str]], default_walltime_us: int
 ) -> tuple[tuple[tuple[str, str], ...], str, int]:
     """The list as the server keeps it (the user's order, nodect, defaults), `nodes`, and the walltime."""
     found: dict[str, str] = {}
     wanted_us = default_walltime_us
-    for name, value in asked:
+    for name, value in pairs:
         if name == "walltime":
             wanted_us = walltime_us(value)
             found[name] = clock_text(wanted_us)

@@ -289,9 +289,9 @@ class TorqueServer:
             case "export":
                 connection.send(self._executor.call(lambda _: self.batch.export()))
             case "nodes":
-                names, wanted = self._enrolment.progress()
+                names, expected = self._enrolment.progress()
                 is_open, missing = self._enrolment.opened.is_set(), self._enrolment.missing
-                connection.send({"nodes": names, "expected": wanted, "open": is_open, "missing": missing})
+                connection.send({"nodes": names, "expected": expected, "open": is_open, "missing": missing})
             case "open":
                 self._enrolment.count_in([str(name) for name in message["missing"]])
                 connection.send({})
@@ -369,9 +369,11 @@ def register(batch: BatchServer, link: Link, message: Message, now_us: int) -> d
     """A registration as it came over the wire; the answer to it."""
     names, slots = [str(name) for name in message["nodes"]], int(message["np"])
     running = [(int(number), int(run)) for number, run in message["jobs"]]
-    said = message.get("facts")
+    fields = message.get("facts")
     facts = (
-        None if said is None else NodeFacts(str(said["address"]), int(said["cores"]), int(said["memory_kib"]))
+        None
+        if fields is None
+        else NodeFacts(str(fields["address"]), int(fields["cores"]), int(fields["memory_kib"]))
     )
     return batch.register(link, names, slots, running, now_us, facts=facts)
 

@@ -69,12 +69,12 @@ class TorqueBatch:
         site = self._site
         self.home.mkdir(exist_ok=True)
         self.prepare_return()
-        own: dict[str, Any] = {"nodes": site.names}
+        process_settings: dict[str, Any] = {"nodes": site.names}
         if (port := site.lasting_port()) != 0:
-            own["port"] = port
+            process_settings["port"] = port
         if site.batch_decides:
             store.save(site.prepared.jobs, site.workload)
-        config = site.config_of("batch", site.told.batch(site.places), **own)
+        config = site.config_of("batch", site.run_settings.batch(site.places), **process_settings)
         process = site.launch(
             "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", site.clock_file
         )
@@ -88,9 +88,9 @@ class TorqueBatch:
         is_apart = name in site.apart
         in_process = site.scenario.live.hooks == "in_process"
         scripts = None if in_process or not site.has_balancer else self._hook_scripts()
-        told = site.told.node(nodes, is_the_node=is_apart, hook_scripts=scripts)
+        role_config = site.run_settings.node(nodes, is_the_node=is_apart, hook_scripts=scripts)
         home = site.work / (f"mom-{name}" if is_apart else "mom")
-        config = site.config_of(name, told, home=home, server_home=self.home)
+        config = site.config_of(name, role_config, home=home, server_home=self.home)
         site.launch(
             name,
             "-m", "emulator.live.agent",
@@ -141,10 +141,10 @@ class TorqueBatch:
         return scripts
 
     def balancer_settings(self) -> roles.Part:
-        return self._site.told.torque_driver(self._site.places)
+        return self._site.run_settings.torque_driver(self._site.places)
 
     def replayer_settings(self) -> roles.Part:
-        return self._site.told.torque_submitting(self._site.places)
+        return self._site.run_settings.torque_submitting(self._site.places)
 
     def own_time(self) -> None:
         """It follows the run's clock."""

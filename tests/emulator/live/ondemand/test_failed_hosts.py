@@ -36,7 +36,7 @@ class Source:
     def request_of(self, key: str) -> str | None:
         return "r1" if key == self.key else None
 
-    def told(self, request_id: str) -> dict[str, Any]:
+    def status_of(self, request_id: str) -> dict[str, Any]:
         return self.says[request_id]
 
     def withdraw(self, request_id: str) -> None:
