@@ -15,6 +15,7 @@ from balancer.clock import micros
 from emulator.cluster.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
 from emulator.cluster.order_callback import OrderHook
 from emulator.cluster.policy_callback import PolicyHook
+from emulator.cluster.selection import SelectionHook
 from emulator.kernel import kernel, occupancy, passes, reshape, structures
 from emulator.kernel import tables as t
 from emulator.kernel.columns import fill, longer
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from emulator.cluster.selection import Selection
     from emulator.schedulers.config import SchedulerConfig
 
 BACKFILL_RULES = {each.name.lower(): each for each in t.BackfillRule if each != t.BackfillRule.CHOSEN}
@@ -52,11 +54,10 @@ class Cluster(ClusterViews):
 
     `jobs`: known in advance (a simulated run), or none (a live run, which `add`s them).
     `simulated`: jobs end by themselves after their run time; otherwise `end` says so.
+    `selection`: which nodes a job gets, where they are not all alike to it (virtual time only).
     """
 
     predicts = False
-    commits = True
-    """Whether its passes know `commit`: a cluster with heads of its own says no."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Cluster(ClusterViews):
         jobs: JobTable | None = None,
         *,
         simulated: bool = True,
+        selection: Selection | None = None,
     ) -> None:
         if node_count < 1:
             raise ValueError(f"a cluster needs at least one node, not {node_count}")
@@ -76,7 +78,7 @@ class Cluster(ClusterViews):
             raise ValueError(
                 "scheduler predict: run times are predicted where whole nodes of one kind are counted"
             )
-        if scheduler.commit and not self.commits:
+        if scheduler.commit and selection is not None:
             raise ValueError(
                 "scheduler commit: jobs are picked for good where whole nodes of one kind are counted"
             )
@@ -94,6 +96,8 @@ class Cluster(ClusterViews):
                 "or `static_partition`, in virtual time (the real one: live.batch: slurm)"
             )
         self._policy_hook = None if plain is None else PolicyHook(*plain, node_count, self._order_hook)
+        self.selection = selection
+        self._selection_hook = None if selection is None else SelectionHook(selection, self._order_hook)
         self._keys_have_submits = False
         self._submits_changed = False
         self._returns = 0
@@ -122,6 +126,8 @@ class Cluster(ClusterViews):
         self._registers = new_record(t.Registers)
         self._set_registers(scheduler, count, simulated=simulated)
         self._make_state()
+        if selection is not None:
+            self._keep_nodes()
 
     def _set_registers(self, scheduler: SchedulerConfig, count: int, *, simulated: bool) -> None:
         registers = self._registers
@@ -131,8 +137,8 @@ class Cluster(ClusterViews):
         registers.cycle = micros(scheduler.cycle_s)
         registers.next_cycle = t.NEVER
         registers.jobs_n = count
-        rule = scheduler.backfill
-        registers.backfill = BACKFILL_RULES[rule] if self._policy_hook is None else t.BackfillRule.CHOSEN
+        rule, hook = scheduler.backfill, self._policy_hook or self._selection_hook
+        registers.backfill = BACKFILL_RULES[rule] if hook is None else t.BackfillRule.CHOSEN
         registers.choice = _CHOICES[scheduler.choice]
         registers.queued_estimates = scheduler.estimates != "user"
         registers.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
@@ -150,6 +156,8 @@ class Cluster(ClusterViews):
         registers.commit = scheduler.commit
         # Who is head counts even where nobody can start.
         registers.ask_always = scheduler.reservation == "kept" or scheduler.commit
+        if self.selection is not None:
+            registers.ask_always |= self.selection.is_at_submit
 
     def _new_scratch(self) -> NDArray[np.int64]:
         """Room for the profile of a conservative plan: two steps a waiting job, one a running job."""
@@ -182,9 +190,13 @@ class Cluster(ClusterViews):
             self._policy_hook.use(self._job, self._queue, self._runs, self._registers, self._started)
         elif self._order_hook is not None:
             self._order_hook.use(self._job, self._queue, self._runs, self._registers)
+        if self._selection_hook is not None:
+            self._selection_hook.use(self._state)
 
     def _check_order(self) -> None:
         """Raises PluginError if the queue order, or a scheduler in Python, failed in the compiled loop."""
+        if self._selection_hook is not None:
+            self._selection_hook.check()
         if hook := self._policy_hook or self._order_hook:
             hook.check()
 

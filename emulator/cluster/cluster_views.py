@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.cluster.selection import Selection
     from emulator.kernel import tables as t
     from emulator.record.run_record import RunTable
 
@@ -46,6 +47,24 @@ class ClusterViews(TableViews):
     _known: JobTable
     _added: list[tuple[int, ...]]
     node_count: int
+    selection: Selection | None
+    has_own_rules = False
+    """Whether it decides over its jobs by rules that are not those of a plain scheduler."""
+
+    @property
+    def counts_nodes(self) -> bool:
+        """Whether its passes only count whole nodes, which are all alike."""
+        return self.selection is None and not self.has_own_rules
+
+    @property
+    def takes_events(self) -> bool:
+        """Whether its nodes may fail, be maintained or sleep, and its jobs have rules (`ExternalEvents`)."""
+        return not self.has_own_rules and (self.selection is None or self.selection.takes_events)
+
+    @property
+    def node_names(self) -> tuple[str, ...] | None:
+        """Where they are not those of whole nodes."""
+        return None if self.selection is None else self.selection.node_names
 
     @property
     def kernel_table(self) -> t.Jobs:
@@ -164,6 +183,8 @@ class ClusterViews(TableViews):
     def run_table(self) -> RunTable:
         """Every run so far."""
         table = super().run_table()
+        if self.selection is not None:
+            return self.selection.run_table(table, self._job)
         return LaidOutLater.of(table, self.node_count) if self._registers.counts_only else table
 
     def _laid_out(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -229,7 +250,8 @@ class ClusterViews(TableViews):
         if self._submits_changed:
             columns[1] = self._job["submit_us"][: len(self)].copy()
         shown = {name: read_only(values) for name, values in extra.items()}
-        return replace(table_of(map(read_only, columns)), extra=shown)
+        jobs = replace(table_of(map(read_only, columns)), extra=shown)
+        return jobs if self.selection is None else self.selection.job_table(jobs, self._job)
 
 
 def table_of(columns: Iterable[NDArray[Any]]) -> JobTable:

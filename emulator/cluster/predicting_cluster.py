@@ -46,6 +46,7 @@ class PredictingCluster(Cluster):
     """As `Cluster`; the predictor is `scheduler.predict`. Its failure ends the run with its name."""
 
     predicts = True
+    has_own_rules = True
 
     def __init__(
         self,

@@ -44,6 +44,8 @@ class SlurmCluster(Cluster):
     the batch pool (lent) are not available to it, as drained ones are not to Slurm.
     """
 
+    has_own_rules = True
+
     def __init__(
         self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: SlurmSettings
     ) -> None:

@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import seconds, wall_us
-from emulator.cluster.moldable_cluster import MoldableCluster
-from emulator.cluster.shared_cluster import SharedNodesCluster
+from emulator.cluster.cluster import Cluster
+from emulator.cluster.selections.moldable import MoldableSelection
+from emulator.cluster.selections.shared import shared_cluster
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.metrics.wait_comparison import beside_recorded
@@ -177,21 +178,20 @@ def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:
             "queue order",
             scheduler.order_name,
             "its keys",
-            lambda: SharedNodesCluster(prepared.nodes, scheduler, jobs, parts),
+            lambda: shared_cluster(prepared.nodes, scheduler, jobs, parts),
         )
 
 
 def _moldable_machine(scenario: Scenario, prepared: Prepared, choose: str) -> Machine:
     """Whole nodes and a queue of jobs with several sizes, under a plain scheduler."""
     check_moldable(scenario, prepared.jobs)
-    scheduler = scenario.scheduler_config
+    scheduler, nodes, jobs = scenario.scheduler_config, prepared.nodes, prepared.jobs
+
+    def make() -> Machine:
+        return Cluster(nodes, scheduler, jobs, selection=MoldableSelection(nodes, scheduler, jobs, choose))
+
     with scenario.plugged_in():
-        return _make(
-            "queue order",
-            scheduler.order_name,
-            "its keys",
-            lambda: MoldableCluster(prepared.nodes, scheduler, prepared.jobs, choose),
-        )
+        return _make("queue order", scheduler.order_name, "its keys", make)
 
 
 def check_live(scenario: Scenario, prepared: Prepared) -> None:

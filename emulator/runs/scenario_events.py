@@ -6,9 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from emulator.cluster.cluster import Cluster
-from emulator.cluster.compact_cluster import CompactCluster
-from emulator.cluster.moldable_cluster import MoldableCluster
-from emulator.cluster.placed_cluster import PlacedCluster
 from emulator.cluster.placement import Boundaries
 from emulator.config.node_names import default_node_names
 from emulator.events import node_failures
@@ -59,19 +56,20 @@ def make_external_events(
     energy = scenario.energy
     if energy is not None and not (isinstance(machine, Cluster) and machine.node_count == prepared.nodes):
         raise ScenarioError(
-            f"energy: it is told of whole nodes; {type(machine).__name__} gives parts of them, or many as one"
+            f"energy: it is told of whole nodes; {_own_rules(scenario)} gives parts of them, or many as one"
         )
     sleeps = energy is not None and energy.sleep_after_s is not None
-    boundaries = Boundaries(machine.events_us) if isinstance(machine, PlacedCluster) else None
+    selection = machine.selection if isinstance(machine, Cluster) else None
+    boundaries = Boundaries(selection.events_us) if selection is not None and selection.events_us else None
     has_qos = scenario.qos is not None
     if not (fails or has_rules or sleeps or boundaries or has_qos):
         return None
     what = QOS if has_qos else RULES if has_rules else OUTAGES if fails else SLEEP
     only_fails = fails and not (has_rules or sleeps or has_qos)
     own = machine if only_fails and isinstance(machine, HasOutages) else None
-    if own is None and type(machine) not in {Cluster, PlacedCluster, CompactCluster, MoldableCluster}:
+    if own is None and not (isinstance(machine, Cluster) and machine.takes_events):
         raise ScenarioError(
-            f"{what} go with plain schedulers on whole nodes; {type(machine).__name__} decides over its jobs itself"
+            f"{what} go with plain schedulers on whole nodes; {_own_rules(scenario)} decides over its jobs itself"
         )
     if mechanism is not None:
         _check_mechanism(scenario, machine, mechanism, sleeps=sleeps)
@@ -87,6 +85,15 @@ def make_external_events(
     return ExternalEvents(rules, outages, sleeping, boundaries)
 
 
+def _own_rules(scenario: Scenario) -> str:
+    """What in the scenario has a machine with rules of its own."""
+    if scenario.shared_nodes is not None:
+        return "shared_nodes"
+    if scenario.mechanism is not None:
+        return f"the mechanism {plugin_name(scenario.mechanism)}"
+    return f"the scheduler {scenario.scheduler_config.label}"
+
+
 def _check_mechanism(scenario: Scenario, machine: Machine, mechanism: Mechanism, *, sleeps: bool) -> None:
     """Tells a mechanism that knows of failures that there are some. Raises ScenarioError for one that does not."""
     name = plugin_name(scenario.mechanism)
@@ -95,9 +102,14 @@ def _check_mechanism(scenario: Scenario, machine: Machine, mechanism: Mechanism,
         raise ScenarioError(
             f"maintenance goes with plain schedulers; {name} has `failures` alone: leave maintenance out"
         )
-    if scenario.failures and knows is not None and type(machine) is not Cluster:
+    if (
+        scenario.failures
+        and knows is not None
+        and not (isinstance(machine, Cluster) and machine.counts_nodes)
+    ):
         raise ScenarioError(
-            f"failures go with {name} under a plain scheduler on whole nodes, not on a {type(machine).__name__}"
+            f"failures go with {name} under a plain scheduler on whole nodes, "
+            f"not under {scenario.scheduler_config.label}"
         )
     if sleeps or ((scenario.failures or scenario.maintenance) and knows is None):
         what = OUTAGES if scenario.failures or scenario.maintenance else SLEEP

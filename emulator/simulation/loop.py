@@ -72,8 +72,9 @@ class Loop:
         self.machine = machine
         self._external_events = external_events
         self._whole: WholeRun | None = None
-        if mechanism is None and external_events is None and type(machine) is Cluster:
-            machine.choose_nodes_afterwards()  # nobody is there to ask for single nodes
+        asks = mechanism is not None or external_events is not None  # somebody, for single nodes
+        if not asks and isinstance(machine, Cluster) and machine.counts_nodes:
+            machine.choose_nodes_afterwards()
         ahead = (
             _Ahead()
         )  # and not the loop itself: a circle would keep the tables of a run until the next collection

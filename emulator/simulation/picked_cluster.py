@@ -41,6 +41,8 @@ class PickedCluster(Cluster):
     All jobs must be batch jobs that fit on the machine; ValueError.
     """
 
+    has_own_rules = True
+
     def __init__(
         self,
         node_count: int,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.cluster.compact_cluster import CompactCluster
-from emulator.cluster.placed_cluster import PlacedCluster
+from emulator.cluster.cluster import Cluster
 from emulator.cluster.predicting_cluster import cluster_for
+from emulator.cluster.selections.by_class import ClassSelection
+from emulator.cluster.selections.compact import CompactSelection
 from emulator.simulation.loop import Loop
 
 if TYPE_CHECKING:
-    from emulator.cluster.cluster import Cluster
     from emulator.cluster.interconnect import Interconnect
     from emulator.cluster.placement import Placement
     from emulator.record.run_record import RunRecord
@@ -32,9 +32,11 @@ def make_cluster(
     job gets together, if that is not any.
     """
     if placement is not None:
-        return PlacedCluster(node_count, scheduler, jobs, placement)
+        by_class = ClassSelection(node_count, scheduler, placement)
+        return Cluster(node_count, scheduler, jobs, selection=by_class)
     if interconnect is not None:
-        return CompactCluster(node_count, scheduler, jobs, interconnect)
+        compact = CompactSelection(node_count, scheduler, jobs, interconnect)
+        return Cluster(node_count, scheduler, jobs, selection=compact)
     own = scheduler.make_machine()
     make = cluster_for if own is None else own.make_cluster
     return make(node_count, scheduler, jobs)

@@ -37,6 +37,8 @@ class HybridCluster(Cluster):
     All that happens to it is compiled (`whole.py`). Raises ValueError for a scheduler with a pass after each event.
     """
 
+    has_own_rules = True
+
     def __init__(
         self,
         node_count: int,

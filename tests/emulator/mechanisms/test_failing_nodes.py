@@ -386,7 +386,7 @@ def test_what_does_not_go_with_failures_is_refused_by_name() -> None:
         ({"static_partition": {"ondemand_nodes": 2, "on_failure": 3}}, {}, "on_failure must be one of"),
         ({"balancer": {"failed_after_s": 0}}, {}, "failed_after_s"),
         ("balancer", {"maintenance": [{"begin_s": 1, "end_s": 2}]}, "maintenance goes with plain schedulers"),
-        ("hybrid", {}, "HybridCluster decides over its jobs itself"),
+        ("hybrid", {}, "the mechanism hybrid decides over its jobs itself"),
         (
             {"balancer": {"on_failure": "end"}},
             {"failures": None},

@@ -10,7 +10,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.cluster.cluster import Cluster
-from emulator.cluster.hooked_cluster import HookedCluster
+from emulator.cluster.selection import Selection
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.realtime import Realtime
 from emulator.schedulers.config import SchedulerConfig
@@ -24,6 +24,7 @@ from oracle.reference import Job, Options, reference_schedule
 from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
+    from emulator.kernel import tables as t
     from emulator.workload.table import JobTable
 
 THE_SHADOW_IS_AT_10 = [Job(1, 0, 10 * US, 10 * US, 2), Job(2, 1 * US, 5 * US, 5 * US, 4)]
@@ -192,17 +193,17 @@ def test_machines_with_rules_of_their_own_and_live_servers_refuse_them():
     with pytest.raises(ValueError, match="leave the scheduler option commit out"):
         HybridMechanism().make_machine(4, SchedulerConfig(commit=True), jobs, 1)
     with pytest.raises(ValueError, match="commit: jobs are picked for good where whole nodes"):
-        EvenNodes(4, SchedulerConfig(commit=True), jobs)
+        Cluster(4, SchedulerConfig(commit=True), jobs, selection=EvenNodes())
     with pytest.raises(ValueError, match="head_waits can only be false"):
         HybridMechanism().make_machine(4, waits, jobs, 1)
     with pytest.raises(ValueError, match="end_at_shadow can only be True"):
         Realtime().make_machine(4, SchedulerConfig(end_at_shadow=False), jobs, 1)
 
 
-class EvenNodes(HookedCluster):
+class EvenNodes(Selection):
     """Of a pass of its own, which knows no committed heads."""
 
-    def _choose(self, now_us: int) -> None:
+    def start_jobs(self, state: t.State, now_us: int) -> None:
         pass
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
+from emulator.cluster.cluster import Cluster
 from emulator.cluster.moldable import ASKED, with_columns
-from emulator.cluster.moldable_cluster import CHOICES, MoldableCluster
+from emulator.cluster.selections.moldable import CHOICES, MoldableSelection
 from emulator.kernel.molding import Size as SizeRow
 from emulator.kernel.rows import rows_of
 from emulator.mechanisms.malleable.mechanism import Malleable
@@ -50,9 +51,14 @@ def with_sizes(jobs: JobTable, sizes: dict[int, list[Size]]) -> JobTable:
     )
 
 
+def moldable_cluster(nodes: int, scheduler: SchedulerConfig, jobs: JobTable, choose: str) -> Cluster:
+    selection = MoldableSelection(nodes, scheduler, jobs, choose)
+    return Cluster(nodes, scheduler, jobs, selection=selection)
+
+
 def record_of(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, choose: str) -> RunRecord:
     """Of a run; its scenario says that jobs have sizes, so that the laws look at them."""
-    loop = Loop(MoldableCluster(nodes, scheduler, jobs, choose))
+    loop = Loop(moldable_cluster(nodes, scheduler, jobs, choose))
     loop.run()
     return replace(loop.record(), scenario={"moldable": {"choose": choose}})
 
@@ -300,7 +306,7 @@ def test_a_job_that_never_ran_has_what_it_asked_for() -> None:
     jobs = with_sizes(
         JobTable.build(submit_us=[0, 0], run_us=[10 * US] * 2, nodes=[2, 2]), {2: [Size(4, 5 * US, 5 * US)]}
     )
-    loop = Loop(MoldableCluster(4, SchedulerConfig(), jobs, "earliest_end"))
+    loop = Loop(moldable_cluster(4, SchedulerConfig(), jobs, "earliest_end"))
     loop.machine.finish_instant(0)
     table = loop.machine.job_table()
     assert (table.nodes.tolist(), table.column(ASKED).tolist()) == ([2, 2], [2, 2])

@@ -230,7 +230,7 @@ def test_a_scenario_that_says_nothing_of_failures_is_stored_as_before() -> None:
         ),
         (
             {"failures": {"model": {"weibull": {"node_mtbf_s": 9}}}, "mechanism": "hybrid"},
-            "HybridCluster decides over its jobs itself",
+            "the mechanism hybrid decides over its jobs itself",
         ),
         (
             {

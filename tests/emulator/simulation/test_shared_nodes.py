@@ -11,7 +11,7 @@ import pytest
 from balancer.clock import US
 from emulator.cluster.features import Feature
 from emulator.cluster.node_kinds import NodeKind
-from emulator.cluster.shared_cluster import SharedNodesCluster
+from emulator.cluster.selections.shared import shared_cluster
 from emulator.cluster.shared_nodes import SharedNodes
 from emulator.config.node_names import default_node_names
 from emulator.metrics import summarize
@@ -34,7 +34,7 @@ _ORDERS = ("fcfs", "sjf", "wfp3")
 
 def record_of(jobs: JobTable, nodes: int, shared: SharedNodes, scheduler: SchedulerConfig) -> RunRecord:
     """Of a run; its scenario says what the nodes have, so that the laws look at it."""
-    cluster = SharedNodesCluster(nodes, scheduler, jobs, shared)
+    cluster = shared_cluster(nodes, scheduler, jobs, shared)
     loop = Loop(cluster, node_names=cluster.node_names)
     loop.run()
     part = {
@@ -189,7 +189,7 @@ def record_of_kinds(
     """As `record_of`, of the jobs for whom there are enough nodes; and these."""
     wrong = np.logical_or.reduce(list(shared.requests_of(jobs, nodes).left_out(jobs).values()))
     jobs = jobs.take(~wrong)
-    cluster = SharedNodesCluster(nodes, scheduler, jobs, shared)
+    cluster = shared_cluster(nodes, scheduler, jobs, shared)
     loop = Loop(cluster, node_names=cluster.node_names)
     loop.run()
     names = default_node_names(nodes)

@@ -1,4 +1,4 @@
-"""A cluster that gives each job nodes that go together (`interconnect.py`): its passes choose single nodes."""
+"""Nodes that go together (`interconnect.py`): passes choose single nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.cluster.hooked_cluster import HookedCluster, check_options
+from emulator.cluster.cluster import BACKFILL_RULES
+from emulator.cluster.selection import Selection, check_options, waiting_and_running
 from emulator.kernel import compact as c
 from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_point
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
-class CompactCluster(HookedCluster):
-    """`node_count` nodes and a queue of these jobs, in virtual time, on this interconnect.
+class CompactSelection(Selection):
+    """Of `node_count` nodes for these jobs, on this interconnect.
 
     Raises ValueError for options of the scheduler that are not for such nodes.
     """
@@ -45,8 +46,9 @@ class CompactCluster(HookedCluster):
         self._unit_free = np.zeros(len(interconnect.unit_begin), np.int32)
         self._release = np.zeros(node_count, np.int64)
         self._held = np.zeros(node_count, np.int32)
-        super().__init__(node_count, scheduler, jobs)
-        self._plans = interconnect.required and self._backfill == t.BackfillRule.CONSERVATIVE
+        self._node_count = node_count
+        self._rule = int(BACKFILL_RULES[scheduler.backfill])
+        self._plans = interconnect.required and self._rule == t.BackfillRule.CONSERVATIVE
         self._make_wires(64 if self._plans else 1)
 
     def _make_wires(self, steps: int) -> None:
@@ -64,7 +66,7 @@ class CompactCluster(HookedCluster):
             release=self._release,
             held=self._held,
             at=np.zeros(steps, np.int64),
-            level=np.zeros((steps, self.node_count), np.int32),
+            level=np.zeros((steps, self._node_count), np.int32),
             base=self._base,
             full=self._full,
             how=self._how,
@@ -73,26 +75,24 @@ class CompactCluster(HookedCluster):
             fewest=wires.fewest_of_width,
         )
 
-    def _choose(self, now_us: int) -> None:
+    def start_jobs(self, state: t.State, now_us: int) -> None:
         if self._plans:
-            most = sum(self._waiting_and_running) + 8
+            most = sum(waiting_and_running(state)) + 8
             if most > len(self._wires.at):
                 self._make_wires(2 * most)
-        self._pass(self._state, self._wires, now_us, self._backfill, float(self._interconnect.penalty))
+        self._pass(state, self._wires, now_us, self._rule, float(self._interconnect.penalty))
 
-    def job_table(self) -> JobTable:
+    def job_table(self, jobs: JobTable, rows: t.Jobs) -> JobTable:  # noqa: ARG002 - as the base has it
         """All jobs, with the run times that they have on the nodes they got."""
-        jobs = super().job_table()
         return (
             replace(jobs, run_us=self._full.astype(jobs.run_us.dtype)) if self._interconnect.penalty else jobs
         )
 
-    def run_table(self) -> RunTable:
+    def run_table(self, runs: RunTable, rows: t.Jobs) -> RunTable:
         """Every run so far; one that its nodes made longer than its estimate, where that kills it, was killed."""
-        table = super().run_table()
         wires = self._interconnect
         if not (wires.penalty and wires.kills):
-            return table
-        cut = self._full[table.job] > self._job["estimate_us"][table.job]
-        outcome = np.where(cut & (table.outcome == RunOutcome.FINISHED), RunOutcome.KILLED, table.outcome)
-        return replace(table, outcome=outcome.astype(np.int8))
+            return runs
+        cut = self._full[runs.job] > rows["estimate_us"][runs.job]
+        outcome = np.where(cut & (runs.outcome == RunOutcome.FINISHED), RunOutcome.KILLED, runs.outcome)
+        return replace(runs, outcome=outcome.astype(np.int8))

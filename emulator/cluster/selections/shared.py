@@ -1,4 +1,4 @@
-"""A cluster whose nodes jobs share by cores, memory and GPUs: its passes count what is left of each node."""
+"""Nodes that jobs share by cores, memory and GPUs: passes count what is left of each node."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.cluster.cluster import BACKFILL_RULES
-from emulator.cluster.hooked_cluster import HookedCluster, check_options
+from emulator.cluster.cluster import BACKFILL_RULES, Cluster
+from emulator.cluster.selection import Selection, check_options, waiting_and_running
 from emulator.config.node_names import default_node_names
 from emulator.kernel import shared_pass as p
 from emulator.kernel.columns import fill
@@ -17,17 +17,26 @@ from emulator.kernel.tables import BackfillRule
 
 if TYPE_CHECKING:
     from emulator.cluster.shared_nodes import SharedNodes
+    from emulator.kernel import tables as t
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
 
-class SharedNodesCluster(HookedCluster):
+def shared_cluster(nodes: int, scheduler: SchedulerConfig, jobs: JobTable, shared: SharedNodes) -> Cluster:
     """`nodes` nodes that are `shared`, and a queue of these jobs, in virtual time.
 
     To the harness and in records a core is what a node is elsewhere: `node_count` is the number of cores, a job has as
     many nodes as it has cores, and its nodes are in the extra column `whole_nodes`. Raises ValueError for options of
     the scheduler that are not for such nodes, and for a job that they cannot hold.
     """
+    selection = SharedSelection(nodes, scheduler, jobs, shared)
+    return Cluster(selection.cores, scheduler, selection.jobs, selection=selection)
+
+
+class SharedSelection(Selection):
+    """Of the `cores` of such nodes; `jobs`: the jobs in cores."""
+
+    takes_events = False
 
     def __init__(self, nodes: int, scheduler: SchedulerConfig, jobs: JobTable, shared: SharedNodes) -> None:
         check_options(scheduler, "jobs share nodes (shared_nodes)")
@@ -40,10 +49,13 @@ class SharedNodesCluster(HookedCluster):
             )
         rooms = shared.rooms(nodes)
         self._cores_of = rooms["cores"]
-        self._names = default_node_names(nodes)
         self._rule = int(BACKFILL_RULES[scheduler.backfill])
         self._share_nodes = entry_point(p.share_nodes)
-        cores = int(self._cores_of.sum())
+        self.cores = int(self._cores_of.sum())
+        self.jobs = shared.in_cores(jobs, requests.wants)
+        of_nodes = zip(default_node_names(nodes), self._cores_of.tolist(), strict=True)
+        # `n001/c03` is the fourth core of the first node.
+        self.node_names = tuple(f"{name}/c{core:02}" for name, cores in of_nodes for core in range(cores))
         self._counts = new_record(p.Counts)
         self._counts.most_cores = int(self._cores_of.max())
         self._counts.best_fit = shared.best_fit
@@ -54,15 +66,8 @@ class SharedNodesCluster(HookedCluster):
         self._left = rooms
         self._which_cores = np.cumsum(self._cores_of) - self._cores_of, shared.node_of_core(nodes)
         self._allowed = requests.allowed
-        self._lists = np.zeros(cores, np.int32), np.zeros(cores, np.int32)
+        self._lists = np.zeros(self.cores, np.int32), np.zeros(self.cores, np.int32)
         self._make_plan(1)
-        super().__init__(cores, scheduler, shared.in_cores(jobs, requests.wants))
-
-    @property
-    def node_names(self) -> tuple[str, ...]:
-        """Of the cores: `n001/c03` is the fourth of the first node."""
-        of_nodes = zip(self._names, self._cores_of.tolist(), strict=True)
-        return tuple(f"{name}/c{core:02}" for name, cores in of_nodes for core in range(cores))
 
     def _make_plan(self, steps: int) -> None:
         """Room for a plan of so many steps, and a queue of as many jobs."""
@@ -88,9 +93,9 @@ class SharedNodesCluster(HookedCluster):
             allowed=self._allowed,
         )
 
-    def _choose(self, now_us: int) -> None:
+    def start_jobs(self, state: t.State, now_us: int) -> None:
         if self._rule == BackfillRule.CONSERVATIVE:
-            most = sum(self._waiting_and_running) + 2
+            most = sum(waiting_and_running(state)) + 2
             if most > len(self._sharing.at):
                 self._make_plan(2 * most)
-        self._share_nodes(self._state, self._sharing, now_us, self._rule)
+        self._share_nodes(state, self._sharing, now_us, self._rule)

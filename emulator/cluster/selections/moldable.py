@@ -1,4 +1,4 @@
-"""A cluster whose jobs may have several sizes, one of which the pass chooses as they start."""
+"""Jobs that may have several sizes: a pass chooses one of them as they start."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.cluster.hooked_cluster import HookedCluster, check_options
+from emulator.cluster.cluster import BACKFILL_RULES
 from emulator.cluster.moldable import ASKED, Sizes
+from emulator.cluster.selection import Selection, check_options, waiting_and_running
 from emulator.kernel import molding as m
 from emulator.kernel.entry_points import entry_point
 
 if TYPE_CHECKING:
+    from emulator.kernel import tables as t
     from emulator.schedulers.config import SchedulerConfig
     from emulator.workload.table import JobTable
 
 CHOICES = {each.name.lower(): each for each in m.SizeRule}
 
 
-class MoldableCluster(HookedCluster):
-    """`node_count` nodes and a queue of these jobs, in virtual time; `choose` is one of CHOICES.
+class MoldableSelection(Selection):
+    """Of `node_count` nodes for these jobs; `choose` is one of CHOICES.
 
     Raises ValueError for options of the scheduler that are not for such jobs, and for a size that no nodes can hold.
     """
@@ -36,15 +38,14 @@ class MoldableCluster(HookedCluster):
                 f"moldable: job {jobs.number[row]} has a size that {node_count} nodes cannot hold, or without times"
             )
         self._sizes = sizes
-        self._rule = int(CHOICES[choose])
+        self._rule = int(BACKFILL_RULES[scheduler.backfill])
+        self._size_rule = int(CHOICES[choose])
+        # A job gets its size even if nobody can start.
+        self.is_at_submit = self._size_rule == m.SizeRule.AT_SUBMIT
         self._mold_jobs = entry_point(m.mold_jobs)
         only = np.diff(sizes.first) == 1
         self._fixed = np.where(only, sizes.first[:-1], -1)
         self._make_plan(64)
-        super().__init__(node_count, scheduler, jobs)
-        self._registers.ask_always = (
-            self._rule == m.SizeRule.AT_SUBMIT
-        )  # a job gets its size even if nobody can start
 
     def _make_plan(self, steps: int) -> None:
         self._molding = m.Molding(
@@ -56,17 +57,16 @@ class MoldableCluster(HookedCluster):
             narrowest=np.zeros(steps, np.int64),
         )
 
-    def _choose(self, now_us: int) -> None:
-        waiting, running = self._waiting_and_running
+    def start_jobs(self, state: t.State, now_us: int) -> None:
+        waiting, running = waiting_and_running(state)
         most = running + 2 * waiting + 8
         if most > len(self._molding.at):
             self._make_plan(2 * most)
-        self._mold_jobs(self._state, self._molding, now_us, self._rule, self._backfill)
+        self._mold_jobs(state, self._molding, now_us, self._size_rule, self._rule)
 
-    def job_table(self) -> JobTable:
+    def job_table(self, jobs: JobTable, rows: t.Jobs) -> JobTable:
         """All jobs; those that have begun with the nodes and times of the size that they got."""
-        jobs = super().job_table()
-        table = self._job[: len(self)]
+        table = rows[: len(jobs)]
         begun = table["run_row"] >= 0
         had: dict[str, Any] = {
             name: np.where(begun, table[name], getattr(jobs, name)).astype(getattr(jobs, name).dtype)

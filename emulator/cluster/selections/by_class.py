@@ -1,4 +1,4 @@
-"""A cluster some of whose nodes are not for everybody, or not at any time: its passes count classes of nodes."""
+"""Nodes that are not for everybody, or not at any time: passes count classes of nodes."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.cluster.cluster import BACKFILL_RULES
-from emulator.cluster.hooked_cluster import HookedCluster, check_options
+from emulator.cluster.selection import Selection, check_options, waiting_and_running
 from emulator.kernel import placing as p
 from emulator.kernel.entry_points import entry_point
 
 if TYPE_CHECKING:
     from emulator.cluster.placement import Placement
+    from emulator.kernel import tables as t
     from emulator.schedulers.config import SchedulerConfig
-    from emulator.workload.table import JobTable
 
 
-class PlacedCluster(HookedCluster):
-    """`node_count` nodes and a queue of these jobs, in virtual time; `placement` has a row for each job.
+class ClassSelection(Selection):
+    """Of `node_count` nodes; `placement` has a row for each job.
 
     Raises ValueError for options of the scheduler that are not for such nodes.
     """
 
-    def __init__(
-        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, placement: Placement
-    ) -> None:
+    def __init__(self, node_count: int, scheduler: SchedulerConfig, placement: Placement) -> None:
         where = "nodes are not the same for all jobs (features, partitions, reservations)"
         check_options(scheduler, where)
         self._placement = placement
@@ -38,12 +36,7 @@ class PlacedCluster(HookedCluster):
         self._spare = np.zeros(3 * node_count + 1, np.int32)
         self._requests = placement.requests.copy()
         self._make_profile(64)
-        super().__init__(node_count, scheduler, jobs)
-
-    @property
-    def events_us(self) -> tuple[int, ...]:
-        """When reservations begin and end."""
-        return self._placement.events_us
+        self.events_us = placement.events_us  # reservations begin and end
 
     def _make_profile(self, steps: int) -> None:
         placement = self._placement
@@ -66,9 +59,9 @@ class PlacedCluster(HookedCluster):
             spare=self._spare,
         )
 
-    def _choose(self, now_us: int) -> None:
-        waiting, running = self._waiting_and_running
+    def start_jobs(self, state: t.State, now_us: int) -> None:
+        waiting, running = waiting_and_running(state)
         most = running + 2 * waiting + len(self._placement.times) + 8
         if most > len(self._placing.at):
             self._make_profile(2 * most)
-        self._place_jobs(self._state, self._placing, now_us, self._rule)
+        self._place_jobs(state, self._placing, now_us, self._rule)

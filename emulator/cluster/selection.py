@@ -1,0 +1,89 @@
+"""Which nodes a job may have, and gets, where it matters which: a cluster's passes ask its selection."""
+
+from __future__ import annotations
+
+import ctypes
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from emulator.cluster.seen_jobs import HOOK, failure_of_pass
+
+if TYPE_CHECKING:
+    from emulator.cluster.order_callback import OrderHook
+    from emulator.kernel import tables as t
+    from emulator.record.run_record import RunTable
+    from emulator.schedulers.config import SchedulerConfig
+    from emulator.workload.table import JobTable
+
+_FREE = ("order", "backfill", "priorities", "cycle_s")
+"""Options of the scheduler that may be any; the others are those of passes that count all nodes as one."""
+
+
+def check_options(scheduler: SchedulerConfig, where: str) -> None:
+    """Raise ValueError for options of the scheduler that are not for such nodes; `where` says which these are."""
+    plain = type(scheduler)()
+    for name in (each.name for each in fields(scheduler)):
+        if name not in _FREE and getattr(scheduler, name) != getattr(plain, name):
+            raise ValueError(
+                f"scheduler {name.rstrip('_')}: where {where} there is {getattr(plain, name)!r} only"
+            )
+
+
+class Selection(ABC):
+    """Of the jobs and nodes of one cluster in virtual time."""
+
+    takes_events = True
+    """Whether nodes may fail, be maintained or sleep, and jobs have rules (`ExternalEvents`)."""
+    is_at_submit = False
+    """Whether a pass is needed at each submit, even if nobody can start."""
+    node_names: tuple[str, ...] | None = None
+    """Where they are not those of whole nodes."""
+    events_us: tuple[int, ...] = ()
+    """When a pass is needed though no job is submitted or ends."""
+
+    @abstractmethod
+    def start_jobs(self, state: t.State, now_us: int) -> None:
+        """A pass: start whoever may start now, on nodes of this choice."""
+
+    def job_table(self, jobs: JobTable, rows: t.Jobs) -> JobTable:  # noqa: ARG002 - a selection may change them
+        """All jobs as they became on the nodes they got; `rows`: of the kernel's job table."""
+        return jobs
+
+    def run_table(self, runs: RunTable, rows: t.Jobs) -> RunTable:  # noqa: ARG002 - a selection may change them
+        """The runs likewise."""
+        return runs
+
+
+def waiting_and_running(state: t.State) -> tuple[int, int]:
+    """How many jobs, at most, wait and run."""
+    registers = state.registers
+    return int(registers.queue_hi - registers.queue_lo), int(registers.runs_n - registers.ended_n)
+
+
+class SelectionHook:
+    """What the compiled loop calls for a pass: an order in Python sorts the queue, then the selection starts jobs."""
+
+    def __init__(self, selection: Selection, order: OrderHook | None) -> None:
+        self._selection = selection
+        self._order = order
+        self._failure: Exception | None = None
+        self._hook = HOOK(self._ask)
+        self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
+
+    def use(self, state: t.State) -> None:
+        """These are the tables now."""
+        self._state = state
+        state.registers.ask = self._address
+
+    def _ask(self, _context: int, now_us: int) -> None:
+        failure = failure_of_pass(self._order, self._start_jobs, self._state.registers, now_us)
+        self._failure = failure or self._failure
+
+    def _start_jobs(self, now_us: int) -> None:
+        self._selection.start_jobs(self._state, now_us)
+
+    def check(self) -> None:
+        """Raise what failed in a pass."""
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,1 @@
+"""What a cluster can choose nodes by, one module each."""
