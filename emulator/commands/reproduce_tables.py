@@ -13,6 +13,7 @@ from rich.table import Table
 
 from emulator.experiments.logs import find_log
 from emulator.experiments.published.table import FOLDER, Outcome, read_table, run_row, table_names
+from emulator.number_text import percent
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import stdout_console
 from emulator.workload.files import TraceError
@@ -109,7 +110,7 @@ def _print(name: str, table: PublishedTable, found: Sequence[Found], missing: st
         colour = _COLOURS[each.outcome]
         said = each.outcome.value
         if each.outcome is Outcome.DIFFERS:
-            said += "" if each.difference is None else f" by {each.difference:+.2%}"
+            said += "" if each.difference is None else f" by {percent(each.difference, 2, signed=True)}"
         shown.add_row(
             each.row, each.figure, each.published, f"{each.ours:.12g}", f"[{colour}]{said}[/{colour}]"
         )

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from balancer.plugin_files import reason, resolved
 from balancer.plugins import IN_USE
+from emulator.number_text import grouped
 from emulator.provenance import file_digest, traces, versions
 from emulator.runs.scenario import ScenarioError, from_mapping, set_key
 
@@ -154,7 +155,7 @@ def expand(file: SweepFile, base: Mapping[str, Any], *, folder: Path = Path(), w
         combinations *= len(values)
     count = len(points) * combinations * max(1, len(seeds)) * file.repeats
     if count > _MOST_RUNS:
-        raise ScenarioError(f"{where}: {count:,} runs; at most {_MOST_RUNS:,} make sense")
+        raise ScenarioError(f"{where}: {grouped(count)} runs; at most {grouped(_MOST_RUNS)} make sense")
     runs = []
     for point, values in itertools.product(points, itertools.product(*file.grid.values())):
         varied = point | dict(zip(file.grid, values, strict=True))
