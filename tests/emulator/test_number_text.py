@@ -47,8 +47,13 @@ def test_a_number_alone_has_at_most_five_figures():
 
 @pytest.mark.parametrize(
     "folder",
-    ["emulator/commands", "emulator/experiments", "emulator/report", "emulator/study", "emulator/sweeps"]
-    + ["emulator/workload", "emulator/runs", "balancer/console"],
+    [
+        *(
+            f"emulator/{name}"
+            for name in ("commands", "experiments", "report", "runs", "study", "sweeps", "workload")
+        ),
+        "balancer/console",
+    ],
 )
 def test_no_text_has_another_form(folder):
     found = [
