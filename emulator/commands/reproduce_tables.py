@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 
+from balancer.plugins import nearest
 from emulator.experiments.logs import find_log
 from emulator.experiments.published.table import FOLDER, Outcome, read_table, run_row, table_names
 from emulator.number_text import percent
@@ -59,9 +59,9 @@ def _file_of(name: str) -> Path:
         return Path(name)
     known = table_names()
     if name not in known:
-        near = get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}, or give a .yaml file"
-        raise ScenarioError(f"reproduce tables --only {name}: no such table; {hint}")
+        raise ScenarioError(
+            f"reproduce tables --only {name}: no such table{nearest(name, known)}; one of your own is a .yaml file"
+        )
     return FOLDER / f"{name}.yaml"
 
 
