@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import yaml
 from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
+from balancer import wrong_values
 from balancer.clock import micros
 from balancer.limits import Limits
 from balancer.nodelist import NodeListError, expand, read_nodes
@@ -252,7 +253,7 @@ def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from error
         except yaml.YAMLError as error:
-            raise ConfigError(f"{path} is not YAML: {error}") from error
+            raise ConfigError(f"{path}{wrong_values.not_yaml(error)}") from error
         if not isinstance(loaded, dict):
             raise ConfigError(f"{path} must hold keys and values, like `nodes: n[001-064]`")
         values = loaded
@@ -265,15 +266,4 @@ def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:
         return Config.model_validate(values)
     except ValidationError as error:
         where = f"{path}: " if path is not None else ""
-        raise ConfigError("\n".join(where + _explain(dict(each)) for each in error.errors())) from error
-
-
-def _explain(error: dict[str, Any]) -> str:
-    key = ".".join(str(part) for part in error["loc"])
-    if not key:
-        return str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        return f"{key}: there is no such key"
-    if error["type"] == "missing":
-        return f"{key}: is needed"
-    return f"{key}: {error['msg']}, not {error['input']!r}"
+        raise ConfigError("\n".join(where + each for each in wrong_values.sentences(error))) from error

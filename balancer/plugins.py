@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
+from balancer.wrong_values import reason
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from importlib.metadata import EntryPoint
@@ -228,6 +230,9 @@ def name_and_values(group: str, item: object) -> tuple[str, Any]:
     if isinstance(item, dict) and len(item) == 1:
         ((name, values),) = item.items()
         return str(name), values
+    if isinstance(item, dict) and item:
+        names = ", ".join(map(str, item))
+        raise PluginError(f"{a_noun(group)} has one name, and here are {len(item)}: {names}")
     raise PluginError(f"{a_noun(group)} is written as `name` or `name: {{parameter: value}}`, not {item!r}")
 
 
@@ -349,8 +354,8 @@ def _called(
             try:
                 converted[each.name] = _converted(value, _type_of(declared_by or made_of, each))
             except ValidationError as error:
-                reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-                wrong = wrong or PluginError(f"{owner}: {each.name}: {reason}, not {value!r}")
+                why = reason({**error.errors()[0], "input": value})
+                wrong = wrong or PluginError(f"{owner}: {each.name}: {why}")
     try:
         thing = made_of(**converted)
     except Exception as error:

@@ -122,14 +122,12 @@ class _Lazy(click.Group):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        from difflib import get_close_matches  # noqa: PLC0415 - only for a wrong command
+        from balancer.plugins import nearest  # noqa: PLC0415 - only for a wrong command
 
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS and Path(args[0]).exists():
             args = ["run", *args]  # a log or a scenario
         elif args and not args[0].startswith("-") and args[0] not in _COMMANDS:
-            close = get_close_matches(args[0], _COMMANDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(_COMMANDS)}"
-            ctx.fail(f"unknown command {args[0]!r}; {hint}")
+            ctx.fail(f"unknown command {args[0]!r}{nearest(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from balancer.clock import NEVER_US, micros
 from balancer.nodelist import NodeListError, expand
+from balancer.wrong_values import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,9 +72,7 @@ def read_faults(given: Iterable[Any]) -> tuple[CloudFaultPart, ...]:
         try:
             parts.append(CloudFaultPart.model_validate(each))
         except ValidationError as error:
-            wrong = error.errors()[0]
-            place = ".".join(str(part) for part in (number, *wrong["loc"]))
-            raise ValueError(f"cloud_faults.{place}: {wrong['msg']}") from error
+            raise ValueError(f"cloud_faults.{number}.{sentences(error)[0]}") from error
     return tuple(parts)
 
 

@@ -29,11 +29,12 @@ class UsageError(InputError):
     """What click says of a command line, in the form of all errors, with the command that has the help."""
 
     def __init__(self, error: click.UsageError) -> None:
-        help_of = "" if error.ctx is None else f"; `{error.ctx.command_path} --help` shows what there is"
+        help_of = "" if error.ctx is None else f" `{error.ctx.command_path} --help` shows what there is"
         said = error.format_message().rstrip(".")
         # A key of the scenario that was given as a word of its own.
         hint = "; `--set KEY=VALUE` changes a key of a scenario" if _EXTRA_KEY.search(said) else ""
-        super().__init__(f"{said}{hint}{help_of}")
+        joint = "" if not help_of or said.endswith("?") else ";"
+        super().__init__(f"{said}{hint}{joint}{help_of}")
 
 
 def stdout_console(**options: Any) -> Console:

@@ -20,6 +20,7 @@ from balancer.service.callers import CallerGoneError
 from balancer.service.calls import CONCURRENT_UPDATE, TooManyError
 from balancer.service.idempotency import KeyInUseError, KeyReusedError
 from balancer.service.writer import StoppingError
+from balancer.wrong_values import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +147,7 @@ def of_input(error: ValidationError) -> Problem:
     found: dict[str, list[str]] = {}
     for each in error.errors(include_url=False):
         place = ".".join(str(part) for part in each["loc"]) or "the whole"
-        found.setdefault(place, []).append(f"{place}: {each['msg']}")
+        found.setdefault(place, []).append(f"{place}: {reason(each, with_value=False)}")
     detail = "; ".join(sentence for sentences in found.values() for sentence in sentences)
     return Problem(400, INVALID, detail)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from emulator.commands.run import _run, scenario_of
+from emulator.number_text import grouped, percent
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import InputError
 
@@ -79,9 +80,10 @@ def _names_slurm(source: Path, changes: tuple[str, ...]) -> bool:
 
 def _show(found: Calibration) -> None:
     click.echo(
-        f"{found.jobs} jobs: mean wait {found.real_mean_wait_s:,.1f} s on Slurm, "
-        f"{found.twin_mean_wait_s:,.1f} s in the twin ({found.mean_wait_off:+.2%}; "
-        f"{found.twin_least_mean_wait_s:,.1f} to {found.twin_most_mean_wait_s:,.1f} s by when its backfill cycles come)"
+        f"{found.jobs} jobs: mean wait {grouped(found.real_mean_wait_s, 1)} s on Slurm, "
+        f"{grouped(found.twin_mean_wait_s, 1)} s in the twin ({percent(found.mean_wait_off, 2, signed=True)}; "
+        f"{grouped(found.twin_least_mean_wait_s, 1)} to {grouped(found.twin_most_mean_wait_s, 1)} s by when its"
+        " backfill cycles come)"
     )
     apart = found.differences
     click.echo(
@@ -95,8 +97,8 @@ def _show(found: Calibration) -> None:
             else f"behind job {each.follows}, which differs too"
         )
         click.echo(
-            f"  job {each.job} ({each.nodes} nodes, submitted at {each.submit_s:,.0f} s): Slurm {each.real_s:,.0f} s, "
-            f"twin {each.twin_s:,.0f} s; {why}"
+            f"  job {each.job} ({each.nodes} nodes, submitted at {grouped(each.submit_s)} s):"
+            f" Slurm {grouped(each.real_s)} s, twin {grouped(each.twin_s)} s; {why}"
         )
     if len(apart) > _MOST:
         click.echo(f"  and {len(apart) - _MOST} more (--json has all)")
@@ -107,8 +109,9 @@ def _show_all(runs: list[Calibration]) -> None:
     waits_s = [each.real_mean_wait_s for each in runs]
     real_s = sum(waits_s) / len(runs)
     twin_s = sum(each.twin_mean_wait_s for each in runs) / len(runs)
-    off = f" ({twin_s / real_s - 1:+.2%})" if real_s else ""
+    off = f" ({percent(twin_s / real_s - 1, 2, signed=True)})" if real_s else ""
     click.echo(
-        f"all {len(runs)} runs: mean wait {real_s:,.1f} s on Slurm ({min(waits_s):,.1f} to {max(waits_s):,.1f} s), "
-        f"{twin_s:,.1f} s in the twin{off}"
+        f"all {len(runs)} runs: mean wait {grouped(real_s, 1)} s on Slurm"
+        f" ({grouped(min(waits_s), 1)} to {grouped(max(waits_s), 1)} s), "
+        f"{grouped(twin_s, 1)} s in the twin{off}"
     )

@@ -26,6 +26,7 @@ from emulator.experiments.criteria import Outcome as ClaimOutcome
 from emulator.experiments.logs import checkout_logs
 from emulator.experiments.paper import GROUP, Options, find_paper
 from emulator.experiments.readings import HasReadings, parse, value_of
+from emulator.number_text import grouped
 from emulator.plugins import plugin_names
 from emulator.provenance import file_digest, versions
 from emulator.runs.scenario import ScenarioError
@@ -157,7 +158,7 @@ def reproduce(  # noqa: PLR0917
     for job in asked:
         begun_us = wall_us()
         if len(asked) > 1 and not quiet and not as_json:
-            click.echo(f"{job.name}: {len(job.plan.runs):,} runs", err=True)
+            click.echo(f"{job.name}: {grouped(len(job.plan.runs))} runs", err=True)
         outcome = _run(job.plan, job.folder, pool, quiet=quiet or as_json)
         has_failed |= bool(outcome.failed)
         if fit:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 
+from balancer.plugins import nearest
 from emulator.experiments.logs import find_log
 from emulator.experiments.published.table import FOLDER, Outcome, read_table, run_row, table_names
+from emulator.number_text import percent
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import stdout_console
 from emulator.workload.files import TraceError
@@ -58,9 +59,9 @@ def _file_of(name: str) -> Path:
         return Path(name)
     known = table_names()
     if name not in known:
-        near = get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}, or give a .yaml file"
-        raise ScenarioError(f"reproduce tables --only {name}: no such table; {hint}")
+        raise ScenarioError(
+            f"reproduce tables --only {name}: no such table{nearest(name, known)}; one of your own is a .yaml file"
+        )
     return FOLDER / f"{name}.yaml"
 
 
@@ -109,7 +110,7 @@ def _print(name: str, table: PublishedTable, found: Sequence[Found], missing: st
         colour = _COLOURS[each.outcome]
         said = each.outcome.value
         if each.outcome is Outcome.DIFFERS:
-            said += "" if each.difference is None else f" by {each.difference:+.2%}"
+            said += "" if each.difference is None else f" by {percent(each.difference, 2, signed=True)}"
         shown.add_row(
             each.row, each.figure, each.published, f"{each.ours:.12g}", f"[{colour}]{said}[/{colour}]"
         )

@@ -146,7 +146,7 @@ _SECTIONS = {
 @click.option("--no-report", is_flag=True, help="No report.html; `emulator report DIR` makes it later.")
 @click.option("--baseline/--no-baseline", default=None,
               help="Beside it the same run without the mechanism, or FCFS with EASY: in the report and baseline.json "
-              "(default: up to 100,000 jobs, in virtual time).")  # fmt: skip
+              "(default: up to 100 000 jobs, in virtual time).")  # fmt: skip
 @click.option(
     "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
 )

@@ -181,7 +181,8 @@ def _merge(**options: Any) -> None:
         seed=options["seed"],
         folder=folder / "weeks",
     )
-    tell(f"{len(sweep.runs)} runs: {len(tried)} settings, {len(weeks)} weeks, {pairings} pairing(s)")
+    paired = f"{pairings} pairing{'s' if pairings > 1 else ''}"
+    tell(f"{len(sweep.runs)} runs: {len(tried)} settings, {len(weeks)} weeks, {paired}")
     said = plausible.recorded(logs, weeks, [week_name(logs, week) for week in weeks])
     doubts = _doubt(plausible.doubts_of_the_log(said, batch_nodes), options)
     # Today first: if it is not understood, the other settings are not worth their time.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from itertools import accumulate
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from balancer.clock import US, wall_us
 from emulator.commands.options import plugin_option
 from emulator.commands.run import interruptible
+from emulator.number_text import duration, number
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import InputError, stdout_console
 
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from emulator.sweeps.pools import Pool
+    from emulator.sweeps.ranking import Ranked
 
 _SILENT_US = 2 * US
-_MINUTE_S = 90
+_KNOWN_S, _KNOWN_SHARE = 10, 0.1
+"""From when on the time left is said: so long, or so much of the work, after the begin."""
 _LINE_US = 5 * US
 _SHOWN_FAILURES = 10
 _PAGE = "report.html"
@@ -78,11 +82,9 @@ class SweepProgress:
 
 
 def _left(elapsed_s: float, done: float, open_: float) -> str:
-    """How long the rest takes if it goes on like this."""
-    if not (done and open_):
-        return ""
-    left_s = elapsed_s * open_ / done
-    return f", about {left_s / 60:.0f} min left" if left_s >= _MINUTE_S else f", about {left_s:.0f} s left"
+    """How long the rest takes if it goes on like this; the first runs of short ones say nothing of that."""
+    is_known = done > 0 and (elapsed_s >= _KNOWN_S or done >= _KNOWN_SHARE * (done + open_))
+    return f", about {duration(round(elapsed_s * open_ / done))} left" if is_known and open_ else ""
 
 
 def choose_pool(jobs: int | None, dask: str | None) -> Pool:
@@ -110,6 +112,7 @@ def choose_pool(jobs: int | None, dask: str | None) -> Pool:
               " [default: mean_wait_s]")  # fmt: skip
 @click.option("--highest", is_flag=True, help="With --rank: the highest first.")
 @click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--json", "as_json", is_flag=True, help="The settings in order as JSON; no progress.")
 @click.option("--dry-run", is_flag=True, help="Check everything and list the runs; run nothing.")
 def sweep(  # noqa: PLR0917
     grid: Path,
@@ -120,6 +123,7 @@ def sweep(  # noqa: PLR0917
     figure: str | None,
     highest: bool,
     quiet: bool,
+    as_json: bool,
     dry_run: bool,
 ) -> None:
     """Run every combination that GRID.yaml asks for and write one table, a row a run.
@@ -127,7 +131,9 @@ def sweep(  # noqa: PLR0917
     Runs that are finished already are skipped, so an interrupted sweep goes on where it was, and a larger
     grid runs only what is new. Ctrl-C keeps what is finished. Live runs are done one after the other here.
     """
+    from emulator.sweeps import ranking  # noqa: PLC0415
     from emulator.sweeps.grid import load_sweep, on_clocks  # noqa: PLC0415
+    from emulator.sweeps.page import WAIT  # noqa: PLC0415
     from emulator.sweeps.side_by_side import print_beside  # noqa: PLC0415
     from emulator.sweeps.store import CSV, PARQUET, Store  # noqa: PLC0415
     from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415
@@ -140,7 +146,7 @@ def sweep(  # noqa: PLR0917
             return
         folder = out or Path("sweeps") / plan.name
         store = Store(folder)
-        with SweepProgress(quiet=quiet) as progress, interruptible() as interrupted:
+        with SweepProgress(quiet=quiet or as_json) as progress, interruptible() as interrupted:
             outcome = run_sweep(
                 plan, store, choose_pool(jobs, dask), stop=lambda: bool(interrupted), on_done=progress.update
             )
@@ -150,23 +156,30 @@ def sweep(  # noqa: PLR0917
         click.echo(f"emulator: {describe(run)}: {reason}", err=True)
     if len(outcome.failed) > _SHOWN_FAILURES:
         click.echo(f"emulator: and {len(outcome.failed) - _SHOWN_FAILURES} more failed", err=True)
-    already = f" ({outcome.skipped} were there already)" if outcome.skipped else ""
-    click.echo(f"{outcome.rows} runs{already} in {folder / PARQUET} and {CSV}")
-    if outcome.rows:
-        _write_page(folder, plan.name, plan.varied_keys, figure, highest=highest)
-    if len(set(clocks)) > 1:
-        print_beside(folder / PARQUET)
-    if outcome.rows:
-        _print_ranking(folder / PARQUET, plan.varied_keys, figure, highest=highest)
+    has_page = bool(outcome.rows) and _write_page(
+        folder, plan.name, plan.varied_keys, figure, highest=highest
+    )
+    ranked = _ranking(folder / PARQUET, plan.varied_keys, figure, highest=highest) if outcome.rows else []
+    if as_json:
+        _print_json(folder, outcome.rows, figure, ranked)
+    else:
+        already = f" ({number(outcome.skipped)} were there already)" if outcome.skipped else ""
+        click.echo(f"{number(outcome.rows)} runs{already} in {folder / PARQUET} and {CSV}")
+        if has_page:
+            click.echo(f"The settings in order, with intervals: {folder / _PAGE}")
+        if len(set(clocks)) > 1:
+            print_beside(folder / PARQUET)
+        if ranked and (figure is not None or len(ranked) > 1):
+            stdout_console().print(ranking.table(ranked, figure or WAIT))
     if outcome.interrupted:
-        click.echo("Interrupted; the same command goes on from here.")
+        click.echo("Interrupted; the same command goes on from here.", err=as_json)
         sys.exit(130)
     if outcome.failed:
         sys.exit(1)
 
 
-def _write_page(folder: Path, name: str, varied: Sequence[str], figure: str | None, *, highest: bool) -> None:
-    """`report.html`, where the runs can be ranked; where not, the tables are all there is."""
+def _write_page(folder: Path, name: str, varied: Sequence[str], figure: str | None, *, highest: bool) -> bool:
+    """Write `report.html`, where the runs can be ranked; where not, the tables are all there is."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - where a table is read
 
     from emulator.sweeps.page import WAIT, page  # noqa: PLC0415
@@ -178,25 +191,33 @@ def _write_page(folder: Path, name: str, varied: Sequence[str], figure: str | No
             name, pq.read_table(folder / PARQUET).to_pylist(), varied, figure or WAIT, highest=highest
         )
     except ScenarioError:
-        return  # --rank says it
+        return False  # --rank says it
     with write_whole(folder / _PAGE) as file:
         file.write(text.encode())
-    click.echo(f"The settings in order, with intervals: {folder / _PAGE}")
+    return True
 
 
-def _print_ranking(parquet: Path, varied: Sequence[str], figure: str | None, *, highest: bool) -> None:
-    """Raises InputError for a figure that was asked for and that there is not."""
+def _ranking(parquet: Path, varied: Sequence[str], figure: str | None, *, highest: bool) -> list[Ranked]:
+    """The settings in order. Raises InputError for a figure that was asked for and that there is not."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - where a table is read
 
-    from emulator.sweeps import ranking  # noqa: PLC0415
     from emulator.sweeps.page import WAIT  # noqa: PLC0415
+    from emulator.sweeps.ranking import rank  # noqa: PLC0415
 
     try:
-        ranked = ranking.rank(pq.read_table(parquet).to_pylist(), varied, figure or WAIT, highest=highest)
+        return rank(pq.read_table(parquet).to_pylist(), varied, figure or WAIT, highest=highest)
     except ScenarioError as error:
         if figure is None:
-            return  # the tables are all there is
+            return []  # the tables are all there is
         raise InputError(f"--{error}") from error
-    if figure is None and len(ranked) == 1:
-        return
-    stdout_console().print(ranking.table(ranked, figure or WAIT))
+
+
+def _print_json(folder: Path, runs: int, figure: str | None, ranked: Sequence[Ranked]) -> None:
+    from emulator.sweeps.page import WAIT  # noqa: PLC0415
+
+    settings = [each.as_row() for each in ranked]
+    click.echo(
+        json.dumps(
+            {"folder": str(folder), "runs": runs, "figure": figure or WAIT, "settings": settings}, indent=2
+        )
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from emulator.commands.options import names_of, plugin_option, usage_option, zone_option
+from emulator.number_text import grouped
 from emulator.terminal import InputError, stdout_console
 from emulator.workload.overruns import Overrun, Size
 
@@ -185,8 +186,8 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
         write_swf(log, target)
     except (ValueError, OSError) as error:
         raise InputError(str(error)) from error
-    of_all = "" if log.records == len(log) else f" of {log.records:,} records"
-    click.echo(f"{target}: {len(log):,} jobs{of_all}{_left_out(log)}")
+    of_all = "" if log.records == len(log) else f" of {grouped(log.records)} records"
+    click.echo(f"{target}: {grouped(len(log))} jobs{of_all}{_left_out(log)}")
 
 
 @trace.command()
@@ -421,7 +422,7 @@ def _usage(text: str) -> tuple[date, float]:
 
 
 def _left_out(log: SwfLog) -> str:
-    said = "".join(f", {count:,} x {what} passed over" for what, count in log.passed_over.items())
+    said = "".join(f", {grouped(count)} x {what} passed over" for what, count in log.passed_over.items())
     if log.malformed:
-        said += f", {log.malformed:,} malformed lines left out"
+        said += f", {grouped(log.malformed)} malformed lines left out"
     return said + "".join(f"\n  {line}" for line in log.complaints)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.commands.options import zone_option
-from emulator.report.wording import grouped
+from emulator.number_text import grouped
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import InputError
 

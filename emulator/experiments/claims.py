@@ -7,6 +7,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.criteria import LEVEL, Kind, Outcome, Procedure, median_interval
+from emulator.number_text import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -214,26 +215,21 @@ def middle(found: Sequence[World], label: str, figure: str) -> float | None:
 
 
 def plain(value: float) -> str:
-    return f"{value:.2f}"
+    return grouped(value, 2)
 
 
 def count(value: float) -> str:
-    return f"{value:.0f}" if value == round(value) else f"{value:.1f}"
-
-
-def percent(value: float) -> str:
-    """A share from 0 to 1."""
-    return f"{100 * value:.1f} %"
+    return grouped(value, 0 if value == round(value) else 1)
 
 
 def points(value: float) -> str:
     """A difference of shares."""
-    return f"{100 * value:.1f} points"
+    return f"{grouped(100 * value, 1)} points"
 
 
 def times(value: float) -> str:
-    return f"{value:.1f}x"
+    return f"{grouped(value, 1)}x"
 
 
 def minutes(value: float) -> str:
-    return f"{value:.0f} min"
+    return f"{grouped(value)} min"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import product
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from balancer.plugins import nearest
 from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
@@ -52,12 +52,10 @@ def parse(given: Sequence[str], known: Sequence[Reading]) -> dict[str, str]:
         if not equals:
             raise ScenarioError(f"--read {item}: expected NAME=VALUE")
         if name not in by_name:
-            raise ScenarioError(
-                f"--read {item}: there is no reading {name!r}; {_hint(name, sorted(by_name))}"
-            )
+            raise ScenarioError(f"--read {item}: there is no reading {name!r}{nearest(name, by_name)}")
         if value not in by_name[name].values:
             raise ScenarioError(
-                f"--read {item}: {name} is not {value!r}; {_hint(value, by_name[name].values)}"
+                f"--read {item}: {name} is not {value!r}{nearest(value, by_name[name].values)}"
             )
         if name in found:
             raise ScenarioError(f"--read {item}: {name} is given twice")
@@ -70,8 +68,3 @@ def combinations(known: Sequence[Reading], pinned: Mapping[str, str]) -> Iterato
     values = [(pinned[each.name],) if each.name in pinned else each.values for each in known]
     for chosen in product(*values):
         yield {reading.name: value for reading, value in zip(known, chosen, strict=True)}
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known) or 'none'}"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from balancer.wrong_values import sentences
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -35,8 +37,4 @@ def load_settings(path: Path, model: type[SettingsType]) -> SettingsType:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        faults = (
-            f"{path}: {'.'.join(str(part) for part in fault['loc']) or 'file'}: {fault['msg']}"
-            for fault in error.errors()
-        )
-        raise SettingsError("\n".join(faults)) from error
+        raise SettingsError("\n".join(f"{path}: {each}" for each in sentences(error))) from error

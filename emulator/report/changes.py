@@ -9,8 +9,8 @@ import numpy as np
 
 from emulator.metrics.mechanism_tiles import at, tiles_of
 from emulator.metrics.summary import figures
-from emulator.report.tiles import figure_text, own_tiles
-from emulator.report.wording import NO_FIGURE, duration, number
+from emulator.number_text import NO_FIGURE, duration, number, numbers, percent
+from emulator.report.tiles import figure_texts, own_tiles
 
 if TYPE_CHECKING:
     from emulator.record.run_record import RunRecord
@@ -109,7 +109,7 @@ def figure_rows(a: RunFigures, b: RunFigures) -> list[Row]:
         _time_row("mean wait", a.mean_wait_s, b.mean_wait_s),
         _time_row("mean response", a.mean_response_s, b.mean_response_s),
         _number_row("slowdown by area", a.slowdown_weighted_by_area, b.slowdown_weighted_by_area),
-        ("utilisation", _percent(a.utilization), _percent(b.utilization), ""),
+        ("utilisation", percent(a.utilization, 2), percent(b.utilization, 2), ""),
     ]
     if a.requests or b.requests:
         rows += [
@@ -134,16 +134,17 @@ def figure_rows(a: RunFigures, b: RunFigures) -> list[Row]:
 def _tile_rows(a: RunFigures, b: RunFigures) -> list[Row]:
     """What the mechanism of both shows first."""
     in_b = {(name, unit): value for name, unit, value in b.tiles}
-    return [
-        (name, figure_text(value, unit), figure_text(in_b[name, unit], unit), percent_change(value, in_b[name, unit]))
-        for name, unit, value in a.tiles
-        if (name, unit) in in_b
-    ]  # fmt: skip
+    rows: list[Row] = []
+    for name, unit, value in a.tiles:
+        if (name, unit) in in_b:
+            of_a, of_b = figure_texts([value, in_b[name, unit]], unit)
+            rows.append((name, of_a, of_b, percent_change(value, in_b[name, unit])))
+    return rows
 
 
 def percent_change(a: float | None, b: float | None) -> str:
     """`+45 %`; a dash where there is no figure, or a is 0."""
-    return NO_FIGURE if not a or b is None else f"{100 * (b - a) / a:+.0f} %"
+    return NO_FIGURE if not a or b is None else percent((b - a) / a, 0, signed=True)
 
 
 def _granted(a: RunFigures, b: RunFigures) -> str:
@@ -168,11 +169,12 @@ def _time_row(name: str, a_s: float | None, b_s: float | None) -> Row:
 
 
 def _number_row(name: str, a: float | None, b: float | None) -> Row:
-    return name, number(a), number(b), percent_change(a, b)
+    return name, *_both(a, b), percent_change(a, b)
 
 
-def _percent(share: float | None) -> str:
-    return NO_FIGURE if share is None else f"{100 * share:.2f} %"
+def _both(a: float | None, b: float | None) -> tuple[str, str]:
+    of_a, of_b = numbers([a, b])
+    return of_a, of_b
 
 
 def _count_change(a: int, b: int) -> str:

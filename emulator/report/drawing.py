@@ -246,7 +246,7 @@ class Axes:
 
     def text(self, x: float, y: float, text: str, *, size: float = _TEXT, above: bool = False) -> None:
         """Text in the middle of this place, or `above` it."""
-        down = -2.0 if above else 0.35 * size
+        down = -6.0 if above else 0.35 * size
         self._shapes.append(lambda: _text(self._px(x), self._py(y) + down, text, INK, size))
 
     def heading(self, x: float, text: str, colour: str, *, size: float = 9.0) -> None:

@@ -11,6 +11,7 @@ from balancer.clock import US
 from emulator.config.run_parts import NO_NAME
 from emulator.metrics.mechanism_tiles import picture_of
 from emulator.metrics.timeline import InconsistentRecordError, timeline
+from emulator.number_text import duration, number, numbers
 from emulator.plugins import named
 from emulator.record.run_record import NodePool
 from emulator.report import gantt, plots
@@ -18,15 +19,7 @@ from emulator.report.compare import table_rows, title_lines
 from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
 from emulator.report.templates import environment
 from emulator.report.tiles import tile_texts
-from emulator.report.wording import (
-    FIGURES,
-    Figure,
-    difference_text,
-    duration,
-    headline_text,
-    number,
-    value_text,
-)
+from emulator.report.wording import FIGURES, Figure, difference_text, headline_text, value_text
 from emulator.simulation.mechanism import plugin_name
 
 if TYPE_CHECKING:
@@ -90,6 +83,7 @@ def render(record: RunRecord, summary: dict[str, Any], baseline: Baseline | None
         shares=shares_rows(summary),
         shares_head=SHARES_HEAD,
         pace=[(name, number(value)) for name, value in summary.get("pace", {}).items()],
+        node_time=_node_time(summary["node_time_h"] or {}),
         left_out=summary["jobs_left_out"],
         changed=summary["jobs_changed"],
         recorded=recorded_rows(summary),
@@ -211,17 +205,19 @@ def opening(summary: dict[str, Any]) -> str:
     return f"{text}."
 
 
+def _node_time(spent_h: Mapping[str, float]) -> list[tuple[str, str]]:
+    return list(zip(spent_h, numbers(spent_h.values()), strict=True))
+
+
 def _pools(summary: dict[str, Any]) -> list[tuple[str, str, str]]:
     """(CSS variable, name, node-time) of each pool that held nodes, in the order of the plot."""
     spent = summary["node_time_us"]
     if not spent:
         return []
+    pools = [pool for pool in _POOL_NAMES if spent[pool.value]]
     return [
-        (
-            pool.value.lower().replace("_", "-"),
-            name,
-            f"{number(summary['node_time_h'][pool.value])} node-h",
+        (pool.value.lower().replace("_", "-"), _POOL_NAMES[pool], f"{text} node-h")
+        for pool, text in zip(
+            pools, numbers(summary["node_time_h"][pool.value] for pool in pools), strict=True
         )
-        for pool, name in _POOL_NAMES.items()
-        if spent[pool.value]
     ]

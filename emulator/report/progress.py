@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from balancer.clock import US, seconds, wall_us
-from emulator.report.wording import duration, number
+from emulator.number_text import duration, number
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class RunProgress:
         if _LEAST_SHARE <= share < 1:
             left_s = round(seconds(self._wall() - self._begin_us) * (1 - share) / share)
             if left_s > 0:
-                parts.append(f"about {duration(left_s)} to go")
+                parts.append(f"about {duration(left_s)} left")
         return ", ".join(parts)
 
 

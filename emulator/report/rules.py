@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.number_text import grouped, percent
 from emulator.report.files import ResultsError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import PEERS
@@ -85,13 +86,13 @@ class Explanation:
     @property
     def sentence(self) -> str:
         best = self.best
-        share = f"{best.equal:,} of {self.compared:,} starts"
+        share = f"{grouped(best.equal)} of {grouped(self.compared)} starts"
         if best is self.ours:
             return f"no rule tried explains more than ours does: {share} equal"
         differ = self.compared - self.ours.equal
         part = (best.equal - self.ours.equal) / differ
-        share_of = "all" if part == 1 else f"{100 * part:.1f} % of the"
-        return f"{best.rules} explains {share_of} {differ:,} differences: {share} equal"
+        share_of = "all" if part == 1 else f"{percent(part)} of the"
+        return f"{best.rules} explains {share_of} {grouped(differ)} differences: {share} equal"
 
     def to_json(self) -> dict[str, Any]:
         """In JSON's types."""
@@ -229,7 +230,14 @@ def render(found: Explanation, *, name: str = "theirs") -> Table:
     for column in ("starts equal", "of", "mean s apart"):
         table.add_column(column, justify="right")
     for one in (found.ours, *found.tried):
-        table.add_row(one.rules, f"{one.equal:,}", f"{found.compared:,}", f"{one.mean_apart_s:,.1f}")
+        table.add_row(
+            one.rules,
+            grouped(one.equal),
+            grouped(found.compared),
+            grouped(one.mean_apart_s, 1),
+        )
     if found.only_ours or found.only_theirs:
-        table.caption = f"jobs in one of both only: {found.only_ours:,} ours, {found.only_theirs:,} theirs"
+        table.caption = (
+            f"jobs in one of both only: {grouped(found.only_ours)} ours, {grouped(found.only_theirs)} theirs"
+        )
     return table

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.metrics.wait_comparison import JOBS, LIKELY, RECORDED, SIMULATED, is_far
+from emulator.number_text import duration, number, percent
 from emulator.report.tiles import own_tiles, tile_texts
-from emulator.report.wording import duration, headline_text, number
+from emulator.report.wording import headline_text
 from emulator.workload.recorded_waits import FAR
 from emulator.workload.workload import is_not_read
 
@@ -161,11 +162,14 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("mean response", duration(summary["mean_response_s"])),
         ("bounded slowdown", f"{number(summary['mean_bounded_slowdown'])} (threshold {threshold} s)"),
         ("slowdown by area", number(summary["slowdown_weighted_by_area"])),
-        ("utilisation", _percent(summary["utilization"])),
+        ("utilisation", percent(summary["utilization"], 2)),
     ]
     if "ondemand_requests" in summary:
-        batch, ondemand = _percent(summary["batch_utilization"]), _percent(summary["ondemand_utilization"])
-        whole = _percent(summary["utilization"])
+        batch, ondemand = (
+            percent(summary["batch_utilization"], 2),
+            percent(summary["ondemand_utilization"], 2),
+        )
+        whole = percent(summary["utilization"], 2)
         rows[-1] = ("utilisation", f"{whole} (batch {batch}, on demand {ondemand})")
         granted, asked = number(summary["ondemand_granted"]), number(summary["ondemand_requests"])
         rejected = number(summary["ondemand_rejected"])
@@ -239,10 +243,6 @@ def _cost_rows(pace: dict[str, Any], live: dict[str, Any]) -> list[tuple[str, st
         verdict = "more than" if pace["lag_s"] > limit_s else "within"
         rows.append(("lag", f"{duration(pace['lag_s'])} of wall time, {verdict} the limit of {limit_s:g} s"))
     return rows
-
-
-def _percent(share: float | None) -> str:
-    return number(None) if share is None else f"{100 * share:.2f} %"
 
 
 def html_table(title: str, rows: Sequence[tuple[str, ...]], remarks: Sequence[str] = ()) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emulator.metrics.mechanism_tiles import at
-from emulator.report.wording import NO_FIGURE, duration, number
+from emulator.number_text import duration, number, numbers, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _S_PER_H = 3600
 
@@ -30,7 +33,7 @@ def tile_texts(
     """(name, value, remark) of each tile, or of these; every number is one of the summary."""
     found = []
     for tile in summary.get("tiles", []) if tiles is None else tiles:
-        text = figure_text(at(summary, tile["figure"]), tile["unit"])
+        (text,) = figure_texts([at(summary, tile["figure"])], tile["unit"])
         if tile["of"]:
             text += f" of {number(at(summary, tile['of']))}"
         remark = ", ".join(f"{name} {number(at(summary, path))}" for name, path in tile["beside"])
@@ -38,18 +41,15 @@ def tile_texts(
     return found
 
 
-def figure_text(value: float | None, unit: str) -> str:
-    """A figure with its unit."""
-    if value is None:
-        return NO_FIGURE
+def figure_texts(values: Sequence[float | None], unit: str) -> list[str]:
+    """A figure of several runs with its unit, all with the same decimals."""
     match unit:
         case "s":
-            return duration(value)
+            return [duration(value) for value in values]
         case "h":
-            return duration(value * _S_PER_H)
+            return [duration(None if value is None else value * _S_PER_H) for value in values]
         case "share":
-            return f"{100 * value:.1f} %"
-        case "count" | "":
-            return number(value)
-        case _:
-            return f"{number(value)} {unit}"
+            return [percent(value) for value in values]
+    texts = [number(values[0])] if len(values) == 1 else numbers(values)
+    suffix = "" if unit in ("count", "") else f" {unit}"
+    return [text if value is None else f"{text}{suffix}" for text, value in zip(texts, values, strict=True)]

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator.number_text import NO_FIGURE, duration, number, percent
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from emulator.report.baseline import Baseline
 
-NO_FIGURE = "\u2013"
-"""Stands for a figure that does not exist."""
 
-_THIN_SPACE = "\u202f"
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+_MINUTE_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,48 +64,15 @@ FIGURES = (
 )
 
 
-def number(value: float | str | None) -> str:
-    """A number in at most five figures, thousands set apart by thin spaces; a dash for None."""
-    if value is None:
-        return NO_FIGURE
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) or float(value).is_integer():
-        text = f"{int(value):,}"
-    elif abs(value) >= 1000:  # noqa: PLR2004 - decimals of thousands say nothing
-        text = f"{value:,.0f}"
-    else:
-        text = f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
-    return text.replace(",", _THIN_SPACE)
-
-
-def grouped(value: float | None, decimals: int = 0, *, signed: bool = False) -> str:
-    """A number with so many decimals, thousands set apart as `number` does; a dash for None."""
-    if value is None:
-        return NO_FIGURE
-    return f"{value:{'+' if signed else ''},.{decimals}f}".replace(",", _THIN_SPACE)
-
-
-def duration(time_s: float | None) -> str:
-    """A duration as people say it: `132 ms`, `45.2 s`, `12 min 5 s`, `3 h 20 min`, `2 d 4 h`; a dash for None."""
-    if time_s is None:
-        return NO_FIGURE
-    if time_s < 0:
-        return f"-{duration(-time_s)}"
-    if time_s < _MINUTE_S:
-        if 0 < time_s < 1:
-            return f"{1000 * time_s:.3g} ms"
-        return f"{time_s:.1f} s".replace(".0 ", " ")
-    whole = round(time_s)
-    for unit_s, unit, part_s, part in (
-        (_DAY_S, "d", _HOUR_S, "h"),
-        (_HOUR_S, "h", _MINUTE_S, "min"),
-        (_MINUTE_S, "min", 1, "s"),
-    ):
-        if whole >= unit_s:
-            rest = whole % unit_s // part_s
-            return f"{whole // unit_s} {unit} {rest} {part}" if rest else f"{whole // unit_s} {unit}"
-    return f"{whole} s"
+def title(key: str) -> str:
+    """What a figure is called where it stands alone, times with their unit: `mean wait, s`."""
+    above = ""
+    for figure in FIGURES:
+        if figure.key == key:
+            name = figure.name.replace("\u2026", above)
+            return f"{name[0].lower()}{name[1:]}{', s' if figure.unit == 's' else ''}"
+        above = above if figure.name.startswith("\u2026") else figure.name
+    return key.replace("_", " ")
 
 
 def value_text(figure: Figure, value: Any) -> str:
@@ -118,7 +84,7 @@ def value_text(figure: Figure, value: Any) -> str:
             exact = duration(value) if value < 1 else f"{number(value)} s"
             return exact if value < _MINUTE_S else f"{exact} ({duration(value)})"
         case "share":
-            return f"{100 * value:.2f} %"
+            return percent(value, 2)
         case "id":
             return str(value)
         case "count" | "":
@@ -132,7 +98,7 @@ def headline_text(key: str, value: float | None) -> str:
     unit = _UNITS.get(key, "")
     if value is not None and unit == "s":
         return duration(value)
-    return NO_FIGURE if value is None else f"{100 * value:.1f} %" if unit == "share" else number(value)
+    return NO_FIGURE if value is None else percent(value) if unit == "share" else number(value)
 
 
 def difference_text(key: str, summary: Mapping[str, Any], baseline: Baseline | None) -> str:

@@ -62,7 +62,8 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
         with scenario.plugged_in():
             made = mechanism_of(scenario.mechanism)
     except (ValueError, TypeError) as error:
-        raise ScenarioError(f"mechanism: {error}") from error
+        owner = "" if str(error).startswith("mechanism ") else "mechanism: "
+        raise ScenarioError(f"{owner}{error}") from error
     knows = ability(made, HasFailures)  # type: ignore[type-abstract]
     if knows is not None and not scenario.failures:
         _check_no_failures(knows, plugin_name(scenario.mechanism))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from balancer.plugin_files import Pluggable, reason, resolved
-from balancer.plugins import IN_USE
+from balancer.plugins import IN_USE, nearest
+from balancer.wrong_values import not_yaml, sentence
 from emulator.config.run_parts import (
     NO_NAME,
     OUR_BATCH_SYSTEM,
@@ -206,9 +206,11 @@ def read_document(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: not valid YAML: {_one_line(error)}") from error
+        raise ScenarioError(f"{path}{not_yaml(error)}") from error
     if not isinstance(document, dict):
         raise ScenarioError(f"{path}: a scenario is a mapping of keys to values; see docs/scenarios.md")
+    if "base" in document and not document.keys() & {"workload", "nodes"}:
+        raise ScenarioError(f"{path}: it is a sweep: `emulator sweep {path}` runs it")
     return {"name": path.stem} | document
 
 
@@ -258,7 +260,7 @@ def apply_change(document: dict[str, Any], change: str) -> None:
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ScenarioError(f"--set {change}: not valid YAML: {_one_line(error)}") from error
+        raise ScenarioError(f"--set {change}{not_yaml(error, with_line=False)}") from error
     try:
         set_key(document, path, value)
     except ScenarioError as error:
@@ -288,10 +290,6 @@ def _index(items: list[Any], name: str) -> int:
     return int(name)
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
 def _explain(error: ValidationError) -> str:
     """All that is wrong: one line, or a line for each."""
     said = list(dict.fromkeys(_in_words(each) for each in _one_a_key(error)))
@@ -312,9 +310,7 @@ def _in_words(wrong: ErrorDetails) -> str:
     place = ".".join(str(part) for part in wrong["loc"])
     if wrong["type"] == "extra_forbidden":
         known = _keys_at(wrong["loc"][:-1])
-        close = get_close_matches(str(wrong["loc"][-1]), known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-        return f"unknown key {place!r}; {hint}"
+        return f"unknown key {place!r}{nearest(str(wrong['loc'][-1]), known)}"
     if wrong["type"] == "missing":
         return f"{place!r} is missing"
     if wrong["type"] == "model_type":
@@ -322,8 +318,7 @@ def _in_words(wrong: ErrorDetails) -> str:
     if len(wrong["loc"]) > 1 and wrong["loc"][-1] == "str":  # the first of the forms that a plug-in may have
         name = wrong["loc"][0]
         return f"{name}: expected a name, or a name with parameters (`name: {{...}}`), not {wrong['input']!r}"
-    text = wrong["msg"].removeprefix("Value error, ")
-    return f"{place}: {text}" if place else text
+    return sentence(wrong)
 
 
 def _keys_at(location: tuple[int | str, ...]) -> list[str]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, get_type_hints, runtime_checkable
 
-from balancer.plugins import plugin_names
+from balancer.plugins import nearest, plugin_names
 from emulator.plugins import check_number, make_plugin
 from emulator.schedulers.like import PEERS
 
@@ -272,7 +271,4 @@ def _key(name: str) -> str:
 
 
 def _unknown(what: str, value: str, known: Any) -> str:
-    names = sorted(map(str, known))
-    close = get_close_matches(value, names, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
-    return f"unknown {what} {value!r}; {hint}"
+    return f"unknown {what} {value!r}{nearest(value, map(str, known))}"

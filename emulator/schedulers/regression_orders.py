@@ -35,18 +35,18 @@ def f1(jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]:  # noqa: A
 
 
 def f2(jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]:  # noqa: ARG001
-    """Smallest sqrt(r) x n + 25,600 x log10(s)."""
+    """Smallest sqrt(r) x n + 25 600 x log10(s)."""
     r, n, log_s = _rns(jobs)
     return order_keys(np.sqrt(r) * n + 2.56e4 * log_s)
 
 
 def f3(jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]:  # noqa: ARG001
-    """Smallest r x n + 6,860,000 x log10(s)."""
+    """Smallest r x n + 6 860 000 x log10(s)."""
     r, n, log_s = _rns(jobs)
     return order_keys(r * n + 6.86e6 * log_s)
 
 
 def f4(jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]:  # noqa: ARG001
-    """Smallest r x sqrt(n) + 530,000 x log10(s)."""
+    """Smallest r x sqrt(n) + 530 000 x log10(s)."""
     r, n, log_s = _rns(jobs)
     return order_keys(r * np.sqrt(n) + 5.30e5 * log_s)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from emulator.kernel.job_states import JobState
+from emulator.number_text import grouped
 from emulator.plugin_failure import Cause, PluginError
 
 if TYPE_CHECKING:
@@ -81,6 +82,6 @@ class Progress:
             cause.plugin,
             cause.event,
             self._now_us,
-            f"{events:,} events in a row brought no job or lease nearer to its end; {open_jobs} are not over. "
+            f"{grouped(events)} events in a row brought no job or lease nearer to its end; {open_jobs} are not over. "
             f"{cause.advice}",
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.number_text import duration, grouped, percent
 from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw
-from emulator.report.wording import duration, grouped
 from emulator.study.plausible import trust
 from emulator.study.settings import SPLIT
 
@@ -32,7 +32,7 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
     between = ""
     if advice.wait_ratio is not None:
         low, high = advice.wait_ratio
-        between = f"95 %: {100 * low:.0f} to {100 * high:.0f} % of today's"
+        between = f"95 %: {100 * low:.0f} to {percent(high, 0)} of today's"
     return [
         ("On-demand nodes kept", f"{kept} of {answer.ondemand_nodes}", f"with {each.setting.label}"),
         ("Mean batch wait, today to merged", wait, between),
@@ -66,7 +66,7 @@ def chart(answer: Answer) -> Plot | None:
             axes.legend(f"W = {wait_min:g} min", colour)
             if is_wide and len(lines) == 1:
                 for each in found:
-                    said = f"{100 * each.reject_rate:.1f} %" if each.rejected else "none"
+                    said = percent(each.reject_rate) if each.rejected else "none"
                     axes.text(each.setting.reserve, each.wait_min, said, size=9, above=True)
             refused = [each for each in found if each.rejected]
             axes.dots(

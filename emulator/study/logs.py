@@ -14,7 +14,7 @@ import numpy as np
 
 from balancer.clock import US
 from balancer.predictors.interface import Slots
-from emulator.report.wording import grouped
+from emulator.number_text import grouped
 from emulator.runs.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.report.wording import duration, grouped
+from emulator.number_text import duration, grouped, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def sentence(each: Figures) -> str:
     setting = each.setting
     nodes = f"{setting.reserve} node{'s' if setting.reserve > 1 else ''}"
     reserve = f"a reserve of {nodes} is enough" if setting.reserve else "no reserve is needed"
-    share = "" if each.wait_ratio is None else f", {100 * each.wait_ratio:.0f} % of today's"
+    share = "" if each.wait_ratio is None else f", {percent(each.wait_ratio, 0)} of today's"
     return (
         f"If requests may wait {setting.wait_min:g} min, {reserve}: {setting.label} rejects {grouped(each.rejected)} of"
         f" {grouped(each.requests)}, and batch jobs wait {duration(60 * each.wait_min)}{share}. To have that judged:"

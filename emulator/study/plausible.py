@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.report.wording import grouped
+from emulator.number_text import grouped, percent
 from emulator.study.logs import WEEK_S, week_begin_us
 from emulator.study.merge import PAIRING, WEEK
 from emulator.study.settings import SPLIT
@@ -145,7 +145,7 @@ def doubts_of_the_log(found: Sequence[Today], nodes: int) -> list[str]:
         said.append(
             f"By the batch log up to {grouped(worst.most_in_use)} nodes were in use at once"
             f" (week {worst.week}), and for"
-            f" {100 * (worst.crowded or 0):.0f} % of it more than the {grouped(nodes)} that --nodes says."
+            f" {percent(worst.crowded or 0, 0)} of it more than the {grouped(nodes)} that --nodes says."
         )
     if loaded:
         worst = max(loaded, key=lambda each: each.load)
@@ -283,5 +283,5 @@ def sentence(found: Sequence[Today]) -> str:
     return (
         f"Today in these weeks: batch jobs waited {grouped(was)} min by the log and wait"
         f" {grouped(now)} min simulated; batch"
-        f" nodes were {100 * used[0]:.0f} % in use and are {100 * used[1]:.0f} % simulated."
+        f" nodes were {percent(used[0], 0)} in use and are {percent(used[1], 0)} simulated."
     )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from emulator.number_text import grouped, percent
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.report.templates import environment
-from emulator.report.wording import grouped
 from emulator.study import first_screen
 from emulator.study.answer_document import figures_document
 from emulator.study.plausible import sentence, trust
@@ -45,15 +45,15 @@ def cells(each: Figures) -> tuple[str, ...]:
     asked = each.setting.algorithm != BATCH_ONLY
     return (
         each.setting.label,
-        f"{grouped(each.rejected)} of {grouped(each.requests)} ({100 * each.reject_rate:.1f} %)"
+        f"{grouped(each.rejected)} of {grouped(each.requests)} ({percent(each.reject_rate)})"
         if asked
         else "all",
-        f"{100 * each.worst_rejected:.1f} %" if asked else "",
+        percent(each.worst_rejected) if asked else "",
         f"{each.wait_min:.1f} min",
         f"{each.least_wait_min:.1f} to {each.most_wait_min:.1f}",
-        "" if each.wait_ratio is None else f"{100 * each.wait_ratio:.0f} %",
+        "" if each.wait_ratio is None else percent(each.wait_ratio, 0),
         f"{grouped(each.idle_node_h)} node-h",
-        f"{100 * each.utilisation:.1f} %",
+        percent(each.utilisation),
     )
 
 
@@ -68,10 +68,10 @@ def terminal_table(answer: Answer) -> Table:
         asked = each.setting.algorithm != BATCH_ONLY
         table.add_row(
             f"{label} *" if is_best else label,
-            f"{grouped(each.rejected)} ({100 * each.reject_rate:.1f} %)" if asked else "all",
-            f"{100 * each.worst_rejected:.1f} %" if asked else "",
+            f"{grouped(each.rejected)} ({percent(each.reject_rate)})" if asked else "all",
+            percent(each.worst_rejected) if asked else "",
             grouped(each.wait_min, 1),
-            "" if each.wait_ratio is None else f"{100 * each.wait_ratio:.0f} %",
+            "" if each.wait_ratio is None else percent(each.wait_ratio, 0),
             grouped(each.idle_node_h),
             style="bold" if is_best else None,
         )
@@ -115,7 +115,7 @@ def growth_cells(each: Grown) -> tuple[str, ...]:
     kept, best = each.kept, each.best
     return (
         f"{each.load} +{each.percent:g} %" if each.load else "as it is",
-        f"{100 * each.used:.0f} %",
+        percent(each.used, 0),
         grouped(each.today.rejected),
         grouped(kept.rejected),
         grouped(kept.wait_min),
@@ -213,8 +213,8 @@ def page(answer: Answer) -> str:
                 each.week,
                 _or_blank(grouped, each.recorded_wait_min),
                 _or_blank(grouped, each.simulated_wait_min),
-                _or_blank("{:.0%}".format, each.recorded_used),
-                _or_blank("{:.0%}".format, each.simulated_used),
+                _or_blank(_whole_percent, each.recorded_used),
+                _or_blank(_whole_percent, each.simulated_used),
                 _or_blank(grouped, each.most_in_use),
                 _or_blank(grouped, each.requests),
                 _or_blank(grouped, each.refused),
@@ -269,6 +269,10 @@ def _trade_off(answer: Answer) -> list[tuple[str, str, Plot]]:
             draw("given-up-rejected", "Rejected requests by nodes given up", rejections, height=3.0),
         ),
     ]
+
+
+def _whole_percent(share: float) -> str:
+    return percent(share, 0)
 
 
 def _or_blank(form: Callable[[float], str], value: float | None) -> str:

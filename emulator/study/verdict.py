@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.report.wording import grouped
+from emulator.number_text import grouped
 from emulator.study.judge import at_most
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.metrics.intervals import blocks, mean_interval
-from emulator.report.wording import grouped
+from emulator.number_text import grouped
 from emulator.runs.queue_partitions import partitions_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.report.wording import duration, grouped
+from emulator.number_text import duration, grouped, percent
 from emulator.study import longer_limits
 from emulator.study.growth import LOADS
 from emulator.study.settings import SPLIT
@@ -46,15 +46,15 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
     first = (
         f"{begin} {each.setting.label}: of {grouped(each.requests)} on-demand requests"
         f" {grouped(each.rejected)} are rejected, and"
-        f" {given_up} of the {answer.ondemand_nodes} on-demand nodes ({100 * given_up / answer.ondemand_nodes:.0f} %)"
+        f" {given_up} of the {answer.ondemand_nodes} on-demand nodes ({percent(given_up / answer.ondemand_nodes, 0)})"
         f" need not be set aside ({grouped(each.idle_node_h)} node-hours a week stand idle in reserve)."
     )
     waits = f"Batch jobs wait {duration(60 * each.wait_min)} on average."
     if each.wait_ratio is not None and advice.wait_ratio is not None:
         low, high = advice.wait_ratio
         waits = (
-            f"Batch jobs wait {duration(60 * each.wait_min)} on average, {100 * each.wait_ratio:.0f} % of what they"
-            f" wait beside a cluster of their own (95 %: {100 * low:.0f} to {100 * high:.0f} %)."
+            f"Batch jobs wait {duration(60 * each.wait_min)} on average, {percent(each.wait_ratio, 0)} of what they"
+            f" wait beside a cluster of their own (95 %: {100 * low:.0f} to {percent(high, 0)})."
         )
     if each.shared_wait_min is not None:
         what = "nodes that jobs share or that are down" if len(answer.logs.down) else "nodes that jobs share"
@@ -63,9 +63,9 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
         waits += "." if today is None else f", {duration(60 * today)} today."
     sure = (
         f"Confidence: with weeks drawn anew from these {advice.weeks}, it meets your limits and batch jobs wait no"
-        f" longer than today in {100 * advice.confidence:.0f} % of the draws, and it is the best choice in"
-        f" {100 * advice.same_choice:.0f} %. With {advice.weeks} weeks simulated, up to"
-        f" {100 * advice.unseen_weeks:.0f} % of future weeks could still see a refusal (95 % bound)."
+        f" longer than today in {percent(advice.confidence, 0)} of the draws, and it is the best choice in"
+        f" {percent(advice.same_choice, 0)}. With {advice.weeks} weeks simulated, up to"
+        f" {percent(advice.unseen_weeks, 0)} of future weeks could still see a refusal (95 % bound)."
     )
     is_out = answer.verdict_of(advice).value == KEEP
     return [first, waits, *([] if is_out else _worth(answer, given_up)), sure]
@@ -107,7 +107,7 @@ def proofs(answer: Answer) -> list[str]:
         ratio = (
             ""
             if trial.wait_ratio is None
-            else f", and batch jobs wait {100 * trial.wait_ratio:.0f} % of today's"
+            else f", and batch jobs wait {percent(trial.wait_ratio, 0)} of today's"
         )
         other = (
             ""

@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from balancer.plugin_files import reason, resolved
 from balancer.plugins import IN_USE
+from balancer.wrong_values import not_yaml, sentences
+from emulator.number_text import grouped
 from emulator.provenance import file_digest, traces, versions
 from emulator.runs.scenario import ScenarioError, from_mapping, set_key
 
@@ -125,12 +127,12 @@ def sweep_of(document: Mapping[str, Any], where: str) -> SweepFile:
     try:
         return SweepFile.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        text = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            text = f"no such key; known: {', '.join(SweepFile.model_fields)}"
-        raise ScenarioError(f"{where}: {place + ': ' if place else ''}{text}") from error
+        if "workload" in document:
+            text = "it is a scenario, which `emulator run` runs; a sweep is a file that names it as `base`"
+            raise ScenarioError(f"{where}: {text} (docs/sweeps.md)") from error
+        known = f"; there are: {', '.join(SweepFile.model_fields)}"
+        hint = known if error.errors()[0]["type"] == "extra_forbidden" else ""
+        raise ScenarioError(f"{where}: {sentences(error)[0]}{hint}") from error
 
 
 def on_clocks(sweep: Sweep, clocks: Sequence[str]) -> Sweep:
@@ -154,7 +156,7 @@ def expand(file: SweepFile, base: Mapping[str, Any], *, folder: Path = Path(), w
         combinations *= len(values)
     count = len(points) * combinations * max(1, len(seeds)) * file.repeats
     if count > _MOST_RUNS:
-        raise ScenarioError(f"{where}: {count:,} runs; at most {_MOST_RUNS:,} make sense")
+        raise ScenarioError(f"{where}: {grouped(count)} runs; at most {grouped(_MOST_RUNS)} make sense")
     runs = []
     for point, values in itertools.product(points, itertools.product(*file.grid.values())):
         varied = point | dict(zip(file.grid, values, strict=True))
@@ -235,7 +237,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
-        raise ScenarioError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise ScenarioError(f"{path}{not_yaml(error)}") from error
     if not isinstance(document, dict):
         raise ScenarioError(f"{path}: a mapping of keys to values is needed")
     return document

@@ -5,20 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from emulator.number_text import number, numbers
 from emulator.report.drawing import ACCENT, FAINT, Plot, draw
 from emulator.report.plots import HeatCell, heat_map
 from emulator.report.templates import environment
-from emulator.report.wording import number
+from emulator.report.wording import headline_text, title
 from emulator.runs.scenario import ScenarioError
-from emulator.sweeps.ranking import rank
+from emulator.sweeps.grid import LABEL
+from emulator.sweeps.ranking import rank, shown_names, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from emulator.report.drawing import Axes
-    from emulator.sweeps.ranking import Ranked
+from emulator.sweeps.ranking import Ranked
 
 WAIT = "mean_wait_s"
+_FEW = 12
+"""So many settings all have their rank in the picture; of more, those on the line."""
 _SECOND = (("ondemand_rejected", False), ("utilization", True))
 """What a setting with a short wait may cost: the first that every run has; whether more of it is better."""
 _environment = environment(Path(__file__).parent)
@@ -39,10 +43,15 @@ def page(
     return _environment.get_template("sweep.html.j2").render(
         title=name,
         opening=_opening(rows, ranked, figure),
-        figure=figure,
-        second=second[0] if second else "",
-        names=[each.rpartition(".")[2] for each in ranked[0].setting],
-        rows=[_cells(each, place, second, is_front=place in front) for place, each in enumerate(ranked)],
+        figure=title(figure),
+        second=title(second[0]) if second else "",
+        names=[name.rpartition(".")[2] for name in shown_names(ranked)],
+        rows=[
+            {"rank": place + 1, "texts": row, "second": other, "is_front": place in front}
+            for place, (row, other) in enumerate(
+                zip(texts(ranked), _second_texts(ranked, second), strict=True)
+            )
+        ],
         heat=_heat(ranked, figure),
         pareto=_pareto(ranked, second, front, figure),
     )
@@ -70,6 +79,10 @@ def _second(rows: Sequence[Mapping[str, Any]], varied: Sequence[str], figure: st
     return None
 
 
+def _second_texts(ranked: Sequence[Ranked], second: _Second | None) -> list[str]:
+    return [""] * len(ranked) if second is None else numbers(second[2][_key(each.setting)] for each in ranked)
+
+
 def _front(ranked: Sequence[Ranked], second: _Second | None, *, highest: bool) -> set[int]:
     """Places of the settings than which no other is better in one figure and as good in the other."""
     if second is None:
@@ -93,39 +106,23 @@ def _front(ranked: Sequence[Ranked], second: _Second | None, *, highest: bool) -
 
 
 def _opening(rows: Sequence[Mapping[str, Any]], ranked: Sequence[Ranked], figure: str) -> str:
-    best = ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in ranked[0].setting.items())
+    best = ", ".join(
+        str(ranked[0].setting[name])
+        if name == LABEL
+        else f"{name.rpartition('.')[2]} {ranked[0].setting[name]}"
+        for name in shown_names(ranked)
+    )
     text = (
         f"{number(len(rows))} runs of {number(len(ranked))} settings, {number(ranked[0].seeds)} seeds each."
     )
     if len(ranked) == 1:
         return text
     sure = [each for each in ranked[1:] if each.beyond_best is not None and each.beyond_best.is_sure]
+    mean = headline_text(figure, ranked[0].mean)
     return (
-        f"{text} Best by {figure}: {best} ({number(ranked[0].mean)}), surely better than {number(len(sure))} of the"
-        f" other {number(len(ranked) - 1)}."
+        f"{text} Best by {title(figure)}: {best} ({mean}), surely better than {number(len(sure))} of the other"
+        f" {number(len(ranked) - 1)}."
     )
-
-
-def _cells(each: Ranked, place: int, second: _Second | None, *, is_front: bool) -> dict[str, Any]:
-    change, interval = each.beyond_best, each.interval
-    told = "best" if change is None else "cannot be told"
-    if change is not None and change.low is not None and change.is_sure:
-        told = "differs"
-    between = (
-        ""
-        if interval.low is None or interval.high is None
-        else f"{number(interval.low)} to {number(interval.high)}"
-    )
-    return {
-        "rank": place + 1,
-        "setting": [str(value) for value in each.setting.values()],
-        "mean": number(each.mean),
-        "interval": between,
-        "beyond": "" if change is None else f"{'+' if change.mean > 0 else ''}{number(change.mean)}",
-        "told": told,
-        "second": "" if second is None else number(second[2][_key(each.setting)]),
-        "is_front": is_front,
-    }
 
 
 def _heat(ranked: Sequence[Ranked], figure: str) -> Plot | None:
@@ -140,14 +137,14 @@ def _heat(ranked: Sequence[Ranked], figure: str) -> Plot | None:
         HeatCell(
             lines.index(each.setting[names[1]]),
             columns.index(each.setting[names[0]]),
-            number(each.mean),
+            mean,
             ACCENT,
             0.06 + 0.6 * ((each.mean - low) / (high - low) if high > low else 0),
         )
-        for each in ranked
+        for each, mean in zip(ranked, numbers(each.mean for each in ranked), strict=True)
     ]
     along, upwards = (name.rpartition(".")[2] for name in names)
-    label = f"{figure}: {along} to the right, {upwards} upwards"
+    label = f"{title(figure)}: {along} to the right, {upwards} upwards"
     rows, across = ([str(each) for each in found] for found in (lines, columns))
     return heat_map("heat", label, cells, rows, across, along=along, upwards=upwards)
 
@@ -170,8 +167,8 @@ def _pareto(ranked: Sequence[Ranked], second: _Second | None, front: set[int], f
         best = sorted(front, key=lambda place: x[place])
         axes.line([x[place] for place in best], [y[place] for place in best], ACCENT)
         axes.dots([x[place] for place in best], [y[place] for place in best], ACCENT, size=8)
-        for place in best:
+        for place in front if len(ranked) > _FEW else range(len(ranked)):
             axes.text(x[place], y[place], str(place + 1), size=10, above=True)
-        axes.label(x=figure, y=second[0])
+        axes.label(x=title(figure), y=title(second[0]))
 
-    return draw("pareto", f"{second[0]} by {figure}, a dot a setting", paint, height=3.4)
+    return draw("pareto", f"{title(second[0])} by {title(figure)}, a dot a setting", paint, height=3.4)

@@ -12,9 +12,9 @@ import numpy as np
 from rich.table import Table
 
 from emulator.metrics.intervals import MeanChange, mean_over_seeds
-from emulator.report.wording import number
+from emulator.number_text import decimals_of, grouped
 from emulator.runs.scenario import ScenarioError
-from emulator.sweeps.grid import REPEAT, SEED
+from emulator.sweeps.grid import LABEL, REPEAT, SEED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,24 +90,72 @@ def rank(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class RankTexts:
+    """A setting's row of the table, for people: within a column all numbers have the same decimals."""
+
+    setting: list[str]
+    mean: str
+    interval: str
+    """Of the mean."""
+    beyond_best: str
+    beyond_interval: str
+    differs: str
+
+
+def shown_names(ranked: Sequence[Ranked]) -> list[str]:
+    """What tells the settings apart: the label alone if each has its own, otherwise all that varies."""
+    if len({each.setting.get(LABEL) for each in ranked} - {None}) == len(ranked):
+        return [LABEL]
+    return list(ranked[0].setting)
+
+
+def texts(ranked: Sequence[Ranked]) -> list[RankTexts]:
+    """The rows of the table."""
+    names = shown_names(ranked)
+    decimals = decimals_of(
+        value for each in ranked for value in (each.mean, each.interval.low, each.interval.high)
+    )
+    changes = [each.beyond_best for each in ranked if each.beyond_best is not None]
+    finer = decimals_of(value for each in changes for value in (each.mean, each.low, each.high))
+    return [
+        RankTexts(
+            [str(each.setting[name]) for name in names],
+            grouped(each.mean, decimals),
+            _between(each.interval, decimals),
+            "" if change is None else grouped(change.mean, finer, signed=True),
+            "" if change is None else _between(change, finer, signed=True),
+            _differs(change),
+        )
+        for each in ranked
+        for change in [each.beyond_best]
+    ]
+
+
+def _between(change: MeanChange, decimals: int, *, signed: bool = False) -> str:
+    if change.low is None or change.high is None:
+        return ""
+    return (
+        f"{grouped(change.low, decimals, signed=signed)} to {grouped(change.high, decimals, signed=signed)}"
+    )
+
+
+def _differs(change: MeanChange | None) -> str:
+    if change is None:
+        return "best"
+    if change.low is None:
+        return f"{change.blocks} seeds cannot tell"
+    return "yes" if change.is_sure else "cannot be told"
+
+
 def table(ranked: Sequence[Ranked], figure: str) -> Table:
     """For the console."""
     shown = Table(title=f"{figure}: mean of {ranked[0].seeds} seeds", title_justify="left")
-    for name in (*ranked[0].setting, "mean", "from the best", "95 % interval", "differs"):
+    for name in shown_names(ranked):
         shown.add_column(name.rpartition(".")[2])
-    for each in ranked:
-        cells = [str(value) for value in each.setting.values()] + [number(each.mean)]
-        change = each.beyond_best
-        if change is None:
-            cells += ["", "", "best"]
-        elif change.low is None or change.high is None:
-            cells += [_change(change.mean), "", f"{change.blocks} seeds cannot tell"]
-        else:
-            cells += [_change(change.mean), f"{_change(change.low)} to {_change(change.high)}"]
-            cells += ["yes" if change.is_sure else "cannot be told"]
-        shown.add_row(*cells)
+    for name in ("mean", "from the best", "95 % interval"):
+        shown.add_column(name, justify="right")
+    shown.add_column("differs")
+    for row in texts(ranked):
+        shown.add_row(*row.setting, row.mean, row.beyond_best, row.beyond_interval, row.differs)
     return shown
-
-
-def _change(value: float) -> str:
-    return ("+" if value > 0 else "") + number(value)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.number_text import grouped, percent
 from emulator.workload.packing import intervals, level
 
 if TYPE_CHECKING:
@@ -117,12 +118,12 @@ def render(figures: Sequence[Week]) -> RenderableType:
     for week in figures:
         table.add_row(
             week.begin.isoformat(),
-            f"{week.jobs:,}",
-            f"{week.free_nodes:,.1f}",
-            f"{week.full_share:.1%}",
-            f"{week.on_demand_jobs:,}",
-            f"{week.core_hours:,.0f}",
-            "" if week.first_from_core_hours is None else f"{week.first_from_core_hours:,.0f}",
+            grouped(week.jobs),
+            grouped(week.free_nodes, 1),
+            percent(week.full_share),
+            grouped(week.on_demand_jobs),
+            grouped(week.core_hours),
+            "" if week.first_from_core_hours is None else grouped(week.first_from_core_hours),
             f"{week.score:.3f}{' *' if week is hardest else '  '}",
             style="bold" if week is hardest else None,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.number_text import grouped, percent
 from emulator.workload import rules
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.local_times import ZONE_KEY, is_assumed
@@ -160,7 +161,7 @@ def _amount_text(jobs: JobTable, workload: Workload) -> str:
     mean = float(jobs.run_us.sum()) / max(int(workload.jobs.submit_us.max()), 1)
     ends_us, each = jobs.submit_us + jobs.run_us, jobs.nodes.astype(np.int64)
     most = int(level(jobs.submit_us, ends_us, each).count.max())
-    return f"{mean:,.1f} nodes on average, at most {most:,} at once"
+    return f"{grouped(mean, 1)} nodes on average, at most {grouped(most)} at once"
 
 
 def _understood(
@@ -171,26 +172,33 @@ def _understood(
     started, stated = wait_s >= 0, log.column("requested_s")[rows] > 0
     waits = "none: the log does not say when jobs started"
     if started.any():
-        waits = f"of {started.mean():.1%} of the jobs; {wait_s[started].mean() / 60:,.0f} min on average"
+        waits = (
+            f"of {percent(started.mean())} of the jobs; {grouped(wait_s[started].mean() / 60)} min on average"
+        )
     size = "whole nodes, as the log says them" if log.nodes is not None else "from the processors of each job"
     if SHARED_KEY in log.keys:
         size = "each server by itself; studies pack them onto nodes by their vCPUs"
     most = (
         ""
         if in_use is None
-        else f", at most {int(in_use.count.max()):,} in use at once by the log's own starts"
+        else f", at most {grouped(int(in_use.count.max()))} in use at once by the log's own starts"
     )
-    cluster = f"{workload.nodes:,} nodes{'' if is_size_known else ' (as many as the widest job has)'}{most}"
+    cluster = (
+        f"{grouped(workload.nodes)} nodes{'' if is_size_known else ' (as many as the widest job has)'}{most}"
+    )
     kinds = (("users", jobs.user), ("groups", jobs.group), ("queues", jobs.queue))
-    names = ", ".join(f"{len(np.unique(column[column >= 0])):,} {name}" for name, column in kinds)
+    names = ", ".join(f"{grouped(len(np.unique(column[column >= 0])))} {name}" for name, column in kinds)
     return [
         ("format", format_name),
-        ("jobs", f"{len(jobs):,} of {log.records:,} lines"),
+        ("jobs", f"{grouped(len(jobs))} of {grouped(log.records)} lines"),
         ("when", _when(log, workload)),
         ("cluster", cluster),
         ("size of jobs", size),
         ("waits", waits),
-        ("estimates", f"of {stated.mean():.1%} of the jobs" if stated.any() else "none: run times are taken"),
+        (
+            "estimates",
+            f"of {percent(stated.mean())} of the jobs" if stated.any() else "none: run times are taken",
+        ),
         ("names", names),
     ]
 
@@ -202,20 +210,24 @@ def _further(log: SwfLog, rows: NDArray[np.intp], *, is_told_when_reserved: bool
     if gpus is not None:
         some = gpus[rows] > 0
         lines.append(
-            ("GPUs", f"of {some.mean():.1%} of the jobs, at most {int(gpus[rows].max(initial=0)):,} of one")
+            (
+                "GPUs",
+                f"of {percent(some.mean())} of the jobs, at most {grouped(int(gpus[rows].max(initial=0)))} of one",
+            )
         )
     if hosts is not None:
         known = hosts[rows] > 0
+        named = grouped(len(np.unique(hosts[rows][known])))
         lines.append(
             (
                 "node list",
-                f"of {known.mean():.1%} of the jobs, those of one node: {len(np.unique(hosts[rows][known])):,} nodes",
+                f"of {percent(known.mean())} of the jobs, those of one node: {named} nodes",
             )
         )
     inside = log.further(RESERVATION_KEY)
     if inside is not None:
         how = "" if is_told_when_reserved else "; --reservations says when these held nodes"
-        lines.append(("reservations", f"{int((inside[rows] > 0).sum()):,} jobs ran in one{how}"))
+        lines.append(("reservations", f"{grouped(int((inside[rows] > 0).sum()))} jobs ran in one{how}"))
     return lines
 
 
@@ -223,8 +235,8 @@ def _when(log: SwfLog, workload: Workload) -> str:
     last_us = int(workload.jobs.submit_us.max())
     if log.zero_unix_s is None:
         return (
-            f"{last_us / _DAY_US:,.1f} days of submits, nobody knows when: no UnixStartTime in the header, and times"
-            " are no Unix times"
+            f"{grouped(last_us / _DAY_US, 1)} days of submits, nobody knows when: no UnixStartTime in the header, and"
+            " times are no Unix times"
         )
     first_s = log.zero_unix_s + workload.shift_s
     when = f"submits from {_date(first_s)} to {_date(first_s + last_us / US)} UTC"
@@ -246,26 +258,27 @@ def _doubts(log: SwfLog, workload: Workload, in_use: Demand | None, *, is_size_k
     wait_s = log.column("wait_s")[workload.rows]
     if 0 < (wait_s >= 0).mean() < _FEW_WAITS:
         doubts.append(
-            f"{(wait_s < 0).mean():.0%} of the jobs that ran have no start: their nodes are not in the figures."
+            f"{percent((wait_s < 0).mean(), 0)} of the jobs that ran have no start: their nodes are not in the figures."
         )
     overran = workload.counted.get(rules.OVERRUN, 0)
     if overran > _MANY * len(workload.jobs):
         doubts.append(
-            f"{overran:,} jobs ran longer than their estimate: is it in seconds? `overrun: kill` cuts them,"
+            f"{grouped(overran)} jobs ran longer than their estimate: is it in seconds? `overrun: kill` cuts them,"
             " `extend` (the default) believes the run time, `run_on` leaves both."
         )
     gaps = np.diff(workload.jobs.submit_us)
     if len(gaps) and gaps.max() > _GAP_DAYS * _DAY_US:
         at = int(gaps.argmax())
         doubts.append(
-            f"Nothing was submitted for {gaps[at] / _DAY_US:,.0f} days from day"
-            f" {workload.jobs.submit_us[at] / _DAY_US:,.0f} on: a part of the log is missing, or the machine was down."
+            f"Nothing was submitted for {grouped(gaps[at] / _DAY_US)} days from day"
+            f" {grouped(workload.jobs.submit_us[at] / _DAY_US)} on: a part of the log is missing, or the machine was"
+            " down."
         )
     renumbered = workload.counted.get(rules.RENUMBERED, 0)
     if renumbered > _MANY * len(workload.jobs):
         doubts.append(
-            f"{renumbered:,} jobs have a number that is taken: arrays, or the same lines twice (sacct's JobIDRaw and -D"
-            " tell them apart)."
+            f"{grouped(renumbered)} jobs have a number that is taken: arrays, or the same lines twice (sacct's"
+            " JobIDRaw and -D tell them apart)."
         )
     return doubts
 
@@ -274,15 +287,15 @@ def _doubts_of_use(in_use: Demand, nodes: int, *, is_size_known: bool) -> list[s
     most, crowded = int(in_use.count.max()), _crowded_share(in_use, nodes)
     if crowded > _CROWDED_SHARE:
         doubt = (
-            f"Up to {most:,} nodes were in use at once, and for {crowded:.0%} of the time more than the {nodes:,} there"
-            " are: the log counts processors or its jobs share nodes (--procs-per-node), or there were more nodes"
-            " (--nodes)."
+            f"Up to {grouped(most)} nodes were in use at once, and for {percent(crowded, 0)} of the time more than"
+            f" the {grouped(nodes)} there are: the log counts processors or its jobs share nodes (--procs-per-node), or"
+            " there were more nodes (--nodes)."
         )
         return [doubt]
     if is_size_known and most < _EMPTY * nodes:
         doubt = (
-            f"No more than {most:,} of {nodes:,} nodes were ever in use at once: is this the log of the whole machine,"
-            " and --procs-per-node right?"
+            f"No more than {grouped(most)} of {grouped(nodes)} nodes were ever in use at once: is this the log of"
+            " the whole machine, and --procs-per-node right?"
         )
         return [doubt]
     return []
@@ -316,7 +329,7 @@ def render(found: Check) -> RenderableType:
         table.add_column(no_wrap=True)
         table.add_column(style="dim")
         for count, reason, why in found.left_out:
-            table.add_row(f"{count:,}", reason, why)
+            table.add_row(grouped(count), reason, why)
         parts += [Text(), Text("left out or changed", style="bold"), table]
     parts += [Text(), Text("likely wrong" if found.doubts else "Nothing looks wrong.", style="bold")]
     parts += [Text(f"* {doubt}", style="yellow") for doubt in found.doubts]

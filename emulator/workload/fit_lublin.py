@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
+from emulator.number_text import grouped
 from emulator.workload.files import TraceError
 from emulator.workload.lublin import BUCKETS, DAY_S, LublinFeitelson, Parameters, day_points
 
@@ -211,5 +212,5 @@ def render(name: str, log: dict[str, float], model: dict[str, float]) -> Table:
 
     table = Table("", name, "model", box=None)
     for each, value in log.items():
-        table.add_row(each, f"{value:,.2f}", f"{model[each]:,.2f}")
+        table.add_row(each, grouped(value, 2), grouped(model[each], 2))
     return table

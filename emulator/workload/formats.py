@@ -66,7 +66,7 @@ def find_format(path: str | PathLike[str], *, trace_format: str | None = None) -
         if trace_format is not None or reader.can_read(path):
             return reader
     what = "not a folder of logs" if folder else "not a trace"
-    hints = [] if folder else _hints(path, names)
+    hints = other_files.hints_of_folder(path) if folder else _hints(path, names)
     more = "".join(f"; {hint}" for hint in hints)
     raise TraceError(f"{path}: {what} in a known format (known: {', '.join(names)}){more}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US, micros
+from emulator.number_text import percent
 from emulator.plugins import check_number
 from emulator.workload.daly import optimum_interval_us
 from emulator.workload.table import JobTable, Kind
@@ -183,8 +184,9 @@ class HybridKinds:
             if low <= shares[-1] <= high:
                 return on_demand, malleable
         raise ValueError(
-            f"hybrid_kinds: of {_DRAWS} draws of projects none has {low:.1%} to {high:.1%} of the node-seconds"
-            f" on demand ({min(shares):.1%} to {max(shares):.1%}); change on_demand_load or on_demand_share"
+            f"hybrid_kinds: of {_DRAWS} draws of projects none has {percent(low)} to {percent(high)} of the"
+            f" node-seconds on demand ({percent(min(shares))} to {percent(max(shares))});"
+            " change on_demand_load or on_demand_share"
         )
 
     def _drawn(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
+from emulator.number_text import grouped, number, percent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,12 +123,14 @@ def render(info: TraceInfo) -> RenderableType:
     facts.add_column(style="bold")
     facts.add_column()
     begin = "" if not info.unix_start else f", from {np.datetime64(info.unix_start, 's')} UTC"
-    facts.add_row("jobs", f"{info.jobs:,} of {info.records:,} lines")
-    facts.add_row("cluster", f"{info.nodes:,} nodes")
-    facts.add_row("span", f"{info.span_s / 86_400:,.1f} days{begin}")
+    facts.add_row("jobs", f"{grouped(info.jobs)} of {grouped(info.records)} lines")
+    facts.add_row("cluster", f"{grouped(info.nodes)} nodes")
+    facts.add_row("span", f"{grouped(info.span_s / 86_400, 1)} days{begin}")
     facts.add_row("offered load", f"{info.load:.2f}")
     facts.add_row("estimates", _estimates(info))
-    facts.add_row("users, groups, queues", f"{info.users:,}, {info.groups:,}, {info.queues:,}")
+    facts.add_row(
+        "users, groups, queues", f"{grouped(info.users)}, {grouped(info.groups)}, {grouped(info.queues)}"
+    )
     facts.add_row("sorted by submit", "yes" if info.sorted_by_submit else "no (sorted on reading)")
 
     spread = Table(box=None, padding=(0, 2), pad_edge=False)
@@ -141,7 +144,7 @@ def render(info: TraceInfo) -> RenderableType:
     ):
         if quantiles is not None:
             values = asdict(quantiles).values()
-            spread.add_row(name, *(f"{value:,.0f}" if value >= 100 else f"{value:,.3g}" for value in values))  # noqa: PLR2004
+            spread.add_row(name, *map(number, values))
 
     parts: list[RenderableType] = [Text(info.source, style="bold"), facts, Text(), spread]
     for title, counts in (("left out", info.left_out), ("counted", info.counted)):
@@ -150,7 +153,7 @@ def render(info: TraceInfo) -> RenderableType:
             table.add_column(justify="right")
             table.add_column()
             for reason, count in counts.items():
-                table.add_row(f"{count:,}", reason)
+                table.add_row(grouped(count), reason)
             parts += [Text(), Text(title, style="bold"), table]
     parts += [Text(complaint, style="yellow") for complaint in info.complaints]
     return Group(*parts)
@@ -168,7 +171,7 @@ def _estimates(info: TraceInfo) -> str:
     if info.overrun_share is None or info.overestimate is None:
         return "none"
     return (
-        f"{info.estimate_share:.2%} of the jobs; {info.overrun_share:.1%} ran longer; "
+        f"{percent(info.estimate_share, 2)} of the jobs; {percent(info.overrun_share)} ran longer; "
         f"median estimate {info.overestimate:.2g} x run time"
     )
 

@@ -112,6 +112,9 @@ _TEXTS = tuple(
             " better take openstack usage show -f json, which knows when servers ended"),
         ),
         (r"\A(-?[\d.]+, *){17}-?[\d.]+ *$", "if it is the Standard Workload Format: put blanks for its commas"),
+        (r"^(workload|mechanism):", "a scenario: `emulator run` runs it"),
+        (r"^(base|grid|points):", "a sweep: `emulator sweep` runs it"),
+        (r"\A# .*\n(?s:.)*^## ", "a text in Markdown"),
         (r"\A\s*<(!DOCTYPE html|html)\b", "a web page: fetch the file itself"),
         (r"\Aversion https://git-lfs", "a pointer of Git LFS: fetch the file itself (git lfs pull)"),
         (
@@ -122,6 +125,13 @@ _TEXTS = tuple(
         ),
     )
 )  # fmt: skip
+
+
+def hints_of_folder(path: Path) -> list[str]:
+    """What a folder is that no format can read, if it is known."""
+    if (path / "summary.json").is_file():
+        return [f"the results of a run: `emulator gui {path}` opens them"]
+    return []
 
 
 def hint(path: Path) -> str | None:

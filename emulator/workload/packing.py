@@ -16,6 +16,7 @@ import numpy as np
 from balancer.clock import US
 from balancer.predictors.interface import Slots
 from balancer.timestamps import iso
+from emulator.number_text import grouped, percent
 from emulator.plugins import check_number
 from emulator.workload.files import write_whole
 from emulator.workload.table import JobTable, Kind
@@ -174,12 +175,12 @@ def render(rows: list[PackingInfo]) -> RenderableType:
     for row in rows:
         table.add_row(
             Path(row.source).name,
-            f"{row.leases:,}",
-            f"{row.vms:,}",
-            f"{row.hours:,.0f}",
-            f"{row.utilisation:.3%}",
-            f"{row.mean_s:,.0f}",
-            f"{row.busiest_minute:,}",
+            grouped(row.leases),
+            grouped(row.vms),
+            grouped(row.hours),
+            percent(row.utilisation, 3),
+            grouped(row.mean_s),
+            grouped(row.busiest_minute),
         )
     return table
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
+from emulator.number_text import number, percent
 from emulator.plugins import check_number
 from emulator.workload.generators import scaled_times
 from emulator.workload.table import JobTable, Kind
@@ -210,7 +211,7 @@ class ApsLeases:
         if abs(float(run_s.sum()) - target) > target / 50:
             raise ValueError(
                 f"aps_leases: {self.leases} leases of at most {self.max_duration_s} s cannot take "
-                f"{self.utilisation:.2%} of {nodes} nodes; take more leases or a longer max_duration_s"
+                f"{percent(self.utilisation, 2)} of {nodes} nodes; take more leases or a longer max_duration_s"
             )
         return run_s
 
@@ -371,7 +372,7 @@ def render(title: str, rows: list[tuple[str, float | None, float]]) -> Renderabl
     for name, printed, value in rows:
         table.add_row(
             name,
-            "" if printed is None else f"{printed:,.6g}",
-            f"{value:,.4g}" if value < 1000 else f"{value:,.0f}",  # noqa: PLR2004
+            "" if printed is None else number(printed),
+            number(value),
         )
     return table

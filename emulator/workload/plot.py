@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from balancer.clock import US
+from emulator.number_text import grouped
 from emulator.workload.files import write_whole
 from emulator.workload.info import daily_load
 
@@ -31,7 +32,9 @@ def plot_workload(workload: Workload, path: Path) -> None:
         raise ValueError(f"{path}: a plot's name ends in {' or '.join(FORMATS)}")
     jobs = workload.jobs
     figure = Figure(figsize=(11, 7), layout="constrained")
-    figure.suptitle(f"{Path(workload.source).name}: {len(jobs):,} jobs, {workload.nodes:,} nodes")
+    figure.suptitle(
+        f"{Path(workload.source).name}: {grouped(len(jobs))} jobs, {grouped(workload.nodes)} nodes"
+    )
     (arrivals, load), (sizes, runs) = figure.subplots(2, 2)
 
     a_day = np.bincount(jobs.submit_us // _DAY_US)

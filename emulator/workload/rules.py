@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from balancer.clock import US
+from emulator.number_text import grouped
 from emulator.workload.files import TraceError
 from emulator.workload.overruns import Overrun, Size
 from emulator.workload.recorded_waits import wait_us_of
@@ -184,12 +185,12 @@ def _cancellations(cancel_s: NDArray[np.float64], counted: dict[str, int]) -> di
 
 def not_read(work: Workload) -> list[str]:
     """Sentences on the records that became no rows of the log: passed over, or malformed."""
-    return [f"{count:,} x {what}" for what, count in work.counted.items() if is_not_read(what)]
+    return [f"{grouped(count)} x {what}" for what, count in work.counted.items() if is_not_read(what)]
 
 
 def remarks(log: SwfLog) -> list[str]:
     """Sentences on jobs that are kept and of which the reader has something to tell."""
-    return [f"{count:,} jobs: {what}" for what, count in log.remarks.items()]
+    return [f"{grouped(count)} jobs: {what}" for what, count in log.remarks.items()]
 
 
 def in_order(counts: dict[str, int]) -> dict[str, int]:

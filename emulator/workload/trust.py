@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.number_text import grouped
 from emulator.workload import rules
 from emulator.workload.cloud_rows import SHARED_KEY
 
@@ -32,7 +33,7 @@ class Trust:
     why: str = ""
 
     def __str__(self) -> str:
-        return f"{self.what} ({self.jobs:,} of {self.of:,} jobs{f': {self.why}' if self.why else ''})"
+        return f"{self.what} ({grouped(self.jobs)} of {grouped(self.of)} jobs{f': {self.why}' if self.why else ''})"
 
 
 def trusts(log: SwfLog, workload: Workload, *, is_crowded: bool) -> tuple[Trust, ...]:
@@ -47,7 +48,7 @@ def trusts(log: SwfLog, workload: Workload, *, is_crowded: bool) -> tuple[Trust,
         _of("sizes", len(jobs), len(jobs) + without_size,
             "by its starts more nodes were in use than there were" if is_crowded else ""),
         _of("limits", limits, len(jobs),
-            f"{overran:,} ran longer than theirs" if overran > _FEW * len(jobs) else ""),
+            f"{grouped(overran)} ran longer than theirs" if overran > _FEW * len(jobs) else ""),
         _of("users", len(users), len(jobs),
             "all have the same user" if len(jobs) > 1 and len(np.unique(users)) == 1 else ""),
     )  # fmt: skip

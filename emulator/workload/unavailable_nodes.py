@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from emulator.number_text import grouped
 from emulator.workload import outages
 from emulator.workload.files import TraceError
 from emulator.workload.local_times import SACCT_REMEDY, LocalTimes, is_assumed
@@ -75,8 +76,8 @@ def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, node
         clocks += _clock_notes(batch, down_nodes, clock)
         every.append(spans)
         notes.append(
-            f"batch: {len(spans):,} nodes were down at times, {_mean(spans, begin_s, end_s):.1f} of them {when}; a node"
-            " that is down counts as one in use"
+            f"batch: {grouped(len(spans))} nodes were down at times, {_mean(spans, begin_s, end_s):.1f} of them {when};"
+            " a node that is down counts as one in use"
         )
     if reservations is not None:
         spans, names = read_reservations(reservations, until_s=until_s, clock=clock)
@@ -86,11 +87,11 @@ def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, node
         reservation_note = (
             "and the log does not say which jobs ran in them (sacct: Reservation), so that such a job counts besides"
             if inside is None
-            else f"and the {int(inside.sum()):,} jobs that ran in them are left out"
+            else f"and the {grouped(int(inside.sum()))} jobs that ran in them are left out"
         )
         notes.append(
-            f"batch: {len(names):,} reservations held {len(spans):,} nodes at times, {_mean(spans, begin_s, end_s):.1f}"
-            f" of them {when}; these count as in use, {reservation_note}"
+            f"batch: {grouped(len(names))} reservations held {grouped(len(spans))} nodes at times,"
+            f" {_mean(spans, begin_s, end_s):.1f} of them {when}; these count as in use, {reservation_note}"
         )
     log = batch
     if inside is None:

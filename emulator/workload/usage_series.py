@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.number_text import grouped
 from emulator.workload.cloud_rows import beginning, unix_s
 from emulator.workload.files import TraceError, read_json
 from emulator.workload.packing import Demand, to_leases
@@ -154,7 +155,7 @@ def _amount(value: Any) -> float | None:
     except (TypeError, ValueError):
         raise Malformed(f"value is {str(value)[:40]!r}, not a number") from None
     if not 0 <= number <= _MOST_UNITS:
-        raise Malformed(f"value is {str(value)[:40]!r}, not from 0 to {_MOST_UNITS:,}")
+        raise Malformed(f"value is {str(value)[:40]!r}, not from 0 to {grouped(_MOST_UNITS)}")
     return number
 
 

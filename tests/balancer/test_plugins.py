@@ -85,9 +85,9 @@ def test_a_driver_takes_its_settings_as_parameters():
         ({"margin": 1, "shaer": 1}, "algorithm tuned has no parameter 'shaer'; did you mean 'share'?"),
         ({"zzz": 1}, "algorithm tuned has no parameter 'zzz'; there are: margin, moods, share"),
         ({}, "algorithm tuned needs the parameter 'margin'"),
-        ({"margin": "3"}, "algorithm tuned: margin: Input should be a valid integer, not '3'"),
-        ({"margin": True}, "algorithm tuned: margin: Input should be a valid integer, not True"),
-        ({"margin": 1, "moods": ["wild"]}, "algorithm tuned: moods: Input should be 'calm', not ['wild']"),
+        ({"margin": "3"}, "algorithm tuned: margin: must be a whole number, not '3'"),
+        ({"margin": True}, "algorithm tuned: margin: must be a whole number, not True"),
+        ({"margin": 1, "moods": ["wild"]}, "algorithm tuned: moods: must be 'calm', not ['wild']"),
         ({"margin": 10}, "margin is at most 9"),
     ],
 )

@@ -12,18 +12,19 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
+from emulator.number_text import grouped, percent
 
 ROOT = Path(__file__).parents[2]
 LAB, ANSWERS = (
     (ROOT / "docs" / "tutorials" / name).read_text("utf-8") for name in ("lab.md", "lab-answers.md")
 )
 FIGURES = {
-    "mean wait": lambda run: f"{run['mean_wait_s'] / 60:,.0f} min",
-    "median wait": lambda run: f"{run['median_wait_s'] / 60:,.0f} min",
-    "95th percentile": lambda run: f"{run['p95_wait_s'] / 60:,.0f} min",
-    "99th percentile": lambda run: f"{run['p99_wait_s'] / 60:,.0f} min",
-    "longest wait": lambda run: f"{run['max_wait_s'] / 60:,.0f} min",
-    "utilisation": lambda run: f"{run['utilization']:.1%}".replace("%", " %"),
+    "mean wait": lambda run: f"{grouped(run['mean_wait_s'] / 60)} min",
+    "median wait": lambda run: f"{grouped(run['median_wait_s'] / 60)} min",
+    "95th percentile": lambda run: f"{grouped(run['p95_wait_s'] / 60)} min",
+    "99th percentile": lambda run: f"{grouped(run['p99_wait_s'] / 60)} min",
+    "longest wait": lambda run: f"{grouped(run['max_wait_s'] / 60)} min",
+    "utilisation": lambda run: percent(run["utilization"]),
     "requests granted": lambda run: str(run["ondemand_granted"]),
     "requests rejected": lambda run: str(run["ondemand_rejected"]),
     "idle reserve": lambda run: f"{run['reserve_idle_node_h']:.0f} node-h",
@@ -97,7 +98,7 @@ def test_five_jobs_start_when_the_answer_says(do):
 
 def test_a_year_under_three_rules_and_two_orders(do):
     log, *_, gained, heat_map = do(2)
-    assert re.search(r"28,467 of .*offered load +0\.70", log, re.DOTALL)
+    assert re.search(r"28\u202f467 of .*offered load +0\.70", log, re.DOTALL)
     assert "-98 %" in gained
     assert "+8 min 59 s to +30 min 17 s" in heat_map
     rows = {

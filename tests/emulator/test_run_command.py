@@ -226,8 +226,8 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (["--nodes", 0], "nodes: Input should be greater than or equal to 1"),
-            (["--nodes", 10**12], "nodes: Input should be less than or equal to 10000000"),
+            (["--nodes", 0], "nodes: must be at least 1"),
+            (["--nodes", 10**12], "nodes: must be at most 10000000"),
             (["--set", "nodez=3"], "unknown key 'nodez'; did you mean 'nodes'?"),
             (["--set", "mechanism=balanser"], "there is no mechanism 'balanser'; did you mean 'balancer'?"),
             (["--set", "mechanism.balancer.algorithm=basik"], "there is no algorithm 'basik'"),
@@ -235,9 +235,9 @@ class TestBadInput:
                 ["--set", "mechanism.balancer.static_reserve=65"],
                 "static_reserve is 65, the cluster has 64 nodes",
             ),
-            (["--scheduler", "fcfs+eesy"], "unknown scheduler backfill 'eesy'; did you mean easy?"),
-            (["--speed", -1], "live.speed: Input should be greater than 0"),
-            (["--seed", -1], "seed: Input should be greater than or equal to 0"),
+            (["--scheduler", "fcfs+eesy"], "unknown scheduler backfill 'eesy'; did you mean 'easy'?"),
+            (["--speed", -1], "live.speed: must be more than 0"),
+            (["--seed", -1], "seed: must be at least 0"),
             (["--trace", "a.swf"], "give either a scenario file or --trace, not both"),
         ],
     )

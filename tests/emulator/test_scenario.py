@@ -49,12 +49,12 @@ def scenario_file(tmp_path):
         ("workload.transform=[]", "scenario: unknown key 'workload.transform'; did you mean 'transforms'?"),
         (
             "results.x=3",
-            "scenario: unknown key 'results.x'; known: bounded_slowdown_threshold_s, window_s, window_without_queue",
+            "scenario: unknown key 'results.x'; there are: bounded_slowdown_threshold_s, window_s, window_without_queue",
         ),
         ("mechanism=balanser", "mechanism: there is no mechanism 'balanser'; did you mean 'balancer'?"),
         (
             "mechanism.balancer.wait=3",
-            "mechanism: mechanism balancer has no parameter 'wait'; did you mean 'wait_s'?",
+            "mechanism balancer has no parameter 'wait'; did you mean 'wait_s'?",
         ),
         (
             "mechanism.balancer.algorithm=basik",
@@ -65,8 +65,8 @@ def scenario_file(tmp_path):
             "scenario: scheduler: scheduler 'easy': easy is a backfill rule, for example of fcfs+easy",
         ),
         ("scheduler=fcs+easy", "scenario: scheduler: there is no queue order 'fcs'; did you mean 'fcfs'?"),
-        ("scheduler=fcfs+eas", "scenario: scheduler: unknown scheduler backfill 'eas'; did you mean easy?"),
-        ("scheduler.ordr=fcfs", "scenario: scheduler: unknown scheduler option 'ordr'; did you mean order?"),
+        ("scheduler=fcfs+eas", "scenario: scheduler: unknown scheduler backfill 'eas'; did you mean 'easy'?"),
+        ("scheduler.ordr=fcfs", "scenario: scheduler: unknown scheduler option 'ordr'; did you mean 'order'?"),
         (
             "workload.generate=[daily_bach]",
             "workload: there is no generator 'daily_bach'; did you mean 'daily_batch'?",
@@ -91,16 +91,16 @@ def test_a_wrong_name_is_told_with_the_nearest_right_one(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("nodes=0", "scenario: nodes: Input should be greater than or equal to 1"),
+        ("nodes=0", "scenario: nodes: must be at least 1"),
         ("nodes=null", "nodes: how many nodes? (a generated workload has no header to tell)"),
-        ("seed=-1", "scenario: seed: Input should be greater than or equal to 0"),
-        ("live.speed=-1", "scenario: live.speed: Input should be greater than 0"),
-        ("live.speed=.inf", "scenario: live.speed: Input should be a finite number"),
+        ("seed=-1", "scenario: seed: must be at least 0"),
+        ("live.speed=-1", "scenario: live.speed: must be more than 0"),
+        ("live.speed=.inf", "scenario: live.speed: must be a finite number"),
         (
             "live=fast",
             f"scenario: live: expected keys with values ({LIVE_KEYS}), not 'fast'",
         ),
-        ("live.pace=held up", "scenario: live.pace: Input should be 'held', 'free' or 'strict'"),
+        ("live.pace=held up", "scenario: live.pace: must be 'held', 'free' or 'strict'"),
         ("workload.generate=[]", "scenario: workload: give `trace` or `generate`, or both"),
         (
             "mechanism=5",
@@ -273,11 +273,11 @@ def test_all_that_is_wrong_is_told_at_once():
         )
     assert str(error.value).splitlines() == [
         "scenario: 7 mistakes",
-        "  seed: Input should be greater than or equal to 0",
+        "  seed: must be at least 0, not -1",
         "  'workload' is missing",
         "  scheduler: expected a name, or a name with parameters (`name: {...}`), not 5",
         "  mechanism: expected a name, or a name with parameters (`name: {...}`), not 5",
-        "  live.pace: Input should be 'held', 'free' or 'strict'",
+        "  live.pace: must be 'held', 'free' or 'strict', not 'fast'",
         "  unknown key 'live.sped'; did you mean 'speed'?",
         "  unknown key 'nodez'; did you mean 'nodes'?",
     ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.atlas.verdict import Told, counts
 from emulator.experiments.atlas.worlds import SEED
+from emulator.number_text import grouped
 from emulator.provenance import versions
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Atlas:
         found = counts(self.verdicts)
         told = ", ".join(f"{found[each]} {_PLURALS.get(each, each)}" for each in Told if found[each])
         drawn, worlds = len(self.sample.search.places), len(self.sample.worlds)
-        agree = f"{worlds} worlds agree with what the paper prints, of {drawn:,} drawn."
+        agree = f"{worlds} worlds agree with what the paper prints, of {grouped(drawn)} drawn."
         return f"{agree} {len(self.verdicts)} claims: {told}."
 
     @property

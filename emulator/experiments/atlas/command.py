@@ -16,6 +16,7 @@ from emulator.experiments.atlas.prior import HasAtlas
 from emulator.experiments.atlas.rule import Column
 from emulator.experiments.atlas.verdict import Told, judge
 from emulator.experiments.atlas.worlds import Draw, Means, Subject, experiment, sample
+from emulator.number_text import percent
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import stdout_console
 
@@ -129,7 +130,7 @@ def show(atlas: Atlas, folder: Path) -> None:
             atlas.usual.get(each.claim.id, ""),
             told,
             f"{each.held} of {len(each.values)}" if each.values else "",
-            f"{low:.0%} to {high:.0%}" if each.values else "",
+            f"{percent(low, 0)} to {percent(high, 0)}" if each.values else "",
             each.why if each.values else "",
         )
     console.print(table)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, runtime_ch
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from balancer.wrong_values import not_yaml, sentences
 from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
@@ -198,12 +199,9 @@ def load_prior(path: Path) -> Prior:
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise ScenarioError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise ScenarioError(f"{path}{not_yaml(error)}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        text = first["msg"].removeprefix("Value error, ")
-        raise ScenarioError(f"{path}: {place + ': ' if place else ''}{text}") from error
+        raise ScenarioError(f"{path}: {sentences(error)[0]}") from error
 
 
 def _digits(value: float) -> float:

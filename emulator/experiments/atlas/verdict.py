@@ -12,6 +12,7 @@ import numpy as np
 from emulator.experiments.atlas.rule import Column, rank_differences, rule
 from emulator.experiments.claims import MissingRunError
 from emulator.experiments.criteria import Kind
+from emulator.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,7 +97,7 @@ class AtlasVerdict:
         if self.held == 0 and nearest is not None:
             parts.append(f"Nearest: {show(nearest.value)} in world {nearest.world}.")
         if self.rule is not None and self.rule.explained >= DECIDES:
-            parts.append(f"It {self.rule.text()} ({self.rule.explained:.0%} explained).")
+            parts.append(f"It {self.rule.text()} ({percent(self.rule.explained, 0)} explained).")
         elif self.told is Told.OPEN:
             parts.append(f"No parameter decides it in these {len(self.values)} worlds.")
         return " ".join(parts)

@@ -12,6 +12,7 @@ import numpy as np
 from emulator.experiments.atlas.draws import MET, search
 from emulator.experiments.atlas.verdict import values_in
 from emulator.experiments.claims import World
+from emulator.number_text import grouped
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, Run, Sweep
 from emulator.sweeps.pools import on_cores
@@ -122,7 +123,9 @@ def sample(subject: Subject, prior: Prior, options: Options, wanted: int, means:
         for n, row in zip(met, rows, strict=True):
             figures[first + n] = {**(found[n] or {}), **row}
             distances[n] = max(distances[n], prior.distance("baseline", figures[first + n]))
-        means.say(f"{first + len(places):,} worlds drawn, of these {int((distances <= MET).sum())} agree")
+        means.say(
+            f"{grouped(first + len(places))} worlds drawn, of these {int((distances <= MET).sum())} agree"
+        )
         return distances
 
     found = search(assess, len(prior.parameters), wanted, SEED, _BATCH, _MOST_DRAWN)
@@ -203,7 +206,8 @@ def _named(prior: Prior, figures: Mapping[str, float]) -> dict[str, float]:
 
 def _none_agrees(name: str, prior: Prior, found: Search, figures: Mapping[int, Mapping[str, float]]) -> str:
     """What to say if no world agrees: the nearest one, and the figure that it misses most."""
-    text = f"reproduce {name} --atlas: of {len(found.places):,} worlds drawn none agrees with what the paper prints"
+    drawn = grouped(len(found.places))
+    text = f"reproduce {name} --atlas: of {drawn} worlds drawn none agrees with what the paper prints"
     nearest = int(np.argmin(found.distances))
     if nearest not in figures:
         return f"{text} about its workload; look at the ranges of its atlas.yaml"

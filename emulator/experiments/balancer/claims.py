@@ -23,8 +23,9 @@ from emulator.experiments.balancer.measures import (
 )
 from emulator.experiments.balancer.runs import MAINSTREAM, RHO, STATIC_RESERVES, fits, rhos
 from emulator.experiments.balancer.table_1 import table_1
-from emulator.experiments.claims import Claim, count, percent, points, times
+from emulator.experiments.claims import Claim, count, points, times
 from emulator.experiments.criteria import alike, bound, less, level, more, printed
+from emulator.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -259,7 +260,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             id="F4-idle",
             statement="The hint leaves 96 % less node-time idle in reserve than R=120 (U66-M)",
             where="III-B.4",
-            paper="96 % (13,959 -> 578 node-h)",
+            paper="96 % (13 959 -> 578 node-h)",
             measure=lambda world: 1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("R120/U66-M", IDLE),
             criterion=printed(0.96, 0.01),
             show=percent,

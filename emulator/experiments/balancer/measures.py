@@ -22,7 +22,7 @@ REFILLED = "idle nodes fill the reserve again"
 
 SCHEDULER = (
     "The paper names Maui and Torque and none of their settings. On its own log a queue without"
-    " backfilling waits 119 minutes on 372 nodes and 1,065 on 304, close to the paper's figures; EASY backfilling"
+    " backfilling waits 119 minutes on 372 nodes and 1 065 on 304, close to the paper's figures; EASY backfilling"
     " waits 80 and 361, so merging has less to gain. The stand-in's jobs differ, and near capacity so do waits."
 )
 LEASES = (

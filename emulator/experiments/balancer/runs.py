@@ -140,7 +140,7 @@ def readings(options: Options) -> dict[str, str]:
         "t1-walltime": "jobs sleep for their walltime",
     }
     if options.traces is not None:
-        found["t1-fewer"] = "24,177 jobs: without 373 that ran past their walltime and 11 twins"
+        found["t1-fewer"] = "24 177 jobs: without 373 that ran past their walltime and 11 twins"
         if (options.traces / "aps").is_dir():
             found["t1-aps"] = "leases of real weeks with experiments"
     else:

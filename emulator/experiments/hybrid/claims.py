@@ -11,9 +11,10 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from emulator.experiments.claims import Claim, World, count, percent, points
+from emulator.experiments.claims import Claim, World, count, points
 from emulator.experiments.criteria import alike, bound, less, more, more_up_to, untested
 from emulator.experiments.hybrid.runs import BASELINE, MIX, MTBFS_H, SETUPS, SHARES, STRATEGIES, mixes
+from emulator.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -269,7 +270,7 @@ def _checkpoints() -> list[Claim]:
     found = [
         _claim(f"O13-{name}-{mtbf_h}h", "theta", f"Checkpoints twice as often {text} (MTBF {mtbf_h} h)", paper,
                measure, criterion, show,
-               "More checkpoints cost run time: 600 or 1,200 s each on top of the work.")
+               "More checkpoints cost run time: 600 or 1 200 s each on top of the work.")
         for mtbf_h in MTBFS_H
         for name, text, paper, measure, criterion, show in (
             ("turnaround", "shorten rigid jobs' turnaround", "shorter",

@@ -32,6 +32,7 @@ from emulator.experiments.hybrid.runs import (
     experiments,
     inputs,
 )
+from emulator.number_text import percent
 from emulator.workload.hybrid_kinds import MIXES
 
 if TYPE_CHECKING:
@@ -94,11 +95,11 @@ class HybridPaper:
             title = f"Figure {figure}, {machine.capitalize()}: turnaround of rigid / malleable jobs, h"
             tables.append(_grid(found, labels, title, columns, _BY_KIND))
         for hours in MTBFS_H:
-            columns = [(f"{scale:.0%}", f"mtbf{hours}/ck{scale:g}/") for scale in SCALES]
+            columns = [(percent(scale, 0), f"mtbf{hours}/ck{scale:g}/") for scale in SCALES]
             title = f"Figure 8, MTBF {hours} h, by checkpoint interval over the optimum: {_FIVE}"
             tables.append(_grid(found, labels, title, columns, _OVERALL))
         columns = [
-            (f"{share:.0%}", f"theta/{MIX}/" if share == SHARES[0] else f"min{share}/") for share in SHARES
+            (percent(share, 0), f"theta/{MIX}/" if share == SHARES[0] else f"min{share}/") for share in SHARES
         ]
         tables.append(
             _grid(found, labels, f"Figure 9, by malleable jobs' least size: {_FIVE}", columns, _OVERALL)

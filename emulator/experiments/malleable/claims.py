@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from emulator.experiments.claims import Claim, count, percent, points
+from emulator.experiments.claims import Claim, count, points
 from emulator.experiments.criteria import bound, exact, less, level, more, other_log, printed
 from emulator.experiments.malleable.runs import (
     CTC,
@@ -26,6 +26,7 @@ from emulator.experiments.malleable.runs import (
     label_of,
     logs,
 )
+from emulator.number_text import grouped, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -49,10 +50,10 @@ TABLE_2 = {
 
 _LOGS = {
     "KTH": "",
-    "CTC": "Our log is the cleaned one: 2,080 jobs of one user are missing, tiny ones by the sum of the run times.",
+    "CTC": "Our log is the cleaned one: 2 080 jobs of one user are missing, tiny ones by the sum of the run times.",
     "SDSC": (
-        "Our log is the cleaned one: 13,633 of the paper's jobs are missing, short ones by the sum of the run times"
-        " (1,093 s on average against 7,335 s), and with them their short waits."
+        "Our log is the cleaned one: 13 633 of the paper's jobs are missing, short ones by the sum of the run times"
+        " (1 093 s on average against 7 335 s), and with them their short waits."
     ),
 }
 _MINIMUM = (
@@ -70,7 +71,7 @@ _show_width: Callable[[float], str] = "{:.2f}".format
 
 
 def _seconds(value: float) -> str:
-    return f"{value:,.0f} s"
+    return f"{grouped(value)} s"
 
 
 def _figure(label: str, figure: str) -> Callable[[World], float]:
@@ -133,11 +134,11 @@ def _table_2(options: Options) -> Iterator[Claim]:
 def _figure_2() -> Iterator[Claim]:
     for log in (KTH, CTC, SDSC):
         yield _claim(
-            f"F2-{log.name}", f"{log.name}: the response time of the unmodified log is below 50,000 s", "Section 6",
-            "below 50,000 s", _figure(label_of(log, 1.0, "rigid"), RESPONSE), exact(high=50_000),
+            f"F2-{log.name}", f"{log.name}: the response time of the unmodified log is below 50 000 s", "Section 6",
+            "below 50 000 s", _figure(label_of(log, 1.0, "rigid"), RESPONSE), exact(high=50_000),
         )  # fmt: skip
     yield _claim(
-        "F2-CTC-dense", "CTC stays below 100,000 s at a factor of 0.60", "Section 6, Figure 2", "below 100,000 s",
+        "F2-CTC-dense", "CTC stays below 100 000 s at a factor of 0.60", "Section 6, Figure 2", "below 100 000 s",
         _figure(label_of(CTC, 0.6, "rigid"), RESPONSE), exact(high=100_000),
         open_points=(
             "The machine has 430 nodes in Figure 3 and 512 in Table 1; on 430 the log offers more than they can do at 0.60."
@@ -145,8 +146,8 @@ def _figure_2() -> Iterator[Claim]:
     )  # fmt: skip
     for log in (KTH, SDSC):
         yield _claim(
-            f"F2-{log.name}-dense", f"{log.name} rises over 850,000 s at a factor of 0.60", "Section 6, Figure 2",
-            "over 850,000 s", _figure(label_of(log, 0.6, "rigid"), RESPONSE), exact(low=850_000),
+            f"F2-{log.name}-dense", f"{log.name} rises over 850 000 s at a factor of 0.60", "Section 6, Figure 2",
+            "over 850 000 s", _figure(label_of(log, 0.6, "rigid"), RESPONSE), exact(low=850_000),
         )  # fmt: skip
 
 
@@ -222,7 +223,7 @@ def _figure_3_responses(options: Options) -> Iterator[Claim]:
         less(_SOME), _show_ratio,
     )  # fmt: skip
     yield _claim(
-        "F3-moldable-100", "KTH at 0.75: more moldable jobs raise it to slightly over 70,000 s", where, "slightly over 70,000 s",
+        "F3-moldable-100", "KTH at 0.75: more moldable jobs raise it to slightly over 70 000 s", where, "slightly over 70 000 s",
         at("moldable-100"), exact(70_000, 75_000), also=_readings("moldable-100", RESPONSE, ("exact",)),
     )  # fmt: skip
     yield _claim(
@@ -347,7 +348,7 @@ def _figures_6_and_7(options: Options) -> Iterator[Claim]:
     )  # fmt: skip
     for name, jobs in (("moldable", flexible["moldable"]), ("rigid", "rigid")):
         yield _claim(
-            f"F6-{name}", f"KTH at 0.60, {name}: response time", where, "over 890,000 s", at(dense, jobs, RESPONSE),
+            f"F6-{name}", f"KTH at 0.60, {name}: response time", where, "over 890 000 s", at(dense, jobs, RESPONSE),
             bound(low=890_000) if jobs != "rigid" else exact(low=890_000),
         )  # fmt: skip
     for name, jobs in (*flexible.items(), ("rigid", "rigid")):
@@ -400,7 +401,7 @@ def _penalty() -> Iterator[Claim]:
         _show_width, also={**_readings("malleable-100", CHANGES, ("shared",)), _AS_WORK: _figure(work, CHANGES)},
     )  # fmt: skip
     yield _claim(
-        "P-most-changes", "about 1,000 changes of width at most", where, "about 1,000", _figure(dear, MOST_CHANGES),
+        "P-most-changes", "about 1 000 changes of width at most", where, "about 1 000", _figure(dear, MOST_CHANGES),
         exact(900, 1100), count, also={**_readings("malleable-100", MOST_CHANGES, ("shared",)), _AS_WORK: _figure(work, MOST_CHANGES)},
     )  # fmt: skip
 

@@ -34,6 +34,7 @@ from emulator.experiments.malleable.runs import (
     experiments,
     label_of,
 )
+from emulator.number_text import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,8 +88,8 @@ def _table_2(found: Sequence[World], logs: Sequence[Log]) -> Table:
             for figure, factor, digits in ((WAIT, 1, 0), (RESPONSE, 1, 0), (SLDWA, 1, 2), (USED, 100, 2))
         ]
         awt, art, sldwa, util = TABLE_2[log.name]
-        papers = (f"{awt:,.0f}", f"{art:,.0f}", f"{sldwa:.2f}", f"{100 * util:.2f}")
-        jobs = f"{_median(found, label, 'jobs_run')} \\[{TABLE_1[log.name]:,}]"
+        papers = (grouped(awt), grouped(art), f"{sldwa:.2f}", f"{100 * util:.2f}")
+        jobs = f"{_median(found, label, 'jobs_run')} \\[{grouped(TABLE_1[log.name])}]"
         both = (f"{one} \\[{two}]" for one, two in zip(ours, papers, strict=True))
         table.add_row(log.name, str(log.nodes), jobs, _median(found, label, "makespan_s"), *both)
     return table
@@ -198,7 +199,7 @@ def _pair(found: Sequence[World], label: str, *figures: tuple[str, int]) -> str:
 
 def _median(found: Sequence[World], label: str, figure: str, factor: float = 1, digits: int = 0) -> str:
     value = middle(found, label, figure)
-    return "" if value is None else f"{value * factor:,.{digits}f}"
+    return "" if value is None else grouped(value * factor, digits)
 
 
 PAPER = MalleablePaper()

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from emulator.experiments.claims import Claim, MissingRunError, count, percent, plain
+from emulator.experiments.claims import Claim, MissingRunError, count, plain
 from emulator.experiments.criteria import bound, exact, less, level, more, printed, untested
+from emulator.number_text import grouped, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,11 +46,11 @@ def ratio(one: Measure, other: Measure) -> Measure:
 
 
 def seconds(value: float) -> str:
-    return f"{value:,.0f} s"
+    return f"{grouped(value)} s"
 
 
 def hours(value: float) -> str:
-    return f"{value:,.0f} h"
+    return f"{grouped(value)} h"
 
 
 def _hundredths(value: float) -> str:
@@ -77,7 +78,7 @@ def _table_1() -> tuple[Claim, ...]:
             id="T1-jobs",
             statement="Jobs of the log that are run",
             where="Table 1",
-            paper="51,871",
+            paper="51 871",
             measure=lambda world: world("unilu/M4", "jobs_run"),
             criterion=exact(51_871, 51_871),
             show=count,
@@ -86,7 +87,7 @@ def _table_1() -> tuple[Claim, ...]:
             id="T1-hrr",
             statement="of them of the interactive queue (HRR)",
             where="Table 1",
-            paper="1,762 (3.4 %)",
+            paper="1 762 (3.4 %)",
             measure=figure("unilu/M4", "jobs_responsive"),
             criterion=exact(1_762, 1_762),
             show=count,
@@ -233,10 +234,10 @@ def _log_only() -> tuple[Claim, ...]:
             id=f"T4-{share}-{label}",
             statement=f"UniLu: {share} % of the jobs are over, {label}",
             where="Table 4",
-            paper=f"{paper:,} h",
+            paper=f"{grouped(paper)} h",
             measure=figure(f"unilu/{label}", f"completion_{share}_h"),
             criterion=exact(paper - 1, paper),
-            show=lambda value: f"{value:,.1f} h",
+            show=lambda value: f"{grouped(value, 1)} h",
         )
         for share, paper in ((90, 2094), (95, 2105))
         for label in ("M4", "M2", "M1", "R10", "R7", "R5")

@@ -13,6 +13,7 @@ from emulator.experiments.oversubscribe.claims import claims
 from emulator.experiments.oversubscribe.runs import FOLLOWED, KIT, UNILU, experiments
 from emulator.mechanisms.oversubscribe.figures import LEVELS
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES
+from emulator.number_text import grouped, percent
 from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class OversubscribePaper:
                 f" left out. {kit}"
             )
         return (
-            "UniLu: the log itself, 51,871 jobs: interactive jobs wider than a node are left out (R=1 % is one node),"
+            "UniLu: the log itself, 51 871 jobs: interactive jobs wider than a node are left out (R=1 % is one node),"
             f" and so are jobs with neither run time nor processor time. {kit}"
         )
 
@@ -80,8 +81,8 @@ class OversubscribePaper:
         return [table for table in tables if table.row_count]
 
 
-def _cell(value: float | None, show: str = "{:,.0f}") -> str:
-    return "" if value is None else show.format(value)
+def _cell(value: float | None, decimals: int = 0) -> str:
+    return "" if value is None else grouped(value, decimals)
 
 
 def _overview(site: Site, labels: Sequence[str], found: Sequence[World]) -> Table:
@@ -92,15 +93,15 @@ def _overview(site: Site, labels: Sequence[str], found: Sequence[World]) -> Tabl
         title=f"{site.name}: Figures {numbers}", title_justify="left",
     )  # fmt: skip
     names = (
-        ("max_wait_s_responsive", "{:,.0f}"), ("max_wait_s_normal", "{:,.0f}"),
-        ("max_slowdown_responsive", "{:,.2f}"), ("max_slowdown_normal", "{:,.1f}"),
-        ("mean_slowdown_responsive", "{:,.2f}"), ("mean_slowdown_normal", "{:,.2f}"),
-        ("slowdown_100", "{:,.0f}"), ("last_end_s", "{:,.0f}"), ("completion_90_h", "{:,.1f}"),
-        ("completion_95_h", "{:,.1f}"),
+        ("max_wait_s_responsive", 0), ("max_wait_s_normal", 0),
+        ("max_slowdown_responsive", 2), ("max_slowdown_normal", 1),
+        ("mean_slowdown_responsive", 2), ("mean_slowdown_normal", 2),
+        ("slowdown_100", 0), ("last_end_s", 0), ("completion_90_h", 1),
+        ("completion_95_h", 1),
     )  # fmt: skip
     for label in labels:
         paper = _TABLE_5.get(label) if site is KIT else (2094, 2105)
-        cells = [_cell(middle(found, f"{site.name}/{label}", _M + name), show) for name, show in names]
+        cells = [_cell(middle(found, f"{site.name}/{label}", _M + name), digits) for name, digits in names]
         table.add_row(label, *cells, " / ".join(map(str, paper or ())))
     return table
 
@@ -112,8 +113,10 @@ def _distribution(site: Site, labels: Sequence[str], found: Sequence[World]) -> 
     )  # fmt: skip
     for label in labels:
         cells = [
-            _cell(middle(found, f"{site.name}/{label}", f"{_M}slowdown_at_most_{level:g}"), "{:.1%}")
-            for level in LEVELS
+            "" if share is None else percent(share)
+            for share in (
+                middle(found, f"{site.name}/{label}", f"{_M}slowdown_at_most_{level:g}") for level in LEVELS
+            )
         ]
         table.add_row(label, *cells)
     return table
@@ -121,9 +124,9 @@ def _distribution(site: Site, labels: Sequence[str], found: Sequence[World]) -> 
 
 def _jobs(found: Sequence[World]) -> Table:
     paper = {
-        2819: "2,938 / 29,289 / 11.0; 5,876 / 0 / 2.00",
+        2819: "2 938 / 29 289 / 11.0; 5 876 / 0 / 2.00",
         918: "119 / 0 / 1.00; 119 / 0 / 1.00",
-        9087: "20,920 / 12,702 / 7.07; 41,840 / 0 / 2.00 (there as job 9121, and without the wait's last digit)",
+        9087: "20 920 / 12 702 / 7.07; 41 840 / 0 / 2.00 (there as job 9121, and without the wait's last digit)",
     }
     table = Table(
         "job",
@@ -147,7 +150,7 @@ def _jobs(found: Sequence[World]) -> Table:
                     label,
                     _cell(values[0]),
                     _cell(values[1]),
-                    _cell(values[2], "{:.2f}"),
+                    _cell(values[2], 2),
                     paper[number],
                 )
     return table
@@ -161,7 +164,10 @@ def _is_log(world: World) -> bool:
 def _heat(title: str, one: str, other: str, found: Sequence[World]) -> Table:
     """Above one: sharing is better. Medians over the seeds; cells without jobs are empty."""
     table = Table(
-        "cores", *(f">= {length_s:,} s" for length_s in LENGTH_EDGES_S), title=title, title_justify="left"
+        "cores",
+        *(f">= {grouped(length_s)} s" for length_s in LENGTH_EDGES_S),
+        title=title,
+        title_justify="left",
     )
     grids = [
         tuple(json.loads(str(world.rows[label][_M + "heat"])) for label in (one, other))
@@ -178,7 +184,7 @@ def _heat(title: str, one: str, other: str, found: Sequence[World]) -> Table:
                 for first, second in grids
                 if first[row][column][0] and second[row][column][0]
             ]
-            cells.append(_cell(median(ratios) if ratios else None, "{:.2f}"))
+            cells.append(_cell(median(ratios) if ratios else None, 2))
         table.add_row(f">= {size}", *cells)
     return table
 
@@ -189,9 +195,9 @@ def _beyond(found: Sequence[World]) -> Table:
         title="Beyond the paper (its sections 5.2 and 7)", title_justify="left",
     )  # fmt: skip
     names = (
-        ("mean_slowdown_responsive", "{:,.3f}"), ("mean_slowdown_normal", "{:,.3f}"),
-        ("max_wait_s_responsive", "{:,.0f}"), ("max_wait_s_normal", "{:,.0f}"), ("slowdown_100", "{:,.0f}"),
-        ("last_end_s", "{:,.0f}"),
+        ("mean_slowdown_responsive", 3), ("mean_slowdown_normal", 3),
+        ("max_wait_s_responsive", 0), ("max_wait_s_normal", 0), ("slowdown_100", 0),
+        ("last_end_s", 0),
     )  # fmt: skip
     for what, label in (
         ("as in the paper", "unilu/M4"),
@@ -201,7 +207,7 @@ def _beyond(found: Sequence[World]) -> Table:
         ("5 % overhead a neighbour", "unilu-overhead/M4"),
         ("jobs use half a core", "unilu-half-use/M4"),
     ):
-        cells = [_cell(middle(found, label, _M + name), show) for name, show in names]
+        cells = [_cell(middle(found, label, _M + name), digits) for name, digits in names]
         if any(cells):
             table.add_row(what, *cells)
     return table

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from balancer.wrong_values import sentences
 from emulator.experiments.logs import find_log
 from emulator.metrics.summary import figures
 from emulator.runs.preparation import prepare
@@ -111,9 +112,7 @@ def read_table(path: Path) -> PublishedTable:
     except (OSError, yaml.YAMLError) as error:
         raise ScenarioError(f"{path}: {error}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ScenarioError(f"{path}: {where}: {first['msg']}") from error
+        raise ScenarioError(f"{path}: {sentences(error)[0]}") from error
     for row in table.rows:
         for name, digits in row.published.items():
             if name not in table.figures:

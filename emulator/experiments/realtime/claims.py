@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.experiments.claims import Claim, percent, plain, times
+from emulator.experiments.claims import Claim, plain, times
 from emulator.experiments.criteria import alike, bound, less, level, more, printed
 from emulator.experiments.realtime.measures import (
     BJ_SLOWDOWN,
@@ -27,6 +27,7 @@ from emulator.experiments.realtime.measures import (
     worst,
 )
 from emulator.experiments.realtime.runs import FEW, ONE, PREEMPTIVE, SHARES, WITH_CHECKPOINTS, percents
+from emulator.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +149,7 @@ def _utilisation() -> tuple[Claim, ...]:
         return _claim(
             f"F1-productive-{scheme}-{share}",
             f"Productive utilisation of {scheme} against the baseline at {share} % real-time jobs",
-            "7.3, Fig. 1(c)", f"{paper:.0%} less",
+            "7.3, Fig. 1(c)", f"{percent(paper, 0)} less",
             lambda world: fall(world, scheme, share, PRODUCTIVE), printed(paper, 0.01), percent,
             open_points=(
                 "Ours counts from the first submit to the last end. A week that is not full all the time delays work"

@@ -128,7 +128,7 @@ def test_a_taken_port_is_one_clear_line_and_status_2(service):
             "driver: there is no batch driver 'magic'; there are: openpbs, slurm, torque",
         ),
         (["--nodes", "n[3-1]"], "'3-1' is not a range from low to high"),
-        (["--reserve", "-1"], "reserve: Input should be greater than or equal to 0, not -1"),
+        (["--reserve", "-1"], "reserve: must be at least 0, not -1"),
         (["--db", "/nowhere/x.db"], "the folder /nowhere of the ledger does not exist"),
         (["--clock", "sundial"], "clock: there is no clock 'sundial'; there are: shared, wall"),
         (["--clock", "{wall: {speed: 2}}"], "clock: clock wall has no parameter 'speed'; it has none"),

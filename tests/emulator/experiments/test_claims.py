@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.experiments.balancer import PAPER
-from emulator.experiments.claims import Claim, judge, percent, summary, worlds
+from emulator.experiments.claims import Claim, judge, summary, worlds
 from emulator.experiments.criteria import (
     Between,
     Outcome,
@@ -23,6 +23,7 @@ from emulator.experiments.criteria import (
 )
 from emulator.experiments.page import render
 from emulator.experiments.paper import Options, find_paper
+from emulator.number_text import percent
 from emulator.runs.scenario import ScenarioError
 from testdata import TRACES
 

@@ -165,6 +165,6 @@ def test_a_table_that_is_wrong_is_an_error_that_says_where(
 
 def test_a_name_that_is_none_is_an_error_with_the_nearest() -> None:
     answer = reproduce("--only", "sc15-kht")
-    assert (answer.exit_code, "did you mean sc15-kth" in answer.output) == (2, True)
+    assert (answer.exit_code, "did you mean 'sc15-kth'" in answer.output) == (2, True)
     alone = CliRunner().invoke(main, ["reproduce", "balancer", "--only", "sc15-kth"])
     assert (alone.exit_code, "reproduce tables --only NAME" in alone.output) == (2, True)

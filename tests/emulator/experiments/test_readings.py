@@ -42,10 +42,10 @@ def test_readings_are_given_by_name_and_the_others_are_as_by_default():
     ("given", "said"),
     [
         (["size"], "--read size: expected NAME=VALUE"),
-        (["sise=large"], "there is no reading 'sise'; did you mean size?"),
-        (["size=larg"], "size is not 'larg'; did you mean large?"),
+        (["sise=large"], "there is no reading 'sise'; did you mean 'size'?"),
+        (["size=larg"], "size is not 'larg'; did you mean 'large'?"),
         (["size=large", "size=small"], "size is given twice"),
-        (["weight=1"], "known: colour, size"),
+        (["weight=1"], "there are: colour, size"),
     ],
 )
 def test_a_reading_that_is_not_known_is_refused(given, said):

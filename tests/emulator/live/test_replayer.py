@@ -385,7 +385,7 @@ def wait_until(condition, timeout_s=120.0):
     ("settings", "said"),
     [
         ({"speed": 3}, "speed: Extra inputs are not permitted"),
-        ({"wait_s": -1}, "wait_s: Input should be greater than or equal to 0"),
+        ({"wait_s": -1}, "wait_s: must be at least 0"),
         ({"notice_s": 60}, "balancer_url is needed"),
     ],
 )

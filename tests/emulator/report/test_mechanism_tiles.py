@@ -13,9 +13,9 @@ from click.testing import CliRunner
 import emulator
 from emulator.cli import main
 from emulator.metrics.mechanism_tiles import at, picture_of
+from emulator.number_text import duration, number
 from emulator.report import html
-from emulator.report.tiles import figure_text, own_tiles, tile_texts
-from emulator.report.wording import duration, number
+from emulator.report.tiles import figure_texts, own_tiles, tile_texts
 from emulator.simulation.tiles import MOST_TILES
 from testdata import TRACES
 
@@ -65,7 +65,10 @@ def test_each_number_of_its_tiles_on_the_page_is_the_summarys(runs, name):
     cards = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>(?:<dd class=\"remark\">(.*?)</dd>)?", section)
     for tile, (said, value, remark) in zip(summary["tiles"], cards, strict=False):
         whole = f" of {number(at(summary, tile['of']))}" if tile["of"] else ""
-        assert (said, value) == (tile["name"], figure_text(at(summary, tile["figure"]), tile["unit"]) + whole)
+        assert (said, value) == (
+            tile["name"],
+            figure_texts([at(summary, tile["figure"])], tile["unit"])[0] + whole,
+        )
         assert remark == ", ".join(f"{each} {number(at(summary, path))}" for each, path in tile["beside"])
 
 

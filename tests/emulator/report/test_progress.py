@@ -44,9 +44,9 @@ def test_without_a_terminal_a_line_comes_every_five_seconds(wall):
             progress.update(second * 3600 * US, 5 * second, granted=second, rejected=1)
 
     assert out.file.getvalue().splitlines() == [
-        "cluster time 02:00:00, 10 of 100 jobs done, on demand 2 granted, 1 rejected, about 18 s to go",
-        "cluster time 07:00:00, 35 of 100 jobs done, on demand 7 granted, 1 rejected, about 13 s to go",
-        "cluster time 12:00:00, 60 of 100 jobs done, on demand 12 granted, 1 rejected, about 8 s to go",
+        "cluster time 02:00:00, 10 of 100 jobs done, on demand 2 granted, 1 rejected, about 18 s left",
+        "cluster time 07:00:00, 35 of 100 jobs done, on demand 7 granted, 1 rejected, about 13 s left",
+        "cluster time 12:00:00, 60 of 100 jobs done, on demand 12 granted, 1 rejected, about 8 s left",
     ]
 
 
@@ -58,7 +58,7 @@ def test_nothing_is_said_of_the_time_left_before_there_is_something_to_go_by(wal
             progress.update(0, done)
 
     assert [line.partition("done")[2] for line in out.file.getvalue().splitlines()] == [
-        "", "", ", about 8 min 5 s to go",
+        "", "", ", about 8 min 5 s left",
     ]  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def test_on_a_terminal_there_is_a_bar_that_goes_away(wall, monkeypatch):
             progress.update(10 * wall.now_us, 7)
 
     assert "40 %" in out.file.getvalue()
-    assert "7 of 100 jobs done, about 53 s to go" in out.file.getvalue()
+    assert "7 of 100 jobs done, about 53 s left" in out.file.getvalue()
     assert out.file.getvalue().endswith("\x1b[2K")
 
 
@@ -95,7 +95,7 @@ def test_what_compiling_took_is_no_measure_of_the_time_left(wall, tmp_path, monk
             progress.update(wall.now_us, done)
 
     _, *shown = out.file.getvalue().splitlines()
-    assert shown == ["cluster time 00:00:24, 50 of 100 jobs done, about 4 s to go"]
+    assert shown == ["cluster time 00:00:24, 50 of 100 jobs done, about 4 s left"]
 
 
 def test_quiet_is_quiet(wall):
@@ -121,7 +121,7 @@ def test_a_run_that_goes_on_is_not_taken_for_one_that_did_all_before_in_a_moment
 
     assert out.file.getvalue().splitlines() == [
         "cluster time 00:01:00, 80 of 100 jobs and leases done",
-        "cluster time 00:01:00, 90 of 100 jobs and leases done, about 10 s to go",
+        "cluster time 00:01:00, 90 of 100 jobs and leases done, about 10 s left",
     ]
 
 
@@ -131,5 +131,5 @@ def test_the_last_jobs_that_outlast_every_submit_have_no_fraction_of_a_second_to
         for wall.now_us in (0, 120 * US, 120 * US + 300_000):
             progress.update(100 * US, 99)
 
-    assert "about 1 s to go" in out.file.getvalue()
+    assert "about 1 s left" in out.file.getvalue()
     assert "about 0" not in out.file.getvalue()

@@ -113,7 +113,10 @@ def test_the_schedule_of_a_program_is_explained_by_its_bundle(program: str):
 def test_accasims_own_schedule_is_found_out():
     theirs = {number: TheirJob(start_us / US) for number, start_us in read_accasims_starts().items()}
     found = explain(run_by({}, read_known_input(5_000), 128), theirs)
-    assert found.sentence == "like: accasim explains all 1,805 differences: 5,000 of 5,000 starts equal"
+    assert (
+        found.sentence
+        == "like: accasim explains all 1\u202f805 differences: 5\u202f000 of 5\u202f000 starts equal"
+    )
 
 
 def test_two_switches_are_found_one_after_the_other():

@@ -71,8 +71,8 @@ def test_who_ends_when_expected_gives_its_nodes_back_before_the_first_pass():
     [
         ({"submits_first": True}, "submits_first: goes with `pass: event`"),
         ({"ends_in_order_of": "start"}, "ends_in_order_of: goes with `pass: event`"),
-        ({"pass": "event", "ends_in_order_of": "starts"}, "ends_in_order_of 'starts'; did you mean start?"),
-        ({"like": "batsin"}, "unknown scheduler like 'batsin'; did you mean batsim"),
+        ({"pass": "event", "ends_in_order_of": "starts"}, "ends_in_order_of 'starts'; did you mean 'start'?"),
+        ({"like": "batsin"}, "unknown scheduler like 'batsin'; did you mean 'batsim'"),
         ({"conservative": {"like": "pyss"}}, "the backfilling can only be easy"),
         ({"easy": {"backfill": "none"}}, "the backfilling is said already"),
         (

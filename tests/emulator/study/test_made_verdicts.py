@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import made_site
 from emulator.cli import main
-from emulator.report.wording import duration
+from emulator.number_text import duration
 from made_site import BEGIN_S, DAY_S, DAYS, HOUR_S, Server
 
 LIKELY_CORES = "Likely the log counts processors: say --procs-per-node"

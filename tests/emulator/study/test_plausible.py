@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.report.wording import grouped
+from emulator.number_text import grouped
 from emulator.study.logs import read_logs
 from emulator.study.plausible import (
     FARTHEST,

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.report.wording import number
+from emulator.number_text import grouped
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.page import page
 from emulator.sweeps.ranking import rank
@@ -41,7 +41,7 @@ def test_settings_stand_in_order_with_their_figures_and_those_that_nothing_beats
     lines = lines_of(unescape(page("four", found, VARIED)))
     ranked = rank(found, VARIED, "mean_wait_s")
     assert [cells[:4] for _, cells in lines] == [
-        [str(place), *map(str, each.setting.values()), number(each.mean)]
+        [str(place), *map(str, each.setting.values()), grouped(each.mean, 2)]
         for place, each in enumerate(ranked, 1)
     ]
     assert [cells[-1] for _, cells in lines] == ["9", "3", "5", "0"]
@@ -57,8 +57,8 @@ def test_it_says_first_what_is_best_and_how_sure_that_is():
     text = unescape(page("four", rows(FOUR), VARIED))
     opening = re.search('class="opening">(.*?)<', text)[1]
     assert opening == (
-        "20 runs of 4 settings, 5 seeds each. Best by mean_wait_s: reserve 0, wait 0 (102), surely better than 3 of"
-        " the other 3."
+        "20 runs of 4 settings, 5 seeds each. Best by mean wait, s: reserve 0, wait 0 (1 min 42 s), surely better"
+        " than 3 of the other 3."
     )
     assert text.index('id="pareto"') < text.index('id="heat"') < text.index("<table>")
 

@@ -93,7 +93,7 @@ def test_progress_tells_how_long_it_takes_by_what_runs_cost(monkeypatch):
     )
     assert told == [
         "2 of 8 runs done",
-        "4 of 8 runs done, about 4 min left",
+        "4 of 8 runs done, about 3 min 30 s left",
         "7 of 8 runs done, about 33 s left",
         "8 of 8 runs done",
     ]

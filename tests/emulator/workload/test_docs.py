@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
+from emulator.number_text import number
 from emulator.runs.scenario import from_mapping
 from emulator.workload.generators import parse_generators
 from emulator.workload.transforms import parse_transforms
@@ -43,7 +44,7 @@ def test_the_page_has_its_examples():
 def test_the_tutorial_of_ones_own_log_has_the_number_of_jobs_that_its_command_runs(tmp_path, monkeypatch):
     page = (TRACES.parent / "docs/tutorials/own-log.md").read_text()
     command = re.search(
-        r"^    emulator (run .*--overrun kill) --out runs/easy\n\n([\d,]+) jobs take", page, re.MULTILINE
+        r"^    emulator (run .*--overrun kill) --out runs/easy\n\n([\d\u202f]+) jobs take", page, re.MULTILINE
     )
     assert command is not None
     monkeypatch.chdir(TRACES.parent)
@@ -51,4 +52,4 @@ def test_the_tutorial_of_ones_own_log_has_the_number_of_jobs_that_its_command_ru
         main, [*command[1].split(), "--out", str(tmp_path / "out"), "--no-report", "--json"]
     )
     assert done.exit_code == 0, done.output
-    assert f"{json.loads(done.stdout)['jobs_run']:,}" == command[2]
+    assert number(json.loads(done.stdout)["jobs_run"]) == command[2]

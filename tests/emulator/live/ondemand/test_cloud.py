@@ -322,7 +322,7 @@ def test_a_manager_that_is_killed_amid_a_deletion_ends_it_in_its_next_life(build
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({"do": "fail_all"}, "cloud_faults.0.do: Input should be 'fail_boots' or 'fail_hosts'"),
+        ({"do": "fail_all"}, "cloud_faults.0.do: must be 'fail_boots' or 'fail_hosts'"),
         ({"for": 3}, "cloud_faults.0.for: Extra inputs are not permitted"),
         ({"nodes": "n[1"}, "cloud_faults: nodes: "),
     ],

@@ -131,7 +131,7 @@ def test_nodes_that_a_lost_answer_granted_go_back_though_the_manager_was_killed(
     [
         ({}, "give either pool (names of dedicated nodes) or balancer_url"),
         ({"pool": ["n1", "n1"]}, "pool names a node twice"),
-        ({"pool": [], "boot_s": -1}, "boot_s: Input should be greater than or equal to 0"),
+        ({"pool": [], "boot_s": -1}, "boot_s: must be at least 0"),
         ({"pool": [], "clock": "/nowhere/clock"}, "/nowhere/clock"),
     ],
 )
