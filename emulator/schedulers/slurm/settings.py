@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path  # noqa: TC003 - plug-ins are made by the types of their fields
+from pathlib import Path
 from typing import Any
 
 from emulator.plugins import check_number
@@ -22,7 +22,7 @@ class SlurmSettings:
     `conf`: a slurm.conf. What is set beside it stands above it; what nobody sets is Slurm's default. `queues`:
     partition of a queue of the trace, by number. `shares`: of a user, by number; 1 for others. `ignores_term`: jobs do
     not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes, the last
-    ones, are lent for the whole run. `qos`: a table of QOS, or a file of what `sacctmgr show qos --parsable2` printed;
+    ones, are lent for the whole run. `qos`: a table of QOS, or a file of what `sacctmgr show qos` printed;
     `queue_qos`, `user_qos`: that of a queue's and a user's jobs, by number, else it is `normal`; `cpus_per_node`: for
     limits in `cpu`. `reservations`: advance ones, by name. `select`: jobs share nodes. The rest: `rules.py`.
     """
@@ -103,8 +103,11 @@ class SlurmSettings:
         return self._without_lent(rules, node_count) if self.nodes_lent else rules
 
     def not_followed(self) -> tuple[str, ...]:
-        """What `conf` says that the twin does not do, as sentences. Raises ValueError."""
-        return () if self.conf is None else not_followed(self.conf)
+        """What `conf` and the table of QOS say that the twin does not do, as sentences. Raises ValueError."""
+        found = [] if self.conf is None else list(not_followed(self.conf))
+        if isinstance(self.qos, Path):
+            read_qos(self.qos, self.cpus_per_node, left_out=found)
+        return tuple(found)
 
     def qos_name(self, user: int, queue: int) -> str:
         """The QOS of a job."""
@@ -118,7 +121,7 @@ class SlurmSettings:
                     "slurm: queue_qos and user_qos name QOS, and there is no table of them: set qos"
                 )
             return rules
-        table = read_qos(self.qos, self.cpus_per_node)
+        table = read_qos(self.qos, self.cpus_per_node, left_out=[] if isinstance(self.qos, Path) else None)
         known = {each.name for each in table}
         named = [(f"queue_qos {number}", name) for number, name in self.queue_qos.items()]
         named += [(f"user_qos {number}", name) for number, name in self.user_qos.items()]
