@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from emulator.schedulers.slurm.sacctmgr import Table, read_rows
 from emulator.schedulers.slurm.times import INFINITE, minutes
@@ -145,19 +145,29 @@ Said = Mapping[str, Mapping[str, Any]]
 """Of each QOS by name the columns, called as sacctmgr calls them."""
 
 
+class LeftOut(NamedTuple):
+    """What a column says of who has it (a QOS, an association), and what it would have done."""
+
+    who: str
+    column: str
+    text: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.column}={self.text}: {self.why}"
+
+
 @dataclass(frozen=True, slots=True)
 class LimitReader:
     """How a table is read: who reads it, which columns it knows, and how many CPUs make a node.
 
-    `left_out`: None if what it does not know is an error, else it is told there in sentences, which begin with
-    `source`.
+    `left_out`: None if what it does not know is an error, else it is told there.
     """
 
     who: str
     columns: Mapping[str, str]
     cpus_per_node: int | None
-    left_out: list[str] | None = None
-    source: str = ""
+    left_out: list[LeftOut] | None = None
 
     def values(
         self, place: str, who: str, columns: Mapping[str, Any], no_meaning: Container[str]
@@ -168,18 +178,22 @@ class LimitReader:
             key, text = column.lower(), str(value).strip()
             if key in no_meaning or not text:
                 continue
-            said = f"{who}: {column}={text}"
+            said = LeftOut(who, column, text, f"{self.who} does not know this; leave it out to do without")
             if key in self.columns:
-                found[self.columns[key]] = _value(self.columns[key], text, place, said, self)
+                found[self.columns[key]] = _value(self.columns[key], place, said, self)
             elif self.left_out is None:
-                raise ValueError(f"{place}{said}: {self.who} does not know this; leave it out to do without")
+                raise ValueError(f"{place}{said}")
             else:
-                self.left_out.append(f"{self.source}{said}: {would_have_done(key)}")
+                self.left_out.append(said._replace(why=would_have_done(key)))
         return found
 
 
 def read_qos(
-    said: Path | Said, cpus_per_node: int | None, *, plain: bool = False, left_out: list[str] | None = None
+    said: Path | Said,
+    cpus_per_node: int | None,
+    *,
+    plain: bool = False,
+    left_out: list[LeftOut] | None = None,
 ) -> tuple[Qos, ...]:
     """All QOS of a table, `normal` among them, by name. Raises ValueError that names QOS and column.
 
@@ -187,8 +201,7 @@ def read_qos(
     `plain`: for the plain schedulers, not for the twin. `left_out`: what is not known is no error, but told there.
     """
     who, columns = ("a plain scheduler", _KEYS | _PLAIN_KEYS) if plain else ("the twin", _KEYS)
-    source = f"{said.name}: " if isinstance(said, Path) else ""
-    reader = LimitReader(who, columns, cpus_per_node, left_out, source)
+    reader = LimitReader(who, columns, cpus_per_node, left_out)
     rows = (
         {name: (f"{place}: ", row) for place, name, row in _rows(said)}
         if isinstance(said, Path)
@@ -228,12 +241,12 @@ def _qos(name: str, place: str, columns: Mapping[str, Any], reader: LimitReader)
     return Qos(name, **reader.values(place, who, limits, _NOT_SCHEDULING))
 
 
-def _value(key: str, text: str, place: str, said: str, reader: LimitReader) -> int:
-    where = place + said
+def _value(key: str, place: str, said: LeftOut, reader: LimitReader) -> int:
+    where, text = f"{place}{said.who}: {said.column}={said.text}", said.text
     if text == "-1":
         return 0 if key == "priority" else UNDEFINED
     if key.endswith(("_nodes", "_node_min")):
-        return _nodes(text, place, said, reader, at_least=key == "min_nodes")
+        return _nodes(where, said, reader, at_least=key == "min_nodes")
     if key == "max_wall":
         try:
             limit = minutes(text)
@@ -253,13 +266,13 @@ def _number(text: str, where: str) -> float:
     return value
 
 
-def _nodes(text: str, place: str, said: str, reader: LimitReader, *, at_least: bool) -> int:
+def _nodes(where: str, said: LeftOut, reader: LimitReader, *, at_least: bool) -> int:
     """Whole nodes that a list of TRES allows (or asks for). Raises ValueError for what is no matter of nodes."""
     found: list[int] = []
-    for each in text.split(","):
+    for each in said.text.split(","):
         match = _LIMIT.fullmatch(each)
         if match is None:
-            raise ValueError(f"{place}{said}: expected TRES=NUMBER, such as node=4")
+            raise ValueError(f"{where}: expected TRES=NUMBER, such as node=4")
         kind, count = match[1].lower(), int(match[2])
         if kind == "node":
             found.append(count)
@@ -267,13 +280,11 @@ def _nodes(text: str, place: str, said: str, reader: LimitReader, *, at_least: b
             found.append(-(-count // reader.cpus_per_node) if at_least else count // reader.cpus_per_node)
         elif reader.left_out is not None:
             why = ", unless cpus_per_node is set" if kind == "cpu" else ""
-            reader.left_out.append(f"{reader.source}{said}: {kind} is no limit in {reader.who}{why}")
+            reader.left_out.append(said._replace(why=f"{kind} is no limit in {reader.who}{why}"))
         elif kind == "cpu":
-            raise ValueError(f"{place}{said}: set cpus_per_node, because jobs have whole nodes here")
+            raise ValueError(f"{where}: set cpus_per_node, because jobs have whole nodes here")
         else:
-            raise ValueError(
-                f"{place}{said}: {reader.who} knows node and cpu; leave {kind} out to do without"
-            )
+            raise ValueError(f"{where}: {reader.who} knows node and cpu; leave {kind} out to do without")
     if not found:
         return UNDEFINED
     return max(found) if at_least else min(found)

@@ -11,7 +11,7 @@ import pytest
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.qos import Qos, read_qos
+from emulator.schedulers.slurm.qos import LeftOut, Qos, read_qos
 from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
@@ -239,7 +239,7 @@ def test_what_a_table_of_a_site_says_and_the_twin_does_not_do_is_named(form: str
     path.write_bytes((RECORDED / f"slurm/24.11/sacctmgr-qos-{form}.txt").read_bytes())
     slurm = Slurm(qos=path, user_qos={1: "long"})
     assert slurm.rules(4).qos[1].max_wall == 7 * 1440
-    told = slurm.not_followed()
+    told = slurm.not_followed(JobTable.empty(), 4)
     named = "a_name_of_more_than_ten_letters"
     for each in (
         "qos long: Preempt=scavenger: the twin does not preempt",
@@ -306,10 +306,10 @@ def test_a_file_in_no_form_is_refused_with_what_it_is(tmp_path: Path, text: str,
 def test_lists_of_tres_have_units_and_types_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "qos.txt"
     path.write_text("Name|MaxTRESPU\ngpu|node=3,gres/gpu:a100-40gb=2,mem=500G\n")
-    told: list[str] = []
+    told: list[LeftOut] = []
     assert read_qos(path, None, left_out=told)[0].user_nodes == 3
-    said = "qos.txt: qos gpu: MaxTRESPU=node=3,gres/gpu:a100-40gb=2,mem=500G:"
-    assert told == [
+    said = "qos gpu: MaxTRESPU=node=3,gres/gpu:a100-40gb=2,mem=500G:"
+    assert [str(each) for each in told] == [
         f"{said} gres/gpu:a100-40gb is no limit in the twin",
         f"{said} mem is no limit in the twin",
     ]
