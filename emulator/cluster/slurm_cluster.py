@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.kernel.rows import Rows
     from emulator.schedulers.slurm.rules import Rules
     from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
 
 _NO_HALF_LIFE_US = 1e30
+_NO_SHARE = 1e-9
+"""Of who has none: the first hour of usage takes all priority."""
+_ASSOCIATION_LIMITS = {"group_jobs": "grp_jobs", "group_nodes": "grp_nodes", "own_jobs": "max_jobs"}
 _LONG_AGO_US = -(1 << 50)
 _ADVANCE, _FINISH, _NEXT_EVENT = entry_points(kernel.advance, kernel.finish, kernel.next_event)
 
@@ -93,7 +97,9 @@ class SlurmCluster(Cluster):
         self._limits = np.array([each.limits for each in table], np.int64)
         if not self._rules.enforce_limits:
             self._limits[:] = -1
-        self._twin_registers.limits_n = int(np.count_nonzero(self._limits >= 0))
+        self._associations = _associations(self._rules)
+        limits_n = sum(int(np.count_nonzero(self._associations[name] >= 0)) for name in _ASSOCIATION_LIMITS)
+        self._twin_registers.limits_n = limits_n + int(np.count_nonzero(self._limits >= 0))
         per_node = self._twin_registers.per_node
         self._room = new_rows(s.Room, node_count if per_node > 1 else 0)
         self._running = np.zeros(node_count * per_node, np.int64)
@@ -123,18 +129,31 @@ class SlurmCluster(Cluster):
         self._job_ext["user"][rows] = [
             self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
         ]
+        self._fill_associations(jobs)
         self._fill_qos(jobs, places)
-        self._view["account"][rows] = self._job_ext["user"][rows]
         marks = len(rules.partitions) + len(rules.reservations)
         self._tests = np.zeros(len(self._users) + marks, np.int64)
-        shares = np.array([self._slurm.shares.get(user, 1.0) for user in self._users] or [1.0])
-        self._accounts = new_rows(reorder.Account, len(shares))
-        self._accounts["shares"][:] = shares / shares.sum()
-        self._count.accounts_n = len(shares)
         if rules.priority_type == "multifactor":
             self._fixed[rows] = self._unchanging(jobs, places)
         keys = -self._job_ext["tier"][rows] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
         self._job["key"][rows] = keys
+
+    def _fill_associations(self, jobs: JobTable) -> None:
+        """Whose association each job has, and whose share: the association's, else the user's."""
+        rows, found = slice(len(jobs)), self._rules.associations
+        if found:
+            row = self._slurm.associations_of(jobs, self._rules).row
+            own = np.array([*(each.shares_as for each in found), len(found)])  # the last: of who has none
+            account, shares = own[row], np.array([*(each.share for each in found), _NO_SHARE])
+        else:
+            row, account = np.full(len(jobs), -1), self._job_ext["user"][rows]
+            shares = np.array([self._slurm.shares.get(user, 1.0) for user in self._users] or [1.0])
+            shares = shares / shares.sum()
+        self._job_ext["association"][rows] = row
+        self._job_ext["account"][rows] = self._view["account"][rows] = account
+        self._accounts = new_rows(reorder.Account, len(shares))
+        self._accounts["shares"][:] = np.maximum(shares, _NO_SHARE)
+        self._count.accounts_n = len(shares)
 
     def _fill_wants(self, jobs: JobTable) -> None:
         """Nodes of each job, and what it wants of each."""
@@ -152,9 +171,11 @@ class SlurmCluster(Cluster):
         self._job_ext["first_qos"][rows] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
             places
         ]
+        defaults = ("", *(each.qos for each in rules.associations))
+        own = self._job_ext["association"][rows].tolist()
         self._job_ext["own_qos"][rows] = [
-            index.get(self._slurm.qos_name(user, queue), -1)
-            for user, queue in zip(jobs.user.tolist(), jobs.queue.tolist(), strict=True)
+            index.get(self._slurm.qos_name(user, queue, defaults[which + 1]), -1)
+            for user, queue, which in zip(jobs.user.tolist(), jobs.queue.tolist(), own, strict=True)
         ]
         self._job_ext["reservation"][rows] = [
             which_of(rules.reservations, number, user)
@@ -209,6 +230,7 @@ class SlurmCluster(Cluster):
             spare=np.zeros(room, np.int32),
             limits=self._limits,
             used=self._used,
+            associations=self._associations,
             times=self._times,
             held=self._held,
             room=self._room,
@@ -304,6 +326,15 @@ class SlurmCluster(Cluster):
     @property
     def next_event_us(self) -> int:
         return int(_NEXT_EVENT(self._state, self._twin))
+
+
+def _associations(rules: Rules) -> Rows[s.AssociationUse]:
+    """The associations with the limits that count."""
+    found = new_rows(s.AssociationUse, len(rules.associations))
+    found["parent"][:] = [each.parent for each in rules.associations]
+    for name, limit in _ASSOCIATION_LIMITS.items():
+        found[name][:] = [getattr(each, limit) for each in rules.associations] if rules.enforce_limits else -1
+    return found
 
 
 def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
               help="What sacct printed, or any other job log.")  # fmt: skip
 @click.option("--slurm-conf", "conf", metavar="FILE", type=click.Path(path_type=Path),
               help="Today's slurm.conf; without it, Slurm's defaults.")  # fmt: skip
+@click.option("--qos", metavar="FILE", type=click.Path(path_type=Path),
+              help="Its QOS: what sacctmgr show qos --parsable2 printed.")  # fmt: skip
+@click.option("--associations", metavar="FILE", type=click.Path(path_type=Path),
+              help="Its associations: what sacctmgr show assoc tree --parsable2 printed.")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", required=True,
               help="What is changed: bf_interval=60, nodes.lent=12, ... Repeatable.")  # fmt: skip
 @click.option(
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
 def whatif(  # noqa: PLR0917 - click passes them by name
     log_path: Path,
     conf: Path | None,
+    qos: Path | None,
+    associations: Path | None,
     changes: tuple[str, ...],
     nodes: int | None,
     procs_per_node: int,
@@ -58,7 +64,15 @@ def whatif(  # noqa: PLR0917 - click passes them by name
 
     try:
         log = load(log_path, lenient=lenient)
-        site = read_site(log, nodes=nodes, procs_per_node=procs_per_node, conf=conf, changes=_pairs(changes))
+        site = read_site(
+            log,
+            nodes=nodes,
+            procs_per_node=procs_per_node,
+            conf=conf,
+            changes=_pairs(changes),
+            qos=qos,
+            associations=associations,
+        )
         if not as_json:
             jobs = grouped(len(site.jobs))
             click.echo(f"{jobs} jobs on {grouped(site.nodes)} nodes, under both settings ...", err=True)

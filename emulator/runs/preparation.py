@@ -63,6 +63,8 @@ class Prepared:
     """By their numbers in the jobs; empty where jobs are generated, whose users have numbers of their own."""
     queue_names: Mapping[int, str] = field(default_factory=dict)
     """Likewise, of the log's queues."""
+    group_names: Mapping[int, str] = field(default_factory=dict)
+    """Likewise, of its groups."""
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -87,7 +89,12 @@ def _prepare(scenario: Scenario) -> Prepared:
         work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), what_nodes_have)
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
         if not part.generate:
-            prepared = replace(prepared, user_names=work.user_names, queue_names=work.queue_names)
+            prepared = replace(
+                prepared,
+                user_names=work.user_names,
+                queue_names=work.queue_names,
+                group_names=work.group_names,
+            )
     else:
         if scenario.nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")

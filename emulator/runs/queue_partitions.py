@@ -1,9 +1,12 @@
-"""Which partition of a slurm.conf each queue of a log goes to: the one of its name, else the default one, by name."""
+"""What Slurm's twin is told of a log's names: the partition of each queue, and who its users and accounts are.
+
+A queue goes to the partition of its name, else to the default one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,16 +48,43 @@ def partitions_by_name(
     return QueuePartitions(by_queue, tuple(sorted(has_jobs - known)))
 
 
+def people_by_name(
+    slurm: Slurm, user_names: Mapping[int, str], group_names: Mapping[int, str]
+) -> dict[str, Mapping[int, str]]:
+    """`users` and `accounts` for a twin that has associations, unless it was told of others."""
+    if slurm.associations is None:
+        return {}
+    return {"users": slurm.users or user_names, "accounts": slurm.accounts or group_names}
+
+
+def names_of(scenario: Scenario, prepared: Prepared) -> dict[str, Any]:
+    """The settings of Slurm's twin in a run that the log's names make; empty for other schedulers.
+
+    Raises ValueError for a slurm.conf that cannot be used.
+    """
+    slurm = _twin(scenario)
+    if slurm is None:
+        return {}
+    partitions = partitions_of(scenario, prepared)
+    queues = {} if partitions is None else {"queues": partitions.by_queue}
+    return {**queues, **people_by_name(slurm, prepared.user_names, prepared.group_names)}
+
+
+def _twin(scenario: Scenario) -> Slurm | None:
+    decide = scenario.scheduler_config.decide
+    if decide is None or plugin_name(decide) != "slurm":
+        return None
+    with scenario.plugged_in():
+        slurm = scenario.scheduler_config.make_machine()
+    return slurm if isinstance(slurm, Slurm) else None
+
+
 def partitions_of(scenario: Scenario, prepared: Prepared) -> QueuePartitions | None:
     """Those of a run under Slurm's twin; None where `queues` says them, or the log has no names of queues.
 
     Raises ValueError for a slurm.conf that cannot be used.
     """
-    decide = scenario.scheduler_config.decide
-    if decide is None or plugin_name(decide) != "slurm" or not prepared.queue_names:
-        return None
-    with scenario.plugged_in():
-        slurm = scenario.scheduler_config.make_machine()
-    if not isinstance(slurm, Slurm) or slurm.queues:
+    slurm = _twin(scenario) if prepared.queue_names else None
+    if slurm is None or slurm.queues:
         return None
     return partitions_by_name(slurm, prepared.nodes, prepared.queue_names, prepared.jobs)

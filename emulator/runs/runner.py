@@ -24,7 +24,7 @@ from emulator.runs.node_rules import (
     shared_nodes_of,
 )
 from emulator.runs.qos_rules import WHAT as QOS
-from emulator.runs.queue_partitions import partitions_of
+from emulator.runs.queue_partitions import names_of, partitions_of
 from emulator.runs.scenario import Scenario, ScenarioError
 from emulator.runs.scenario_events import OUTAGES, RULES, SLEEP, make_external_events
 from emulator.simulation.loop import Loop
@@ -85,7 +85,7 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
 
     Raises ScenarioError, and PluginError for a mechanism or a queue order that fails.
     """
-    scheduler, jobs = _with_partitions(scenario, prepared), prepared.jobs
+    scheduler, jobs = _with_names(scenario, prepared), prepared.jobs
     decides = "" if scheduler.decide is None else plugin_name(scheduler.decide)
     if scenario.workload.overrun == "run_on" and decides == "slurm":
         raise ScenarioError(
@@ -134,17 +134,17 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     return machine
 
 
-def _with_partitions(scenario: Scenario, prepared: Prepared) -> SchedulerConfig:
-    """The scheduler; in Slurm's twin queues of the log go to the partitions of their names, unless `queues` is set."""
+def _with_names(scenario: Scenario, prepared: Prepared) -> SchedulerConfig:
+    """The scheduler; Slurm's twin is told of the log's names, unless the scenario says other ones."""
     scheduler = scenario.scheduler_config
     try:
-        found = partitions_of(scenario, prepared)
+        found = names_of(scenario, prepared)
     except ValueError:  # told where the machine is made
         return scheduler
-    if found is None:
+    if not found:
         return scheduler
     said = scheduler.decide["slurm"] if isinstance(scheduler.decide, dict) else {}
-    return replace(scheduler, decide={"slurm": {**said, "queues": found.by_queue}})
+    return replace(scheduler, decide={"slurm": {**said, **found}})
 
 
 def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:
@@ -322,7 +322,11 @@ def _not_followed(scenario: Scenario, prepared: Prepared) -> tuple[str, ...]:
     if not isinstance(machine, Slurm):
         return ()
     queues = partitions_of(scenario, prepared)
-    return (*machine.not_followed(), *(queues.not_followed(machine.conf) if queues else ()))
+    named = replace(machine, **names_of(scenario, prepared))
+    return (
+        *named.not_followed(prepared.jobs, prepared.nodes),
+        *(queues.not_followed(machine.conf) if queues else ()),
+    )
 
 
 def describe(record: RunRecord, scenario: Scenario, prepared: Prepared, **changes: Any) -> RunRecord:

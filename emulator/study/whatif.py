@@ -1,13 +1,14 @@
 """What another slurm.conf would have done: a log under today's settings and under changed ones, in Slurm's twin.
 
 How well the twin meets the waits that the log recorded comes first: what it was not told of the site (QOS,
-reservations) or does not know (limits of associations, preemption, dependencies, nodes that were down) is missing in
+associations, reservations) or does not know (preemption, dependencies, nodes that were down) is missing in
 both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.metrics.intervals import blocks, mean_interval
 from emulator.number_text import grouped
-from emulator.runs.queue_partitions import partitions_by_name
+from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
@@ -26,7 +27,6 @@ from emulator.workload.rules import not_read, remarks, to_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 LENT = "nodes_lent"
+_FILES = ("conf", "qos", "associations")
 _FAR = 1.5
 _SLACK_MIN = 10.0
 _FEWEST_JOBS = 10
@@ -102,7 +103,7 @@ def settings(changes: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
                 raise ScenarioError(f"nodes.lent: how many nodes, not {value!r}")
             lent = value
         elif name in known:
-            found[name] = value
+            found[name] = Path(value) if name in _FILES and isinstance(value, str) else value
         else:
             raise ScenarioError(
                 f"{key}: no setting of Slurm's twin; known: nodes.lent, {', '.join(sorted(known))}"
@@ -111,9 +112,19 @@ def settings(changes: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 def read_site(
-    log: SwfLog, *, nodes: int | None, procs_per_node: int, conf: Path | None, changes: Mapping[str, Any]
+    log: SwfLog,
+    *,
+    nodes: int | None,
+    procs_per_node: int,
+    conf: Path | None,
+    changes: Mapping[str, Any],
+    qos: Path | None = None,
+    associations: Path | None = None,
 ) -> Site:
-    """The jobs that both settings can run. Raises TraceError, ScenarioError and ValueError."""
+    """The jobs that both settings can run. `qos`, `associations`: what sacctmgr printed.
+
+    Raises TraceError, ScenarioError and ValueError.
+    """
     is_said = nodes is not None or bool(log.key_int("MaxProcs") or log.key_int("MaxNodes"))
     if conf is not None and not is_said:
         nodes = len(site_nodes(read_lines(conf))) or None
@@ -125,10 +136,14 @@ def read_site(
     changed, lent = settings(changes)
     if lent >= work.nodes:
         raise ScenarioError(f"nodes.lent: {lent} of {work.nodes} nodes; some must be left")
-    today: dict[str, Any] = {} if conf is None else {"conf": conf}
+    files = {"conf": conf, "qos": qos, "associations": associations}
+    today: dict[str, Any] = {name: path for name, path in files.items() if path is not None}
+    if procs_per_node > 1:
+        today["cpus_per_node"] = procs_per_node
     queues = partitions_by_name(Slurm(**today), work.nodes, queue_names, work.jobs)
     today["queues"] = queues.by_queue
-    notes += [*Slurm(**today).not_followed(), *queues.not_followed(conf)]
+    today |= people_by_name(Slurm(**today), log.user_names, log.group_names)
+    notes += [*Slurm(**today).not_followed(work.jobs, work.nodes), *queues.not_followed(conf)]
     then = {**today, **changed, **({LENT: lent} if lent else {})}
     fits, jobs = np.ones(len(work.jobs), np.bool_), work.jobs
     for said, whose in ((today, "today's"), (then, "the changed")):
@@ -145,7 +160,7 @@ def read_site(
         jobs=jobs.take(fits),
         nodes=work.nodes,
         recorded_us=waited_us[fits],
-        names={"partition": queue_names, "account": log.names_of("Group")},
+        names={"partition": queue_names, "account": log.group_names or log.names_of("Group")},
         today=today,
         changed=then,
         notes=tuple(notes),
@@ -224,8 +239,9 @@ def _doubts(groups: list[Group]) -> Iterator[str]:
             "the twin has them wait for what the site did not: there were more nodes, nodes are shared"
             " (--procs-per-node), or jobs could run elsewhere"
             if now > was
-            else "on the site they waited for something that the twin was not told of (QOS, reservations) or does not"
-            " know: limits of users, dependencies (a job that is not eligible counts as waiting), nodes that were down"
+            else "on the site they waited for something that the twin was not told of (QOS, associations,"
+            " reservations) or does not know: dependencies (a job that is not eligible counts as waiting), nodes"
+            " that were down"
         )
         waited = (
             f"{grouped(each.recorded_min)} min by the log and wait {grouped(each.today_min)} min in the twin"

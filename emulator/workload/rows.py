@@ -87,6 +87,9 @@ class Names:
     def number(self, name: str | None) -> int:
         return self.numbers.setdefault(name, len(self.numbers) + 1) if name else UNKNOWN
 
+    def names(self) -> dict[int, str]:
+        return {number: name for name, number in self.numbers.items()}
+
 
 class Rows:
     """Jobs one by one into a log.
@@ -237,12 +240,12 @@ class Rows:
             if (column > 0).any():
                 columns = (*log.columns, column)
                 log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
-        names = {number: name for name, number in self.users.numbers.items()}
         return replace(
             faults.within(log),
             passed_over=dict(self.passed_over),
             remarks=remarks,
-            user_names=names,
+            user_names=self.users.names(),
+            group_names=self.groups.names(),
         )
 
 

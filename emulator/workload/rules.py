@@ -170,6 +170,7 @@ def to_jobs(
         source=log.source,
         wait_us=wait_us_of(log, rows[order]),
         user_names=log.user_names,
+        group_names=log.group_names,
         queue_names=log.names_of("Queue") if queue_field == "queue" else {},
     )
 

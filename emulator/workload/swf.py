@@ -98,7 +98,8 @@ class SwfLog:
     they come. `malformed` counts the lines that a lenient reader left out; `complaints` tells the first ten.
     `passed_over` counts the records of an accounting log that are no jobs of their own, by what they are, `remarks`
     the jobs of which there is something to tell, by that. `user_names`:
-    who the users are, by the numbers that a reader gave them; empty where the log itself has numbers.
+    who the users are, and `group_names` which groups (or accounts), by the numbers that a reader gave them; empty where
+    the log itself has numbers.
     """
 
     columns: tuple[Column, ...]
@@ -109,6 +110,7 @@ class SwfLog:
     passed_over: Mapping[str, int] = field(default_factory=dict)
     remarks: Mapping[str, int] = field(default_factory=dict)
     user_names: Mapping[int, str] = field(default_factory=dict)
+    group_names: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.columns) < len(FIELDS):

@@ -31,8 +31,8 @@ class Workload:
     `rows[i]` is the row of the log that job i comes from. `left_out` counts rows of the log that are not in
     `jobs`, by reason: `len(jobs) + sum(left_out.values())` is the number of rows. `counted` counts what was
     changed or noticed on the way. `shift_s` was taken off all submit times, so that the first is 0.
-    `wait_us` are the waits of the jobs that the log recorded, -1 where it has none. `user_names`: as in the log.
-    `queue_names`: those that its header has, by number.
+    `wait_us` are the waits of the jobs that the log recorded, -1 where it has none. `user_names`, `group_names`:
+    as in the log. `queue_names`: those that its header has, by number.
     """
 
     jobs: JobTable
@@ -44,4 +44,5 @@ class Workload:
     source: str = "<memory>"
     wait_us: NDArray[np.int64] | None = None
     user_names: Mapping[int, str] = field(default_factory=dict)
+    group_names: Mapping[int, str] = field(default_factory=dict)
     queue_names: Mapping[int, str] = field(default_factory=dict)

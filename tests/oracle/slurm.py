@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from balancer.clock import NEVER_US, US
 
 if TYPE_CHECKING:
+    from emulator.schedulers.slurm.associations import Association
     from emulator.schedulers.slurm.reservations import Reserved
     from emulator.schedulers.slurm.rules import Rules
     from oracle.node_outages import Out
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 MINUTE_US = 60 * US
 NEVER = float("inf")
 HELD_BACK_S = 121
+NO_SHARE = 1e-9
 
 
 @dataclass
@@ -40,6 +42,8 @@ class SlurmReference:
     queues: dict[int, str] = field(default_factory=dict)
     shares: dict[int, float] = field(default_factory=dict)
     user_qos: dict[int, str] = field(default_factory=dict)
+    association_of: dict[int, int] = field(default_factory=dict)
+    """The place of each user's association among those of the rules."""
     node_has: tuple[int, int] | None = None
     """Cores and memory of a node, where jobs share them; None: they have whole nodes."""
     wants: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -204,14 +208,39 @@ class SlurmReference:
             value += rules.priority_weight_fairshare * 0.5 ** (self.used(job, now) / self.owned(job))
         return int(value + 1e-6)
 
+    def association(self, job: Job) -> Association | None:
+        place = self.association_of.get(job.user)
+        return None if place is None else self.rules.associations[place]
+
+    def accounts_above(self, job: Job) -> list[Association]:
+        """A job's association and the accounts that it is in."""
+        found = [] if (own := self.association(job)) is None else [own]
+        while found and found[-1].parent >= 0:
+            found.append(self.rules.associations[found[-1].parent])
+        return found
+
+    def shares_with(self, job: Job) -> int | None:
+        """What those who have one share have in common."""
+        if not self.rules.associations:
+            return job.user
+        own = self.association(job)
+        return None if own is None else own.shares_as
+
     def owned(self, job: Job) -> float:
+        if self.rules.associations:
+            own = self.association(job)
+            return NO_SHARE if own is None else own.share
         users = {each.user for each in self.jobs}
         return self.shares.get(job.user, 1) / sum(self.shares.get(user, 1) for user in users)
 
     def used(self, job: Job, now: int) -> float:
         usage = [(ran, self.width(ran) * self.usage(run, now)) for ran, run in self.runs]
         total = sum(each for _, each in usage)
-        return sum(each for ran, each in usage if ran.user == job.user) / total if total else 0
+        return (
+            sum(each for ran, each in usage if self.shares_with(ran) == self.shares_with(job)) / total
+            if total
+            else 0
+        )
 
     def width(self, job: Job) -> int:
         """Nodes, or cores where jobs share nodes."""
@@ -250,6 +279,23 @@ class SlurmReference:
                 if sum(sizes) > most:
                     return True
                 break
+            else:
+                if self.is_over_association(job, kind):
+                    return True
+        return False
+
+    def is_over_association(self, job: Job, kind: str) -> bool:
+        """Whether the association or an account above it has a limit of this kind, and the job is beyond it."""
+        above = self.accounts_above(job)
+        if kind == "user_jobs":
+            theirs = [each for each in self.running if above and self.association(each) == above[0]]
+            return bool(above) and 0 <= above[0].max_jobs <= len(theirs)
+        for account in above:
+            theirs = [each for each in self.running if account in self.accounts_above(each)]
+            if kind == "grp_jobs" and 0 <= account.grp_jobs <= len(theirs):
+                return True
+            if kind == "grp_nodes" and 0 <= account.grp_nodes < sum(each.nodes for each in [*theirs, job]):
+                return True
         return False
 
     # -- advance reservations ------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from emulator.cluster.slurm_scheduler import Slurm
 from emulator.events.external_events import ExternalEvents
 from emulator.kernel.job_states import RunOutcome
 from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.associations import Association
 from emulator.schedulers.slurm.qos import Qos
 from emulator.schedulers.slurm.reservations import Reserved
 from emulator.schedulers.slurm.rules import Partition, Rules
@@ -88,7 +89,13 @@ def with_rules(  # noqa: PLR0917
         def rules(self, node_count: int) -> Rules:
             return rules
 
-    ruled = Ruled(queues=slurm.queues, shares=slurm.shares, user_qos=slurm.user_qos, select=slurm.select)
+    ruled = Ruled(
+        queues=slurm.queues,
+        shares=slurm.shares,
+        user_qos=slurm.user_qos,
+        select=slurm.select,
+        users=slurm.users,
+    )
     table = job_table(jobs)
     if wants:
         asked = np.array([wants[number] for number in table.number.tolist()])
@@ -117,6 +124,12 @@ def schedule(record: RunRecord, per_node: int = 1) -> dict[int, tuple[int, int, 
     }
 
 
+def association_of(said: Slurm, rules: Rules) -> dict[int, int]:
+    """The place of each user's association."""
+    places = {each.user: place for place, each in enumerate(rules.associations) if each.user}
+    return {number: places[name] for number, name in said.users.items() if name in places}
+
+
 def agrees(seed: int, *, sharing: bool = False) -> None:
     """Every job starts and ends when, and where, the reference says."""
     rng = np.random.default_rng(seed)
@@ -125,7 +138,9 @@ def agrees(seed: int, *, sharing: bool = False) -> None:
     said = replace(said, select=select)
     record = with_rules(said, rules, jobs, nodes, wants)
     has = None if select is None else (select.cores, select.memory_mb)
-    expected = SlurmReference(rules, nodes, jobs, said.queues, said.shares, said.user_qos, has, wants).run()
+    expected = SlurmReference(
+        rules, nodes, jobs, said.queues, said.shares, said.user_qos, association_of(said, rules), has, wants
+    ).run()
     assert schedule(record, select.cores if select is not None else 1) == expected, f"seed {seed}"
     assert_lawful(record)
 
@@ -144,7 +159,16 @@ def agrees_on_failing_nodes(seed: int) -> None:
     longest_s = 1 + max(job.submit_us + job.run_us for job in jobs) // US
     outages = random_outages(rng, nodes, longest_s, longest_drain_s=longest_s)
     record = with_rules(said, rules, jobs, nodes, outages=outages)
-    reference = SlurmReference(rules, nodes, jobs, said.queues, said.shares, said.user_qos, outs=outages.outs)
+    reference = SlurmReference(
+        rules,
+        nodes,
+        jobs,
+        said.queues,
+        said.shares,
+        said.user_qos,
+        association_of(said, rules),
+        outs=outages.outs,
+    )
     reference.run()
     expected = [(job.number, run.start, run.end, run.nodes, run.outcome) for job, run in reference.runs]
     assert sorted(all_runs(record)) == sorted(expected), f"seed {seed}"
@@ -193,7 +217,34 @@ def random_case(rng: np.random.Generator, *, sharing: bool = False) -> tuple[Slu
         rules, user_qos = with_random_qos(rng, rules, jobs)
     if rng.random() < 0.5:
         rules = with_random_reservations(rng, rules, jobs, nodes)
-    return Slurm(queues=queues, shares=shares, user_qos=user_qos), rules, jobs, nodes
+    users: dict[int, str] = {}
+    if not sharing and rng.random() < 0.4:
+        rules, users = with_random_associations(rng, rules, jobs)
+    return Slurm(queues=queues, shares=shares, user_qos=user_qos, users=users), rules, jobs, nodes
+
+
+def with_random_associations(
+    rng: np.random.Generator, rules: Rules, jobs: list[Job]
+) -> tuple[Rules, dict[int, str]]:
+    """Accounts below each other, with limits that each job alone keeps; some users in them, and who each is."""
+    widest = max(job.nodes for job in jobs)
+
+    def limits(**kinds: int) -> dict[str, Any]:
+        return {kind: least + int(rng.integers(0, 4)) for kind, least in kinds.items() if rng.random() < 0.4}
+
+    found = [Association("root", shares_as=0)]
+    for place in range(1, 4):
+        parent = int(rng.integers(0, place))
+        more = limits(grp_jobs=1, grp_nodes=widest)
+        found.append(Association(f"a{place}", "", "", parent, float(rng.random()), place, **more))
+    for user in range(3):
+        if rng.random() < 0.8:
+            parent, place = int(rng.integers(1, 4)), len(found)
+            own = place if rng.random() < 0.8 else parent
+            share = found[parent].share * (0.5 if own == place else 1)
+            more = limits(grp_jobs=1, grp_nodes=widest, max_jobs=1)
+            found.append(Association(f"a{parent}", f"u{user}", "", parent, share, own, **more))
+    return replace(rules, associations=tuple(found)), {user: f"u{user}" for user in range(3)}
 
 
 def with_random_cores(rng: np.random.Generator, jobs: list[Job]) -> tuple[Select, dict[int, tuple[int, int]]]:

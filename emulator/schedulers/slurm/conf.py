@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.nodelist import expand
 from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf_fragment import read_fragment
-from emulator.schedulers.slurm.conf_lines import ConfError
+from emulator.schedulers.slurm.conf_lines import ConfError, read_lines
 from emulator.schedulers.slurm.rules import Partition
 from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
 
@@ -99,6 +99,11 @@ def read_conf(path: Path, node_count: int) -> dict[str, Any]:
         found["partitions"] = tuple(partitions)
         found.setdefault("default_partition", partitions[0].name)
     return found
+
+
+def cluster_name(path: Path) -> str:
+    """What this slurm.conf calls its cluster, empty if it does not. Raises ConfError."""
+    return next((line.value.lower() for line in read_lines(path) if line.name == "clustername"), "")
 
 
 def _state(text: str) -> str:

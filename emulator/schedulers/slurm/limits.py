@@ -1,4 +1,7 @@
-"""Limits of QOS on what runs, compiled. The rules: `docs/slurm-twin.md`; the slow truth: `tests/oracle/slurm.py`."""
+"""Limits of QOS and associations on what runs, compiled.
+
+The rules: `docs/slurm-twin.md`; the slow truth: `tests/oracle/slurm.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
 @inner
 def count_job(job: Jobs, twin: Twin, row: int) -> None:
-    """Count a running job in its QOS and its partition's, which may be the same."""
+    """Count a running job in its QOS and its partition's, which may be the same, and in its association and above."""
     job_ext = twin.job_ext
     limits, used = twin.limits, twin.used
     rows = used.shape[0] // limits.shape[0]
@@ -25,11 +28,16 @@ def count_job(job: Jobs, twin: Twin, row: int) -> None:
         for usage_row in (which * rows, which * rows + 1 + job_ext[row].user):
             used[usage_row].jobs += 1
             used[usage_row].nodes += job[row].nodes
+    which = job_ext[row].association
+    while which >= 0:
+        twin.associations[which].jobs += 1
+        twin.associations[which].nodes += job[row].nodes
+        which = twin.associations[which].parent
 
 
 @inner
 def count_running(state: State, twin: Twin) -> None:
-    """Count what runs anew: jobs end in more ways than one. Nothing is done where no QOS has a limit."""
+    """Count what runs anew: jobs end in more ways than one. Nothing is done where nobody has a limit."""
     job, node = state.job, state.node
     twin_registers, job_ext = twin.registers, twin.job_ext
     used = twin.used
@@ -39,6 +47,9 @@ def count_running(state: State, twin: Twin) -> None:
     for usage_row in range(used.shape[0]):
         used[usage_row].jobs = 0
         used[usage_row].nodes = 0
+    for which in range(twin.associations.shape[0]):
+        twin.associations[which].jobs = 0
+        twin.associations[which].nodes = 0
     for which in range(node.shape[0]):
         row = node[which].job
         if row >= 0 and job_ext[row].counted != twin_registers.looks:
@@ -48,13 +59,17 @@ def count_running(state: State, twin: Twin) -> None:
 
 @inner
 def is_over_limit(job: Jobs, twin: Twin, row: int) -> bool:
-    """Whether a limit keeps the job from starting now: of each kind the partition's QOS's, else its own one's."""
+    """Whether a limit keeps the job from starting now.
+
+    Of each kind that of the partition's QOS counts, else that of its own one, else those of its association.
+    """
     twin_registers, job_ext = twin.registers, twin.job_ext
     limits, used = twin.limits, twin.used
     if twin_registers.limits_n == 0:
         return False
     rows = used.shape[0] // limits.shape[0]
     for kind in range(limits.shape[1]):
+        has_qos = False
         for which in (job_ext[row].first_qos, job_ext[row].own_qos):
             if which < 0 or limits[which, kind] < 0:
                 continue
@@ -65,5 +80,27 @@ def is_over_limit(job: Jobs, twin: Twin, row: int) -> bool:
                 after = used[usage_row].jobs + 1
             if after > limits[which, kind]:
                 return True
+            has_qos = True
             break
+        if not has_qos and is_over_association(job, twin, row, kind):
+            return True
+    return False
+
+
+@inner
+def is_over_association(job: Jobs, twin: Twin, row: int, kind: int) -> bool:
+    """Whether a limit of this kind of the job's association, or of an account above it, keeps it from starting."""
+    associations = twin.associations
+    which = twin.job_ext[row].association
+    if which < 0:
+        return False
+    if kind == Limit.USER_JOBS:
+        return 0 <= associations[which].own_jobs <= associations[which].jobs
+    while which >= 0:
+        if kind == Limit.GROUP_JOBS and 0 <= associations[which].group_jobs <= associations[which].jobs:
+            return True
+        after = associations[which].nodes + job[row].nodes
+        if kind == Limit.GROUP_NODES and 0 <= associations[which].group_nodes < after:
+            return True
+        which = associations[which].parent
     return False

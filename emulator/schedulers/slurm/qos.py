@@ -1,4 +1,4 @@
-"""QOS: priorities and limits, as `sacctmgr show qos --parsable2` prints them or a scenario says them.
+"""QOS: priorities and limits, as `sacctmgr show qos` prints them or a scenario says them.
 
 What each means: sacctmgr's manual page, Resource Limits (slurm.schedmd.com). The rules: `docs/slurm-twin.md` for the
 twin, `docs/job-rules.md` for the plain schedulers, which know more of the columns.
@@ -7,17 +7,19 @@ twin, `docs/job-rules.md` for the plain schedulers, which know more of the colum
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from emulator.schedulers.slurm.sacctmgr import Table, read_rows
 from emulator.schedulers.slurm.times import INFINITE, minutes
+from emulator.schedulers.slurm.unsupported_limits import would_have_done
 
 UNDEFINED = -1
 NORMAL = "normal"
 """The QOS of those who ask for none, and have no other default (sacctmgr's manual page)."""
-_LIMIT = re.compile(r"(\w+(?:/[\w:]+)?)=(\d+)")
+_LIMIT = re.compile(r"([^=,]+)=(\d+)([KMGTP]?)")
 _KEYS = {
     "priority": "priority",
     "grpjobs": "grp_jobs",
@@ -59,8 +61,52 @@ _NOT_SCHEDULING = {
     "deleted",
 }  # fmt: skip
 """Of no meaning where nobody preempts; who does (`Preempt`) is refused."""
-_HARMLESS = {"usagefactor": 1.0, "usagethres": 0.0, "usagethreshold": 0.0, "limitfactor": 1.0}
+_TABLE = Table(
+    what="qos",
+    column="Name",
+    listed="qos",
+    columns={
+        "name": "Name",
+        "description": "Description",
+        "flags": "Flags",
+        "priority": "Priority",
+        "usage_factor": "UsageFactor",
+        "usage_threshold": "UsageThreshold",
+        "limits/factor": "LimitFactor",
+        "limits/grace_time": "GraceTime",
+        "limits/max/active_jobs/count": "GrpJobs",
+        "limits/max/active_jobs/accruing": "GrpJobsAccrue",
+        "limits/max/jobs/count": "GrpSubmit",
+        "limits/max/tres/total": "GrpTRES",
+        "limits/max/tres/minutes/total": "GrpTRESMins",
+        "limits/max/tres/minutes/per/qos": "GrpTRESRunMins",
+        "limits/max/wall_clock/per/qos": "GrpWall",
+        "limits/max/jobs/active_jobs/per/account": "MaxJobsPA",
+        "limits/max/jobs/active_jobs/per/user": "MaxJobsPU",
+        "limits/max/accruing/per/account": "MaxJobsAccruePA",
+        "limits/max/accruing/per/user": "MaxJobsAccruePU",
+        "limits/max/jobs/per/account": "MaxSubmitPA",
+        "limits/max/jobs/per/user": "MaxSubmitPU",
+        "limits/max/tres/minutes/per/job": "MaxTRESMins",
+        "limits/max/tres/per/account": "MaxTRESPA",
+        "limits/max/tres/per/job": "MaxTRES",
+        "limits/max/tres/per/node": "MaxTRESPerNode",
+        "limits/max/tres/per/user": "MaxTRESPU",
+        "limits/max/tres/minutes/per/account": "MaxTRESRunMinsPA",
+        "limits/max/tres/minutes/per/user": "MaxTRESRunMinsPU",
+        "limits/max/wall_clock/per/job": "MaxWall",
+        "limits/min/priority_threshold": "MinPrioThreshold",
+        "limits/min/tres/per/job": "MinTRES",
+        "preempt/list": "Preempt",
+        "preempt/mode": "PreemptMode",
+        "preempt/exempt_time": "PreemptExemptTime",
+    },
+    harmless=frozenset(_NOT_SCHEDULING - {"name"}),
+)
+_DEFAULTS = {"usagefactor": 1.0, "usagethres": 0.0, "usagethreshold": 0.0, "limitfactor": 1.0}
 """Columns that may be there if they say what they say by default."""
+_NO_FLAGS = {"denyonlimit", "deny_limit"}
+"""Jobs beyond a limit of single jobs are refused before the run in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,27 +145,67 @@ Said = Mapping[str, Mapping[str, Any]]
 """Of each QOS by name the columns, called as sacctmgr calls them."""
 
 
+class LeftOut(NamedTuple):
+    """What a column says of who has it (a QOS, an association), and what it would have done."""
+
+    who: str
+    column: str
+    text: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.column}={self.text}: {self.why}"
+
+
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """How a table is read: who reads it, which columns it knows, and how many CPUs make a node."""
+class LimitReader:
+    """How a table is read: who reads it, which columns it knows, and how many CPUs make a node.
+
+    `left_out`: None if what it does not know is an error, else it is told there.
+    """
 
     who: str
     columns: Mapping[str, str]
     cpus_per_node: int | None
+    left_out: list[LeftOut] | None = None
+
+    def values(
+        self, place: str, who: str, columns: Mapping[str, Any], no_meaning: Container[str]
+    ) -> dict[str, int]:
+        """What the columns of a row say, by the names in `columns`. Raises ValueError that begins with its place."""
+        found: dict[str, int] = {}
+        for column, value in columns.items():
+            key, text = column.lower(), str(value).strip()
+            if key in no_meaning or not text:
+                continue
+            said = LeftOut(who, column, text, f"{self.who} does not know this; leave it out to do without")
+            if key in self.columns:
+                found[self.columns[key]] = _value(self.columns[key], place, said, self)
+            elif self.left_out is None:
+                raise ValueError(f"{place}{said}")
+            else:
+                self.left_out.append(said._replace(why=would_have_done(key)))
+        return found
 
 
-def read_qos(said: Path | Said, cpus_per_node: int | None, *, plain: bool = False) -> tuple[Qos, ...]:
+def read_qos(
+    said: Path | Said,
+    cpus_per_node: int | None,
+    *,
+    plain: bool = False,
+    left_out: list[LeftOut] | None = None,
+) -> tuple[Qos, ...]:
     """All QOS of a table, `normal` among them, by name. Raises ValueError that names QOS and column.
 
-    A file is what `sacctmgr show qos --parsable2` printed. In a scenario the columns have the same names. `plain`: for
-    the plain schedulers, not for the twin.
+    A file is what `sacctmgr show qos` printed, in any of its forms. In a scenario the columns have the same names.
+    `plain`: for the plain schedulers, not for the twin. `left_out`: what is not known is no error, but told there.
     """
     who, columns = ("a plain scheduler", _KEYS | _PLAIN_KEYS) if plain else ("the twin", _KEYS)
-    reader = _Reader(who, columns, cpus_per_node)
+    reader = LimitReader(who, columns, cpus_per_node, left_out)
     rows = (
-        {name: (f"{said}:{line}: qos {name}", row) for line, name, row in _rows(said)}
+        {name: (f"{place}: ", row) for place, name, row in _rows(said)}
         if isinstance(said, Path)
-        else {name: (f"qos {name}", row) for name, row in said.items()}
+        else {name: ("", row) for name, row in said.items()}
     )
     found = {name: _qos(name, where, row, reader) for name, (where, row) in rows.items()}
     found.setdefault(NORMAL, Qos(NORMAL))
@@ -128,66 +214,39 @@ def read_qos(said: Path | Said, cpus_per_node: int | None, *, plain: bool = Fals
 
 def columns_of(path: Path) -> dict[str, dict[str, str]]:
     """What a table in a file says, as a scenario would say it. Raises ValueError that names file and line."""
-    return {name: row for _, name, row in _rows(path)}
+    return {name: dict(row) for _, name, row in _rows(path)}
 
 
-def _rows(path: Path) -> list[tuple[int, str, dict[str, str]]]:
-    """(line, QOS, its columns) that are not empty."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"qos: {path} cannot be read: {error}") from error
-    heading = lines[0].rstrip("|").split("|") if lines else []
-    if "Name" not in heading:
-        raise ValueError(
-            f"qos: {path}:1: {_other_form(lines)}; write what `sacctmgr show qos --parsable2` prints"
-        )
-    found: dict[str, tuple[int, str, dict[str, str]]] = {}
-    for number, line in enumerate(lines[1:], 2):
-        values = line.split("|")
-        if len(values) < len(heading):
-            raise ValueError(f"qos: {path}:{number}: {len(values)} columns, the heading has {len(heading)}")
-        row = {column: text for column, text in zip(heading, values, strict=False) if text.strip()}
-        name = row.pop("Name", "").strip()
+def _rows(path: Path) -> list[tuple[str, str, Mapping[str, str]]]:
+    """(place, QOS, its columns) that are not empty; of several with one name the last."""
+    found: dict[str, tuple[str, str, Mapping[str, str]]] = {}
+    for each in read_rows(path, _TABLE):
+        row = {column: text.strip() for column, text in each.said.items()}
+        name = row.pop("Name", "")
         if not name:
-            raise ValueError(f"qos: {path}:{number}: this QOS has no name")
-        found[name] = number, name, row
+            raise ValueError(f"qos: {each.place}: this QOS has no name")
+        found[name] = each.place, name, row
     return list(found.values())
 
 
-def _other_form(lines: list[str]) -> str:
-    """What a file is that has no heading with bars."""
-    if lines and lines[0].lstrip().startswith("{"):
-        return "this is JSON, which has other names for the columns"
-    if lines and "Name" in lines[0].split():
-        return "these are columns of a fixed width, which cut long values short"
-    return "no heading with Name|..."
-
-
-def _qos(name: str, who: str, columns: Mapping[str, Any], reader: _Reader) -> Qos:
-    values: dict[str, int] = {}
+def _qos(name: str, place: str, columns: Mapping[str, Any], reader: LimitReader) -> Qos:
+    who, limits = f"qos {name}", {}
     for column, said in columns.items():
         key, text = column.lower(), str(said).strip()
-        if key in _NOT_SCHEDULING or not text:
+        if key in _DEFAULTS and text and _number(text, f"{place}{who}: {column}={text}") == _DEFAULTS[key]:
             continue
-        where = f"{who}: {column}={text}"
-        if key in _HARMLESS:
-            if _number(text, where) != _HARMLESS[key]:
-                raise ValueError(f"{where}: {reader.who} does not know it; leave it out to do without")
-        elif key == "flags" and text.lower() == "denyonlimit":
-            continue  # jobs beyond a limit of single jobs are refused before the run in any case
-        elif key not in reader.columns:
-            raise ValueError(f"{where}: {reader.who} does not know this; leave it out to do without")
-        else:
-            values[reader.columns[key]] = _value(reader.columns[key], text, where, reader)
-    return Qos(name, **values)
+        if key == "flags" and text.lower() in _NO_FLAGS:
+            continue
+        limits[column] = said
+    return Qos(name, **reader.values(place, who, limits, _NOT_SCHEDULING))
 
 
-def _value(key: str, text: str, where: str, reader: _Reader) -> int:
+def _value(key: str, place: str, said: LeftOut, reader: LimitReader) -> int:
+    where, text = f"{place}{said.who}: {said.column}={said.text}", said.text
     if text == "-1":
         return 0 if key == "priority" else UNDEFINED
     if key.endswith(("_nodes", "_node_min")):
-        return _nodes(text, where, reader, at_least=key == "min_nodes")
+        return _nodes(where, said, reader, at_least=key == "min_nodes")
     if key == "max_wall":
         try:
             limit = minutes(text)
@@ -207,10 +266,10 @@ def _number(text: str, where: str) -> float:
     return value
 
 
-def _nodes(text: str, where: str, reader: _Reader, *, at_least: bool) -> int:
+def _nodes(where: str, said: LeftOut, reader: LimitReader, *, at_least: bool) -> int:
     """Whole nodes that a list of TRES allows (or asks for). Raises ValueError for what is no matter of nodes."""
     found: list[int] = []
-    for each in text.split(","):
+    for each in said.text.split(","):
         match = _LIMIT.fullmatch(each)
         if match is None:
             raise ValueError(f"{where}: expected TRES=NUMBER, such as node=4")
@@ -219,8 +278,13 @@ def _nodes(text: str, where: str, reader: _Reader, *, at_least: bool) -> int:
             found.append(count)
         elif kind == "cpu" and reader.cpus_per_node is not None:
             found.append(-(-count // reader.cpus_per_node) if at_least else count // reader.cpus_per_node)
+        elif reader.left_out is not None:
+            why = ", unless cpus_per_node is set" if kind == "cpu" else ""
+            reader.left_out.append(said._replace(why=f"{kind} is no limit in {reader.who}{why}"))
         elif kind == "cpu":
             raise ValueError(f"{where}: set cpus_per_node, because jobs have whole nodes here")
         else:
             raise ValueError(f"{where}: {reader.who} knows node and cpu; leave {kind} out to do without")
+    if not found:
+        return UNDEFINED
     return max(found) if at_least else min(found)

@@ -12,10 +12,11 @@ from emulator.schedulers.slurm.tables import MINUTE
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from emulator.schedulers.slurm.associations import Association
     from emulator.schedulers.slurm.rules import Partition, Rules
     from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
@@ -33,20 +34,9 @@ def refusals(
     if slurm.select is not None:
         yield from slurm.select.refusals(jobs)
     by_name = {each.name: each for each in rules.qos}
-    pairs = {
-        (queue, user): (
-            slurm.queues.get(queue, rules.default_partition),
-            slurm.qos_name(user, queue) if rules.qos else "",
-        )
-        for queue, user in set(zip(jobs.queue.tolist(), jobs.user.tolist(), strict=True))
-    }
-    kinds = sorted(set(pairs.values()))
-    number = {kind: place for place, kind in enumerate(kinds)}
-    kind_of = np.array(
-        [number[pairs[pair]] for pair in zip(jobs.queue.tolist(), jobs.user.tolist(), strict=True)], np.int64
-    )
+    kinds, kind_of = _kinds(jobs, slurm, rules)
     partitions = {each.name: each for each in rules.partitions}
-    for place, (partition, qos) in enumerate(kinds):
+    for place, (partition, qos, association) in enumerate(kinds):
         mine = (kind_of == place) & (jobs.kind == Kind.BATCH)
         own = partitions[partition]
         if own.state != "UP" and mine.any():
@@ -54,7 +44,11 @@ def refusals(
             continue
         bounds = [*_of_partition(own, node_count)]
         if rules.enforce_limits:
-            bounds += _of_qos([by_name[each] for each in dict.fromkeys((own.qos, qos)) if each in by_name])
+            names = dict.fromkeys((own.qos, qos))
+            found = [(f"QOS {each}", by_name[each]) for each in names if each in by_name]
+            if association >= 0:
+                found.append(_of_association(rules.associations, association))
+            bounds += _of_limits(found)
         for who, column, least, most in bounds:
             values = np.asarray(jobs.nodes if column == "nodes" else limit_min, np.int64)
             if least is not None and (wrong := mine & (values < least)).any():
@@ -62,6 +56,27 @@ def refusals(
             if most is not None and (wrong := mine & (values > most)).any():
                 what = f"no more than {most} nodes" if column == "nodes" else f"limits up to {most} minutes"
                 yield f"{who} takes {what}", wrong
+
+
+def _kinds(
+    jobs: JobTable, slurm: SlurmSettings, rules: Rules
+) -> tuple[list[tuple[str, str, int]], NDArray[np.int64]]:
+    """Partition, QOS and association of jobs, of those that take the same ones the first, and which kind each is."""
+    rows = slurm.associations_of(jobs, rules).row.tolist() if rules.associations else [-1] * len(jobs)
+    defaults = ["", *(each.qos for each in rules.associations)]
+    together = _together(rules)
+    asked = list(zip(jobs.queue.tolist(), jobs.user.tolist(), rows, strict=True))
+    kind_of = {
+        (queue, user, row): (
+            slurm.queues.get(queue, rules.default_partition),
+            slurm.qos_name(user, queue, defaults[row + 1]) if rules.qos else "",
+            together[row],
+        )
+        for queue, user, row in set(asked)
+    }
+    kinds = sorted(set(kind_of.values()))
+    number = {kind: place for place, kind in enumerate(kinds)}
+    return kinds, np.array([number[kind_of[each]] for each in asked], np.int64)
 
 
 def _beyond_reservations(
@@ -95,15 +110,34 @@ def _of_partition(partition: Partition, node_count: int) -> Iterator[_Bound]:
     yield who, "minutes", None, partition.max_time
 
 
-def _of_qos(found: list[Qos]) -> Iterator[_Bound]:
+def _together(rules: Rules) -> list[int]:
+    """Of each association the first that takes the same jobs, -1 at the end: for jobs that have none."""
+    first: dict[Qos, int] = {}
+    rows = range(len(rules.associations))
+    return [*(first.setdefault(_of_association(rules.associations, row)[1], row) for row in rows), -1]
+
+
+def _of_association(found: Sequence[Association], row: int) -> tuple[str, Qos]:
+    """The limits of one job that an association and the accounts above it are, in the words of a QOS."""
+    mine = found[row]
+    limits = {name: getattr(mine, name) for name in ("max_nodes", "max_wall")}
+    above = row
+    group = {"grp_jobs": UNDEFINED, "grp_nodes": UNDEFINED}
+    while above >= 0:
+        for name, least in group.items():
+            has = [each for each in (least, getattr(found[above], name)) if each != UNDEFINED]
+            group[name] = min(has, default=UNDEFINED)
+        above = found[above].parent
+    return f"association {mine.name}", Qos("", user_jobs=mine.max_jobs, **limits, **group)
+
+
+def _of_limits(found: list[tuple[str, Qos]]) -> Iterator[_Bound]:
     """Each limit is that of the first who has one; limits on what runs together are limits on one job, too."""
     for key in ("max_nodes", "grp_nodes", "user_nodes", "min_nodes", "grp_jobs", "user_jobs", "max_wall"):
-        said = next(
-            ((each.name, value) for each in found if (value := getattr(each, key)) != UNDEFINED), None
-        )
+        said = next(((who, value) for who, each in found if (value := getattr(each, key)) != UNDEFINED), None)
         if said is None:
             continue
-        who, value = f"QOS {said[0]}", said[1]
+        who, value = said
         if key == "min_nodes":
             yield who, "nodes", value, None
         elif key == "max_wall":

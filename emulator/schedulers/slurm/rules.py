@@ -12,6 +12,7 @@ from emulator.plugins import check_number
 from emulator.schedulers.slurm.times import INFINITE
 
 if TYPE_CHECKING:
+    from emulator.schedulers.slurm.associations import Association
     from emulator.schedulers.slurm.qos import Qos
     from emulator.schedulers.slurm.reservations import Reserved
 
@@ -43,8 +44,8 @@ class Rules:
 
     `sched_interval`, `bf_interval`, `bf_resolution`, `bf_min_age_reserve`, `kill_wait`,
     `priority_max_age`, `priority_decay_half_life` and `priority_calc_period` in seconds, `sched_min_interval` in
-    microseconds, `bf_window` and `over_time_limit` in minutes. `enforce_limits`: those of QOS count. `job_requeue`: who
-    loses a node waits again.
+    microseconds, `bf_window` and `over_time_limit` in minutes. `enforce_limits`: those of QOS and
+    associations count. `job_requeue`: who loses a node waits again.
     """
 
     backfill: bool = True
@@ -78,6 +79,7 @@ class Rules:
     qos: tuple[Qos, ...] = ()
     enforce_limits: bool = True
     reservations: tuple[Reserved, ...] = ()
+    associations: tuple[Association, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("bf_resolution", "bf_window", "priority_max_age", "priority_calc_period"):

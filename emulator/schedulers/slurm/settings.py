@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path  # noqa: TC003 - plug-ins are made by the types of their fields
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from emulator.plugins import check_number
-from emulator.schedulers.slurm.conf import read_conf
+from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
+from emulator.schedulers.slurm.conf import cluster_name, read_conf
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import PriorityType, Rules
 from emulator.schedulers.slurm.select import Select  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.unsupported_settings import not_followed
+
+if TYPE_CHECKING:
+    from emulator.schedulers.slurm.associations import Association, JobAssociations
+    from emulator.schedulers.slurm.qos import LeftOut
+    from emulator.workload.table import JobTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +28,11 @@ class SlurmSettings:
     `conf`: a slurm.conf. What is set beside it stands above it; what nobody sets is Slurm's default. `queues`:
     partition of a queue of the trace, by number. `shares`: of a user, by number; 1 for others. `ignores_term`: jobs do
     not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes, the last
-    ones, are lent for the whole run. `qos`: a table of QOS, or a file of what `sacctmgr show qos --parsable2` printed;
+    ones, are lent for the whole run. `qos`: a table of QOS, or a file of what `sacctmgr show qos` printed;
     `queue_qos`, `user_qos`: that of a queue's and a user's jobs, by number, else it is `normal`; `cpus_per_node`: for
-    limits in `cpu`. `reservations`: advance ones, by name. `select`: jobs share nodes. The rest: `rules.py`.
+    limits in `cpu`. `associations`: a file of what `sacctmgr show assoc` printed; `users`, `accounts`: the names of
+    users and groups of the trace, by number. `reservations`: advance ones, by name. `select`: jobs share nodes. The
+    rest: `rules.py`.
     """
 
     conf: Path | None = None
@@ -33,6 +41,9 @@ class SlurmSettings:
     ignores_term: bool = False
     nodes_lent: int = 0
     qos: Path | dict[str, dict[str, int | float | str]] | None = None
+    associations: Path | None = None
+    users: dict[int, str] = field(default_factory=dict)
+    accounts: dict[int, str] = field(default_factory=dict)
     queue_qos: dict[int, str] = field(default_factory=dict)
     user_qos: dict[int, str] = field(default_factory=dict)
     cpus_per_node: int | None = None
@@ -74,7 +85,9 @@ class SlurmSettings:
         object.__setattr__(self, "shares", {int(number): float(each) for number, each in self.shares.items()})
         if self.cpus_per_node is not None:
             check_number("slurm", "cpus_per_node", self.cpus_per_node, at_least=1, whole=True)
-        for name in ("queues", "queue_qos", "user_qos"):
+        if self.associations is not None and self.shares:
+            raise ValueError("slurm: shares are those of the associations; leave one of the two out")
+        for name in ("queues", "queue_qos", "user_qos", "users", "accounts"):
             said = getattr(self, name)
             object.__setattr__(self, name, {int(number): str(each) for number, each in said.items()})
 
@@ -83,7 +96,7 @@ class SlurmSettings:
         names = [
             each.name
             for each in fields(self)
-            if each.name in known and each.name not in {"qos", "reservations"}
+            if each.name in known and each.name not in {"qos", "reservations", "associations"}
         ]
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
@@ -91,7 +104,7 @@ class SlurmSettings:
     def rules(self, node_count: int) -> Rules:
         """All settings for a machine of so many nodes. Raises ValueError."""
         read = {} if self.conf is None else read_conf(self.conf, node_count)
-        rules = self._with_qos(Rules(**read | self._said()))
+        rules = self._with_qos(Rules(**read | self._said(), associations=self._associations([])))
         rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
         if self.select is not None:
             self._check_select(rules)
@@ -102,13 +115,48 @@ class SlurmSettings:
                 raise ValueError(f"slurm: queue {number} goes to partition {name!r}; there are: {there}")
         return self._without_lent(rules, node_count) if self.nodes_lent else rules
 
-    def not_followed(self) -> tuple[str, ...]:
-        """What `conf` says that the twin does not do, as sentences. Raises ValueError."""
-        return () if self.conf is None else not_followed(self.conf)
+    def not_followed(self, jobs: JobTable, node_count: int) -> tuple[str, ...]:
+        """What `conf` and the tables say that the twin does not do with these jobs, as sentences. Raises ValueError."""
+        found = [] if self.conf is None else list(not_followed(self.conf))
+        if isinstance(self.qos, Path):
+            left_out: list[LeftOut] = []
+            read_qos(self.qos, self.cpus_per_node, left_out=left_out)
+            found += [f"{self.qos.name}: {each}" for each in left_out]
+        if self.associations is not None:
+            rules = self.rules(node_count)
+            said = self.associations_of(jobs, rules).not_followed()
+            defaults = sorted({each.qos for each in self._associations(found)} - {"", NORMAL})
+            if self.qos is None and defaults:
+                said.append(f"Def QOS={','.join(defaults)}: no table says what these QOS are (qos)")
+            if rules.priority_type == "multifactor" and rules.priority_weight_fairshare:
+                said.append(FAIR_TREE)
+            found += [f"{self.associations.name}: {each}" for each in said]
+        return tuple(found)
 
-    def qos_name(self, user: int, queue: int) -> str:
-        """The QOS of a job."""
-        return self.queue_qos.get(queue) or self.user_qos.get(user) or NORMAL
+    def qos_name(self, user: int, queue: int, default: str = "") -> str:
+        """The QOS of a job. `default`: its association's."""
+        return self.queue_qos.get(queue) or self.user_qos.get(user) or default or NORMAL
+
+    def associations_of(self, jobs: JobTable, rules: Rules) -> JobAssociations:
+        """Whose association each job has. Raises ValueError if nobody says who the users are."""
+        if rules.associations and not self.users and len(jobs):
+            raise ValueError(
+                "slurm: associations are of users by name, and the log has numbers; say which is who: `users: {1: ann}`"
+            )
+        return associations_of(
+            jobs,
+            rules.associations,
+            users=self.users,
+            accounts=self.accounts,
+            partitions=self.queues,
+            default_partition=rules.default_partition,
+        )
+
+    def _associations(self, left_out: list[str]) -> tuple[Association, ...]:
+        if self.associations is None:
+            return ()
+        cluster = "" if self.conf is None else cluster_name(self.conf)
+        return read_associations(self.associations, self.cpus_per_node, cluster, left_out)
 
     def _with_qos(self, rules: Rules) -> Rules:
         """With the table; where there is none, QOS that partitions name have no limits."""
@@ -118,20 +166,21 @@ class SlurmSettings:
                     "slurm: queue_qos and user_qos name QOS, and there is no table of them: set qos"
                 )
             return rules
-        table = read_qos(self.qos, self.cpus_per_node)
+        table = read_qos(self.qos, self.cpus_per_node, left_out=[] if isinstance(self.qos, Path) else None)
         known = {each.name for each in table}
         named = [(f"queue_qos {number}", name) for number, name in self.queue_qos.items()]
         named += [(f"user_qos {number}", name) for number, name in self.user_qos.items()]
         named += [(f"partition {each.name}", each.qos) for each in rules.partitions if each.qos]
+        named += [(f"association {each.name}", each.qos) for each in rules.associations if each.qos]
         for who, name in named:
             if name not in known:
                 raise ValueError(f"slurm: {who} has QOS {name!r}; there are: {', '.join(sorted(known))}")
         return replace(rules, qos=table)
 
     def _check_select(self, rules: Rules) -> None:
-        if rules.qos:
+        if rules.qos or rules.associations:
             raise ValueError(
-                "slurm: select: limits of QOS count nodes; they do not go with jobs that share them"
+                "slurm: select: limits of QOS and associations count nodes; they do not go with jobs that share them"
             )
         if rules.priority_type == "multifactor" and rules.priority_weight_job_size:
             raise ValueError("slurm: select: the size of a job that shares nodes has no weight in the twin")

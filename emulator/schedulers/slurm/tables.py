@@ -40,7 +40,7 @@ class TwinRegisters:
     """How long after a change a cycle is due if none came for `fill_every_us`."""
     partitions: int
     limits_n: int
-    """Limits of QOS that there are."""
+    """Limits of QOS and associations that there are."""
     per_node: int
     """Cores of a node, 1 where jobs have whole ones."""
     node_memory_mib: int
@@ -76,6 +76,10 @@ class JobExtension:
     """The partition's."""
     user: int
     """An index."""
+    account: int
+    """Whose share of the machine is its own: an index."""
+    association: int
+    """-1 for none."""
     first_qos: int
     """The QOS whose limits count, first the partition's (-1: none), then the job's own."""
     own_qos: int
@@ -109,6 +113,18 @@ class Limit(IntEnum):
 class QosUse:
     """What runs in a QOS."""
 
+    jobs: int
+    nodes: int
+
+
+class AssociationUse:
+    """An account, or a user's use of one: its limits, -1 where there is none, and what runs in it and below."""
+
+    parent: int
+    """The row of the account above, -1 for none."""
+    group_jobs: int
+    group_nodes: int
+    own_jobs: int
     jobs: int
     nodes: int
 
@@ -194,6 +210,7 @@ class Twin(NamedTuple):
     """`limits[q, k]`: limit k (`Limit`) of QOS q."""
     used: Rows[QosUse]
     """For each QOS a row for all of it, then one for each user."""
+    associations: Rows[AssociationUse]
     times: Rows[ReservedTime]
     held: Bytes
     """The nodes of each advance reservation."""

@@ -11,7 +11,7 @@ import pytest
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.qos import Qos, read_qos
+from emulator.schedulers.slurm.qos import LeftOut, Qos, read_qos
 from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
@@ -157,7 +157,7 @@ def test_what_sacctmgr_prints_is_the_table(tmp_path: Path) -> None:
         ({"GrpTRESMins": "cpu=100"}, r"qos q: GrpTRESMins=cpu=100: the twin does not know this"),
         ({"Preempt": "normal"}, "qos q: Preempt=normal: the twin does not know this"),
         ({"Flags": "NoReserve"}, "qos q: Flags=NoReserve: the twin does not know this"),
-        ({"UsageFactor": 2}, "qos q: UsageFactor=2: the twin does not know it"),
+        ({"UsageFactor": 2}, "qos q: UsageFactor=2: the twin does not know this"),
         ({"MaxTRESPU": "cpu=4"}, "qos q: MaxTRESPU=cpu=4: set cpus_per_node"),
         (
             {"MaxTRESPU": "gres/gpu=4"},
@@ -218,19 +218,98 @@ def test_a_job_that_its_qos_would_never_start_is_refused(columns: dict[str, Any]
         starts(AT_LIMIT, 8, qos={"few": columns}, user_qos={1: "few"})
 
 
+RECORDED_QOS = (
+    Qos("a_name_of_more_than_ten_letters", priority=100, grp_jobs=5, max_nodes=2, min_nodes=1),
+    Qos("long", priority=10, grp_nodes=12, user_jobs=4, user_nodes=2, max_wall=7 * 1440),
+    Qos("normal"),
+    Qos("scavenger"),
+)
+"""What Slurm 24.11 was told; `cpu=384,node=12` and `cpu=64,node=2` are as many nodes of 32 CPUs."""
+
+
+@pytest.mark.parametrize("form", ["parsable", "parsable2", "wide", "json", "yaml"])
+def test_each_form_of_sacctmgr_says_the_same_qos(form: str) -> None:
+    path = RECORDED / f"slurm/24.11/sacctmgr-qos-{form}.txt"
+    assert read_qos(path, 32, left_out=[]) == RECORDED_QOS
+
+
+@pytest.mark.parametrize("form", ["parsable2", "json"])
+def test_what_a_table_of_a_site_says_and_the_twin_does_not_do_is_named(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "qos.txt"
+    path.write_bytes((RECORDED / f"slurm/24.11/sacctmgr-qos-{form}.txt").read_bytes())
+    slurm = Slurm(qos=path, user_qos={1: "long"})
+    assert slurm.rules(4).qos[1].max_wall == 7 * 1440
+    told = slurm.not_followed(JobTable.empty(), 4)
+    named = "a_name_of_more_than_ten_letters"
+    for each in (
+        "qos long: Preempt=scavenger: the twin does not preempt",
+        "qos long: GrpTRES=cpu=384,node=12: cpu is no limit in the twin, unless cpus_per_node is set",
+        "qos long: MaxSubmitPU=20: Slurm would take no more jobs at once",
+        f"qos {named}: MaxTRESPA=node=6: Slurm would have more jobs of an account wait",
+        f"qos {named}: MaxJobsPA=3: Slurm would have more jobs of an account wait",
+        "qos scavenger: MaxTRESMins=cpu=10000: Slurm would refuse jobs that may use more",
+    ):
+        assert f"qos.txt: {each}" in told
+    for column in ("GrpSubmit=50", "GrpWall=", "Flags=OVER", "UsageFactor=0.0"):
+        assert sum(column.lower() in each.lower() for each in told) == 1, column
+    assert len(told) == 11
+
+
+def test_a_value_that_was_cut_at_its_width_is_refused() -> None:
+    cut = RECORDED / "slurm/24.11/sacctmgr-qos-fixed.txt"
+    with pytest.raises(
+        ValueError, match=r"fixed.txt:4: GrpTRES=cpu=384,node\+ is cut at the width.*--parsable2"
+    ):
+        read_qos(cut, 32)
+
+
+def test_blanks_between_columns_are_counted_as_sacctmgr_counts_them(tmp_path: Path) -> None:
+    path = tmp_path / "qos.txt"
+    path.write_text(
+        "Name       Descr      Priority\r\n---------- ---------- --------\r\n"
+        "für-alle  any one, +       10\r\n\r\nshort\r\n"
+    )
+    assert read_qos(path, None) == (Qos("für-alle", priority=10), Qos("normal"), Qos("short"))
+    path.write_text("Name  Priority\n----- --------\nnormal       1\n")
+    with pytest.raises(ValueError, match=r"qos.txt:3: a value is wider than its column; write what"):
+        read_qos(path, None)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (
-            "      Name   Priority\n---------- ----------\n    normal          0\n",
-            "these are columns of a fixed width",
+            "      Name   Priority\n    normal          0\n",
+            ":1: the line of dashes below the heading is missing",
         ),
-        ('{"qos": [{"name": "normal"}]}\n', "this is JSON"),
-        ("Priority|Flags\n", "no heading with Name"),
+        ("      Code   Priority\n---------- ----------\n    normal          0\n", ":1: no column Name"),
+        ('{"associations": []}\n', ": no list `qos` of objects"),
+        ('{"qos": [5]}\n', ": no list `qos` of objects"),
+        ('{"qos": [\n', " cannot be read: Expecting value: line 2"),
+        ("%YAML 1.1\n--- !!map\n:[\n", " cannot be read: "),
+        (
+            "Priority|Flags\n",
+            r":1: no heading with Name\|\.\.\. \(write it again without -n and with that column\)",
+        ),
+        ("Priority\n", r":1: no heading with Name\|\.\.\."),
+        ("Cluster - 'emu':Fairshare=1\n", ":1: this is what sacctmgr dump writes; write what"),
+        ('{"qos": [{"id": 1}]}\n', ": number 1 of `qos`: this QOS has no name"),
     ],
 )
-def test_a_table_in_another_form_is_refused_with_its_form(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_in_no_form_is_refused_with_what_it_is(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "qos.txt"
     path.write_text(text)
-    with pytest.raises(ValueError, match=f"qos.txt:1: {said}.*; write what `sacctmgr show qos --parsable2`"):
+    with pytest.raises(ValueError, match=f"qos.txt{said}"):
         read_qos(path, None)
+
+
+def test_lists_of_tres_have_units_and_types_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "qos.txt"
+    path.write_text("Name|MaxTRESPU\ngpu|node=3,gres/gpu:a100-40gb=2,mem=500G\n")
+    told: list[LeftOut] = []
+    assert read_qos(path, None, left_out=told)[0].user_nodes == 3
+    said = "qos gpu: MaxTRESPU=node=3,gres/gpu:a100-40gb=2,mem=500G:"
+    assert [str(each) for each in told] == [
+        f"{said} gres/gpu:a100-40gb is no limit in the twin",
+        f"{said} mem is no limit in the twin",
+    ]
