@@ -4,7 +4,8 @@
     SwitchName=s1 Nodes=n[017-032]
     SwitchName=s2 Switches=s[0-1]
 
-What has `Nodes` is a leaf switch; the tree above them says in which order they lie.
+What has `Nodes` is a leaf switch; the tree above them says in which order they lie. A topology.yaml (Slurm 25.05 and
+newer; its manual page) has trees of the same kind: that with `cluster_default: true` counts, else the first.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from emulator.config.scenario_parts import SwitchPart
 
 _KEYS = ("switchname", "nodes", "switches", "linkspeed")
+_BLOCK = re.compile(r"BlockName=|BlockSizes=", re.IGNORECASE)
+_YAML_NAMES = re.compile(r"\.ya?ml", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,49 @@ def switches_in(path: Path) -> dict[str, dict[str, str]]:
 
 def _read(path: Path) -> list[_Switch]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"placement.switches: {path} cannot be read: {error}") from error
+    if _YAML_NAMES.fullmatch(path.suffix):
+        return _of_yaml(path, text)
+    return _of_lines(path, text.splitlines())
+
+
+def _of_yaml(path: Path, text: str) -> list[_Switch]:
+    """The switches of the tree that a cluster's partitions have unless they name another one."""
+    import yaml  # noqa: PLC0415 - a topology.conf does not need it
+
+    try:
+        listed = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: no YAML: {error}") from error
+    if (
+        not isinstance(listed, list)
+        or not listed
+        or not all(isinstance(each, dict) and "topology" in each for each in listed)
+    ):
+        raise ValueError(f"{path}: expected a list of topologies, each `- topology: NAME` with a `tree`")
+    chosen = next((each for each in listed if each.get("cluster_default") is True), listed[0])
+    where, tree = f"{path}: topology {chosen['topology']}", chosen.get("tree")
+    switches = tree.get("switches") if isinstance(tree, dict) else None
+    if not isinstance(switches, list) or not switches:
+        kinds = (
+            ", ".join(str(key) for key in chosen if key not in {"topology", "cluster_default"}) or "nothing"
+        )
+        raise ValueError(f"{where}: it has {kinds}, and a tree with a list of switches is what is read")
+    found = []
+    for number, each in enumerate(switches, 1):
+        said = {str(key): value for key, value in each.items()} if isinstance(each, dict) else {}
+        if not said.get("switch") or set(said) - {"switch", "nodes", "children"}:
+            raise ValueError(
+                f"{where}: switch number {number}: expected switch, and nodes or children, not {each}"
+            )
+        nodes, children = (None if said.get(key) is None else str(said[key]) for key in ("nodes", "children"))
+        found.append(_made(where, str(said["switch"]), nodes, children))
+    return found
+
+
+def _of_lines(path: Path, lines: list[str]) -> list[_Switch]:
     found = []
     before, begin = "", 0
     for number, line in enumerate(lines, 1):
@@ -85,6 +128,8 @@ def _of_line(where: str, text: str) -> _Switch:
     values: dict[str, str] = {}
     for word in text.split():
         key, equals, value = word.partition("=")
+        if _BLOCK.match(word):
+            raise ValueError(f"{where}: {word} is of topology/block; a tree of switches is what is read")
         if not equals or not value or key.lower() not in _KEYS:
             raise ValueError(f"{where}: expected SwitchName=, Nodes=, Switches= or LinkSpeed=, not {word!r}")
         if values.setdefault(key.lower(), value) is not value:

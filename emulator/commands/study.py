@@ -177,7 +177,7 @@ def _merge(**options: Any) -> None:
         pairs(weeks, pairings, options["seed"]),
         tried,
         ondemand_nodes=ondemand_nodes,
-        scheduler=options["scheduler"],
+        scheduler=options["decides"],
         seed=options["seed"],
         folder=folder / "weeks",
     )
@@ -232,7 +232,7 @@ def _grown(  # noqa: PLR0917 - all of one study
     recommended, nodes = advice[0][1].figures.setting, _split(options["nodes"])[1]
     settings = candidates(tried, recommended, wishes)
     growth = plan_growth(
-        logs, weeks, settings, percents, ondemand_nodes=nodes, scheduler=options["scheduler"],
+        logs, weeks, settings, percents, ondemand_nodes=nodes, scheduler=options["decides"],
         seed=options["seed"], folder=options["out"] / "weeks",
     )  # fmt: skip
     if not (options["quiet"] or options["as_json"]):
@@ -415,6 +415,7 @@ def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
 def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, list[int]]:
     """Both logs, and the weeks to replay."""
     from emulator.study.logs import read_logs, usable_weeks  # noqa: PLC0415
+    from emulator.study.site_scheduler import under_scheduler  # noqa: PLC0415
     from emulator.terminal import InputError  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
 
@@ -442,6 +443,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         down_nodes=options["down_nodes"],
         reservations=options["reservations"],
     )
+    logs, options["decides"] = under_scheduler(logs, options["scheduler"], _split(options["nodes"])[1])
     weeks = usable_weeks(logs)
     if not weeks:
         raise InputError(

@@ -100,7 +100,7 @@ def plan_growth(
     percents: Sequence[float],
     *,
     ondemand_nodes: int,
-    scheduler: str,
+    scheduler: Any,
     seed: int,
     folder: Path,
 ) -> Growth:

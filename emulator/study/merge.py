@@ -27,7 +27,7 @@ def plan(
     settings: Sequence[Setting],
     *,
     ondemand_nodes: int,
-    scheduler: str,
+    scheduler: Any,
     seed: int,
     folder: Path,
     more: Mapping[str, Mapping[int, JobTable]] = NOTHING,

@@ -45,6 +45,7 @@ _NO_LIMITS = frozenset({
 })  # fmt: skip
 _TABLE = Table(
     what="assoc",
+    shown="assoc tree",
     column="Account",
     listed="associations",
     columns={

@@ -75,9 +75,12 @@ _ENFORCE_LIMITS = {"limits", "safe", "all"}
 """Words of AccountingStorageEnforce under which limits count (slurm.conf's manual page)."""
 
 
-def read_conf(path: Path, node_count: int) -> dict[str, Any]:
-    """Settings of `Rules` that this slurm.conf has, for a machine of so many nodes. Raises ConfError."""
-    names = default_node_names(node_count)
+def read_conf(path: Path, node_count: int, added: int = 0) -> dict[str, Any]:
+    """Settings of `Rules` that this slurm.conf has, for a machine of so many nodes. Raises ConfError.
+
+    `added`: so many of them, the last ones, it does not know. They are in each partition of all nodes, or the largest.
+    """
+    names = default_node_names(node_count - added)
     found: dict[str, Any] = {}
     partitions: list[Partition] = []
     found["enforce_limits"] = False
@@ -96,7 +99,7 @@ def read_conf(path: Path, node_count: int) -> dict[str, Any]:
             raise ConfError(f"{place}: {line.removesuffix(' OverSubscribe=EXCLUSIVE')}: {error}") from error
     found = {key: value for key, value in found.items() if value is not None}
     if partitions:
-        found["partitions"] = tuple(partitions)
+        found["partitions"] = tuple(_with_nodes(partitions, range(node_count - added, node_count)))
         found.setdefault("default_partition", partitions[0].name)
     return found
 
@@ -146,6 +149,16 @@ def _with(partitions: list[Partition], more: Partition) -> list[Partition]:
     else:
         more = replace(more, nodes=tuple(dict.fromkeys((*before.nodes, *more.nodes))))
     return [more if each.name == more.name else each for each in partitions]
+
+
+def _with_nodes(partitions: list[Partition], more: range) -> list[Partition]:
+    """With nodes that the file does not know, unless a partition has all nodes, and so these, too."""
+    sizes = {each.name: len(each.nodes) for each in partitions if each.nodes is not None}
+    largest = max(sizes, key=lambda name: sizes[name]) if len(sizes) == len(partitions) else None
+    return [
+        replace(each, nodes=(*each.nodes, *more)) if each.name == largest and each.nodes is not None else each
+        for each in partitions
+    ]
 
 
 def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:

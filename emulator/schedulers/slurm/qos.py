@@ -63,6 +63,7 @@ _NOT_SCHEDULING = {
 """Of no meaning where nobody preempts; who does (`Preempt`) is refused."""
 _TABLE = Table(
     what="qos",
+    shown="qos",
     column="Name",
     listed="qos",
     columns={

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _DASHES = re.compile(r"-+( -+)+ *")
 _YAML = re.compile(r"\A(%YAML|---|[a-z]+:\s)")
 _NUMBER = {"set", "infinite", "number"}
-_OWN_REMEDY = "write what `sacctmgr show {} --parsable2` prints"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What is read: sacctmgr's name of it, a column that each form has, and the names in JSON.
+    """What is read: what sacctmgr is told to show, a column that each form has, and the names in JSON.
 
     `harmless`: columns, in small letters, in which a value that was cut at its width is none the worse.
     """
 
     what: str
+    shown: str
     column: str
     listed: str
     columns: Mapping[str, str]
@@ -36,7 +36,7 @@ class Table:
 
     @property
     def remedy(self) -> str:
-        return _OWN_REMEDY.format(self.what)
+        return f"write what `sacctmgr show {self.shown} --parsable2` prints"
 
 
 @dataclass(frozen=True, slots=True)

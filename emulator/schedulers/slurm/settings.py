@@ -26,13 +26,13 @@ class SlurmSettings:
     """What Slurm would do: a pass on each event, backfill every `bf_interval`, priorities and partitions.
 
     `conf`: a slurm.conf. What is set beside it stands above it; what nobody sets is Slurm's default. `queues`:
-    partition of a queue of the trace, by number. `shares`: of a user, by number; 1 for others. `ignores_term`: jobs do
-    not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes, the last
-    ones, are lent for the whole run. `qos`: a table of QOS, or a file of what `sacctmgr show qos` printed;
-    `queue_qos`, `user_qos`: that of a queue's and a user's jobs, by number, else it is `normal`; `cpus_per_node`: for
-    limits in `cpu`. `associations`: a file of what `sacctmgr show assoc` printed; `users`, `accounts`: the names of
-    users and groups of the trace, by number. `reservations`: advance ones, by name. `select`: jobs share nodes. The
-    rest: `rules.py`.
+    partition of a queue of the trace, by number. `shares`: of a user, by number; 1 for others. `ignores_term`: jobs
+    do not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes,
+    the last ones, are lent for the whole run. `nodes_added`: so many, the last ones, are none of the conf's. `qos`:
+    a table of QOS, or a file of what `sacctmgr show qos` printed; `queue_qos`, `user_qos`: that of a queue's and a
+    user's jobs, by number, else it is `normal`; `cpus_per_node`: for limits in `cpu`. `associations`: a file of
+    what `sacctmgr show assoc` printed; `users`, `accounts`: the names of users and groups of the trace, by number.
+    `reservations`: advance ones, by name. `select`: jobs share nodes. The rest: `rules.py`.
     """
 
     conf: Path | None = None
@@ -40,6 +40,7 @@ class SlurmSettings:
     shares: dict[int, float] = field(default_factory=dict)
     ignores_term: bool = False
     nodes_lent: int = 0
+    nodes_added: int = 0
     qos: Path | dict[str, dict[str, int | float | str]] | None = None
     associations: Path | None = None
     users: dict[int, str] = field(default_factory=dict)
@@ -79,7 +80,8 @@ class SlurmSettings:
 
     def __post_init__(self) -> None:
         Rules(**self._said())
-        check_number("slurm", "nodes_lent", self.nodes_lent, at_least=0, whole=True)
+        for name in ("nodes_lent", "nodes_added"):
+            check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
         for number, share in self.shares.items():
             check_number("slurm", f"shares of {number}", share, above=0)
         object.__setattr__(self, "shares", {int(number): float(each) for number, each in self.shares.items()})
@@ -103,7 +105,11 @@ class SlurmSettings:
 
     def rules(self, node_count: int) -> Rules:
         """All settings for a machine of so many nodes. Raises ValueError."""
-        read = {} if self.conf is None else read_conf(self.conf, node_count)
+        if self.nodes_added and (self.conf is None or self.nodes_added >= node_count):
+            raise ValueError(
+                f"slurm: nodes_added: {self.nodes_added} of {node_count} nodes, beside those of a conf"
+            )
+        read = {} if self.conf is None else read_conf(self.conf, node_count, self.nodes_added)
         rules = self._with_qos(Rules(**read | self._said(), associations=self._associations([])))
         rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
         if self.select is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +17,9 @@ from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from testdata import RECORDED
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RECORDINGS = RECORDED / "slurm/24.11"
 TREE = RECORDINGS / "sacctmgr-assoc-tree.txt"
@@ -228,7 +230,7 @@ def test_a_job_that_its_association_would_never_start_is_refused(
 
 
 def test_who_has_more_of_the_shares_comes_first(tmp_path: Path) -> None:
-    """Both used as much; then both ask for all nodes. With the shares the other way round, the other one comes first."""
+    """Both used as much; then both ask for all nodes."""
     jobs: list[Job] = [(1, 4, 1), (2, 4, 2), (1, 8, 1), (2, 8, 2)]
     fair = {"priority_type": "multifactor", "priority_weight_fairshare": 1000, "priority_calc_period": 60}
     text = "root|||||||||\n a|||{}||||||\n  a|ann||1||||||\n b|||{}||||||\n  b|bob||1||||||\n"

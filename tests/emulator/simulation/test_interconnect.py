@@ -351,6 +351,70 @@ def test_a_topology_conf_says_which_nodes_are_on_which_switch_and_results_have_i
     assert summarize(record)["placement"]["mean_switches"] >= 1
 
 
+_YAML = """\
+---
+- topology: racks
+  block:
+    block_sizes: [4]
+    blocks:
+      - block: b1
+        nodes: tux[0-10]
+- topology: wires   # as in topology.conf
+  cluster_default: true
+  tree:
+    switches:
+      - switch: s1
+        nodes: tux[4-6,10]
+      - switch: S2
+        nodes: tux[0-2]
+      - switch: top
+        children: S2,s1
+"""
+
+
+def with_yaml(tmp_path: Path, text: str) -> Scenario:
+    (tmp_path / "topology.yaml").write_text(text)
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "nodes: 7\nworkload: {generate: [{daily_batch: {days: 1, jobs: 40}}]}\n"
+        "placement: {policy: best_effort_local, topology: tree, switches: topology.yaml}\n"
+    )
+    return load(path)
+
+
+def test_a_topology_yaml_says_the_same_as_a_topology_conf(tmp_path: Path) -> None:
+    given = with_yaml(tmp_path, _YAML)
+    assert given.placement == with_conf(tmp_path, _CONF).placement
+    first = _YAML.replace("  cluster_default: true\n", "").replace("---\n", "", 1)
+    trees = first[first.index("- topology: wires") :] + first[: first.index("- topology: wires")]
+    assert with_yaml(tmp_path, "\N{ZERO WIDTH NO-BREAK SPACE}" + trees).placement == given.placement
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            _YAML.replace("true", "false"),
+            "topology.yaml: topology racks: it has block, and a tree with a list of switches is what is read",
+        ),
+        ("- topology: a\n  flat: true\n", "topology a: it has flat, and a tree"),
+        ("- topology: a\n", "topology a: it has nothing, and a tree"),
+        ("- topology: a\n  tree: {switches: []}\n", "topology a: it has tree, and a tree with a list"),
+        ("switches: []\n", "topology.yaml: expected a list of topologies, each `- topology: NAME`"),
+        ("- [\n", "topology.yaml: no YAML: "),
+        (
+            _YAML.replace("children", "childs"),
+            "topology wires: switch number 3: expected switch, and nodes or children",
+        ),
+        (_YAML.replace("S2,s1", "S2,s3"), "topology wires: there is no switch s3"),
+        (_YAML.replace("tux[0-2]", "tux[0-"), "topology wires: switch S2: "),
+    ],
+)
+def test_what_is_wrong_in_a_topology_yaml_is_told(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=re.escape(said)):
+        with_yaml(tmp_path, text)
+
+
 def test_a_switch_holds_any_nodes_and_the_smallest_one_that_a_job_fits_on_is_taken_first() -> None:
     said = {
         "a": {"nodes": "x[1,4,6]"},
@@ -377,7 +441,7 @@ _ONE = "SwitchName=s1 Nodes=n[1-7]\n"
             "SwitchName=s1 Nods=n1\n",
             "conf:1: expected SwitchName=, Nodes=, Switches= or LinkSpeed=, not 'Nods=",
         ),
-        ("BlockName=b1 Nodes=n[1-7]\n", "conf:1: expected SwitchName="),
+        ("BlockName=b1 Nodes=n[1-7]\n", "conf:1: BlockName=b1 is of topology/block; a tree"),
         ("Nodes=n[1-7]\n", "conf:1: a line of a switch begins with SwitchName="),
         ("SwitchName=s1 Nodes=n1 Nodes=n2\n", "conf:1: Nodes is there twice"),
         (_ONE + "SwitchName=t Switches=s[1-2]\n", "conf:2: there is no switch s2"),

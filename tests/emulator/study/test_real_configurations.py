@@ -186,9 +186,40 @@ def test_a_study_of_the_site_s_two_logs_compares_today_with_mergers(site):
     assert settings["batch only"]["wait_min"] < settings["split"]["wait_min"]
 
 
+def test_under_the_site_s_own_file_on_demand_nodes_come_behind_those_that_it_has(site):
+    its, folder, _, waits = site
+    conf = CONFS / its.conf
+    more = ["--scheduler", f"slurm:{conf}", "--accept-today", 3, "--reserve", "2", "--wait-min", "0"]
+    found = json.loads(ran(*study(site, *more, "--out", folder / "own", "--json")).stdout)
+    settings = {each["setting"]: each for each in found["settings"]}
+    assert (settings["split"]["rejected"], settings["batch only"]["rejected"]) == (0, 42)
+    # Partitions are kept to: the split has the waits of the log, and not those of one queue on all nodes.
+    assert settings["split"]["wait_min"] == pytest.approx(sum(waits) / len(waits) / 60, rel=0.25)
+    notes = " ".join(found["notes"])
+    assert f"{conf.name} has the {its.nodes} batch nodes; the {SERVERS} on-demand nodes are put into" in notes
+    for sentence in its.told:
+        assert sentence in notes
+
+
 @pytest.mark.parametrize("site", SITES[:1], indirect=True, ids=["tree.conf"])
-def test_a_study_whose_runs_all_fail_says_why(site):
+def test_a_study_under_a_file_of_another_size_says_so(site):
     its, folder, _, _ = site
+    words = study(site, "--scheduler", f"slurm:{CONFS / its.conf}", "--out", folder / "failed")
+    words[words.index("--nodes") + 1] = "10+3"
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert (
+        "is one of 12 nodes of the site (kari-c-001 to kari-dgx1-002), and the run has 10: say 12 nodes"
+        in " ".join(done.output.split())
+    )
+
+
+@pytest.mark.parametrize("site", SITES[:1], indirect=True, ids=["tree.conf"])
+def test_a_study_whose_runs_all_fail_says_why(site, monkeypatch):
+    its, folder, _, _ = site
+    monkeypatch.setattr(
+        "emulator.study.site_scheduler.under_scheduler", lambda logs, scheduler, _nodes: (logs, scheduler)
+    )
     words = study(site, "--scheduler", f"slurm:{CONFS / its.conf}", "--out", folder / "failed")
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 2

@@ -1,0 +1,63 @@
+"""Under which scheduler the runs of a merger are: with `slurm:FILE`, a slurm.conf that knows the batch nodes alone.
+
+The on-demand nodes come behind them, in all partitions with `Nodes=ALL`, else in the largest. Queues of the batch log
+go to the partitions of their names, and jobs that their partition would never start are left out, as in `whatif`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.cluster.slurm_scheduler import Slurm
+from emulator.report.wording import grouped
+from emulator.runs.queue_partitions import partitions_by_name
+from emulator.runs.scenario import ScenarioError
+from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
+from emulator.schedulers.slurm.refusals import refusals
+
+if TYPE_CHECKING:
+    from emulator.study.logs import Logs
+
+_SLURM = "slurm:"
+
+
+def under_scheduler(logs: Logs, scheduler: str, ondemand_nodes: int) -> tuple[Logs, Any]:
+    """The logs without jobs that it would never start, and what a scenario says of it. Raises ScenarioError."""
+    if not scheduler.startswith(_SLURM):
+        return logs, scheduler
+    conf, nodes = Path(scheduler.removeprefix(_SLURM)).absolute(), logs.batch_nodes + ondemand_nodes
+    try:
+        has_both = len(site_nodes(read_lines(conf))) == nodes
+        slurm = Slurm(conf=conf, nodes_added=0 if has_both else ondemand_nodes)
+        queues = partitions_by_name(slurm, nodes, logs.log.names_of("Queue"), logs.batch)
+        slurm = replace(slurm, queues=dict(queues.by_queue))
+        rules = slurm.rules(nodes)
+        fits = np.ones(len(logs.batch), np.bool_)
+        for _, wrong in refusals(logs.batch, slurm, rules, nodes):
+            fits &= ~wrong
+        notes = [*slurm.not_followed(logs.batch, nodes), *queues.not_followed(conf)]
+    except ValueError as error:
+        raise ScenarioError(f"--scheduler {scheduler}: {error}") from error
+    if not fits.any():
+        raise ScenarioError(f"--scheduler {scheduler}: its partitions would start none of the jobs")
+    if not fits.all():
+        notes.append(
+            f"batch: left out: {grouped(int((~fits).sum()))} jobs that {conf.name} would never start"
+        )
+    if slurm.nodes_added:
+        theirs = [each.name for each in rules.partitions if each.nodes is None or nodes - 1 in each.nodes]
+        notes.append(
+            f"{conf.name} has the {grouped(logs.batch_nodes)} batch nodes; the {grouped(ondemand_nodes)} on-demand"
+            f" nodes are put into the partition{'s' * (len(theirs) > 1)} {', '.join(theirs)}"
+        )
+    document = {
+        "slurm": {"conf": str(conf), "nodes_added": slurm.nodes_added, "queues": dict(queues.by_queue)}
+    }
+    kept = replace(
+        logs, batch=logs.batch.take(fits), waited_us=logs.waited_us[fits], notes=(*logs.notes, *notes)
+    )
+    return kept, document
