@@ -123,6 +123,16 @@ class Compose:
         assert not check or done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
+    def take_down(self):
+        """Remove all of it. A network may count a container that is gone for a moment: then once more."""
+        command = [*self._command, "down", "-v", "-t", "5"]
+
+        def is_down():
+            done = subprocess.run(command, env=self.environ, capture_output=True, timeout=_LIMIT_S, check=False)
+            return done.returncode == 0
+
+        until(is_down, "it cannot be taken down", self)
+
     def ctrl_c(self, *arguments, seen):
         """`docker compose ARGUMENTS...` at a terminal, where somebody sees this text, types Ctrl-C and waits."""
         at_terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
@@ -262,9 +272,10 @@ def compose(alone, docker_compose_command, tmp_path, monkeypatch):
                 fleet.files,
                 fleet.project,
                 [f"up -d --no-build {service}"],
-                ["down -v -t 5"],
+                [],
             )
         )
+        stack.callback(fleet.take_down)
         return fleet
 
     with ExitStack() as stack:
