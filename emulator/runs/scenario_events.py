@@ -59,7 +59,7 @@ def make_external_events(
     energy = scenario.energy
     if energy is not None and not (isinstance(machine, Cluster) and machine.node_count == prepared.nodes):
         raise ScenarioError(
-            f"energy: it is told of whole nodes; {type(machine).__name__} gives parts of them, or many as one"
+            f"energy: it counts whole nodes; {type(machine).__name__} gives parts of them, or many as one"
         )
     sleeps = energy is not None and energy.sleep_after_s is not None
     boundaries = Boundaries(machine.events_us) if isinstance(machine, PlacedCluster) else None
