@@ -133,9 +133,9 @@ def some(names: Sequence[str]) -> str:
 @click.option("--nodes", metavar="FILE|PATTERN", help="The nodes to move, where no file says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(config: Path | None, nodes: str | None, as_json: bool) -> None:
-    """Try what the service opens, and ask batch system and cloud whether they are set up for it. Nothing is changed.
+    """Check the setup: what the service opens, the batch system and the cloud. Nothing is changed.
 
-    The service need not run. Run this as its user. A line for each thing, with what to do where it is not so. Exit
+    The service need not run. Run this as its user. A line for each thing, with what to do if it is wrong. Exit
     status: 0 all is well, 1 something is not, 2 the configuration cannot be used.
     """
     from balancer.config import ConfigError, read_config  # noqa: PLC0415 - the other commands start fast

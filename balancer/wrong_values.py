@@ -51,7 +51,7 @@ def reason(wrong: Mapping[str, Any], *, with_value: bool = True) -> str:
         return "there is no such key"
     if kind in ("value_error", "assertion_error"):
         return text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    text = text.partition(", unable to parse")[0].partition(", got a number")[0]
+    text = text.partition(", unable to ")[0].partition(", got a number")[0]
     for theirs, ours in _WORDS:
         text = text.replace(theirs, ours)
     value = repr(wrong.get("input"))

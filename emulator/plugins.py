@@ -101,9 +101,9 @@ def _no_deaf_methods(group: str, item: object, made: object) -> None:
         if not name.startswith("on_") or not callable(getattr(type(made), name, None)):
             continue
         if name not in known:
-            told = "a " + plugins.noun(group) + " is told of nothing that happens"
+            told = "a " + plugins.noun(group) + " gets no events"
             hint = plugins.nearest(name, known) if known else f"; {told}"
-            raise PluginError(f"{who}: nobody calls its method {name}{hint}")
+            raise PluginError(f"{who}: nothing calls its method {name}{hint}")
         missing = known[name]
         if missing and not hasattr(made, missing):
-            raise PluginError(f"{who}: nobody calls its method {name} without an attribute {missing}")
+            raise PluginError(f"{who}: nothing calls its method {name} without an attribute {missing}")

@@ -19,7 +19,7 @@ _DANGERS = (
 @click.option("--reason", required=True, help="Stands in the service's log.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 def adopt(url: str, as_json: bool, reason: str, yes: bool) -> None:
-    """Say that no other Balancer runs on the nodes: this one takes over its claim and moves nodes. Operators only.
+    """Take over the nodes when no other Balancer runs on them. Operators only.
 
     Nodes that carry marks of another ledger stay QUARANTINED: `balancer ledger adopt` says whose each is.
     """

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
     from balancer.client_records import Node, Request, Reserve
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+_WHOLE = 1000
+"""So long may the first sentence of a command be in the list of commands."""
+
+
+_SECTIONS = {
+    "The service": ("serve", "check", "adopt", "ledger", "token", "hook-key", "nova", "openapi"),
+    "What there is": ("status", "usage", "nodes", "requests", "reserves", "events"),
+    "Nodes for on-demand use": ("request", "confirm", "renew", "release", "withdraw", "reserve", "predict"),
+    "Emergency": ("freeze", "thaw", "node"),
+    "Plug-ins": ("algorithms", "drivers", "predictor"),
+}
+"""The commands as `balancer --help` groups them; others follow."""
 
 
 class _Cli(click.Group):
@@ -43,6 +55,16 @@ class _Cli(click.Group):
 
         return ledger
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        grouped = {name for names in _SECTIONS.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in grouped)
+        for title, names in (*_SECTIONS.items(), ("Other commands", others)):
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name, each.get_short_help_str(_WHOLE)) for name, each in commands if each is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
 
 @click.group(cls=_Cli, context_settings=_HELP)
 @click.version_option(package_name="balancer-emulator")
@@ -50,11 +72,8 @@ def cli() -> None:
     """Move whole nodes between an on-demand pool and a batch pool while jobs run.
 
     `balancer serve` runs the service; the other commands ask it, at --url or $BALANCER_URL, with the token in
-    $BALANCER_TOKEN or $BALANCER_TOKEN_FILE. Where no token is asked for, requests are $BALANCER_CLIENT's, or whose name
-    they are given (`operator` may end everybody's). Exit status: 0 done, 1 not obtainable, 2 a wrong call, 3 no answer.
-    `balancer token` makes tokens, `balancer hook-key` keys of nodes.
-    `balancer ledger` checks, copies and puts back the ledger itself, and settles whose nodes in doubt are.
-    `balancer nova agent` runs beside Nova, `balancer nova check` says what a cloud lacks.
+    $BALANCER_TOKEN or $BALANCER_TOKEN_FILE. A service without tokens takes the caller's name from $BALANCER_CLIENT
+    (`operator` may end requests of others). Exit status: 0 done, 1 not obtainable, 2 a wrong call, 3 no answer.
     `balancer hook prologue|epilogue` is for Torque's mom.
     """
 
@@ -141,7 +160,7 @@ def openapi() -> None:
 @cli.command("status")
 @asks_service
 def status(url: str, as_json: bool) -> None:
-    """How the service stands: nodes by state, who waits, whether batch system and cloud answer."""
+    """Show nodes by state, waiting requests, and whether batch system and cloud answer."""
     with service_at(url) as balancer:
         found = balancer.status()
     rows = [
@@ -280,7 +299,7 @@ def requests(url: str, as_json: bool, state: str | None, mine: bool, overdue: bo
 @click.option("--after", default=0, help="Number of the last event that is known already.")
 @click.option("--limit", default=1000, type=click.IntRange(min=1), help="At most so many.")
 def events(url: str, as_json: bool, after: int, limit: int) -> None:
-    """List the log, oldest first."""
+    """List events, oldest first."""
     from itertools import islice
 
     with service_at(url) as balancer:
@@ -340,7 +359,7 @@ def _call_for_request(url: str, as_json: bool, call: Callable[[Balancer], Reques
 @asks_service
 @click.argument("request_id", metavar="REQUEST|RESERVE")
 def withdraw(url: str, as_json: bool, request_id: str) -> None:
-    """Wait no longer for REQUEST, or want RESERVE no longer. What was granted keeps its nodes: release them."""
+    """Cancel a waiting REQUEST, or a RESERVE. A granted request keeps its nodes: release them."""
     if request_id.startswith("h"):
         with service_at(url) as balancer:
             ended = balancer.withdraw_reserve(request_id)
@@ -353,7 +372,7 @@ def withdraw(url: str, as_json: bool, request_id: str) -> None:
 @asks_service
 @click.argument("request_id", metavar="REQUEST")
 def confirm(url: str, as_json: bool, request_id: str) -> None:
-    """Say that the nodes of REQUEST have arrived: they stay (`request` does so by itself)."""
+    """Confirm that the nodes of REQUEST have arrived (`request` does so by itself)."""
     _call_for_request(url, as_json, lambda balancer: balancer.confirm_request(request_id))
 
 
@@ -404,7 +423,7 @@ def reserve(  # noqa: PLR0917
     zone: str | None,
     exceptions: tuple[str, ...],
 ) -> None:
-    """Have COUNT more nodes in reserve by a time to come, or in windows that come again."""
+    """Reserve COUNT more nodes for a later time, or for recurring windows."""
     if (count is None) == (nodes is None):
         fail("say how many nodes, as COUNT or with --nodes")
     if every is None and (notice_s is None or zone or exceptions):
@@ -419,7 +438,7 @@ def reserve(  # noqa: PLR0917
 @cli.command("reserves")
 @asks_service
 def reserves(url: str, as_json: bool) -> None:
-    """List what is reserved by a time to come, or in windows that come again (its next one is shown)."""
+    """List reserves for a later time and recurring ones (with the next window)."""
     with service_at(url) as balancer:
         found = balancer.reserves()
     _show_reserves(as_json, found, [asdict(each) for each in found])

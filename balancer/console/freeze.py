@@ -59,7 +59,7 @@ def _clearly(action: Callable[[], bool | None]) -> bool | None:
 @where
 @click.option("--reason", required=True, help="Why; shown wherever the service is looked at.")
 def freeze(config: Path | None, db: str | None, reason: str) -> None:
-    """Move no node until `balancer thaw`: calls are answered, grants come from the reserve alone."""
+    """Stop moving nodes until `balancer thaw`. The service still answers calls and grants from the reserve alone."""
     order = Order(f"{getpass.getuser()}@{socket.gethostname()}", reason, iso(utc_us()))
     found = _freeze(config, db)
     _clearly(lambda: found.freeze(order))

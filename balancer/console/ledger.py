@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def ledger() -> None:
-    """Check, back up and put back a ledger, replay its log, tell the story of a node, settle doubts."""
+    """Check, back up and restore a ledger, replay its log, show a node's history, settle doubts."""
 
 
 _db = click.option(

@@ -27,7 +27,7 @@ _SECONDS = click.FloatRange(min=0)
 
 @click.group()
 def nova() -> None:
-    """An unmodified Nova that asks the Balancer: the agent beside it, and what its cloud must be like.
+    """Run the agent beside an unmodified Nova, and check its cloud.
 
     The account of the cloud must be an administrator's. The Balancer's token ($BALANCER_TOKEN, $BALANCER_TOKEN_FILE) is
     that of the filter; where no token is asked for, $BALANCER_CLIENT is its name.

@@ -43,7 +43,7 @@ def predict(  # noqa: PLR0917
     ready_file: Path | None,
     clock: Any,
 ) -> None:
-    """Reserve nodes at the beginning of each slot for what history says will be asked (until SIGTERM)."""
+    """Reserve nodes for each slot as a predictor of demand says (until SIGTERM)."""
     from balancer.predictors.console import run_predictor
 
     if dry_run and not once:

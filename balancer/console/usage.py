@@ -23,7 +23,7 @@ _HEADER = "PERIOD FROM REQUESTS GRANTED REJECTED NODES_GRANTED NODES_REJECTED LE
 @click.option("--start", metavar="TIME", help="From here on instead (ISO 8601, at most 35 days back).")
 @click.option("--end", metavar="TIME", help="With --start: up to here.  [default: now]")
 def usage(url: str, as_json: bool, start: str | None, end: str | None) -> None:
-    """What was asked for today and this week: requests granted and rejected, node-hours lent.
+    """Show requests granted and rejected, and node-hours lent, today and this week.
 
     Days begin at midnight here and weeks on Monday, by the service's clock. Requests count where they arrived.
     """

@@ -112,7 +112,9 @@ class Reader:
                 f"the ledger {shown(self.url)} cannot be read: {cause(error, self.url)}"
             ) from error
         except (ValueError, TypeError, KeyError) as error:
-            raise DamagedError(f"the ledger {shown(self.url)} holds what nobody wrote: {error!r}") from error
+            raise DamagedError(
+                f"the ledger {shown(self.url)} holds an event that no Balancer wrote: {error!r}"
+            ) from error
 
     def _rows(self, query: sa.Select[Any]) -> list[Any]:
         with self.connected() as connection:

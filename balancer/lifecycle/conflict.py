@@ -57,7 +57,7 @@ class Doubts:
             if node.state is not NodeState.QUARANTINED:
                 raise Refused(
                     Refused.NODE_NOT_QUARANTINED,
-                    f"node {node.name} is {node.state}: nobody doubts whose it is",
+                    f"node {node.name} is {node.state}: its owner is not in doubt",
                 )
         if not {node.name for node in on_demand}.isdisjoint(node.name for node in batch):
             raise Refused(Refused.DUPLICATE_NODE, "a node is said to be both on-demand's and batch's")

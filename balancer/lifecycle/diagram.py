@@ -17,7 +17,7 @@ _WHAT = {
     NodeState.DOWN: "reported unreachable, or not seen yet; never given to anybody",
     NodeState.RECLAIMING: "batch was told to take it offline; not yet seen offline and empty",
     NodeState.RESTORING: "batch was told to bring it online; not yet seen online",
-    NodeState.QUARANTINED: "nobody's: the ledger may be wrong about it ([backup](backup.md#nodes-in-doubt))",
+    NodeState.QUARANTINED: "no pool's: the ledger may be wrong about it ([backup](backup.md#nodes-in-doubt))",
 }
 
 _HEAD = """\

@@ -191,7 +191,7 @@ def conf_checks(path: Path, wait_s: float | None) -> Iterator[SiteCheck]:
     ours = found.get("balancer", {})
     yield SiteCheck(
         "it knows where the Balancer is",
-        "" if ours.get("url") else "[balancer]: set url (and token_file, where tokens are asked for)",
+        "" if ours.get("url") else "[balancer]: set url (and token_file, if the Balancer wants tokens)",
     )
     long_s = float(found.get("DEFAULT", {}).get("long_rpc_timeout", [str(_LONG_RPC_S)])[-1])
     waits_s = float(ours["wait_s"][-1]) if ours.get("wait_s") else wait_s
@@ -204,7 +204,7 @@ def conf_checks(path: Path, wait_s: float | None) -> Iterator[SiteCheck]:
     )
     drivers = _words(found.get("oslo_messaging_notifications", {}).get("driver", []))
     yield SiteCheck(
-        "the agent is told when to look",
+        "the agent learns of changes at once",
         ""
         if "balancer" in drivers and ours.get("hint_address")
         else "it looks every few seconds all the same; for less, [oslo_messaging_notifications] driver = balancer and"

@@ -13,16 +13,16 @@ GROUP = "balancer"
 OPTIONS = (
     cfg.StrOpt("url", default="http://127.0.0.1:8090", help="The Balancer."),
     cfg.StrOpt("token_file", help="File with a token of the role on-demand, the same as the agent's."),
-    cfg.StrOpt("name", default="nova", help="Whose the grants are, where no token is asked for."),
+    cfg.StrOpt("name", default="nova", help="Owner of the grants, if the Balancer wants no token."),
     cfg.StrOpt("ca_file", help="Certificates to trust instead of the system's."),
     cfg.BoolOpt("wait", default=True, help="A create waits in the scheduler until jobs have ended, up to W."),
     cfg.FloatOpt("wait_s", min=0, help="W of Nova's creates; missing: the Balancer's own."),
-    cfg.FloatOpt("patience_s", default=90.0, min=0, help="How long a silent Balancer is asked again."),
+    cfg.FloatOpt(
+        "patience_s", default=90.0, min=0, help="How long to repeat a call that the Balancer does not answer."
+    ),
     cfg.IntOpt("alternates", default=0, min=0, max=10, help="More nodes a create, should a boot fail."),
     cfg.FloatOpt("nodes_age_s", default=10.0, min=0, help="How old the list of the Balancer's nodes may be."),
-    cfg.StrOpt(
-        "hint_address", help="host:port of the agent, which is told when to look; missing: it is not."
-    ),
+    cfg.StrOpt("hint_address", help="host:port of the agent, which then learns of changes at once."),
 )
 
 

@@ -154,7 +154,7 @@ def claimed_by_another(other: str, ledger_id: str) -> str:
         return (
             f"ledger {ledger_id} claims the nodes, and this file of it was copied or put back, or its machine was "
             f"started again: another Balancer may run on a copy. This one is read-only: it moves and marks no node. "
-            f"It goes on if nobody renews the claim for {WATCH_S:.0f} s ({LIVES_S:.0f} s once somebody has), or at "
+            f"It goes on if no service renews the claim for {WATCH_S:.0f} s ({LIVES_S:.0f} s once somebody has), or at "
             f"once with `balancer adopt`"
         )
     return (

@@ -74,14 +74,14 @@ class Action(StrEnum):
 
 
 ACTION_MEANS = {
-    Action.NOTHING: "it is as it should be, or nobody can tell",
+    Action.NOTHING: "it is as it should be, or that is unknown",
     Action.SEE_IDLE: "the ledger takes it as idle",
     Action.SEE_BUSY: "the ledger takes it as busy",
     Action.SEE_DOWN: "the ledger takes it as down: not given to anybody until it reads well again",
     Action.QUARANTINE_IN_BATCH: "down in the ledger; an offline mark of ours that was left behind is taken off, "
     "somebody else's is left alone and shown",
     Action.FLAG_CONFLICT: "shown with the reason, and not granted until a look finds it offline, empty and without "
-    "somebody else's mark; whoever has it keeps it",
+    "another system's mark; its owner keeps the node",
     Action.FAIL: "once batch has said so for `failed_after_s`, and no cloud says that its host is up: its owner is "
     "told, or gets another node for it, as the request says ([API](api.md))",
     Action.MARK: "its lost offline mark is set again, so that no job starts on it; a lent one is contested as well",

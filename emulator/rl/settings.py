@@ -54,7 +54,7 @@ class Settings:
                 raise ValueError(f"{name}: a whole number from 1 on, not {value!r}")
         if self.decision == "fitting" and self.backfill != "none":
             raise ValueError(
-                "backfill: with decision='fitting' there is nobody to backfill behind: leave it out"
+                "backfill: with decision='fitting' no job has a reservation to backfill behind: leave it out"
             )
         if self.objective == "utilization" and self.reward == "step":
             raise ValueError("reward: utilization is known at the end of an episode only: use reward='end'")

@@ -55,7 +55,7 @@ def check_moldable(scenario: Scenario, jobs: JobTable) -> None:
         again = "a job that begins again would have two sizes"
         wrong = f"leave out `failures`, `maintenance` and `energy.sleep_after_s`: {again}"
     elif any(limit.nodes is not None or limit.node_h is not None for limit in scenario.limits):
-        wrong = "`limits` count `jobs` only, because nobody knows beforehand how many nodes a job will have"
+        wrong = "`limits` count `jobs` only, because a job's number of nodes is not known beforehand"
     elif scenario.qos is not None:
         wrong = "leave out `qos`, whose limits count nodes"
     elif len(leases := jobs.number[jobs.kind == Kind.ON_DEMAND]):

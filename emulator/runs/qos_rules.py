@@ -47,6 +47,6 @@ def check_scheduler(scenario: Scenario, jobs: JobTable) -> None:
     order = scheduler.make_order()
     if not callable(order) and not isinstance(order, Multifactor):
         raise ScenarioError(
-            f"qos: the queue order {scheduler.order_name} is asked at each pass and knows no priorities of QOS; take "
+            f"qos: the queue order {scheduler.order_name} is called at each pass and knows no priorities of QOS; take "
             "multifactor, which has a weight for them (qos_weight), or an order that never changes, such as fcfs"
         )

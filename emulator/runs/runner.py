@@ -159,7 +159,7 @@ def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:
             f"{scheduler.label} has its own (scheduler: {{slurm: {{select: ...}}}})",
             scheduler.make_machine() is not None,
         ),
-        (f"{scheduler.label} is told of whole nodes", scheduler.is_plain),
+        (f"{scheduler.label} takes whole nodes", scheduler.is_plain),
         (
             "partitions, reservations and placement are of whole nodes",
             bool(scenario.partitions or scenario.reservations or scenario.placement),

@@ -56,7 +56,7 @@ def make_external_events(
     energy = scenario.energy
     if energy is not None and not (isinstance(machine, Cluster) and machine.node_count == prepared.nodes):
         raise ScenarioError(
-            f"energy: it is told of whole nodes; {_own_rules(scenario)} gives parts of them, or many as one"
+            f"energy: it counts whole nodes; {_own_rules(scenario)} gives parts of them, or many as one"
         )
     sleeps = energy is not None and energy.sleep_after_s is not None
     selection = machine.selection if isinstance(machine, Cluster) else None

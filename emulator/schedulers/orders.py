@@ -74,7 +74,7 @@ def static_keys(jobs: JobTable, config: SchedulerConfig, who: str) -> NDArray[np
         raise ValueError(f"{who}: this machine has its own scheduler, which {config.label} cannot replace")
     if not callable(order):
         raise ValueError(  # noqa: TRY004 - what the user wrote is wrong
-            f"{who}: the queue order {config.order_name} is asked at each pass, and this machine sorts its queue by "
+            f"{who}: the queue order {config.order_name} is called at each pass, and this machine sorts its queue by "
             "what does not change: use fcfs, sjf, ljf, smallest, largest, priority, f1, f2, f3 or f4"
         )
     keys: NDArray[np.int64] = order(jobs, config)

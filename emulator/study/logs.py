@@ -265,7 +265,7 @@ def _common_clock(batch: SwfLog, ondemand: SwfLog) -> tuple[int, str]:
         if zero_s is None:
             raise ScenarioError(
                 f"{log.source}: it does not say when it was (no UnixStartTime in its header, and its times are no Unix"
-                f" times), so nobody knows which lease met which job; add that line, or {cure}"
+                f" times), so which lease met which job is unknown; add that line, or {cure}"
             )
         spans.append((zero_s, zero_s + float(submit_s.min()), zero_s + float(submit_s.max())))
     if is_assumed(batch) != is_assumed(ondemand):

@@ -260,7 +260,7 @@ def trust(found: Sequence[Today]) -> str:
         numbered = " ".join(f"({at}) {each}" for at, each in enumerate(said, 1))
         return f"How far to trust it: with care (amber): {numbered}"
     if _mean_waits(found) is None:
-        return "How far to trust it: the leases fit, and whether batch waits do nobody knows (amber)."
+        return "How far to trust it: the leases fit; the batch log has no waits to compare (amber)."
     return "How far to trust it: today is reproduced in both halves (green)."
 
 
@@ -268,7 +268,7 @@ def unknown(found: Sequence[Today]) -> list[str]:
     """Why nobody can know whether today is understood; nothing if the log has waits."""
     if any(each.recorded_wait_min is not None for each in found):
         return []
-    said = "the batch log has no waits, so nobody sees whether the simulated today is the real one"
+    said = "the batch log has no waits, so the simulated today cannot be compared with the real one"
     return [f"{said}; a log that has them would tell."]
 
 

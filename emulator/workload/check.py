@@ -44,7 +44,7 @@ _WHY = {
     rules.NO_RUN: "not ended, cancelled in the queue, or over within a second (`zero_run: one_second` keeps these)",
     rules.NO_SIZE: "the log says neither nodes nor processors of them",
     rules.TOO_WIDE: "is the size right? --nodes says how many nodes there were, --procs-per-node what a node has",
-    rules.NO_SUBMIT: "nobody knows when they came",
+    rules.NO_SUBMIT: "their submit times are unknown",
     rules.TOO_LONG: "a damaged line, or times in milliseconds",
 }
 
@@ -235,7 +235,7 @@ def _when(log: SwfLog, workload: Workload) -> str:
     last_us = int(workload.jobs.submit_us.max())
     if log.zero_unix_s is None:
         return (
-            f"{grouped(last_us / _DAY_US, 1)} days of submits, nobody knows when: no UnixStartTime in the header, and"
+            f"{grouped(last_us / _DAY_US, 1)} days of submits, date unknown: no UnixStartTime in the header, and"
             " times are no Unix times"
         )
     first_s = log.zero_unix_s + workload.shift_s
@@ -252,7 +252,7 @@ def _date(unix_s: float) -> str:
 def _doubts(log: SwfLog, workload: Workload, in_use: Demand | None, *, is_size_known: bool) -> list[str]:
     doubts = []
     if not is_size_known:
-        doubts.append("Nobody says how many nodes there were: say --nodes.")
+        doubts.append("The number of nodes is unknown: pass --nodes.")
     if in_use is not None:
         doubts += _doubts_of_use(in_use, workload.nodes, is_size_known=is_size_known)
     wait_s = log.column("wait_s")[workload.rows]

@@ -66,7 +66,7 @@ def is_assumed(log: SwfLog) -> bool:
 def not_one_clock(local: object, other: object) -> str:
     """What is wrong with the times of two files of which one says no offset from UTC, and what to do."""
     return (
-        f"{local}: its times say no offset from UTC, and those of {other} are known, so nobody knows which of them met;"
+        f"{local}: its times say no offset from UTC, and those of {other} are known, so which of them met is unknown;"
         " say with --time-zone whose clock it was (Europe/Berlin, or UTC)"
     )
 

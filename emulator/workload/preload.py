@@ -71,7 +71,7 @@ def running_at(
     """
     wait_s = log.column("wait_s")
     if len(log) and not (wait_s >= 0).any():
-        raise ValueError(f"{log.source}: the log has no waits, so nobody knows what was running")
+        raise ValueError(f"{log.source}: the log has no waits, so what was running is unknown")
     work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, overrun=overrun, origin_s=0)
     waited_us = np.rint(wait_s[work.rows] * US).astype(np.int64)
     return running_of(work.jobs, waited_us, round(at_s * US), nodes=nodes)

@@ -58,7 +58,7 @@ def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, node
         return Held(batch, {}, (), np.zeros(len(batch), np.bool_))
     if batch.zero_unix_s is None:
         raise TraceError(
-            f"{batch.source}: it does not say when it was, so nobody knows which jobs the times of {path} met; add"
+            f"{batch.source}: it does not say when it was, so which jobs the times of {path} met is unknown; add"
             " UnixStartTime to its header"
         )
     zero_s, submit_s = _zero_s(batch), batch.column("submit_s")

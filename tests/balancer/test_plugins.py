@@ -109,10 +109,15 @@ def test_an_unknown_algorithm_is_named_and_the_nearest_right_one_too():
         make_plugin(ALGORITHMS, "basics")
 
 
-@pytest.mark.parametrize("item", [7, {}, {"basic": {}, "hint": {}}, ["basic"]])
+@pytest.mark.parametrize("item", [7, {}, ["basic"]])
 def test_what_is_neither_a_name_nor_one_with_parameters_is_refused(item):
     with pytest.raises(PluginError, match="an algorithm is written as `name` or `name: "):
         make_plugin(ALGORITHMS, item)
+
+
+def test_two_names_are_named():
+    with pytest.raises(PluginError, match="an algorithm has one name, and here are 2: basic, hint"):
+        make_plugin(ALGORITHMS, {"basic": {}, "hint": {"x": 1}})
 
 
 @pytest.mark.parametrize("thing", [type("Odd", (), {}), 7])

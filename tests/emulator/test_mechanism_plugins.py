@@ -73,8 +73,8 @@ def test_a_lease_that_nobody_would_serve_is_told_before_the_run():
 @pytest.mark.parametrize(
     ("methods", "told"),
     [
-        ("on_job_ends", "mechanism mine: nobody calls its method on_job_ends; did you mean 'on_job_end'?"),
-        ("on_notice", "mechanism mine: nobody calls its method on_notice without an attribute notice_us"),
+        ("on_job_ends", "mechanism mine: nothing calls its method on_job_ends; did you mean 'on_job_end'?"),
+        ("on_notice", "mechanism mine: nothing calls its method on_notice without an attribute notice_us"),
     ],
 )
 def test_a_method_that_nobody_calls_is_told_before_the_run(methods, told, tmp_path):
@@ -101,7 +101,7 @@ def test_a_scheduler_is_told_of_no_ends_and_one_that_waits_for_them_is_refused(k
     file = tmp_path / "mine.py"
     file.write_text(f"class Mine:\n    def {method}: return 0\n    def on_job_end(self, job): ...\n")
     with pytest.raises(
-        ScenarioError, match=f"{kind} mine: nobody calls its method on_job_end; a {kind} is told"
+        ScenarioError, match=f"{kind} mine: nothing calls its method on_job_end; a {kind} is told"
     ):
         from_mapping(
             {

@@ -76,9 +76,7 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
 def subject_of(name: str, paper: Paper) -> Subject:
     """The paper, if it can be run in other worlds. Raises ScenarioError for another one."""
     if not isinstance(paper, HasAtlas):
-        raise ScenarioError(
-            f"reproduce {name} --atlas: nobody has written down yet what this paper leaves open"
-        )
+        raise ScenarioError(f"reproduce {name} --atlas: no file says yet what this paper leaves open")
     return Subject(name, paper)
 
 

@@ -355,7 +355,7 @@ class Controller:
                 self._step_since_us = wall_us()
                 sys.stderr.write(f"controller: fault due: {step.text()}\n")
             elif wall_us() - self._step_since_us > _STEP_US:
-                text = f"not carried out: {step.text()} (nobody follows this fleet: `emulator fleet follow`)"
+                text = f"not carried out: {step.text()} (no controller follows this fleet: `emulator fleet follow`)"
                 self.mark(text, fault=step.number, action=None, host=None)
 
     def record(self, reason: str) -> RunRecord:

@@ -166,13 +166,13 @@ class StartupCoordinator:
             self._came = (count, wall_us())
 
     def lost_at_start(self) -> str:
-        """Which nodes do not come, once nobody has come for a while; '' as long as somebody does, or all are there."""
+        """Which nodes do not come, once no node has come for a while; '' as long as somebody does, or all are there."""
         if BATCH in self._state.passed or wall_us() - self._came[1] < micros(_patience_s()):
             return ""
         try:
             found = self.ask_batch("nodes")
         except NotYet as error:
-            return f"{error}; nobody has come for {_patience_s():g} s"
+            return f"{error}; no node has come for {_patience_s():g} s"
         self._note_nodes(len(found["nodes"]))
         if found["open"] or wall_us() - self._came[1] < micros(_patience_s()):
             return ""

@@ -211,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     plain.add_argument("--nodes-file", type=Path, help="a number, or names of nodes, such as $PBS_NODEFILE")
     plain.add_argument("--clock", type=Path, help="clock file of a run (default: the machine's time)")
     plain.add_argument(
-        "--free-clock", type=Path, metavar="FILE", help="clock file of a run whose clock waits for nobody"
+        "--free-clock", type=Path, metavar="FILE", help="clock file of a run whose clock does not wait"
     )
     plain.add_argument(
         "--orders", type=Path, metavar="FILE", help="with --free-clock: what to do, read again at SIGUSR2"

@@ -223,7 +223,7 @@ def test_an_operator_says_whose_they_are_and_is_asked_once(world, kit):
     w = world(nodes=4)
     one, two = granted(w, 2)
     replaced(w, lambda: [Path(f"{w.db}{side}").unlink(missing_ok=True) for side in _SIDES])
-    with pytest.raises(Refused, match="nobody doubts whose it is"):
+    with pytest.raises(Refused, match="its owner is not in doubt"):
         w.engine.adopt_nodes((one, next(name for name in w.names if name not in (one, two))), on_demand=True)
     w.engine.adopt_nodes((one,), on_demand=True)
     w.engine.adopt_nodes((two,), on_demand=False)

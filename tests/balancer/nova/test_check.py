@@ -74,7 +74,7 @@ def test_a_configuration_in_which_all_is_well(tmp_path):
             "servers of groups with affinity find their host",
             "add ServerGroupAntiAffinityFilter to enabled_filters, before BalancerFilter",
         ),
-        ("driver = balancer", "", "the agent is told when to look", "driver = balancer"),
+        ("driver = balancer", "", "the agent learns of changes at once", "driver = balancer"),
     ],
 )
 def test_what_is_missing_is_named_with_its_section(tmp_path, line, instead, what, says):

@@ -307,7 +307,7 @@ def test_a_job_that_is_put_before_all_others_stays_there():
 
 def test_a_machine_that_sorts_its_queue_once_says_so():
     with pytest.raises(
-        ValueError, match="realtime: the queue order wfp3 is asked at each pass, and this machine"
+        ValueError, match="realtime: the queue order wfp3 is called at each pass, and this machine"
     ):
         Realtime().make_machine(4, SchedulerConfig(order="wfp3", backfill="none"), four_jobs(), 1)
 

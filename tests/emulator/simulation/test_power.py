@@ -209,7 +209,7 @@ def test_a_scenario_that_says_nothing_of_energy_has_none() -> None:
             {"scheduler": "slurm"},
             "energy: nodes that are switched off go with plain schedulers on whole nodes",
         ),
-        ({"scheduler": "fcfs+conservative", "mechanism": "malleable"}, "energy: it is told of whole nodes"),
+        ({"scheduler": "fcfs+conservative", "mechanism": "malleable"}, "energy: it counts whole nodes"),
     ],
 )
 def test_who_gives_away_nodes_otherwise_has_no_sleeping_nodes(keys: dict[str, object], message: str) -> None:

@@ -306,7 +306,7 @@ def test_scenarios_without_qos_are_stored_as_before(tmp_path: Path) -> None:
             "qos: q and r both have user 1",
         ),
         ({"table": {"q": {}}, "who": {"q": {"partitions": ["x"]}}}, {}, "there is no partition 'x'"),
-        ({"table": {"q": {"Priority": 1}}}, {"scheduler": "wfp3+easy"}, "wfp3 is asked at each pass"),
+        ({"table": {"q": {"Priority": 1}}}, {"scheduler": "wfp3+easy"}, "wfp3 is called at each pass"),
         (
             {"table": {"q": {"Priority": 1}}},
             {"scheduler": {"order": "priority", "priorities": {1: 2**61}}},

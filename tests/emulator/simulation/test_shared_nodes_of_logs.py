@@ -339,7 +339,7 @@ _MACHINE_REFUSES = [
         "nodes that fail or are maintained go with plain",
     ),
     ({"maintenance": [{"begin_s": 0, "end_s": 1}]}, "nodes that fail or are maintained go with plain"),
-    ({"energy": {"busy_w": 2, "idle_w": 1}}, "energy: it is told of whole nodes"),
+    ({"energy": {"busy_w": 2, "idle_w": 1}}, "energy: it counts whole nodes"),
 ]
 
 
@@ -372,5 +372,5 @@ def test_energy_is_refused_where_jobs_share_nodes_under_slurms_twin(log: Path) -
         "energy": {"busy_w": 2, "idle_w": 1},
     }
     scenario = from_mapping(document | {"nodes": 16})
-    with pytest.raises(ScenarioError, match="energy: it is told of whole nodes"):
+    with pytest.raises(ScenarioError, match="energy: it counts whole nodes"):
         run_virtual(scenario, prepare(scenario))

@@ -68,9 +68,9 @@ def test_what_is_likely_wrong_is_said_and_ends_with_1(check, swf_line, lines, op
 def test_a_log_that_says_neither_when_nor_on_how_many_nodes_is_doubted(check, swf_line):
     status, found = check(swf_line(1, 0), swf_line(2, DAY, wait=-1), swf_line(2, DAY, wait=-1))
     assert status == 1
-    assert found["understood"]["when"].startswith("1.0 days of submits, nobody knows when")
+    assert found["understood"]["when"].startswith("1.0 days of submits, date unknown")
     assert found["understood"]["cluster"].startswith("4 nodes (as many as the widest job has)")
-    assert [doubt.split(" ")[0] for doubt in found["doubts"]] == ["Nobody", "67", "1"]
+    assert [doubt.split(" ")[0] for doubt in found["doubts"]] == ["The", "67", "1"]
 
 
 def test_a_log_that_cannot_be_read_ends_with_2(check):

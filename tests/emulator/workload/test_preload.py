@@ -52,7 +52,7 @@ def test_jobs_that_do_not_fit_together_are_left_out_the_later_ones_first(log):
 
 def test_a_log_without_waits_cannot_say_what_runs():
     log = SwfLog.build(1, submit_s=[0], run_s=[100], allocated_procs=[1])
-    with pytest.raises(ValueError, match="the log has no waits, so nobody knows what was running"):
+    with pytest.raises(ValueError, match="the log has no waits, so what was running is unknown"):
         running_at(log, 50, nodes=4)
 
 

@@ -128,7 +128,9 @@ class Compose:
         command = [*self._command, "down", "-v", "-t", "5"]
 
         def is_down():
-            done = subprocess.run(command, env=self.environ, capture_output=True, timeout=_LIMIT_S, check=False)
+            done = subprocess.run(
+                command, env=self.environ, capture_output=True, timeout=_LIMIT_S, check=False
+            )
             return done.returncode == 0
 
         until(is_down, "it cannot be taken down", self)

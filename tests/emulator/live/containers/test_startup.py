@@ -95,7 +95,7 @@ def test_a_batch_server_that_does_not_come_is_named(fleet, batch, clock):
     batch.nodes = None
     clock[0] = 121
     assert made.lost_at_start() == (
-        "the batch server does not answer: nobody there; nobody has come for 120 s"
+        "the batch server does not answer: nobody there; no node has come for 120 s"
     )
 
 
