@@ -234,9 +234,9 @@ def test_limits_of_a_qos_stand_above_those_of_associations(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ("MaxTRES=node=1", "association a/ann takes no more than 1 nodes"),
-        ("MaxWall=4", "association a/ann takes limits up to 4 minutes"),
-        ("GrpTRES=node=1", "association a/ann takes no more than 1 nodes"),
+        ("MaxTRES=node=1", "association a takes no more than 1 nodes"),
+        ("MaxWall=4", "association a takes limits up to 4 minutes"),
+        ("GrpTRES=node=1", "association a takes no more than 1 nodes"),
     ],
 )
 def test_a_job_that_its_association_would_never_start_is_refused(
