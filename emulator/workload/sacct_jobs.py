@@ -93,6 +93,11 @@ _CPU_COLUMNS = ("AllocCPUS", "NCPUS", "ReqCPUS")
 """What a job had, what it had or asked for, what it asked for."""
 NO_FIRST_SIZE = "resized, and the row of its first size is not there; its wait is unknown"
 OTHER_NODES = "had another number of nodes than it asked for, and what it had counts"
+_GIVEN = (
+    "number", "submit_s", "wait_s", "run_s", "allocated_procs", "requested_procs", "nodes", "requested_s",
+    "requested_memory_kb", "gpus", "host", "reservation", "status", "user", "group", "queue",
+)  # fmt: skip
+"""What a row says of its job, in this order."""
 _MOST_KEPT = 1 << 16
 """Texts of resources and nodes whose meaning is kept: most come again."""
 
@@ -227,23 +232,27 @@ class SacctJobs:
         if "+" in (said.get("JobID") or row.job) and self._is_component(row, size, gpus):
             return
         self._keep_key(row)
-        self.rows.add(
-            number=row.number,
-            submit_s=row.submit_s if start_s is None or not row.is_second_size else start_s,
-            wait_s=-1 if start_s is None or row.is_second_size else start_s - row.submit_s,
-            run_s=row.run_s,
-            allocated_procs=size,
-            requested_procs=size,
-            nodes=nodes,
-            requested_s=row.limit_s,
-            requested_memory_kb=_memory_kb(said, size),
-            gpus=gpus,
-            host=self._host(said),
-            reservation=self.rows.reservations.number(said.get("Reservation")),
-            status=_STATUS.get(row.state, 0),
-            user=self.rows.users.number(said.get("User") or said.get("UID")),
-            group=self.rows.groups.number(said.get("Group") or said.get("GID") or said.get("Account")),
-            queue=self.rows.queues.number(said.get("Partition")),
+        rows, second_size = self.rows, start_s is not None and row.is_second_size
+        rows.add_row(
+            _GIVEN,
+            (
+                row.number,
+                row.submit_s if start_s is None or not second_size else start_s,
+                -1 if start_s is None or second_size else start_s - row.submit_s,
+                row.run_s,
+                size,
+                size,
+                nodes,
+                row.limit_s,
+                _memory_kb(said, size),
+                gpus,
+                self._host(said),
+                rows.reservations.number(said.get("Reservation")),
+                _STATUS.get(row.state, 0),
+                rows.users.number(said.get("User") or said.get("UID")),
+                rows.groups.number(said.get("Group") or said.get("GID") or said.get("Account")),
+                rows.queues.number(said.get("Partition")),
+            ),
         )
 
     def _is_component(self, row: _Row, size: int, gpus: int) -> bool:
@@ -268,8 +277,8 @@ class SacctJobs:
         return True
 
     def _host(self, said: Mapping[str, str]) -> int:
-        names = said.get("NodeList", "")
-        return -1 if _SEVERAL.search(names) else self.rows.hosts.number(names)
+        names = said.get("NodeList")
+        return -1 if names is None or _SEVERAL.search(names) else self.rows.hosts.number(names)
 
 
 class _Later:
@@ -456,9 +465,8 @@ def _gpus(said: Mapping[str, str], nodes: int) -> int:
         if name in said and (gpus := _tres(said[name]).gpus) >= 0:
             return gpus
     for name in ("AllocGRES", "ReqGRES"):
-        of_a_node = [int(count or 1) for count in _GPUS_OF_A_NODE.findall(said.get(name, ""))]
-        if of_a_node:
-            return sum(of_a_node) * max(nodes, 1)
+        if name in said and (of_a_node := _GPUS_OF_A_NODE.findall(said[name])):
+            return sum(int(count or 1) for count in of_a_node) * max(nodes, 1)
     return -1
 
 

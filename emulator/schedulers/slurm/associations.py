@@ -14,6 +14,7 @@ import numpy as np
 
 from emulator.schedulers.slurm.qos import UNDEFINED, LeftOut, LimitReader
 from emulator.schedulers.slurm.sacctmgr import Table, read_rows
+from emulator.schedulers.slurm.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 ROOT = "root"
 _PARENT = {"parent", "2147483647"}
 """Shares of who has those of the account above (`SLURMDB_FS_USE_PARENT` in JSON)."""
-_MOST_NAMES = 5
 _LIMITS = {
     "grpjobs": "grp_jobs",
     "grptres": "grp_nodes",
@@ -135,19 +135,17 @@ def read_associations(
             notes.append(f"{_listed(empty, 'account')} without users: {_FLAT}")
     if unlisted := sorted({each[0] for each in users} - set(accounts)):
         notes.append(f"{_listed(unlisted, 'account')} without a row of its own, so without shares and limits")
-    listed: list[tuple[Association, str, Row | None]] = []
+    found: list[tuple[Association, str, Row | None]] = []
     places: dict[str, int] = {}
     for name in _from_the_root(parents, unlisted):
-        places[name] = len(listed)
+        places[name] = len(found)
         row = accounts.get(name)
         above = places[parents.get(name, ROOT)] if name != ROOT else -1
-        listed.append((_association(name, "", "", above, row, reader), _share(row), row))
+        found.append((_association(name, "", "", above, row, reader), _share(row), row))
     for (account, user, partition), row in users.items():
-        listed.append(
-            (_association(account, user, partition, places[account], row, reader), _share(row), row)
-        )
+        found.append((_association(account, user, partition, places[account], row, reader), _share(row), row))
     left_out += [f"{path.name}: {each}" for each in (*notes, *_not_done(not_done))]
-    return tuple(_with_shares(_inheriting([each[0] for each in listed]), [each[1] for each in listed]))
+    return tuple(_with_shares(_inheriting([each[0] for each in found]), [each[1] for each in found]))
 
 
 def _of_cluster(rows: Sequence[Row], cluster: str, path: Path) -> list[Row]:
@@ -285,8 +283,7 @@ def _not_done(found: Sequence[LeftOut]) -> list[str]:
 
 
 def _listed(names: Sequence[str], what: str) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{what}{'s' * (len(names) > 1)} {', '.join(names[:_MOST_NAMES])}{more}"
+    return f"{what}{'s' * (len(names) > 1)} {listed(names)}"
 
 
 @dataclass(frozen=True, slots=True)

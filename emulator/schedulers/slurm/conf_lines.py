@@ -180,6 +180,12 @@ def _words(line: Line) -> tuple[dict[str, str], dict[str, str]]:
     return words, spelt
 
 
+def read_words(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """(place, what it says by key in lower case) of each line of a file of the same form. Raises ConfError."""
+    for line in _lines(path, ()):
+        yield line.place, _words(line)[0]
+
+
 def expanded(line: Line, key: str) -> list[str]:
     """The names of a list of nodes that a line says. Raises ConfError."""
     try:

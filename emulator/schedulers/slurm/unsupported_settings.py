@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, read_lines, site_nodes
+from emulator.schedulers.slurm.generic_resources import gpus_not_followed
+from emulator.schedulers.slurm.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +50,7 @@ _NOT_FOLLOWED = {
     "topologyplugin": "Slurm would keep a job on few switches; the twin chooses nodes by their place in a row",
     "topologyparam": _IN_A_ROW,
     "completewait": "Slurm would start no job for so long while nodes are cleaned up; the twin's are free at once",
-    "grestypes": "GPUs are no reason to wait, unless `select` is set",
+    "grestypes": "the twin has no generic resources, so no job waits for them",
     "defmempercpu": _MEMORY, "defmempernode": _MEMORY, "maxmempercpu": _MEMORY, "maxmempernode": _MEMORY,
     "jobsubmitplugins": "what they change of a job at its submit is what the log says of it",
     "maxjobcount": _ANY_NUMBER,
@@ -139,7 +141,6 @@ _NO_MEANING = re.compile(
     re.IGNORECASE,
 )
 _UP = ("unknown", "idle", "cloud", "")
-_SHOWN = 5
 
 
 def not_followed(path: Path) -> tuple[str, ...]:
@@ -153,7 +154,7 @@ def not_followed(path: Path) -> tuple[str, ...]:
             found += _of_parameters(line.value)
         elif line.name not in {NODE, NODE_SET, *FOLLOWED}:
             found += _of_setting(line)
-    found += _of_nodes(lines)
+    found += [*_of_nodes(lines), *gpus_not_followed(lines, path)]
     return tuple(f"{path.name}: {each}" for each in dict.fromkeys(found))
 
 
@@ -196,9 +197,9 @@ def _of_nodes(lines: Sequence[Line]) -> Iterator[str]:
     down = [name for name, line in nodes.items() if _state(line) not in _UP]
     if down:
         states = "/".join(sorted({_state(nodes[name]).upper() for name in down}))
-        yield f"State={states} of {_listed(down)}: the twin has these nodes up"
+        yield f"State={states} of {listed(down)}: the twin has these nodes up"
     if to_come := list(site_nodes(lines, to_come=True)):
-        yield f"State=FUTURE of {_listed(to_come)}: the twin has no nodes that are still to come"
+        yield f"State=FUTURE of {listed(to_come)}: the twin has no nodes that are still to come"
     weights = {line.words.get("weight", "1") for line in nodes.values()}
     if len(weights) > 1:
         yield f"Weight={','.join(sorted(weights))}: the twin chooses nodes by their place in a row"
@@ -206,11 +207,6 @@ def _of_nodes(lines: Sequence[Line]) -> Iterator[str]:
 
 def _state(line: Line) -> str:
     return line.words.get("state", "").lower().rstrip("*$~#%")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def _says_nothing(value: str, values: set[str]) -> bool:

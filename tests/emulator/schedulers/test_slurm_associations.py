@@ -137,7 +137,33 @@ def test_what_is_not_there_and_not_done_is_told(tmp_path: Path) -> None:
 
 # -- runs -----------------------------------------------------------------------------
 
-HEADING = "Account|User|Partition|Share|GrpJobs|GrpTRES|MaxJobs|MaxTRES|MaxWall|Def QOS\n"
+COLUMNS = (
+    "Account",
+    "User",
+    "Partition",
+    "Share",
+    "GrpJobs",
+    "GrpTRES",
+    "MaxJobs",
+    "MaxTRES",
+    "MaxWall",
+    "Def QOS",
+)
+
+
+def tree(*lines: str) -> str:
+    """What sacctmgr prints, of lines such as ` a/ann Share=3` that stand as deep as they are."""
+    rows = []
+    for line in lines:
+        who, *words = line.split()
+        account, _, user = who.partition("/")
+        said = dict(word.replace("_", " ").split("=", 1) for word in words) | {"User": user}
+        said["Account"] = " " * (len(line) - len(line.lstrip())) + account
+        rows.append("|".join(said.pop(column, "") for column in COLUMNS))
+        assert not said
+    return "\n".join(["|".join(COLUMNS), *rows, ""])
+
+
 Job = tuple[int, int, int]
 """User, nodes, account (a group of the log)."""
 
@@ -153,49 +179,41 @@ def starts(folder: Path, text: str, jobs: list[Job], **settings: Any) -> list[fl
         user=list(users),
         group=list(groups),
     )
-    said = {"associations": table(folder, HEADING + text), "users": {1: "ann", 2: "bob", 3: "cyd"}}
+    said = {"associations": table(folder, text), "users": {1: "ann", 2: "bob", 3: "cyd"}}
     said |= {"accounts": {1: "a", 2: "b"}, **settings}
     record = simulate(built, 8, SchedulerConfig(decide={"slurm": said}))
     assert_lawful(record)
     return [each / US for each in record.start_us.tolist()]
 
 
-USERS = "{}|ann|||||{}|||\n{}|bob||||||||\n"
-
-
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("lines", "found"),
     [
-        ("root||||||||||\n a|||||||||\n  a|ann||||||||\n  a|bob||||||||\n", [0, 1, 2]),
-        ("root|||||||||\n a|||||||||\n  a|ann||||||1||\n  a|bob||||||||\n", [0, 300, 2]),  # of the user
-        (
-            "root|||||||||\n a||||||1|||\n  a|ann||||||||\n  a|bob||||||||\n",
-            [0, 300, 2],
-        ),  # of each user below
-        ("root|||||||||\n a||||1|||||\n  a|ann||||||||\n  a|bob||||||||\n", [0, 300, 600]),  # of all together
-        (
-            "root|||||node=4||||\n a|||||||||\n  a|ann||||||||\n  a|bob||||||||\n",
-            [0, 1, 300],
-        ),  # of those above, too
+        (("root", " a", "  a/ann", "  a/bob"), [0, 1, 2]),
+        (("root", " a", "  a/ann MaxJobs=1", "  a/bob"), [0, 300, 2]),
+        (("root", " a MaxJobs=1", "  a/ann", "  a/bob"), [0, 300, 2]),  # of each user by himself
+        (("root", " a GrpJobs=1", "  a/ann", "  a/bob"), [0, 300, 600]),  # of all of them
+        (("root GrpTRES=node=4", " a", "  a/ann", "  a/bob"), [0, 1, 300]),
     ],
 )
 def test_a_job_waits_for_the_limits_of_its_association_and_those_above(
-    tmp_path: Path, text: str, found: list[float]
+    tmp_path: Path, lines: tuple[str, ...], found: list[float]
 ) -> None:
+    text = tree(*lines)
     jobs: list[Job] = [(1, 2, 1), (1, 2, 1), (2, 2, 1)]
     assert starts(tmp_path, text, jobs) == found
     assert starts(tmp_path, text, jobs, enforce_limits=False) == [0, 1, 2]
 
 
 def test_the_account_that_the_log_names_counts_else_the_first(tmp_path: Path) -> None:
-    text = "root|||||||||\n a|||||||||\n  a|ann|||||1|||\n b|||||||||\n  b|ann||||||||\n"
+    text = tree("root", " a", "  a/ann MaxJobs=1", " b", "  b/ann")
     assert starts(tmp_path, text, [(1, 1, 1), (1, 1, 1)]) == [0, 300]
     assert starts(tmp_path, text, [(1, 1, 2), (1, 1, 2)]) == [0, 1]
     assert starts(tmp_path, text, [(1, 1, -1), (1, 1, -1)]) == [0, 300]
 
 
 def test_an_association_with_a_partition_counts_there_alone(tmp_path: Path) -> None:
-    text = "root|||||||||\n a|||||||||\n  a|ann|fast||||1|||\n  a|ann||||||||\n"
+    text = tree("root", " a", "  a/ann Partition=fast MaxJobs=1", "  a/ann")
     conf = tmp_path / "slurm.conf"
     conf.write_text("PartitionName=fast Nodes=ALL Default=YES\nPartitionName=slow Nodes=ALL\n")
     jobs: list[Job] = [(1, 1, 1), (1, 1, 1)]
@@ -205,7 +223,7 @@ def test_an_association_with_a_partition_counts_there_alone(tmp_path: Path) -> N
 
 
 def test_limits_of_a_qos_stand_above_those_of_associations(tmp_path: Path) -> None:
-    text = "root|||||||||\n a||||1|||||\n  a|ann||||||||few\n"
+    text = tree("root", " a GrpJobs=1", "  a/ann Def_QOS=few")
     jobs: list[Job] = [(1, 1, 1), (1, 1, 1), (1, 1, 1)]
     assert starts(tmp_path, text, jobs, qos={"few": {"GrpJobs": 2}}) == [0, 1, 300]
     assert starts(tmp_path, text, jobs, qos={"few": {"MaxJobsPU": 3}}) == [0, 300, 600]
@@ -214,17 +232,17 @@ def test_limits_of_a_qos_stand_above_those_of_associations(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"),
+    ("limit", "said"),
     [
-        ("|||node=1||", "association a/ann takes no more than 1 nodes"),
-        ("||||4|", "association a/ann takes limits up to 4 minutes"),
-        ("|node=1||||", "association a/ann takes no more than 1 nodes"),
+        ("MaxTRES=node=1", "association a takes no more than 1 nodes"),
+        ("MaxWall=4", "association a takes limits up to 4 minutes"),
+        ("GrpTRES=node=1", "association a takes no more than 1 nodes"),
     ],
 )
 def test_a_job_that_its_association_would_never_start_is_refused(
-    tmp_path: Path, limits: str, said: str
+    tmp_path: Path, limit: str, said: str
 ) -> None:
-    text = f"root|||||||||\n a||||{limits}\n  a|ann||||||||\n"
+    text = tree("root", f" a {limit}", "  a/ann")
     with pytest.raises(ValueError, match=said):
         starts(tmp_path, text, [(1, 2, 1)])
 
@@ -233,13 +251,13 @@ def test_who_has_more_of_the_shares_comes_first(tmp_path: Path) -> None:
     """Both used as much; then both ask for all nodes."""
     jobs: list[Job] = [(1, 4, 1), (2, 4, 2), (1, 8, 1), (2, 8, 2)]
     fair = {"priority_type": "multifactor", "priority_weight_fairshare": 1000, "priority_calc_period": 60}
-    text = "root|||||||||\n a|||{}||||||\n  a|ann||1||||||\n b|||{}||||||\n  b|bob||1||||||\n"
+    text = tree("root", " a Share={}", "  a/ann", " b Share={}", "  b/bob")
     assert starts(tmp_path, text.format(1, 9), jobs, **fair)[2:] == [601, 301]
     assert starts(tmp_path, text.format(9, 1), jobs, **fair)[2:] == [301, 601]
 
 
 def test_names_are_needed_and_shares_are_said_once(tmp_path: Path) -> None:
-    text = "root|||||||||\n a|||||||||\n  a|ann||||||||\n"
+    text = tree("root", " a", "  a/ann")
     with pytest.raises(
         ValueError, match="associations are of users by name, and the log has numbers; say which is who"
     ):

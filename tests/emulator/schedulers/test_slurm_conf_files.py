@@ -307,3 +307,55 @@ def test_what_scontrol_shows_is_read_like_the_file(tmp_path: Path, release: str)
     )
     told = not_followed(tmp_path / "slurm.conf")
     assert [each for each in told if "no key that is known here" in each] == []
+
+
+GPU_NODES = "NodeName=g[1-2] Gres=gpu:a100:4,nvme:1\nNodeName=h1 Gres=gpu:2(S:0-1),gpu:t4:1\nNodeName=n1\n"
+
+
+@pytest.mark.parametrize(
+    ("gres", "told"),
+    [
+        ("", ()),
+        ("AutoDetect=nvml\n", ()),
+        ("NodeName=g[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-3] # all\nName=nvme Count=1\n", ()),
+        (
+            "NodeName=n1 Name=gpu File=/dev/dri/renderD128,/dev/dri/renderD129\nnodename=h1 name=GPU count=2\n",
+            (
+                "gres.conf has 2 GPUs of h1, and slurm.conf 3: Slurm would not use the node if it has fewer",
+                "2 GPUs a node of n1",
+            ),
+        ),
+    ],
+)
+def test_gpus_of_nodes_are_named_by_slurm_conf_and_the_gres_conf_beside_it(
+    tmp_path: Path, gres: str, told: tuple[str, ...]
+) -> None:
+    if gres:
+        conf(tmp_path, gres, "gres.conf")
+    found = not_followed(conf(tmp_path, GPU_NODES))
+    why = "Slurm has jobs wait for them; the twin does not"
+    each = [*told, f"3 GPUs a node of h1: {why}", f"4 GPUs a node of g1, g2: {why}"]
+    assert len(found) == len(each)
+    for said in each:
+        assert any(sentence.startswith(f"slurm.conf: {said}") for sentence in found), said
+
+
+def test_a_gres_conf_alone_says_gpus_too_or_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = conf(tmp_path, "NodeName=n[1-2]\nGresTypes=gpu\n")
+    types = "slurm.conf: GresTypes=gpu: the twin has no generic resources, so no job waits for them"
+    assert not_followed(path) == (types,)
+    conf(tmp_path, "AutoDetect=nvml\n", "gres.conf")
+    assert not_followed(path) == (
+        types,
+        "slurm.conf: gres.conf: AutoDetect: what GPUs nodes have is not said, and no job waits for them in the twin",
+    )
+    conf(tmp_path, "NodeName=n1 Name=gpu File=/dev/nvidia[0-7]\n", "gres.conf")
+    assert not_followed(path)[1].startswith("slurm.conf: 8 GPUs a node of n1: ")
+    for text, problem in (
+        ("\nNodeName=n1 Name=gpu Count=few\n", r"gres\.conf:2: Count=few: expected a whole number"),
+        ("NodeName=n[1- Name=gpu\n", r"gres\.conf:1: "),
+        ("NodeName=n1 Name=gpu File\n", r"gres\.conf:1: expected KEY=VALUE, not 'File'"),
+    ):
+        conf(tmp_path, text, "gres.conf")
+        with pytest.raises(ConfError, match=problem):
+            not_followed(path)

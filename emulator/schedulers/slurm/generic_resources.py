@@ -1,0 +1,84 @@
+"""GPUs of a site's nodes: what NodeName lines of its slurm.conf say (`Gres=`), and the gres.conf beside it.
+
+Slurm's twin has no generic resources, so they are named with what they would have done.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from balancer.nodelist import expand
+from emulator.schedulers.slurm.conf_lines import NODE, ConfError, read_words, site_nodes
+from emulator.schedulers.slurm.wording import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from emulator.schedulers.slurm.conf_lines import Line
+
+_FILE = "gres.conf"
+_GPU = re.compile(r"gpu(?::[A-Za-z][^:,(]*)?(?::(\d+)([KMGTP]?))?(?::no_consume)?", re.IGNORECASE)
+_FOLDER = re.compile(r"[^,\[\]]*/")
+_DETECTED = {"off", "none"}
+
+
+def gpus_not_followed(lines: Sequence[Line], conf: Path) -> Iterator[str]:
+    """Sentences on GPUs that jobs would wait for. Raises ConfError for a gres.conf that cannot be used."""
+    said = {node: count for node, line in site_nodes(lines).items() if (count := _of_line(line)) is not None}
+    path = conf.parent / _FILE
+    found, detects = _of_file(path, said) if path.is_file() else ({}, False)
+    for node, count in found.items():
+        if node in said and count != said[node]:
+            yield (
+                f"{_FILE} has {count} GPUs of {node}, and {conf.name} {said[node]}: Slurm would not use the node if"
+                f" it has fewer; {said[node]} are taken"
+            )
+            break
+    counts = {**found, **said}
+    by_count: dict[int, list[str]] = {}
+    for node, count in counts.items():
+        if count:
+            by_count.setdefault(count, []).append(node)
+    for count, nodes in sorted(by_count.items()):
+        yield f"{count} GPUs a node of {listed(nodes)}: Slurm has jobs wait for them; the twin does not"
+    if detects and not by_count:
+        yield f"{_FILE}: AutoDetect: what GPUs nodes have is not said, and no job waits for them in the twin"
+
+
+def _of_line(line: Line) -> int | None:
+    """GPUs of each node of a line, None if it does not say."""
+    if "gres" not in line.words:
+        return None
+    matches = (_GPU.fullmatch(each.partition("(")[0]) for each in line.words["gres"].split(","))
+    return sum(int(match[1] or 1) for match in matches if match is not None)
+
+
+def _of_file(path: Path, nodes: Mapping[str, int]) -> tuple[dict[str, int], bool]:
+    """GPUs of each node by a gres.conf, and whether some are to be detected. A line without nodes is of all of them."""
+    found: dict[str, int] = {}
+    detects = False
+    for place, words in read_words(path):
+        detects |= words.get("autodetect", "off").lower() not in _DETECTED
+        if words.get("name", "").lower() != "gpu":
+            continue
+        try:
+            names = expand(words[NODE], once=True) if NODE in words else [*nodes]
+            count = _count(words)
+        except ValueError as error:
+            raise ConfError(f"{place}: {error}") from error
+        for name in names:
+            found[name] = found.get(name, 0) + count
+    return found, detects
+
+
+def _count(words: Mapping[str, str]) -> int:
+    """How many a line has: `Count`, else as many as files, else one."""
+    if "count" in words:
+        if not words["count"].isdecimal():
+            raise ValueError(f"Count={words['count']}: expected a whole number")
+        return int(words["count"])
+    if "file" not in words:
+        return 1
+    return len(expand(_FOLDER.sub("", words["file"]), once=True))
