@@ -479,7 +479,7 @@ def _live(
     from emulator.live.resume import RunSuspended  # noqa: PLC0415
 
     try:
-        return run_live(scenario, prepared, logs.parent, interrupted, quiet=quiet, page=page, kept=kept)
+        return run_live(scenario, prepared, logs.parent, interrupted, quiet=quiet, page=page, resumable=kept)
     except RunSuspended as stands:
         click.echo(f"emulator: {stands}; the same command goes on with it", err=True)
         sys.exit(SIGNAL + interrupted.number)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.cluster.slurm_scheduler import Slurm
-from emulator.report.wording import grouped
+from emulator.number_text import grouped
 from emulator.runs.queue_partitions import partitions_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes

@@ -115,7 +115,7 @@ def _claim(  # noqa: PLR0917
 
 
 def _table_2(options: Options) -> Iterator[Claim]:
-    names = (
+    names: tuple[tuple[str, str, Callable[[float], str], float], ...] = (
         ("AWT", WAIT, _seconds, 1.0),
         ("ART", RESPONSE, _seconds, 1.0),
         ("SLDwA", SLDWA, _show_ratio, 0.01),
