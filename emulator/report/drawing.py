@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.number_text import grouped
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -379,7 +381,7 @@ def _tick_names(at: Sequence[float], step: float) -> list[str]:
     decimals = next(
         (d for d in range(_MOST_DECIMALS) if math.isclose(round(size, d), size, rel_tol=1e-6)), _MOST_DECIMALS
     )
-    return [f"{value / unit:.{decimals}f}{sign}" if value or not sign else "0" for value in at]
+    return [f"{grouped(value / unit, decimals)}{sign}" if value or not sign else "0" for value in at]
 
 
 def _text(x: float, y: float, text: str, colour: str, size: float, *, anchor: str = "middle") -> str:

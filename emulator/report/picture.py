@@ -1,9 +1,14 @@
-"""`python -m emulator.report.picture DIR FILE.svg`: who has the nodes, as a picture of its own for a README."""
+"""Pictures of their own, for a README or a paper, from what a run or a page shows.
+
+python -m emulator.report.picture DIR FILE.svg              who has the nodes of a run
+python -m emulator.report.picture PAGE.html#NAME FILE.svg   a plot of a page, by the id it has there
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+from html import escape
 from pathlib import Path
 
 from emulator.metrics.timeline import timeline
@@ -24,16 +29,7 @@ def picture(folder: Path) -> str:
     """The plot of node states of a results folder as an SVG document with a legend and a white ground."""
     record = files.load(folder)
     axis = plots.TimeAxis(record.begin_us, record.horizon_us)
-    svg = plots.node_states(record, timeline(record), axis).wide
-    template = Path(__file__).with_name("style.html.j2").read_text(encoding="utf-8")
-    colours: dict[str, str] = {}
-    for name, colour in re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", template):
-        colours.setdefault(name, colour)  # the first ones are the page's light colours
-    svg = re.sub(r"var\(--([a-z-]+)\)", lambda found: colours[found[1]], svg)
-    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
-    if found is None:
-        raise ValueError("the plot has no viewBox")
-    width, height = float(found[1]), float(found[2]) + _LEGEND_HEIGHT
+    colours = _colours(Path(__file__).with_name("style.html.j2").read_text(encoding="utf-8"))
     legend = []
     for place, (pool, words) in enumerate(_WORDS.items()):
         x = 50 + place * 170
@@ -42,22 +38,53 @@ def picture(folder: Path) -> str:
             f'<rect x="{x}" y="6" width="13" height="13" rx="2" fill="{colour}"/>'
             f'<text x="{x + 19}" y="17" font-size="13" font-family="sans-serif" fill="{colours["ink"]}">{words}</text>'
         )
+    svg = plots.node_states(record, timeline(record), axis).wide
+    return _alone(svg, colours, "Nodes by owner over one day", "".join(legend), _LEGEND_HEIGHT)
+
+
+def picture_of_page(page: Path, name: str) -> str:
+    """A plot of a page as an SVG document. Raises ValueError if the page has none of that name."""
+    text = page.read_text(encoding="utf-8")
+    found = re.search(rf'<div class="wide" id="{re.escape(name)}">(<svg.*?</svg>)', text, re.DOTALL)
+    if found is None:
+        names = ", ".join(re.findall(r'<div class="wide" id="([\w-]+)"><svg', text)) or "none"
+        raise ValueError(f"{page} has no plot {name}; there are: {names}")
+    label = re.search(r'aria-label="([^"]*)"', found[1])
+    return _alone(found[1], _colours(text), label[1] if label else escape(name))
+
+
+def _colours(style: str) -> dict[str, str]:
+    """The page's light colours by name: the first of each."""
+    colours: dict[str, str] = {}
+    for name, colour in re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", style):
+        colours.setdefault(name, colour)
+    return colours
+
+
+def _alone(svg: str, colours: dict[str, str], label: str, above: str = "", height_above: float = 0) -> str:
+    svg = re.sub(r"var\(--([a-z-]+)\)", lambda found: colours[found[1]], svg)
+    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    if found is None:
+        raise ValueError("the plot has no viewBox")
+    width, height = float(found[1]), float(found[2]) + height_above
     inner = svg[svg.index(">", svg.index("<svg")) + 1 : svg.rindex("</svg>")]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="Nodes by owner over one day">\n'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>\n{"".join(legend)}\n'
-        f'<g transform="translate(0 {_LEGEND_HEIGHT})" font-family="sans-serif">{inner}</g>\n</svg>\n'
+        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">\n'
+        f'<rect width="100%" height="100%" fill="#ffffff"/>\n{above}\n'
+        f'<g transform="translate(0 {height_above:g})" font-family="sans-serif">{inner}</g>\n</svg>\n'
     )
 
 
 def main() -> int:
     if len(sys.argv) != _ARGUMENTS:
-        sys.stderr.write("usage: python -m emulator.report.picture DIR FILE.svg\n")
+        sys.stderr.write("usage: python -m emulator.report.picture DIR|PAGE.html#NAME FILE.svg\n")
         return 2
+    source, _, name = sys.argv[1].partition("#")
     try:
-        Path(sys.argv[2]).write_text(picture(Path(sys.argv[1])), encoding="utf-8")
-    except (files.ResultsError, OSError) as error:
+        drawn = picture_of_page(Path(source), name) if name else picture(Path(source))
+        Path(sys.argv[2]).write_text(drawn, encoding="utf-8")
+    except (files.ResultsError, OSError, ValueError) as error:
         sys.stderr.write(f"picture: {error}\n")
         return 2
     return 0

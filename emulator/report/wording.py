@@ -64,13 +64,13 @@ FIGURES = (
 )
 
 
-def title(key: str) -> str:
-    """What a figure is called where it stands alone, times with their unit: `mean wait, s`."""
+def title(key: str, *, with_unit: bool = False) -> str:
+    """What a figure is called where it stands alone; times with their unit if wanted: `mean wait, s`."""
     above = ""
     for figure in FIGURES:
         if figure.key == key:
             name = figure.name.replace("\u2026", above)
-            return f"{name[0].lower()}{name[1:]}{', s' if figure.unit == 's' else ''}"
+            return f"{name[0].lower()}{name[1:]}{', s' if with_unit and figure.unit == 's' else ''}"
         above = above if figure.name.startswith("\u2026") else figure.name
     return key.replace("_", " ")
 

@@ -44,6 +44,7 @@ def page(
         title=name,
         opening=_opening(rows, ranked, figure),
         figure=title(figure),
+        unit=title(figure, with_unit=True).removeprefix(title(figure)),
         second=title(second[0]) if second else "",
         names=[name.rpartition(".")[2] for name in shown_names(ranked)],
         rows=[
@@ -144,7 +145,7 @@ def _heat(ranked: Sequence[Ranked], figure: str) -> Plot | None:
         for each, mean in zip(ranked, numbers(each.mean for each in ranked), strict=True)
     ]
     along, upwards = (name.rpartition(".")[2] for name in names)
-    label = f"{title(figure)}: {along} to the right, {upwards} upwards"
+    label = f"{title(figure, with_unit=True)}: {along} to the right, {upwards} upwards"
     rows, across = ([str(each) for each in found] for found in (lines, columns))
     return heat_map("heat", label, cells, rows, across, along=along, upwards=upwards)
 
@@ -169,6 +170,6 @@ def _pareto(ranked: Sequence[Ranked], second: _Second | None, front: set[int], f
         axes.dots([x[place] for place in best], [y[place] for place in best], ACCENT, size=8)
         for place in front if len(ranked) > _FEW else range(len(ranked)):
             axes.text(x[place], y[place], str(place + 1), size=10, above=True)
-        axes.label(x=title(figure), y=title(second[0]))
+        axes.label(x=title(figure, with_unit=True), y=title(second[0], with_unit=True))
 
     return draw("pareto", f"{title(second[0])} by {title(figure)}, a dot a setting", paint, height=3.4)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
 import emulator
-from emulator.report.picture import picture
+from emulator.cli import main
+from emulator.report.picture import picture, picture_of_page
 
 ROOT = Path(__file__).parents[3]
 SHOWN = ROOT / "docs" / "images" / "default-day.svg"
@@ -26,3 +30,27 @@ def test_the_picture_of_the_readme_is_made_by_its_command(tmp_path):
 def test_the_same_day_by_another_rule_is_another_picture(tmp_path):
     found = drawn(tmp_path / "run", **{"mechanism.balancer.reserve_rule": "refilled"})
     assert found != SHOWN.read_text(encoding="utf-8")
+
+
+def test_a_plot_of_a_page_is_a_picture_of_its_own(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(
+        '<style>:root { --ink: #101010; } @media dark { --ink: #f0f0f0; }</style><div class="wide" id="one">'
+        '<svg viewBox="0 0 10 5" aria-label="A line"><path style="stroke:var(--ink)"/></svg></div>'
+    )
+    found = picture_of_page(page, "one")
+    assert (found.count("#101010"), "var(" in found, 'aria-label="A line"' in found) == (1, False, True)
+    with pytest.raises(ValueError, match="has no plot two; there are: one"):
+        picture_of_page(page, "two")
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_sweeps_is_that_of_the_lab(tmp_path):
+    done = CliRunner().invoke(
+        main, ["sweep", str(ROOT / "scenarios/sweeps/lab.yaml"), "--quiet", "--out", str(tmp_path / "lab")]
+    )
+    assert done.exit_code == 0, done.output
+    shown = (ROOT / "docs" / "images" / "lab-settings.svg").read_text(encoding="utf-8")
+    assert picture_of_page(tmp_path / "lab" / "report.html", "pareto") == shown, (
+        "draw it anew: scripts/readme-picture"
+    )

@@ -224,7 +224,7 @@ def test_a_window_has_figures_of_its_own(sweep_file, tmp_path):
     [
         ({"grid": {"mechanism.balancer.static_reserv": [1]}}, "did you mean 'static_reserve'"),
         ({"grid": {RESERVE: []}}, f"grid: {RESERVE} has no values"),
-        ({"gird": {}}, "gird: no such key; known:"),
+        ({"gird": {}}, "gird: there is no such key; there are:"),
         ({"grid": {"workload.generate.7.x": [1]}}, "7 is no place in a list of 2"),
         ({"base": "x.yaml"}, "give either `base`"),
         ({"set": {"workload.trace": "absent.swf"}}, "absent.swf does not exist"),
