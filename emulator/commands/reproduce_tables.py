@@ -107,11 +107,11 @@ def _print(name: str, table: PublishedTable, found: Sequence[Found], missing: st
     shown = Table("row", "figure", "published", "ours", "")
     for each in found:
         colour = _COLOURS[each.outcome]
-        said = each.outcome.value
+        verdict = each.outcome.value
         if each.outcome is Outcome.DIFFERS:
-            said += "" if each.difference is None else f" by {each.difference:+.2%}"
+            verdict += "" if each.difference is None else f" by {each.difference:+.2%}"
         shown.add_row(
-            each.row, each.figure, each.published, f"{each.ours:.12g}", f"[{colour}]{said}[/{colour}]"
+            each.row, each.figure, each.published, f"{each.ours:.12g}", f"[{colour}]{verdict}[/{colour}]"
         )
     console.print(shown)
     for reason in dict.fromkeys(each.reason for each in found if each.reason):

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.experiments.atlas.verdict import MOST, Told
+from emulator.experiments.atlas.verdict import MOST, AtlasOutcome
 from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw
 from emulator.report.templates import environment
 
@@ -24,7 +24,7 @@ _ROW_IN = 0.17
 _NAME = 13
 _TICKS = (1, 2, 5)
 _MOST_TICKS = 5
-_COLOURS = {Told.HOLDS: ACCENT, Told.FAILS: BAD, Told.CONTRADICTED: BAD}
+_COLOURS = {AtlasOutcome.HOLDS: ACCENT, AtlasOutcome.FAILS: BAD, AtlasOutcome.CONTRADICTED: BAD}
 
 
 def render(atlas: Atlas) -> str:
@@ -64,7 +64,7 @@ def _strip(verdicts: Sequence[AtlasVerdict]) -> Plot:
         for row, each in enumerate(rows):
             low, high = (100 * end for end in each.interval)
             axes.line([low, high], [row, row], FAINT, width=3)
-            axes.dots([100 * each.share], [row], _COLOURS.get(each.told, INK), size=7)
+            axes.dots([100 * each.share], [row], _COLOURS.get(each.outcome, INK), size=7)
         axes.y_names(range(len(rows)), [_short(each.claim.id) for each in rows])
         for bound in (100 * (1 - MOST), 100 * MOST):
             axes.upright(bound, FAINT, dashed=True)

@@ -105,8 +105,8 @@ class Means:
     say: Callable[[str], None]
 
 
-def sample(subject: Subject, prior: Prior, options: Options, wanted: int, means: Means) -> Sample:
-    """Draw worlds until `wanted` agree with the paper. Raises ScenarioError if none does, and Interrupted."""
+def sample(subject: Subject, prior: Prior, options: Options, target: int, means: Means) -> Sample:
+    """Draw worlds until `target` agree with the paper. Raises ScenarioError if none does, and Interrupted."""
     name, paper = subject.name, subject.paper
     figures: dict[int, dict[str, float]] = {}
     impossible = 0
@@ -125,14 +125,14 @@ def sample(subject: Subject, prior: Prior, options: Options, wanted: int, means:
         means.say(f"{first + len(places):,} worlds drawn, of these {int((distances <= MET).sum())} agree")
         return distances
 
-    found = search(assess, len(prior.parameters), wanted, SEED, _BATCH, _MOST_DRAWN)
+    found = search(assess, len(prior.parameters), target, SEED, _BATCH, _MOST_DRAWN)
     if not len(found.met):
         raise ScenarioError(_none_agrees(name, prior, found, figures))
-    kept = tuple(
+    worlds = tuple(
         Kept(draw_at(name, prior, tuple(found.places[n].tolist()), n), _named(prior, figures[n]))
-        for n in found.met[:wanted].tolist()
+        for n in found.met[:target].tolist()
     )
-    return Sample(kept, found, impossible)
+    return Sample(worlds, found, impossible)
 
 
 def draw_at(name: str, prior: Prior, place: tuple[float, ...], number: int) -> Draw:
@@ -170,9 +170,9 @@ def _runs(paper: Paper, draw: Draw, options: Options) -> list[Run]:
     return [replace(run, varied={**run.varied, "world": draw.id}) for run in runs]
 
 
-def _inputs(given: tuple[HasAtlas, Options]) -> dict[str, float] | None:
+def _inputs(pair: tuple[HasAtlas, Options]) -> dict[str, float] | None:
     """The figures of a world's workload; None: its parameters contradict each other, no workload has them."""
-    paper, options = given
+    paper, options = pair
     try:
         return paper.inputs(options)
     except ScenarioError:

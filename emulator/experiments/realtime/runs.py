@@ -50,12 +50,12 @@ def samples(options: Options) -> int:
 
 def seeds(options: Options) -> list[int]:
     """The first weeks like the paper's: chosen by their baseline alone, before any scheme is run."""
-    wanted, read = options.seeds or (1 if options.quick else 8), Chosen.of(options)
+    count, read = options.seeds or (1 if options.quick else 8), Chosen.of(options)
     if not read.alike_only:
-        return options.seed_list(wanted)
+        return options.seed_list(count)
     found: list[int] = []
     for seed in range(options.first_seed, options.first_seed + _MOST_TRIED):
-        if len(found) == wanted:
+        if len(found) == count:
             break
         if ALIKE[0] <= _baseline_slowdown(seed, read) <= ALIKE[1]:
             found.append(seed)
@@ -154,17 +154,17 @@ def _variants(options: Options) -> Iterator[_Variant]:
 
 def _other_readings(options: Options) -> Iterator[_Variant]:
     """What the paper leaves open, and weeks b to d, at one share of real-time jobs."""
-    read, one = Chosen.of(options), (ONE,)
+    read, single = Chosen.of(options), (ONE,)
     ours, cap = read.week("a"), _cap(read)
     for scheme in SCHEMES:
         on_mira = {"scheme": scheme, "topology": "blue_gene_q", **cap, **_resubmit(scheme, read)}
         flat = {**on_mira, "topology": {"flat": {"unit_nodes": 512}}}
-        yield f"flat:{scheme}", ours, flat, "fcfs+easy", one
+        yield f"flat:{scheme}", ours, flat, "fcfs+easy", single
         if scheme in PREEMPTIVE:
-            yield f"place:{scheme}", ours, on_mira | {"resubmit": "place"}, "fcfs+easy", one
+            yield f"place:{scheme}", ours, on_mira | {"resubmit": "place"}, "fcfs+easy", single
         if options.quick:
             continue
         for choice in ("best_fit", "shortest_first"):
-            yield f"{choice}:{scheme}", ours, on_mira, f"fcfs+easy+{choice}", one
+            yield f"{choice}:{scheme}", ours, on_mira, f"fcfs+easy+{choice}", single
         for name in OTHER_WEEKS:
-            yield f"week-{name}:{scheme}", read.week(name), on_mira, "fcfs+easy", one
+            yield f"week-{name}:{scheme}", read.week(name), on_mira, "fcfs+easy", single
