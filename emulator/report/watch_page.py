@@ -120,7 +120,7 @@ class WatchPage(Serving):
             self._asked_us = self._wall()
             return (self._number, self._state) if self._state is not None and self._number > seen else None
 
-    def was_told(self, number: int) -> None:
+    def mark_sent(self, number: int) -> None:
         with self._changed:
             self._sent = max(self._sent, number)
             self._changed.notify_all()
@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(204, b"", "application/json")
             else:
                 self._answer(200, state[1], "application/json")
-                self._page.was_told(state[0])
+                self._page.mark_sent(state[0])
         else:
             self._answer(404, b"there is nothing here", "text/plain")
 

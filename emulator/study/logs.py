@@ -124,7 +124,7 @@ def read_logs(
         gpus_per_node, gpu_notes = _gpus_of_a_node(batch, gpus_per_node)
         shared = _shared(batch, procs_per_node, memory_gib_per_node, gpus_per_node)
         batch, shared_queue = shared.log, shared.queue
-        notes += [*gpu_notes, *_said_of_sharing(shared, procs_per_node)]
+        notes += [*gpu_notes, *_sharing_notes(shared, procs_per_node)]
     down = JobTable.empty()
     if unavailable.spans:
         if shared_queue is None:
@@ -221,7 +221,7 @@ def _gpus_of_a_node(batch: SwfLog, stated: int | None) -> tuple[int | None, list
     return found, [note]
 
 
-def _said_of_sharing(shared: Shared, procs_per_node: int) -> list[str]:
+def _sharing_notes(shared: Shared, procs_per_node: int) -> list[str]:
     how = "starts"
     if shared.listed:
         but = "" if shared.listed == shared.jobs else f" for {grouped(shared.listed)} of them"

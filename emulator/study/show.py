@@ -160,8 +160,8 @@ def page(answer: Answer) -> str:
         advice=[each for paragraph in recommendations(answer) for each in paragraph],
         proofs=[*proofs(answer), assumed(answer)],
         trade_off=_trade_off(answer),
-        who_headings=("batch jobs", "jobs", "today, min", "then, min"),
-        who_rows=[
+        wait_headings=("batch jobs", "jobs", "today, min", "then, min"),
+        wait_rows=[
             (
                 each.name,
                 grouped(each.jobs),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from emulator.experiments.atlas.answer import Atlas
     from emulator.experiments.atlas.prior import Parameter, Value
     from emulator.experiments.atlas.verdict import AtlasVerdict
-    from emulator.experiments.atlas.worlds import Kept, Sample
+    from emulator.experiments.atlas.worlds import Sample, SampledWorld
     from emulator.report.drawing import Axes, Plot
 
 _environment = environment(Path(__file__).parent)
@@ -79,7 +79,9 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[:2]}…{name[3 - _NAME :]}"
 
 
-def _map(verdict: AtlasVerdict, parameters: Mapping[str, Parameter], worlds: Mapping[str, Kept]) -> Plot:
+def _map(
+    verdict: AtlasVerdict, parameters: Mapping[str, Parameter], worlds: Mapping[str, SampledWorld]
+) -> Plot:
     """The worlds by the two parameters that decide most: dots where the claim holds, crosses where it does not."""
     names = [*verdict.axes, *parameters][:2]
     x, y = (parameters[name] for name in names)

@@ -69,7 +69,7 @@ class Subject(NamedTuple):
     paper: HasAtlas
 
 
-class Kept(NamedTuple):
+class SampledWorld(NamedTuple):
     """A world that agrees with the paper, and its figures: those that constraints are on, and those drawn."""
 
     draw: Draw
@@ -83,7 +83,7 @@ class Kept(NamedTuple):
 class Sample(NamedTuple):
     """The worlds that agree with the paper, in the order in which they were drawn, and how they were found."""
 
-    worlds: tuple[Kept, ...]
+    worlds: tuple[SampledWorld, ...]
     search: Search
     impossible: int
     """Draws of which the generator can make no workload."""
@@ -129,7 +129,7 @@ def sample(subject: Subject, prior: Prior, options: Options, target: int, means:
     if not len(found.met):
         raise ScenarioError(_none_agrees(name, prior, found, figures))
     worlds = tuple(
-        Kept(draw_at(name, prior, tuple(found.places[n].tolist()), n), _named(prior, figures[n]))
+        SampledWorld(draw_at(name, prior, tuple(found.places[n].tolist()), n), _named(prior, figures[n]))
         for n in found.met[:target].tolist()
     )
     return Sample(worlds, found, impossible)
@@ -141,7 +141,7 @@ def draw_at(name: str, prior: Prior, place: tuple[float, ...], number: int) -> D
 
 
 def experiment(
-    paper: Paper, claims: Sequence[Claim], options: Options, worlds: Sequence[Kept], means: Means
+    paper: Paper, claims: Sequence[Claim], options: Options, worlds: Sequence[SampledWorld], means: Means
 ) -> list[dict[str, ClaimValue]]:
     """Run the paper's experiments in each world; what each claim comes to there. Raises ScenarioError, Interrupted."""
     found: list[dict[str, ClaimValue]] = []
