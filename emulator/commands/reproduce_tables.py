@@ -20,7 +20,7 @@ from emulator.workload.files import TraceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.experiments.published.table import Found, PublishedTable
+    from emulator.experiments.published.table import FigureCheck, PublishedTable
 
 TABLES = "tables"
 """Stands for all of them where a paper's name is expected."""
@@ -64,13 +64,13 @@ def _file_of(name: str) -> Path:
     return FOLDER / f"{name}.yaml"
 
 
-def _run(table: PublishedTable, name: str, traces: Path) -> tuple[list[Found], str]:
+def _run(table: PublishedTable, name: str, traces: Path) -> tuple[list[FigureCheck], str]:
     """The figures, and what is missing for them, empty if nothing is. Raises ScenarioError."""
     try:
         find_log(traces, table.log)
     except ScenarioError:
         return [], f"{traces} has no {table.log}. {table.log_from}"
-    found: list[Found] = []
+    found: list[FigureCheck] = []
     for row in table.rows:
         try:
             found += run_row(table, row, traces)
@@ -79,7 +79,7 @@ def _run(table: PublishedTable, name: str, traces: Path) -> tuple[list[Found], s
     return found, ""
 
 
-def _document(name: str, table: PublishedTable, found: Sequence[Found], missing: str) -> dict[str, Any]:
+def _document(name: str, table: PublishedTable, found: Sequence[FigureCheck], missing: str) -> dict[str, Any]:
     return {
         "name": name,
         **table.model_dump(include={"title", "paper", "figures_from", "log", "log_from", "about"}),
@@ -89,12 +89,12 @@ def _document(name: str, table: PublishedTable, found: Sequence[Found], missing:
     }
 
 
-def _counts(found: Sequence[Found]) -> dict[str, int]:
+def _counts(found: Sequence[FigureCheck]) -> dict[str, int]:
     counted = Counter(each.outcome for each in found)
     return {outcome.value: counted[outcome] for outcome in Outcome}
 
 
-def _print(name: str, table: PublishedTable, found: Sequence[Found], missing: str) -> None:
+def _print(name: str, table: PublishedTable, found: Sequence[FigureCheck], missing: str) -> None:
     console = stdout_console()
     console.print(
         f"[bold]{name}[/bold]: {table.title}\n{table.paper}\nFigures: {table.figures_from}\nLog: {table.log}"

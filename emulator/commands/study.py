@@ -14,7 +14,7 @@ from emulator.commands.options import grouped, plugin_option, schedulers, usage_
 
 if TYPE_CHECKING:
     from emulator.study.attribution import WaitChanges
-    from emulator.study.growth import Grown
+    from emulator.study.growth import GrowthOutcome
     from emulator.study.judge import Advice, Wishes
     from emulator.study.logs import Logs
     from emulator.study.plausible import Today
@@ -219,7 +219,7 @@ def _grown(  # noqa: PLR0917 - all of one study
     advice: list[tuple[str, Advice]],
     wishes: Wishes,
     options: dict[str, Any],
-) -> tuple[Grown, ...]:
+) -> tuple[GrowthOutcome, ...]:
     """What becomes of the first recommendation when either load grows; nothing without one, or unless asked for."""
     from emulator.study.growth import candidates, outcomes, plan_growth  # noqa: PLC0415
     from emulator.sweeps.store import Store  # noqa: PLC0415

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from emulator.study.attribution import WaitChanges
-    from emulator.study.growth import Grown
+    from emulator.study.growth import GrowthOutcome
     from emulator.study.held_out import HeldOut
     from emulator.study.judge import Advice, Figures, Wishes
     from emulator.study.logs import Logs
@@ -44,7 +44,7 @@ class Answer:
     held_out: HeldOut | None
     wait_changes: WaitChanges | None
     price: float | None
-    growth: tuple[Grown, ...] = ()
+    growth: tuple[GrowthOutcome, ...] = ()
 
     @property
     def best(self) -> set[str]:

@@ -46,7 +46,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class GrowthOutcome:
     """`load` ('' as it is) has `percent` more node-time, or nearly: `reached` per cent.
 
     `today` is the split, `kept` what is recommended now, `best` what would be recommended then, None where nothing that
@@ -64,7 +64,7 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One growth: `name` as in the column, the rest as in `Grown`."""
+    """One growth: `name` as in the column, the rest as in `GrowthOutcome`."""
 
     name: str
     load: str
@@ -166,7 +166,7 @@ def outcomes(  # noqa: PLR0917 - of the study, and of its growths
     recommended: Setting,
     wishes: Wishes,
     ondemand_nodes: int,
-) -> tuple[Grown, ...]:
+) -> tuple[GrowthOutcome, ...]:
     """As it is first, then each growth. `rows` are of the study itself, of which the weeks as they were count."""
     asis = [row for row in rows if row[PAIRING] == 1]
     found = []
@@ -179,7 +179,9 @@ def outcomes(  # noqa: PLR0917 - of the study, and of its growths
         today = _outcome(load_rows, Setting(SPLIT), 0)
         unchanged = _outcome(load_rows, recommended, ondemand_nodes)
         if today is not None and unchanged is not None:  # none where all runs failed
-            found.append(Grown(step.load, step.percent, step.reached, step.used, today, unchanged, then))
+            found.append(
+                GrowthOutcome(step.load, step.percent, step.reached, step.used, today, unchanged, then)
+            )
     return tuple(found)
 
 

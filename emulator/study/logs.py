@@ -24,7 +24,7 @@ from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
 from emulator.workload.swf import GPUS_KEY
 from emulator.workload.table import JobTable, Kind
-from emulator.workload.unavailable_nodes import held
+from emulator.workload.unavailable_nodes import unavailable_times
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +110,7 @@ def read_logs(
     a lease of its own nodes; None: pack where the log says that its jobs share nodes (a cloud's servers: as many cores
     as the largest has) or has only single-core jobs of a machine with more processors than nodes (16 cores).
     """
-    unavailable = held(batch, down_nodes, reservations, batch_nodes)
+    unavailable = unavailable_times(batch, down_nodes, reservations, batch_nodes)
     batch, shared_queue = unavailable.log, None
     notes = [
         f"{which}: {each}"

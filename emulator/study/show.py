@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from emulator.report.drawing import Axes, Plot
     from emulator.study.answer import Answer
-    from emulator.study.growth import Grown
+    from emulator.study.growth import GrowthOutcome
     from emulator.study.judge import Figures
 
 HEADINGS = (
@@ -104,13 +104,13 @@ _GROWTH_COLUMNS = (
 )  # fmt: skip
 
 
-def _growth_line(each: Grown) -> list[Any]:
+def _growth_line(each: GrowthOutcome) -> list[Any]:
     best = [""] * 6 if each.best is None else astuple(each.best)
     known = (each.load or "as it is", each.percent, each.reached, each.used)
     return [*known, *astuple(each.today), *astuple(each.kept), *best]
 
 
-def growth_cells(each: Grown) -> tuple[str, ...]:
+def growth_cells(each: GrowthOutcome) -> tuple[str, ...]:
     """A line of the table of growths."""
     unchanged, best = each.kept, each.best
     return (
