@@ -161,10 +161,10 @@ def use_files(
     kinds: Mapping[str, tuple[tuple[str, ...], ...]] = KINDS,
 ) -> None:
     """`--plugin FILE.py:NAME`: from here to its end the command knows the plug-ins. Raises PluginError."""
-    context.with_resource(in_use(load_given(texts, kinds, IN_USE.get())))
+    context.with_resource(in_use(load_plugin_files(texts, kinds, IN_USE.get())))
 
 
-def load_given(
+def load_plugin_files(
     texts: Iterable[str],
     kinds: Mapping[str, tuple[tuple[str, ...], ...]] = KINDS,
     besides: Plugins | None = None,
@@ -197,7 +197,7 @@ def reason(error: ValueError) -> str:
     return str(error) if errors is None else str(errors()[0]["msg"]).removeprefix("Value error, ")
 
 
-def with_given(
+def with_plugin_object(
     plugins: Plugins, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], ...]]
 ) -> tuple[Plugins, str]:
     """These and one that a program has in its hands (a function, a class, an object); and its name. Raises PluginError.

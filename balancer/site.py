@@ -52,8 +52,8 @@ def _batch(
         "what it says of them can be read",
         f"{some(unread)} cannot: they are neither lent nor granted until they can" if unread else "",
     )
-    yield SiteCheck("no other Balancer's marks are on them", _others_marks(nodes, listed, ledger_id))
-    yield from _others_claims(driver, ledger_id, may_be_copy=may_be_copy)
+    yield SiteCheck("no other Balancer's marks are on them", _foreign_marks(nodes, listed, ledger_id))
+    yield from _foreign_claims(driver, ledger_id, may_be_copy=may_be_copy)
     if isinstance(driver, ChecksSite):
         try:
             yield from driver.check_site(nodes)
@@ -72,7 +72,7 @@ def _cloud(nodes: Sequence[str], cloud: CloudDriver) -> Iterator[SiteCheck]:
     yield SiteCheck(f"{cloud.name} lists the nodes", _missing(nodes, listed, cloud.name))
 
 
-def _others_marks(nodes: Sequence[str], listed: Mapping[str, NodeStatus], ledger_id: str) -> str:
+def _foreign_marks(nodes: Sequence[str], listed: Mapping[str, NodeStatus], ledger_id: str) -> str:
     """Which nodes carry marks of ledgers other than ours ("": there is none yet)."""
     stamps = {name: stamp for name in nodes if name in listed and (stamp := listed[name].stamp) is not None}
     foreign_marks = {name: stamp.ledger_id for name, stamp in stamps.items() if stamp.ledger_id != ledger_id}
@@ -87,7 +87,7 @@ def _others_marks(nodes: Sequence[str], listed: Mapping[str, NodeStatus], ledger
     )
 
 
-def _others_claims(driver: BatchDriver, ledger_id: str, *, may_be_copy: bool) -> Iterator[SiteCheck]:
+def _foreign_claims(driver: BatchDriver, ledger_id: str, *, may_be_copy: bool) -> Iterator[SiteCheck]:
     """Whether another service claims the nodes; one look does not tell whether it is alive."""
     if not (isinstance(driver, KeepsClaims) and driver.keeps_claims):
         return

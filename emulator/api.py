@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from balancer.plugin_files import IN_PYTHON, in_use, load_given, with_given
+from balancer.plugin_files import IN_PYTHON, in_use, load_plugin_files, with_plugin_object
 from balancer.plugins import IN_USE, PluginError
 from emulator.plugins import KINDS
 from emulator.report import files
@@ -233,7 +233,7 @@ def _with_own(plugins: Iterable[Any], values: Mapping[str, Any]) -> tuple[Plugin
     def named(value: Any) -> Any:
         nonlocal known
         if is_jobs(value):
-            known, name = with_given(known, GivenJobs(jobs_of(value)), KINDS)
+            known, name = with_plugin_object(known, GivenJobs(jobs_of(value)), KINDS)
             return {"generate": [name]}
         if isinstance(value, Mapping):
             return {named(key): named(inner) for key, inner in value.items()}
@@ -241,12 +241,12 @@ def _with_own(plugins: Iterable[Any], values: Mapping[str, Any]) -> tuple[Plugin
             return [named(inner) for inner in value]
         if value is None or isinstance(value, str | int | float | os.PathLike):
             return value
-        known, name = with_given(known, value, KINDS)
+        known, name = with_plugin_object(known, value, KINDS)
         return name
 
     try:
         every = list(plugins)
-        known = load_given([each for each in every if isinstance(each, str)], KINDS, known)
+        known = load_plugin_files([each for each in every if isinstance(each, str)], KINDS, known)
         named(every)
         written: dict[str, Any] = named(values)
     except PluginError as error:

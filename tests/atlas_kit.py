@@ -9,7 +9,7 @@ import numpy as np
 from emulator.experiments.atlas.draws import search
 from emulator.experiments.atlas.prior import Constraint, Parameter, Prior
 from emulator.experiments.atlas.rule import Column
-from emulator.experiments.atlas.verdict import Told, judge, values_in
+from emulator.experiments.atlas.verdict import AtlasOutcome, judge, values_in
 from emulator.experiments.claims import Claim, World, plain
 from emulator.experiments.criteria import bound
 
@@ -91,8 +91,8 @@ def told_and_true(papers, **changes):
     for number in range(papers):
         paper = made_paper(number, **changes)
         verdicts = atlas_of(number, paper)
-        found += [(each.told, each.share, true) for each, true in zip(verdicts, paper.truths, strict=True)]
+        found += [(each.outcome, each.share, true) for each, true in zip(verdicts, paper.truths, strict=True)]
     return found
 
 
-SURE = {Told.HOLDS: True, Told.FAILS: False, Told.CONTRADICTED: False}
+SURE = {AtlasOutcome.HOLDS: True, AtlasOutcome.FAILS: False, AtlasOutcome.CONTRADICTED: False}

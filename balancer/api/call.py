@@ -67,8 +67,8 @@ class Call:
     def length(self) -> int | None:
         """Of the body, as the caller says it."""
         text: str = self.environ.get("CONTENT_LENGTH") or ""
-        is_told = text.isascii() and text.isdigit() and "HTTP_TRANSFER_ENCODING" not in self.environ
-        return int(text) if is_told else None
+        has_length = text.isascii() and text.isdigit() and "HTTP_TRANSFER_ENCODING" not in self.environ
+        return int(text) if has_length else None
 
     @property
     def media_type(self) -> str:

@@ -27,7 +27,7 @@ BEGIN = "BEGIN IMMEDIATE"
 """How a transaction that writes begins: two that read first could not both go on."""
 
 
-class Found(Protocol):
+class ResultRows(Protocol):
     """What the database did: how many rows were changed."""
 
     @property
@@ -47,7 +47,7 @@ class Statement:
         self._columns = columns
         self._compiled: dict[str, tuple[str, list[str] | None]] = {}
 
-    def run(self, connection: sa.Connection, rows: Row | Sequence[Row]) -> Found:
+    def run(self, connection: sa.Connection, rows: Row | Sequence[Row]) -> ResultRows:
         """Once, or once for each of several rows. Raises SQLAlchemyError."""
         text, names = self._text(connection.dialect)
         if names is None:
@@ -62,7 +62,7 @@ class Statement:
         except Error as error:  # SQLite's driver reads a page when its rows are asked for
             raise DBAPIError.instance(self._text(connection.dialect)[0], values, error, Error) from error
 
-    def run_on(self, driver: Any, dialect: sa.Dialect, rows: Row | Sequence[Row]) -> Found:
+    def run_on(self, driver: Any, dialect: sa.Dialect, rows: Row | Sequence[Row]) -> ResultRows:
         """As `run`, in SQLite's own connection."""
         text, names = self._text(dialect)
         return _execute(driver, text, _values(names or [], rows))
@@ -99,13 +99,13 @@ def transaction(connection: sa.Connection) -> Iterator[Run]:
         raise
 
 
-def _run(connection: sa.Connection, text: str, values: _Values) -> Found:
+def _run(connection: sa.Connection, text: str, values: _Values) -> ResultRows:
     if connection.get_execution_options() and not connection.in_transaction():
         connection.begin()  # as SQLAlchemy does with the first statement
     return run_on_driver(connection, text, values)
 
 
-def run_on_driver(connection: sa.Connection, text: str, values: _Values = ()) -> Found:
+def run_on_driver(connection: sa.Connection, text: str, values: _Values = ()) -> ResultRows:
     """On SQLite. Raises SQLAlchemyError. Where somebody watches the statements they go by SQLAlchemy, as all others."""
     driver = _driver(connection)
     return connection.exec_driver_sql(text, values) if driver is None else _execute(driver, text, values)
@@ -116,10 +116,10 @@ def _driver(connection: sa.Connection) -> Any:
     return None if connection.dispatch.before_cursor_execute else connection.connection.driver_connection
 
 
-def _execute(driver: Any, text: str, values: _Values) -> Found:
+def _execute(driver: Any, text: str, values: _Values) -> ResultRows:
     try:
         run = driver.executemany if isinstance(values, list) else driver.execute
-        found: Found = run(text, values)
+        found: ResultRows = run(text, values)
     except Error as error:
         raise DBAPIError.instance(text, values, error, Error) from error
     return found
@@ -131,5 +131,5 @@ def _values(names: Sequence[str], rows: Row | Sequence[Row]) -> _Values:
     return [tuple([row[name] for name in names]) for row in rows]
 
 
-Run = Callable[[Statement, Row | Sequence[Row]], Found]
+Run = Callable[[Statement, Row | Sequence[Row]], ResultRows]
 """Runs a statement as `Statement.run` does, within a transaction."""

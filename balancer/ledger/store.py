@@ -257,7 +257,7 @@ class Ledger(Reader):
                 },
             )
             if moved.rowcount != 1:
-                raise self._not_mine(first, known)
+                raise self._head_conflict(first, known)
             changed.nodes.write(run)
             changed.requests.write(run)
             changed.reserves.write(run)
@@ -270,7 +270,7 @@ class Ledger(Reader):
         if self._head_file is not None:
             self._head_file.write(self._newest)
 
-    def _not_mine(self, first: int, known: Head) -> LedgerError:
+    def _head_conflict(self, first: int, known: Head) -> LedgerError:
         seen = self.writer()
         if seen.ledger_id != known.ledger_id or seen.seq < self._last_seq:
             return ReplacedError(

@@ -112,7 +112,7 @@ class Lifecycle:
         self._serial = snapshot.serial
         self._event_id = ""
         self._plan_wake_us: int | None = None
-        self._told_wake_us: int | None = None
+        self._announced_wake_us: int | None = None
         self._next_wake_us = self._first_due_us()
         self._trouble = ""
         self._unmet = 0
@@ -239,7 +239,7 @@ class Lifecycle:
             instructions.append(Restore(event_id="resume", nodes=restore))
         # The plan's own wake time is not stored: planning again finds it.
         instructions.append(WakeAt(event_id="resume", at_us=self._now_us))
-        self._told_wake_us = self._now_us
+        self._announced_wake_us = self._now_us
         return instructions
 
     def drain_changes(self) -> Changes:
@@ -304,8 +304,8 @@ class Lifecycle:
             instructions.append(Look(event_id=self._event_id, cloud=self._leases.is_news))
             self._leases.is_news = False
         wake_us = self._next_wake_us = self._first_due_us()
-        if wake_us is not None and wake_us != self._told_wake_us:
-            self._told_wake_us = wake_us
+        if wake_us is not None and wake_us != self._announced_wake_us:
+            self._announced_wake_us = wake_us
             instructions.append(WakeAt(event_id=self._event_id, at_us=wake_us))
         return instructions
 
@@ -353,7 +353,7 @@ class Lifecycle:
         return self._serial
 
     def _on_timer(self, event: TimerFired) -> None:
-        self._told_wake_us = None
+        self._announced_wake_us = None
         self._trouble = event.trouble
 
     # Decisions

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from balancer.lifecycle.events import Event, Instruction
     from balancer.lifecycle.records import Changes
     from balancer.service.commands import Commander
-    from balancer.service.decision import Decided, Key
+    from balancer.service.decision import Decision, Key
     from balancer.service.idempotency import Keys
     from balancer.service.metrics import Metrics
     from balancer.service.reader import Reader
@@ -119,7 +119,7 @@ class Calls:
         key: Key | None = None,
         answer: Callable[[Changes], str] | None = None,
         until_issued: bool = False,
-    ) -> Decided:
+    ) -> Decision:
         done = self._writer.apply(make, key=key, answer=answer)
         if done is None:
             raise AssertionError("a call always makes an event")
@@ -134,7 +134,7 @@ class Calls:
         *,
         key: Key | None = None,
         answer: Callable[[Changes], str] | None = None,
-    ) -> Decided:
+    ) -> Decision:
         with self.clock.held():
             return self._write(make, key=key, answer=answer)
 

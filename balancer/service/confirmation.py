@@ -1,7 +1,7 @@
 """What a look at a node means for the command that was given for it: one table, no I/O and no clock.
 
 A command is under way until a look tells its outcome. What is looked for is its `Aim`; what a look found is one
-of `Found`; `TABLE` says what that pair means before and after the limit, and `NodeCommand.after` takes the step.
+of `NodeReading`; `TABLE` says what that pair means before and after the limit, and `NodeCommand.after` takes the step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Aim(StrEnum):
         return self is Aim.RECLAIM
 
 
-class Found(StrEnum):
+class NodeReading(StrEnum):
     """What one look found of one node; exactly one of these."""
 
     IDLE = "idle"
@@ -100,42 +100,42 @@ def _always(conclusion: Step | Outcome) -> Cell:
 _TO_RECLAIM = Cell(Step.WAIT, Outcome.RECLAIM_UNCLEAR)
 _TO_RESTORE = Cell(Step.WAIT, Outcome.RESTORE_UNCLEAR)
 
-TABLE: dict[Aim, dict[Found, Cell]] = {
+TABLE: dict[Aim, dict[NodeReading, Cell]] = {
     Aim.RECLAIM: {
-        Found.IDLE: _TO_RECLAIM,
-        Found.BUSY: _TO_RECLAIM,
-        Found.RUNS: Cell(Step.WAIT, Step.GIVE_BACK),
-        Found.DRAINED: _always(Step.AGREE),
-        Found.DRAINING: Cell(Step.WAIT, Step.GIVE_BACK),
-        Found.FOREIGN: _always(Outcome.DOWN),
-        Found.DOWN: Cell(Step.WAIT, Outcome.DOWN),
-        Found.UNKNOWN: _TO_RECLAIM,
+        NodeReading.IDLE: _TO_RECLAIM,
+        NodeReading.BUSY: _TO_RECLAIM,
+        NodeReading.RUNS: Cell(Step.WAIT, Step.GIVE_BACK),
+        NodeReading.DRAINED: _always(Step.AGREE),
+        NodeReading.DRAINING: Cell(Step.WAIT, Step.GIVE_BACK),
+        NodeReading.FOREIGN: _always(Outcome.DOWN),
+        NodeReading.DOWN: Cell(Step.WAIT, Outcome.DOWN),
+        NodeReading.UNKNOWN: _TO_RECLAIM,
     },
-    Aim.GIVE_BACK: dict.fromkeys(Found, _TO_RECLAIM)
-    | dict.fromkeys((Found.IDLE, Found.BUSY, Found.RUNS), _always(Outcome.KEPT_JOB)),
-    Aim.RESTORE: dict.fromkeys(Found, _TO_RESTORE)
+    Aim.GIVE_BACK: dict.fromkeys(NodeReading, _TO_RECLAIM)
+    | dict.fromkeys((NodeReading.IDLE, NodeReading.BUSY, NodeReading.RUNS), _always(Outcome.KEPT_JOB)),
+    Aim.RESTORE: dict.fromkeys(NodeReading, _TO_RESTORE)
     | {
-        Found.IDLE: _always(Outcome.RESTORED),
-        Found.BUSY: _always(Outcome.RESTORED_BUSY),
-        Found.RUNS: _always(Outcome.RESTORED_BUSY),
-        Found.FOREIGN: _always(Outcome.DOWN),
+        NodeReading.IDLE: _always(Outcome.RESTORED),
+        NodeReading.BUSY: _always(Outcome.RESTORED_BUSY),
+        NodeReading.RUNS: _always(Outcome.RESTORED_BUSY),
+        NodeReading.FOREIGN: _always(Outcome.DOWN),
     },
 }
 """Aim -> what is found -> what it means. A node that somebody else has taken is handed to nobody."""
 
 
-def found(status: NodeStatus) -> Found:
-    """The one value of `Found` that this reading is."""
+def reading_of(status: NodeStatus) -> NodeReading:
+    """The one value of `NodeReading` that this reading is."""
     runs = bool(status.jobs)
     if status.is_foreign and status.state not in ("idle", "busy"):
-        return Found.FOREIGN
+        return NodeReading.FOREIGN
     match status.state:
         case "idle" | "busy" if runs:
-            return Found.RUNS
+            return NodeReading.RUNS
         case "offline":
-            return Found.DRAINING if runs else Found.DRAINED
+            return NodeReading.DRAINING if runs else NodeReading.DRAINED
         case state:
-            return Found(state)
+            return NodeReading(state)
 
 
 def is_to_be_repeated(aim: Aim, status: NodeStatus) -> bool:
@@ -168,7 +168,7 @@ class NodeCommand:
 
         `poll_us`: how far apart looks must be that hand a node over. `limit_us`: how long a new aim has.
         """
-        cell = TABLE[self.aim][found(status)]
+        cell = TABLE[self.aim][reading_of(status)]
         conclusion = cell.within if now_us < self.limit_us else cell.after
         if conclusion is Step.AGREE:
             since_us = looked_us if self.agreed_us is None else self.agreed_us

@@ -29,7 +29,7 @@ class Key:
 
 
 @dataclass(slots=True)
-class Decided:
+class Decision:
     """An event that was decided, and what became of it."""
 
     entry: Entry

@@ -32,7 +32,7 @@ from balancer.ledger.store import Entry, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import Event, NodesDoubted, PlanRefused, WakeAt
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, Snapshot
-from balancer.service.decision import KIND, Decided, answered_of, encode, event_body, kept_answer
+from balancer.service.decision import KIND, Decision, answered_of, encode, event_body, kept_answer
 from balancer.service.ledger_conflict import LENT, unknown_stamps
 from balancer.service.read_model import ReadModel
 from balancer.service.waiters import Waiters
@@ -103,7 +103,7 @@ class Writer:
         self._on_decided = on_decided
         self._deciding = threading.RLock()
         self._committing = threading.Lock()  # taken before `_deciding`, never after
-        self._queue: list[Decided] = []
+        self._queue: list[Decision] = []
         self._ended = threading.Event()
         self._threaded = threaded
         self._probe_us = NEVER_US
@@ -163,7 +163,7 @@ class Writer:
         key: Key | None = None,
         answer: Callable[[Changes], str] | None = None,
         is_proof: bool = False,
-    ) -> Decided | None:
+    ) -> Decision | None:
         """`make(now_us, number)` gives the event (None: nothing to do); it is durable when this returns.
 
         `is_proof`: it quarantines nodes: before all else. With a key `answer`, else the request made, is stored too.
@@ -206,7 +206,7 @@ class Writer:
                     answers_before_us=answers_before_us, events_before_us=events_before_us
                 )
 
-    def _decide(self, event: Event, key: Key | None, answer: Callable[[Changes], str] | None) -> Decided:
+    def _decide(self, event: Event, key: Key | None, answer: Callable[[Changes], str] | None) -> Decision:
         if not event.event_id:
             event = replace(event, event_id=f"e{self._seq + 1}")
         try:
@@ -230,7 +230,7 @@ class Writer:
         body = event_body(event, moves, changes, answered_of(changes, instructions))
         stored = StoredEvent(self._seq, event.at_us, event.event_id, KIND[type(event)], body)
         stored_answer = kept_answer(key, changes, answer) if key is not None else None
-        decided = Decided(Entry(stored, changes, stored_answer), instructions, moves)
+        decided = Decision(Entry(stored, changes, stored_answer), instructions, moves)
         self._queue.append(decided)
         self._on_decided(instructions)
         return decided
@@ -252,7 +252,7 @@ class Writer:
                 moves.append((before, record))
         return moves
 
-    def _commit(self, decided: Decided) -> None:
+    def _commit(self, decided: Decision) -> None:
         with self._committing:
             if not decided.stored and decided.error is None:
                 self._store()
@@ -457,7 +457,7 @@ class Writer:
     def _publish_all(self) -> None:
         self.published.replace(self._decided_nodes.values(), self._open_requests.values(), self._seq)
 
-    def _publish(self, batch: Sequence[Decided]) -> None:
+    def _publish(self, batch: Sequence[Decision]) -> None:
         self.published.add([each.changes for each in batch], batch[-1].seq)
         for each in batch:
             each.stored = True

@@ -53,8 +53,8 @@ def slurm(
             if source.is_dir():
                 found[str(source)] = compare(files.load(source))
                 continue
-            asked = (*changes, "live.batch=slurm") if not _names_slurm(source, changes) else changes
-            scenario = scenario_of(source, asked, trace=None, nodes=None)
+            overrides = (*changes, "live.batch=slurm") if not _names_slurm(source, changes) else changes
+            scenario = scenario_of(source, overrides, trace=None, nodes=None)
             name = out or Path("runs") / f"{scenario.name}-slurm"
             for number in range(1, repeats + 1):
                 folder = name if repeats == 1 else name.with_name(f"{name.name}-{number}")

@@ -30,9 +30,9 @@ def examples(folder: Path) -> None:
     Nothing is written over: if one of the files is there already, none is written (exit status 2).
     """
     files = sources()
-    if taken := [name for name in files if (folder / name).exists()]:
-        more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
-        raise InputError(f"{folder / taken[0]}{more}: already there; name another folder")
+    if existing := [name for name in files if (folder / name).exists()]:
+        more = f" and {len(existing) - 1} more" if len(existing) > 1 else ""
+        raise InputError(f"{folder / existing[0]}{more}: already there; name another folder")
     written: list[Path] = []
     for name, source in files.items():
         target = folder / name

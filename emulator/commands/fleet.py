@@ -133,12 +133,12 @@ def _follow(client: Any, name: str) -> int:
     from emulator.report.progress import RunProgress  # noqa: PLC0415
 
     with interruptible() as interrupted, RunProgress(jobs=0) as progress:
-        said: list[int] = []
+        printed: list[int] = []
         meter = CpuMeter(client, name)
 
         def show(status: dict[str, Any]) -> None:
-            for mark in status["marks"][len(said) :]:
-                said.append(1)
+            for mark in status["marks"][len(printed) :]:
+                printed.append(1)
                 say(f"at {mark['at_s']:.0f} s: {mark['text']}")
             if status["running"]:
                 done = status.get("jobs_ended", 0), status.get("granted", 0), status.get("rejected", 0)

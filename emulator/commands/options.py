@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-def _use_files(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
-    if given:
+def _use_files(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> None:
+    if texts:
         from balancer.plugin_files import use_files  # noqa: PLC0415 - only then
         from emulator.plugins import KINDS  # noqa: PLC0415
         from emulator.terminal import InputError  # noqa: PLC0415
 
         try:
-            use_files(context, given, KINDS)
+            use_files(context, texts, KINDS)
         except ValueError as error:
             raise InputError(f"--plugin: {error}") from error
 
@@ -30,11 +30,11 @@ plugin_option = click.option(
 """From here to its end the command, and every scenario that it makes, knows the plug-in."""
 
 
-def _name_column(context: click.Context, _: click.Parameter, given: str | None) -> None:
-    if given is not None:
+def _name_column(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    if name is not None:
         from emulator.workload.usage_columns import USAGE_COLUMN, NamedColumn  # noqa: PLC0415 - only then
 
-        column = NamedColumn(given.strip().lower())
+        column = NamedColumn(name.strip().lower())
         token = USAGE_COLUMN.set(column)
 
         def end() -> None:
@@ -42,20 +42,20 @@ def _name_column(context: click.Context, _: click.Parameter, given: str | None) 
             is_error = isinstance(sys.exc_info()[1], click.ClickException)  # which says enough
             if not column.is_used and not is_error:
                 click.echo(
-                    f"emulator: --usage-column {given}: no table over time was read, so it was not used",
+                    f"emulator: --usage-column {name}: no table over time was read, so it was not used",
                     err=True,
                 )
 
         context.call_on_close(end)
 
 
-def _name_zone(context: click.Context, _: click.Parameter, given: str | None) -> None:
+def _name_zone(context: click.Context, _: click.Parameter, name: str | None) -> None:
     from emulator.workload.local_times import in_zone  # noqa: PLC0415 - only then
 
-    if given is None:
+    if name is None:
         return
     try:
-        zone = context.with_resource(in_zone(given))
+        zone = context.with_resource(in_zone(name))
     except ValueError as error:
         from emulator.terminal import InputError  # noqa: PLC0415
 
@@ -65,7 +65,7 @@ def _name_zone(context: click.Context, _: click.Parameter, given: str | None) ->
         is_error = isinstance(sys.exc_info()[1], click.ClickException)  # which says enough
         if zone is not None and not zone.is_used and not is_error:
             click.echo(
-                f"emulator: --time-zone {given}: all times say when they were, so it was not used", err=True
+                f"emulator: --time-zone {name}: all times say when they were, so it was not used", err=True
             )
 
     context.call_on_close(end)
@@ -91,8 +91,8 @@ def grouped(sections: Mapping[str, Sequence[str]]) -> type[click.Command]:
 
     class Grouped(click.Command):
         def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-            given = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-            open_ = {each.name: each.get_help_record(ctx) for each in given}
+            options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+            open_ = {each.name: each.get_help_record(ctx) for each in options}
             for title, names in sections.items():
                 _section(formatter, title, [open_.pop(name) for name in names])
             _section(formatter, "Other options", list(open_.values()))

@@ -33,18 +33,20 @@ def mechanisms(as_json: bool) -> None:
     In a scenario: `mechanism: {NAME: {PARAMETER: VALUE}}`.
     """
     group = "emulator.mechanisms"
-    found = {name: one | {"about": about(find_plugin(group, name))} for name, one in listing(group).items()}
+    found = {
+        name: entry | {"about": about(find_plugin(group, name))} for name, entry in listing(group).items()
+    }
     if as_json:
         click.echo(json.dumps(found, indent=2, default=str))
         return
     console = stdout_console()
-    for name, one in found.items():
+    for name, entry in found.items():
         console.print(f"[bold]{name}[/bold]")
-        console.print(one["about"], markup=False)
-        console.print(_text(one["parameters"]), markup=False)
+        console.print(entry["about"], markup=False)
+        console.print(_text(entry["parameters"]), markup=False)
 
 
-def _asked(order: Any) -> str:
+def _moment(order: Any) -> str:
     """When a queue order is asked."""
     return "at each pass" if hasattr(order, "score") or hasattr(order, "priority") else "once"
 
@@ -59,18 +61,18 @@ def plugins(kind: str | None, as_json: bool) -> None:
     A plug-in is named by NAME, or by {NAME: {PARAMETER: VALUE}} (docs/plugins.md).
     """
     words = {noun(group).replace(" ", "_"): group for group in KINDS}
-    asked = None if kind is None else kind.replace(" ", "_").replace("-", "_")
-    if asked is not None and asked not in words:
-        raise InputError(f"there is no kind of plug-in {kind!r}{nearest(asked, words)}")
-    found = {word: listing(group) for word, group in words.items() if asked in (None, word)}
+    kind_word = None if kind is None else kind.replace(" ", "_").replace("-", "_")
+    if kind_word is not None and kind_word not in words:
+        raise InputError(f"there is no kind of plug-in {kind!r}{nearest(kind_word, words)}")
+    found = {word: listing(group) for word, group in words.items() if kind_word in (None, word)}
     if as_json:
         click.echo(json.dumps(found, indent=2, default=str))
         return
     console = stdout_console()
     for word, ones in found.items():
         table = Table(word, "parameters and defaults", "what it does", title=f"{word}", title_justify="left")
-        for name, one in ones.items():
-            table.add_row(name, Text(_text(one["parameters"])), Text(one["about"]))
+        for name, entry in ones.items():
+            table.add_row(name, Text(_text(entry["parameters"])), Text(entry["about"]))
         console.print(table)
 
 
@@ -87,8 +89,8 @@ def schedulers(as_json: bool) -> None:
     from emulator.schedulers.config import SchedulerConfig  # noqa: PLC0415 - only here
 
     orders = {
-        name: {**one, "asked": _asked(find_plugin("emulator.queue_orders", name))}
-        for name, one in listing("emulator.queue_orders").items()
+        name: {**entry, "asked": _moment(find_plugin("emulator.queue_orders", name))}
+        for name, entry in listing("emulator.queue_orders").items()
     }
     hints = get_type_hints(SchedulerConfig)
     options = {
@@ -108,8 +110,8 @@ def schedulers(as_json: bool) -> None:
         table.add_row(name, order["about"], order["asked"], _text(order["parameters"]))
     console.print(table)
     table = Table("option", "values (default first)", title="Options", title_justify="left")
-    for name, one in options.items():
-        values = [one["default"], *(value for value in one["values"] if value != one["default"])]
+    for name, entry in options.items():
+        values = [entry["default"], *(value for value in entry["values"] if value != entry["default"])]
         table.add_row(name, ", ".join(json.dumps(value) for value in values))
     table.add_row("priorities", "queue number: priority, for order priority")
     console.print(table)

@@ -65,8 +65,8 @@ def replay(  # noqa: PLR0917
 
     try:
         scenario = scenario_of(scenario_file, changes, trace=trace, nodes=nodes)
-        asked = yaml.safe_load(submit)
-        how = ALIASES.get(asked, asked) if isinstance(asked, str) else asked
+        submitter = yaml.safe_load(submit)
+        how = ALIASES.get(submitter, submitter) if isinstance(submitter, str) else submitter
         replayed = Replay(out or Path("runs") / f"{scenario.name}-replay", how, compress)
         prepared = prepare(scenario)
         check_live(scenario, prepared)

@@ -89,7 +89,9 @@ def compare(  # noqa: PLR0917
     except files.ResultsError as error:
         raise InputError(str(error)) from error
     found = [comparing.compare(a, b) for b in records]
-    refused = [one for one in found if one.workload_difference] if not other_workloads else []
+    refused = (
+        [comparison for comparison in found if comparison.workload_difference] if not other_workloads else []
+    )
     heat = None
     if only_pair and not refused:
         pairs = Pairs.of(a, records[0])
@@ -102,7 +104,7 @@ def compare(  # noqa: PLR0917
         _print_comparisons(found, str(folder_a), [str(other) for other in others], same=same, heat=shown)
     if refused:
         raise InputError("the workloads differ; --other-workloads compares the runs all the same")
-    click.get_current_context().exit(1 if same and not all(one.is_same for one in found) else 0)
+    click.get_current_context().exit(1 if same and not all(comparison.is_same for comparison in found) else 0)
 
 
 def _write_pair(  # noqa: PLR0917
@@ -126,26 +128,32 @@ def _write_pair(  # noqa: PLR0917
 
 def _print_json(found: list[comparing.Comparison], heat: HeatMap | None) -> None:
     """One object for two runs, a list of them for more."""
-    shown = [one.to_json() | ({} if heat is None else {"heat_map": heat.to_json()}) for one in found]
+    shown = [
+        comparison.to_json() | ({} if heat is None else {"heat_map": heat.to_json()}) for comparison in found
+    ]
     click.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
 
 
 def _print_comparisons(
-    found: list[comparing.Comparison], baseline: str, others: list[str], *, same: bool, heat: HeatMap | None
+    found: list[comparing.Comparison], baseline: str, names: list[str], *, same: bool, heat: HeatMap | None
 ) -> None:
     console = stdout_console()
-    for name, one in zip(others, found, strict=True):
+    for name, comparison in zip(names, found, strict=True):
         if len(found) > 1:
             click.echo(f"{name} against {baseline}:")
-        console.print(comparing.render(one, name_a=baseline, name_b=name, same=same))
+        console.print(comparing.render(comparison, name_a=baseline, name_b=name, same=same))
         if len(found) > 1:
             click.echo()
     if heat is not None:
         console.print(heat.render())
-    told = list(
-        dict.fromkeys(comparing.interval_line(one.mean_wait_change_s) for one in found if not one.is_same)
+    lines = list(
+        dict.fromkeys(
+            comparing.interval_line(comparison.mean_wait_change_s)
+            for comparison in found
+            if not comparison.is_same
+        )
     )
-    for line in told:
+    for line in lines:
         click.echo(line)
 
 
@@ -177,18 +185,18 @@ def export(folder: Path, program: str, prefix: Path) -> None:
         click.echo(prefix.with_name(prefix.name + end))
 
 
-def _explain(ours: Path, theirs: Path, as_json: bool) -> None:
+def _explain(ours: Path, log: Path, as_json: bool) -> None:
     from emulator.report import rules  # noqa: PLC0415 - compiled code, only here
     from emulator.report.theirs import read_theirs  # noqa: PLC0415
 
     try:
-        found = rules.explain(files.load(ours), read_theirs(theirs))
+        found = rules.explain(files.load(ours), read_theirs(log))
     except files.ResultsError as error:
         raise InputError(str(error)) from error
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
-        stdout_console().print(rules.render(found, name=str(theirs)))
+        stdout_console().print(rules.render(found, name=str(log)))
     click.get_current_context().exit(0 if found.is_same else 1)
 
 

@@ -138,11 +138,11 @@ def reproduce(  # noqa: PLR0917
     names = list(dict.fromkeys(plugin_names(GROUP) if papers == ("all",) else papers))
     try:
         _check_atlas(
-            names, atlas=atlas, count=world_count, world=world_id, others={"--fit": fit, "--seeds": seeds}
+            names, atlas=atlas, count=world_count, world=world_id, options={"--fit": fit, "--seeds": seeds}
         )
         pool = choose_pool(jobs, dask)
-        asked = [
-            _asked(name, quick=quick, traces=traces, stand_in=stand_in, read=read, fit=fit, seeds=seeds,
+        paper_jobs = [
+            _job(name, quick=quick, traces=traces, stand_in=stand_in, read=read, fit=fit, seeds=seeds,
                    world=world_id, atlas=atlas,
                    folder=_folder(name, out, kind="atlas" if atlas or world_id else "fit" if fit else "",
                                   is_alone=len(names) == 1))
@@ -151,13 +151,13 @@ def reproduce(  # noqa: PLR0917
     except ScenarioError as error:
         raise InputError(str(error)) from error
     if atlas:
-        found = [_run_atlas(job, pool, world_count, jobs, quiet=quiet, as_json=as_json) for job in asked]
+        found = [_run_atlas(job, pool, world_count, jobs, quiet=quiet, as_json=as_json) for job in paper_jobs]
         _print_json(found, as_json=as_json)
         return
     rows, documents, has_failed = [], [], False
-    for job in asked:
+    for job in paper_jobs:
         begun_us = wall_us()
-        if len(asked) > 1 and not quiet and not as_json:
+        if len(paper_jobs) > 1 and not quiet and not as_json:
             click.echo(f"{job.name}: {grouped(len(job.plan.runs))} runs", err=True)
         outcome = _run(job.plan, job.folder, pool, quiet=quiet or as_json)
         has_failed |= bool(outcome.failed)
@@ -204,7 +204,7 @@ def _folder(name: str, out: Path | None, *, kind: str, is_alone: bool) -> Path:
 
 
 def _check_atlas(
-    names: Sequence[str], *, atlas: bool, count: int | None, world: str | None, others: Mapping[str, Any]
+    names: Sequence[str], *, atlas: bool, count: int | None, world: str | None, options: Mapping[str, Any]
 ) -> None:
     """Raises ScenarioError for options of the atlas that do not go together."""
     if count is not None and not atlas:
@@ -213,7 +213,7 @@ def _check_atlas(
         raise ScenarioError("give either --atlas or --world, not both")
     if world is not None and len(names) > 1:
         raise ScenarioError(f"--world {world}: give the one paper that this world is of")
-    for option, value in others.items():
+    for option, value in options.items():
         if value and (atlas or world is not None):
             raise ScenarioError(
                 f"{option} does not go with --atlas or --world: a world has one seed, and --worlds says how many"
@@ -235,11 +235,11 @@ def _run_atlas(
         if not is_silent:
             click.echo(f"{job.name}: {text}", err=True)
 
-    wanted = count or (command.QUICK_WORLDS if job.options.quick else command.WORLDS)
+    world_count = count or (command.QUICK_WORLDS if job.options.quick else command.WORLDS)
     try:
         with SweepProgress(quiet=is_silent) as progress, interruptible() as interrupted:
             request = command.Request(
-                wanted, job.folder, pool, jobs, lambda: bool(interrupted), progress.update, say
+                world_count, job.folder, pool, jobs, lambda: bool(interrupted), progress.update, say
             )
             atlas = command.run_atlas(job.name, job.paper, job.options, request)
     except ScenarioError as error:
@@ -252,7 +252,7 @@ def _run_atlas(
     return atlas.as_json()
 
 
-def _asked(
+def _job(
     name: str,
     *,
     quick: bool,

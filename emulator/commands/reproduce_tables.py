@@ -21,7 +21,7 @@ from emulator.workload.files import TraceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from emulator.experiments.published.table import Found, PublishedTable
+    from emulator.experiments.published.table import FigureCheck, PublishedTable
 
 TABLES = "tables"
 """Stands for all of them where a paper's name is expected."""
@@ -65,13 +65,13 @@ def _file_of(name: str) -> Path:
     return FOLDER / f"{name}.yaml"
 
 
-def _run(table: PublishedTable, name: str, traces: Path) -> tuple[list[Found], str]:
+def _run(table: PublishedTable, name: str, traces: Path) -> tuple[list[FigureCheck], str]:
     """The figures, and what is missing for them, empty if nothing is. Raises ScenarioError."""
     try:
         find_log(traces, table.log)
     except ScenarioError:
         return [], f"{traces} has no {table.log}. {table.log_from}"
-    found: list[Found] = []
+    found: list[FigureCheck] = []
     for row in table.rows:
         try:
             found += run_row(table, row, traces)
@@ -80,7 +80,7 @@ def _run(table: PublishedTable, name: str, traces: Path) -> tuple[list[Found], s
     return found, ""
 
 
-def _document(name: str, table: PublishedTable, found: Sequence[Found], missing: str) -> dict[str, Any]:
+def _document(name: str, table: PublishedTable, found: Sequence[FigureCheck], missing: str) -> dict[str, Any]:
     return {
         "name": name,
         **table.model_dump(include={"title", "paper", "figures_from", "log", "log_from", "about"}),
@@ -90,12 +90,12 @@ def _document(name: str, table: PublishedTable, found: Sequence[Found], missing:
     }
 
 
-def _counts(found: Sequence[Found]) -> dict[str, int]:
+def _counts(found: Sequence[FigureCheck]) -> dict[str, int]:
     counted = Counter(each.outcome for each in found)
     return {outcome.value: counted[outcome] for outcome in Outcome}
 
 
-def _print(name: str, table: PublishedTable, found: Sequence[Found], missing: str) -> None:
+def _print(name: str, table: PublishedTable, found: Sequence[FigureCheck], missing: str) -> None:
     console = stdout_console()
     console.print(
         f"[bold]{name}[/bold]: {table.title}\n{table.paper}\nFigures: {table.figures_from}\nLog: {table.log}"
@@ -108,11 +108,11 @@ def _print(name: str, table: PublishedTable, found: Sequence[Found], missing: st
     shown = Table("row", "figure", "published", "ours", "")
     for each in found:
         colour = _COLOURS[each.outcome]
-        said = each.outcome.value
+        verdict = each.outcome.value
         if each.outcome is Outcome.DIFFERS:
-            said += "" if each.difference is None else f" by {percent(each.difference, 2, signed=True)}"
+            verdict += "" if each.difference is None else f" by {percent(each.difference, 2, signed=True)}"
         shown.add_row(
-            each.row, each.figure, each.published, f"{each.ours:.12g}", f"[{colour}]{said}[/{colour}]"
+            each.row, each.figure, each.published, f"{each.ours:.12g}", f"[{colour}]{verdict}[/{colour}]"
         )
     console.print(shown)
     for reason in dict.fromkeys(each.reason for each in found if each.reason):

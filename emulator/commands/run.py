@@ -249,11 +249,11 @@ def scenario_of(
     speed: float | None = None,
 ) -> Scenario:
     """The scenario file with the command line's changes, or one made of the command line alone."""
-    given = {
+    values = {
         "nodes": nodes, "scheduler": scheduler, "workload.overrun": overrun,
         "workload.time_zone": time_zone, "seed": seed, "live.speed": speed,
     }  # fmt: skip
-    more = tuple(f"{key}={value}" for key, value in given.items() if value is not None)
+    more = tuple(f"{key}={value}" for key, value in values.items() if value is not None)
     if path is not None and trace is not None:
         raise ScenarioError("give either a scenario file or --trace, not both")
     if path is not None and is_scenario_file(path):
@@ -293,13 +293,13 @@ def _run(
     files.check_target(folder)
     prepared = prepare(scenario)
     make_mechanism(scenario)  # a wrong parameter is an error before anything has run
-    with interruptible() as interrupted, _folder(keep, scenario, prepared) as (scratch, kept):
+    with interruptible() as interrupted, _folder(keep, scenario, prepared) as (scratch, resumable):
         logs = None
-        with _page(scenario, wanted=watch) as page:
+        with _page(scenario, is_shown=watch) as page:
             if clock == "live":
                 logs = scratch / files.LOGS
                 record = _live(
-                    scenario, prepared, folder, logs, interrupted, quiet=quiet, page=page, kept=kept
+                    scenario, prepared, folder, logs, interrupted, quiet=quiet, page=page, resumable=resumable
                 )
             else:
                 record = _virtual(scenario, prepared, interrupted, quiet=quiet, page=page)
@@ -312,9 +312,9 @@ def _run(
         record = replace(record, recorded=with_doubts(record.recorded, scenario))
         beside = None
         if clock == "virtual" and not record.interrupted:
-            wanted = report if baseline is None else baseline
+            is_shown = report if baseline is None else baseline
             beside = _baseline(
-                scenario, prepared, interrupted, wanted=wanted, is_asked=bool(baseline), quiet=quiet
+                scenario, prepared, interrupted, is_shown=is_shown, is_asked=bool(baseline), quiet=quiet
             )
         threshold_s = scenario.results.bounded_slowdown_threshold_s
         with scenario.plugged_in():  # what the mechanism shows
@@ -327,8 +327,8 @@ def _run(
                 user_names=None if anonymous else prepared.user_names,
                 baseline=beside,
             )
-        if kept is not None:
-            kept.forget()
+        if resumable is not None:
+            resumable.forget()
         if interrupted and record.interrupted:
             return record, summary, SIGNAL + interrupted.number
         return record, summary, int(bool(record.interrupted))
@@ -339,14 +339,14 @@ def _baseline(
     prepared: Prepared,
     interrupted: Interrupted,
     *,
-    wanted: bool,
+    is_shown: bool,
     is_asked: bool,
     quiet: bool,
 ) -> Baseline | None:
     """The run beside it. Why there is none is said on stderr, where it is not what was asked for."""
     from emulator.runs.baseline import plain_scenario, run_baseline, why_not  # noqa: PLC0415
 
-    if not wanted or plain_scenario(scenario) is None:
+    if not is_shown or plain_scenario(scenario) is None:
         return None
     why = "" if is_asked else why_not(len(prepared.jobs))
     if not why:
@@ -393,7 +393,7 @@ def _folder(
 def _from_accounting(
     accounting: str | None,
     replay: Path | None,
-    given: Path | None,
+    scenario_file: Path | None,
     out: Path | None,
     *,
     check: bool,
@@ -404,8 +404,8 @@ def _from_accounting(
     from emulator.live.slurm.accounting import AccountingError  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415
 
-    if given is not None:
-        raise ScenarioError(f"a replay knows its scenario; leave {given} out")
+    if scenario_file is not None:
+        raise ScenarioError(f"a replay knows its scenario; leave {scenario_file} out")
     if accounting is None or replay is None:
         raise ScenarioError(
             "--from-accounting and --replay go together: what was submitted, and what became of it"
@@ -426,9 +426,9 @@ def _from_accounting(
 
 
 @contextmanager
-def _page(scenario: Scenario, *, wanted: bool) -> Iterator[WatchPage | None]:
+def _page(scenario: Scenario, *, is_shown: bool) -> Iterator[WatchPage | None]:
     """The page of the run while it lasts, if somebody wants one. Raises RunError where it cannot listen."""
-    if not wanted:
+    if not is_shown:
         yield None
         return
     from emulator.report.watch_page import WatchPage  # noqa: PLC0415 - only for who asks
@@ -473,13 +473,15 @@ def _live(
     *,
     quiet: bool,
     page: WatchPage | None,
-    kept: ResumableRun | None,
+    resumable: ResumableRun | None,
 ) -> RunRecord:
     from emulator.live.fleet import FleetError, run_live  # noqa: PLC0415
     from emulator.live.resume import RunSuspended  # noqa: PLC0415
 
     try:
-        return run_live(scenario, prepared, logs.parent, interrupted, quiet=quiet, page=page, resumable=kept)
+        return run_live(
+            scenario, prepared, logs.parent, interrupted, quiet=quiet, page=page, resumable=resumable
+        )
     except RunSuspended as stands:
         click.echo(f"emulator: {stands}; the same command goes on with it", err=True)
         sys.exit(SIGNAL + interrupted.number)

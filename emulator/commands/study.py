@@ -13,8 +13,8 @@ import click
 from emulator.commands.options import grouped, plugin_option, schedulers, usage_option, zone_option
 
 if TYPE_CHECKING:
-    from emulator.study.attribution import Who
-    from emulator.study.growth import Grown
+    from emulator.study.attribution import WaitChanges
+    from emulator.study.growth import GrowthOutcome
     from emulator.study.judge import Advice, Wishes
     from emulator.study.logs import Logs
     from emulator.study.plausible import Today
@@ -183,15 +183,15 @@ def _merge(**options: Any) -> None:
     )
     paired = f"{pairings} pairing{'s' if pairings > 1 else ''}"
     tell(f"{len(sweep.runs)} runs: {len(tried)} settings, {len(weeks)} weeks, {paired}")
-    said = plausible.recorded(logs, weeks, [week_name(logs, week) for week in weeks])
-    doubts = _doubt(plausible.doubts_of_the_log(said, batch_nodes), options)
+    record = plausible.recorded(logs, weeks, [week_name(logs, week) for week in weeks])
+    doubts = _doubt(plausible.doubts_of_the_log(record, batch_nodes), options)
     # Today first: if it is not understood, the other settings are not worth their time.
     rows, outcome = _run(
         Sweep(sweep.name, tuple(run for run in sweep.runs if run.varied[LABEL] == SPLIT)), store, options
     )
     if outcome.failed and not rows:
         raise InputError(f"no run of today could be made: {outcome.failed[0][1]}")
-    today = plausible.beside_simulated(said, rows, batch_nodes=batch_nodes, ondemand_nodes=ondemand_nodes)
+    today = plausible.beside_simulated(record, rows, batch_nodes=batch_nodes, ondemand_nodes=ondemand_nodes)
     tell(plausible.sentence(today))
     tell(plausible.trust(today))
     farthest = options["accept_today"]
@@ -220,7 +220,7 @@ def _grown(  # noqa: PLR0917 - all of one study
     advice: list[tuple[str, Advice]],
     wishes: Wishes,
     options: dict[str, Any],
-) -> tuple[Grown, ...]:
+) -> tuple[GrowthOutcome, ...]:
     """What becomes of the first recommendation when either load grows; nothing without one, or unless asked for."""
     from emulator.study.growth import candidates, outcomes, plan_growth  # noqa: PLC0415
     from emulator.sweeps.store import Store  # noqa: PLC0415
@@ -316,7 +316,7 @@ def _answer(  # noqa: PLR0917 - all of one study
         scheduler=options["scheduler"],
         ratios=judge.ratios(rows, tried, seed=options["seed"]),
         held_out=trial,
-        who=_who(sweep, logs, advice, options["jobs"]) if is_open else None,
+        wait_changes=_wait_changes(sweep, logs, advice, options["jobs"]) if is_open else None,
         price=options["node_hour_price"],
         growth=_grown(rows, tried, logs, weeks, advice, wishes, options) if is_open else (),
     )
@@ -351,10 +351,12 @@ def _answer(  # noqa: PLR0917 - all of one study
     console.print(f"\nRuns, {', '.join(files)} are in {folder}.", markup=False)
 
 
-def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]], jobs: int | None) -> Who | None:
+def _wait_changes(
+    sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]], jobs: int | None
+) -> WaitChanges | None:
     """Whom the first recommendation costs what; None if nothing keeps to the wishes."""
     from balancer.clock import US  # noqa: PLC0415
-    from emulator.study.attribution import who  # noqa: PLC0415
+    from emulator.study.attribution import wait_changes  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
     from emulator.study.settings import SPLIT  # noqa: PLC0415
     from emulator.sweeps.grid import LABEL  # noqa: PLC0415
@@ -366,7 +368,7 @@ def _who(sweep: Sweep, logs: Logs, advice: list[tuple[str, Advice]], jobs: int |
         [run for run in sweep.runs if run.varied[LABEL] == label and run.varied[PAIRING] == 1]
         for label in labels
     )
-    return who(
+    return wait_changes(
         today, then, logs.warm_up_us / US, logs.shared_queue,
         processes=jobs or len(os.sched_getaffinity(0)),
     )  # fmt: skip
@@ -419,9 +421,9 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
     from emulator.terminal import InputError  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
 
-    wanted = options["week_count"]
-    if wanted != "all" and not (wanted.isdecimal() and int(wanted)):
-        raise InputError(f"--weeks {wanted}: expected a number of weeks or `all`")
+    weeks_option = options["week_count"]
+    if weeks_option != "all" and not (weeks_option.isdecimal() and int(weeks_option)):
+        raise InputError(f"--weeks {weeks_option}: expected a number of weeks or `all`")
     for name in ("memory_per_node", "gpus_per_node"):
         if options[name] is not None and not options["shared_nodes"]:
             raise InputError(
@@ -449,7 +451,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         raise InputError(
             f"{options['batch']} and {options['ondemand']} have no complete week in common with batch jobs and leases"
         )
-    count = len(weeks) if wanted == "all" else int(wanted)
+    count = len(weeks) if weeks_option == "all" else int(weeks_option)
     return logs, weeks[: min(count, _QUICK_WEEKS) if options["quick"] else count]
 
 

@@ -124,11 +124,11 @@ class Verdict:
             return "Not tested."
         met = sum(map(criterion.accepted.holds, self.values))
         p = criterion.p(self.values)
-        told = f" (sign test: p = {p:.2g})" if p is not None else ""
+        test = f" (sign test: p = {p:.2g})" if p is not None else ""
         how = f"met with {met} of {self.n} seeds"
         if criterion.test is Procedure.REPLAY:
             how = f"{'met' if met == len(self.values) else 'not met'} (deterministic run)"
-        return f"Accepted: {criterion.accepted.text(self.claim.show)}; {how}{told}."
+        return f"Accepted: {criterion.accepted.text(self.claim.show)}; {how}{test}."
 
     def as_json(self) -> dict[str, Any]:
         claim, criterion = self.claim, self.claim.criterion

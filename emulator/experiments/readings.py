@@ -43,11 +43,11 @@ def value_of(options: Options, reading: Reading) -> str:
     return options.readings.get(reading.name, reading.default)
 
 
-def parse(given: Sequence[str], known: Sequence[Reading]) -> dict[str, str]:
+def parse(items: Sequence[str], known: Sequence[Reading]) -> dict[str, str]:
     """`NAME=VALUE`, each of them known. Raises ScenarioError with the nearest right name."""
     found: dict[str, str] = {}
     by_name = {reading.name: reading for reading in known}
-    for item in given:
+    for item in items:
         name, equals, value = item.partition("=")
         if not equals:
             raise ScenarioError(f"--read {item}: expected NAME=VALUE")

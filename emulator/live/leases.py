@@ -135,12 +135,12 @@ class Cloud:
             ids, granted_us=self._cluster_us(launched_us), hosts=hosts if len(hosts) == nodes else ()
         )
 
-    def _cluster_us(self, told_us: int) -> int:
+    def _cluster_us(self, reported_us: int) -> int:
         """A time that the cloud told, as cluster time; it is not long ago, and the clock ran at its speed since."""
         if self._settings.times == "cluster":
-            return told_us
+            return reported_us
         speed = self._clock.speed if isinstance(self._clock, SharedClock) else 1.0
-        return self._clock.now_us() - round(max(0, utc_us() - told_us) * speed)
+        return self._clock.now_us() - round(max(0, utc_us() - reported_us) * speed)
 
     def delete(self, server_ids: tuple[str, ...]) -> None:
         """End servers; those that are gone already are no error."""

@@ -186,9 +186,9 @@ def _decisions(record: RunRecord) -> list[tuple[int, bool]]:
 
 def _decision_difference(a: RunRecord, b: RunRecord) -> str:
     decisions_a, decisions_b = _decisions(a), _decisions(b)
-    for place, (one, other) in enumerate(zip(decisions_a, decisions_b, strict=False), 1):
-        if one != other:
-            return f"decision {place}: {_in_words(*one)} in a, {_in_words(*other)} in b"
+    for place, (decision, other_decision) in enumerate(zip(decisions_a, decisions_b, strict=False), 1):
+        if decision != other_decision:
+            return f"decision {place}: {_in_words(*decision)} in a, {_in_words(*other_decision)} in b"
     if len(decisions_a) != len(decisions_b):
         return f"{len(decisions_a)} decisions in a, {len(decisions_b)} in b; the first ones agree"
     return ""

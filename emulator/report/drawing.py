@@ -54,12 +54,12 @@ def draw(
     so that its text stays readable on a phone.
     """
 
-    def one(width: float, *, is_wide: bool) -> str:
+    def plot(width: float, *, is_wide: bool) -> str:
         axes = Axes(width * _INCH, height * _INCH, bottom * _INCH)
         paint(axes, is_wide)
         return axes.svg(label)
 
-    return Plot(name, one(10.4, is_wide=True), one(4.6, is_wide=False))
+    return Plot(name, plot(10.4, is_wide=True), plot(4.6, is_wide=False))
 
 
 class _Range:

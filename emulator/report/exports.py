@@ -35,8 +35,8 @@ _STATES = ("nb_sleeping", "nb_switching_on", "nb_switching_off", "nb_idle", "nb_
 
 def batsim(record: RunRecord) -> dict[str, str]:
     """Batsim's two files by their names' ends. Raises ResultsError for a run whose nodes sleep."""
-    said: Any = record.scenario.get("energy")
-    if said and said.get("sleep_after_s") is not None:
+    energy: Any = record.scenario.get("energy")
+    if energy and energy.get("sleep_after_s") is not None:
         raise ResultsError("the nodes of this run sleep: how many at each time is not known here")
     return {
         "_schedule.csv": _table([_schedule(record)]),
@@ -57,13 +57,13 @@ def accasim(record: RunRecord) -> dict[str, str]:
     rows = batch_jobs_run(record)
     for row in rows[np.argsort(record.end_us[rows], kind="stable")]:
         run = last[row]
-        given = record.runs.node[record.runs.first[run] : record.runs.first[run + 1]]
-        nodes, cores = np.unique(node_of[given], return_counts=True)
+        run_nodes = record.runs.node[record.runs.first[run] : record.runs.first[run + 1]]
+        nodes, cores = np.unique(node_of[run_nodes], return_counts=True)
         jobs = record.jobs
         lines.append(
             f"{jobs.number[row]};{jobs.user[row]};{_date(jobs.submit_us[row])}__"
             + "".join(f"{node + 1};{of_it}#" for node, of_it in zip(nodes, cores, strict=True))
-            + f"__{_date(record.start_us[row])};{_date(record.end_us[row])};{len(nodes)};{len(given)};NA;"
+            + f"__{_date(record.start_us[row])};{_date(record.end_us[row])};{len(nodes)};{len(run_nodes)};NA;"
             + f"{jobs.estimate_us[row] // US};\n"
         )
     return {"": "".join(lines)}

@@ -173,7 +173,7 @@ def load(out_dir: Path) -> RunRecord:
     try:
         jobs = pq.read_table(out_dir / JOBS)
         events = pq.read_table(out_dir / EVENTS)
-        kept = json.loads(pq.read_metadata(out_dir / JOBS).metadata[_RECORD_KEY])
+        fields = json.loads(pq.read_metadata(out_dir / JOBS).metadata[_RECORD_KEY])
         job_table, state, start_us, end_us = tables.jobs_from(jobs)
         runs, moves, leases, marks = tables.events_from(events, job_table)
     except (OSError, KeyError, ValueError, TypeError) as error:
@@ -191,8 +191,8 @@ def load(out_dir: Path) -> RunRecord:
         wall_s=summary["wall_s"],
         interrupted=summary["interrupted"],
         figures=summary.get("mechanism", {}),
-        **kept
-        | {"node_names": tuple(kept["node_names"]), "not_followed": tuple(kept.get("not_followed", ()))},
+        **fields
+        | {"node_names": tuple(fields["node_names"]), "not_followed": tuple(fields.get("not_followed", ()))},
     )
 
 
@@ -204,11 +204,11 @@ def _write_files(
     with ThreadPoolExecutor(1) as beside:
         page = folder / REPORT
         knows = copy_context()  # plug-ins from files, which have a picture of their own
-        others = [beside.submit(knows.run, _write_page, record, summary, baseline, page)] if report else []
-        others.append(beside.submit(_write_csv, batsim_table(record), folder / JOBS_CSV))
+        writes = [beside.submit(knows.run, _write_page, record, summary, baseline, page)] if report else []
+        writes.append(beside.submit(_write_csv, batsim_table(record), folder / JOBS_CSV))
         _write_parquet(tables.jobs_table(record), folder / JOBS, kept_metadata(record))
         _write_parquet(tables.events_table(record), folder / EVENTS)
-        for other in others:
+        for other in writes:
             other.result()
     (folder / SUMMARY).write_text(to_json(summary), encoding="utf-8")
 
@@ -251,10 +251,10 @@ def to_json(summary: dict[str, Any]) -> str:
 
 def kept_metadata(record: RunRecord) -> dict[bytes, str]:
     """What `jobs.parquet` keeps beside its rows: the rest of the record."""
-    kept = {name: plain(getattr(record, name)) for name in _KEPT}
+    fields = {name: plain(getattr(record, name)) for name in _KEPT}
     if record.not_followed:
-        kept["not_followed"] = list(record.not_followed)
-    return {_RECORD_KEY: json.dumps(kept, ensure_ascii=False)}
+        fields["not_followed"] = list(record.not_followed)
+    return {_RECORD_KEY: json.dumps(fields, ensure_ascii=False)}
 
 
 class ParquetFile:

@@ -112,8 +112,8 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
     boxes = _boxes(runs.first[chosen], sizes[chosen], runs.node)
     if boxes.sum() > MOST_BOXES:
         largest = np.argsort(-area[chosen], kind="stable")
-        kept = np.sort(largest[np.cumsum(boxes[largest]) <= MOST_BOXES])
-        chosen, boxes = chosen[kept], boxes[kept]
+        largest_few = np.sort(largest[np.cumsum(boxes[largest]) <= MOST_BOXES])
+        chosen, boxes = chosen[largest_few], boxes[largest_few]
     low, count = np.empty((2, boxes.sum()), np.int64)
     _boxes(runs.first[chosen], sizes[chosen], runs.node, low, count)
     start_s = (runs.start_us[chosen] - record.begin_us) // US

@@ -155,11 +155,11 @@ def _headlines(summary: dict[str, Any], baseline: Baseline | None) -> list[tuple
         found.append(("On-demand granted", "ondemand_granted", remark))
     else:
         found.append(("Makespan", "makespan_s", "first submit to last end"))
-    asked = {"ondemand_granted": f" of {number(summary.get('ondemand_requests'))}"}
+    remarks = {"ondemand_granted": f" of {number(summary.get('ondemand_requests'))}"}
     return [
         (
             name,
-            headline_text(key, summary[key]) + asked.get(key, ""),
+            headline_text(key, summary[key]) + remarks.get(key, ""),
             remark,
             difference_text(key, summary, baseline),
         )
@@ -179,9 +179,9 @@ def beside(summary: dict[str, Any], baseline: Baseline | None) -> str:
         return ""
     parts = [f"the mean wait is {headline_text('mean_wait_s', baseline.figures['mean_wait_s'])}"]
     parts.append(f"the utilisation {headline_text('utilization', baseline.figures['utilization'])}")
-    if asked := summary.get("ondemand_requests"):
+    if requests := summary.get("ondemand_requests"):
         granted = number(baseline.figures.get("ondemand_granted", 0))
-        parts.append(f"{granted} of {number(asked)} on-demand requests are granted")
+        parts.append(f"{granted} of {number(requests)} on-demand requests are granted")
     return f"The same run {baseline.name}: {', '.join(parts)}."
 
 
@@ -200,8 +200,10 @@ def opening(summary: dict[str, Any]) -> str:
         text += f", {number(summary['jobs_unfinished'])} did not end"
     if summary["mean_wait_s"] is not None:
         text += f"; the mean wait was {duration(summary['mean_wait_s'])}"
-    if asked := summary.get("ondemand_requests"):
-        text += f"; {number(summary['ondemand_granted'])} of {number(asked)} on-demand requests were granted"
+    if requests := summary.get("ondemand_requests"):
+        text += (
+            f"; {number(summary['ondemand_granted'])} of {number(requests)} on-demand requests were granted"
+        )
     return f"{text}."
 
 

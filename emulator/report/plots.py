@@ -170,11 +170,11 @@ def queue_length(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
 
 def requests(record: RunRecord, axis: TimeAxis) -> Plot:
     """On-demand requests at their arrival, granted and rejected; counted by interval when there are many."""
-    asked = ondemand_figures.requests(record)
-    at = axis.of(record.jobs.submit_us[asked.row])
-    width = record.jobs.nodes[asked.row]
+    rows = ondemand_figures.requests(record)
+    at = axis.of(record.jobs.submit_us[rows.row])
+    width = record.jobs.nodes[rows.row]
     granted, rejected = (
-        asked.answer == answer for answer in (ondemand_figures.GRANTED, ondemand_figures.REJECTED)
+        rows.answer == answer for answer in (ondemand_figures.GRANTED, ondemand_figures.REJECTED)
     )
 
     def paint(axes: Axes, is_wide: bool) -> None:

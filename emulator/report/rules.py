@@ -77,7 +77,7 @@ class Explanation:
     @property
     def best(self) -> Tried:
         """What explains most; ours, if nothing explains more."""
-        return max((self.ours, *self.tried), key=lambda one: one.equal)
+        return max((self.ours, *self.tried), key=lambda trial: trial.equal)
 
     @property
     def is_same(self) -> bool:
@@ -99,7 +99,7 @@ class Explanation:
         return {"is_same": self.is_same, "best": self.best.rules, **dataclasses.asdict(self)}
 
 
-def explain(record: RunRecord, theirs: dict[int, TheirJob]) -> Explanation:
+def explain(record: RunRecord, their_jobs: dict[int, TheirJob]) -> Explanation:
     """Run the record's jobs by other rules and see which comes closest to theirs. Raises ResultsError.
 
     First each switch alone and each bundle of `like`, on top of the record's own scheduler and of the textbook; then
@@ -107,12 +107,12 @@ def explain(record: RunRecord, theirs: dict[int, TheirJob]) -> Explanation:
     """
     jobs, config = _plain(record)
     ours = {int(number): row for row, number in enumerate(jobs.number)}
-    says_starts = any(job.start_s is not None for job in theirs.values())
-    both = [n for n, job in theirs.items() if n in ours and (job.start_s is not None or not says_starts)]
+    says_starts = any(job.start_s is not None for job in their_jobs.values())
+    both = [n for n, job in their_jobs.items() if n in ours and (job.start_s is not None or not says_starts)]
     if not both:
         raise ResultsError("none of their job numbers is one of ours; give both programs the same jobs")
     rows = np.array([ours[number] for number in both])
-    starts_us = _their_starts_us(jobs, rows, [theirs[number] for number in both])
+    starts_us = _their_starts_us(jobs, rows, [their_jobs[number] for number in both])
 
     def tried(rules: str, found_us: NDArray[np.int64]) -> Tried:
         apart_us = np.abs(found_us[rows] - starts_us)
@@ -128,9 +128,9 @@ def explain(record: RunRecord, theirs: dict[int, TheirJob]) -> Explanation:
     return Explanation(
         compared=len(both),
         only_ours=len(jobs) - len(both),
-        only_theirs=len(theirs) - len(both),
+        only_theirs=len(their_jobs) - len(both),
         ours=tried("ours", record.start_us[record.jobs.kind == Kind.BATCH]),
-        tried=tuple(sorted((one for one, _ in found.values()), key=lambda one: -one.equal)),
+        tried=tuple(sorted((trial for trial, _ in found.values()), key=lambda trial: -trial.equal)),
     )
 
 
@@ -142,27 +142,30 @@ def _plain(record: RunRecord) -> tuple[JobTable, SchedulerConfig]:
         used.append("rules of jobs")
     if used:
         raise ResultsError(f"rules are tried on plain runs; this one has {', '.join(used)}")
-    given: Any = scenario.get("scheduler", "fcfs+easy")
+    scheduler: Any = scenario.get("scheduler", "fcfs+easy")
     try:
         config = (
-            SchedulerConfig.parse(given) if isinstance(given, str) else SchedulerConfig.from_mapping(given)
+            SchedulerConfig.parse(scheduler)
+            if isinstance(scheduler, str)
+            else SchedulerConfig.from_mapping(scheduler)
         )
     except ValueError as error:
         raise ResultsError(f"its scheduler is not known here: {error}") from error
     return record.jobs.take(record.jobs.kind == Kind.BATCH), config
 
 
-def _their_starts_us(jobs: JobTable, rows: NDArray[np.intp], theirs: list[TheirJob]) -> NDArray[np.int64]:
+def _their_starts_us(jobs: JobTable, rows: NDArray[np.intp], their_jobs: list[TheirJob]) -> NDArray[np.int64]:
     """Their starts on our clock: by waits where they say no start, else shifted as their submits are from ours."""
     submit_us = jobs.submit_us[rows]
-    if theirs[0].start_s is None:
+    if their_jobs[0].start_s is None:
         return np.asarray(
-            submit_us + np.rint(np.array([job.wait_s for job in theirs], np.float64) * US).astype(np.int64)
+            submit_us
+            + np.rint(np.array([job.wait_s for job in their_jobs], np.float64) * US).astype(np.int64)
         )
-    starts_us = np.rint(np.array([job.start_s for job in theirs], np.float64) * US).astype(np.int64)
-    known = [k for k, job in enumerate(theirs) if job.submit_s is not None]
+    starts_us = np.rint(np.array([job.start_s for job in their_jobs], np.float64) * US).astype(np.int64)
+    known = [k for k, job in enumerate(their_jobs) if job.submit_s is not None]
     if known:
-        their_submit_us = np.rint(np.array([theirs[k].submit_s for k in known], np.float64) * US).astype(
+        their_submit_us = np.rint(np.array([their_jobs[k].submit_s for k in known], np.float64) * US).astype(
             np.int64
         )
         shifts, count = np.unique(their_submit_us - submit_us[known], return_counts=True)
@@ -213,9 +216,9 @@ def _add_switches(found: dict[str, tuple[Tried, SchedulerConfig]], try_it: Any) 
             other = _with(config, change)
             if other is None or other == config:
                 continue
-            one = try_it(f"{rules}, {_name(change)}", other)
-            if one.equal > (better[0] if better else best).equal:
-                better = one, other
+            trial = try_it(f"{rules}, {_name(change)}", other)
+            if trial.equal > (better[0] if better else best).equal:
+                better = trial, other
         if better is None:
             return
         found[better[0].rules] = better
@@ -229,12 +232,9 @@ def render(found: Explanation, *, name: str = "theirs") -> Table:
     table.add_column("rules")
     for column in ("starts equal", "of", "mean s apart"):
         table.add_column(column, justify="right")
-    for one in (found.ours, *found.tried):
+    for trial in (found.ours, *found.tried):
         table.add_row(
-            one.rules,
-            grouped(one.equal),
-            grouped(found.compared),
-            grouped(one.mean_apart_s, 1),
+            trial.rules, grouped(trial.equal), grouped(found.compared), grouped(trial.mean_apart_s, 1)
         )
     if found.only_ours or found.only_theirs:
         table.caption = (

@@ -87,9 +87,9 @@ def _figures(rows: Sequence[tuple[str, str]], width: int | None) -> Iterator[str
     names = max(len(name) for name, _ in rows)
     room = max(20, width - names - len(_GAP)) if width else max(len(text) for _, text in rows)
     for name, text in rows:
-        first, *others = textwrap.wrap(text, room) or [""]
+        first, *more = textwrap.wrap(text, room) or [""]
         yield click.style(f"{name:{names}}", dim=True) + _GAP + first
-        for other in others:
+        for other in more:
             yield " " * names + _GAP + other
 
 
@@ -171,20 +171,20 @@ def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         )
         whole = percent(summary["utilization"], 2)
         rows[-1] = ("utilisation", f"{whole} (batch {batch}, on demand {ondemand})")
-        granted, asked = number(summary["ondemand_granted"]), number(summary["ondemand_requests"])
+        granted, requests = number(summary["ondemand_granted"]), number(summary["ondemand_requests"])
         rejected = number(summary["ondemand_rejected"])
         rows += [
-            ("on-demand requests", f"{granted} of {asked} granted, {rejected} rejected"),
+            ("on-demand requests", f"{granted} of {requests} granted, {rejected} rejected"),
             ("reserve, idle", f"{number(summary['reserve_idle_node_h'])} node-h"),
         ]
-    own = tile_texts(summary, own_tiles(summary))
-    rows += [(name, f"{text} ({remark})" if remark else text) for name, text, remark in own]
+    tiles = tile_texts(summary, own_tiles(summary))
+    rows += [(name, f"{text} ({remark})" if remark else text) for name, text, remark in tiles]
     rows.append(("makespan", duration(summary["makespan_s"])))
     if "energy" in summary:
         energy = summary["energy"]
         boots = f", {number(energy['boots'])} boots" if energy["boots"] else ""
         rows.append(("energy", f"{number(energy['total_kwh'])} kWh{boots}"))
-    rows += [("not followed", said) for said in summary.get("not_followed", ())]
+    rows += [("not followed", rule) for rule in summary.get("not_followed", ())]
     pace = summary.get("pace", {})
     if "held_s" in pace:
         in_all, most = duration(pace["held_s"]), duration(pace["longest_hold_s"])
@@ -220,11 +220,11 @@ def recorded_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def speeds(pace: dict[str, Any]) -> str:
     """What was asked of the clock and what came of it, both in cluster time over wall time."""
-    reached, asked, limit = (
+    reached, requested, limit = (
         f"{number(round(pace[key]))}x" if key in pace else ""
         for key in ("reached_speed", "speed", "limit_speed")
     )
-    return f"{reached} of {asked}" + (f"; at most about {limit} here" if limit else "")
+    return f"{reached} of {requested}" + (f"; at most about {limit} here" if limit else "")
 
 
 def _cost_rows(pace: dict[str, Any], live: dict[str, Any]) -> list[tuple[str, str]]:
@@ -253,5 +253,5 @@ def html_table(title: str, rows: Sequence[tuple[str, ...]], remarks: Sequence[st
         + "</tr>"
         for first, *rest in rows
     )
-    said = "".join(f"<p><strong>{escape(remark)}</strong></p>" for remark in remarks)
-    return f"<div><p><strong>{escape(title)}</strong></p>{said}<table>{body}</table></div>"
+    paragraphs = "".join(f"<p><strong>{escape(remark)}</strong></p>" for remark in remarks)
+    return f"<div><p><strong>{escape(title)}</strong></p>{paragraphs}<table>{body}</table></div>"

@@ -214,13 +214,13 @@ def _sheet(parts: list[_Part]) -> Sheet:
 
     def column(rows: slice, *names: str) -> list[NDArray[np.int64]]:
         """These columns of these rows; -1 where an event has none."""
-        wanted = order[rows]
-        found = [np.full(len(wanted), -1, np.int64) for _ in names]
+        ids = order[rows]
+        found = [np.full(len(ids), -1, np.int64) for _ in names]
         for part, first, end in zip(parts, behind, behind[1:], strict=False):
-            matches = np.flatnonzero((wanted >= first) & (wanted < end))
+            matches = np.flatnonzero((ids >= first) & (ids < end))
             for values, name in zip(found, names, strict=True):
                 if (has := part.columns.get(name)) is not None:
-                    values[matches] = has[wanted[matches] - first]
+                    values[matches] = has[ids[matches] - first]
         return found
 
     def table(rows: slice) -> pa.Table:
@@ -322,9 +322,9 @@ def _part(
     return _Part(found, texts, node)
 
 
-def _rows(wanted: NDArray[np.bool_]) -> slice | NDArray[np.int64]:
+def _rows(mask: NDArray[np.bool_]) -> slice | NDArray[np.int64]:
     """Which rows; mostly all, of which no column is copied."""
-    return slice(None) if wanted.all() else np.flatnonzero(wanted)
+    return slice(None) if mask.all() else np.flatnonzero(mask)
 
 
 def _job_events(record: RunRecord) -> list[_Part]:

@@ -91,8 +91,8 @@ def _of_table(path: Path, text: str, first: str) -> dict[int, TheirJob]:
 
 def _of_rows(path: Path, rows: Iterable[list[str]], names: Iterable[str], line: int) -> dict[int, TheirJob]:
     names = list(names)
-    wanted = {"start_s": _START, "submit_s": _SUBMIT, "wait_s": _WAIT}
-    places = {key: _place(names, known) for key, known in wanted.items()}
+    choices = {"start_s": _START, "submit_s": _SUBMIT, "wait_s": _WAIT}
+    places = {key: _place(names, known) for key, known in choices.items()}
     at = names.index(next(name for name in _JOB if name in names))
     found: dict[int, TheirJob] = {}
     for place, row in enumerate(rows, line):

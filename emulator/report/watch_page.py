@@ -45,7 +45,7 @@ class WatchPage(Serving):
         self._key = secrets.token_urlsafe(9)
         self._changed = threading.Condition()
         self._state: bytes | None = None
-        self._number = self._told = 0
+        self._number = self._sent = 0
         self._asked_us: int | None = None
         self._due_us = 0
         server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
@@ -71,8 +71,8 @@ class WatchPage(Serving):
         try:
             self._show(make(), over=False)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told on the page
-            said = f"{UNDER_WAY}: what there is so far cannot be shown: {type(error).__name__}: {error}"
-            self._tell({"over": False, "now": said})
+            text = f"{UNDER_WAY}: what there is so far cannot be shown: {type(error).__name__}: {error}"
+            self._tell({"over": False, "now": text})
         took_us = self._wall() - now_us
         self._due_us = now_us + took_us + max(_LEAST_US, _SHARE * took_us)
 
@@ -82,7 +82,7 @@ class WatchPage(Serving):
             return
         self._show(record, over=True)
         with self._changed:
-            self._changed.wait_for(lambda: self._told == self._number, _LAST_S)
+            self._changed.wait_for(lambda: self._sent == self._number, _LAST_S)
 
     def _is_watched(self, now_us: int) -> bool:
         with self._changed:
@@ -120,9 +120,9 @@ class WatchPage(Serving):
             self._asked_us = self._wall()
             return (self._number, self._state) if self._state is not None and self._number > seen else None
 
-    def was_told(self, number: int) -> None:
+    def mark_sent(self, number: int) -> None:
         with self._changed:
-            self._told = max(self._told, number)
+            self._sent = max(self._sent, number)
             self._changed.notify_all()
 
     def is_for_us(self, host: str) -> bool:
@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(204, b"", "application/json")
             else:
                 self._answer(200, state[1], "application/json")
-                self._page.was_told(state[0])
+                self._page.mark_sent(state[0])
         else:
             self._answer(404, b"there is nothing here", "text/plain")
 

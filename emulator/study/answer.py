@@ -11,8 +11,8 @@ from emulator.study.verdict import MERGE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emulator.study.attribution import Who
-    from emulator.study.growth import Grown
+    from emulator.study.attribution import WaitChanges
+    from emulator.study.growth import GrowthOutcome
     from emulator.study.held_out import HeldOut
     from emulator.study.judge import Advice, Figures, Wishes
     from emulator.study.logs import Logs
@@ -26,8 +26,8 @@ class Answer:
 
     `verdicts`: of each advice, the first that of the study; it is there without any advice too. `advice`: each with
     the words before it, none without a notice from users. `ratios`: by a setting's label, between what 95 % of the
-    draws of weeks have its batch wait over today's. `held_out` is None with few weeks, `who` where two machines are
-    kept. `price` is of a node-hour, in whatever money. `growth` is empty unless it was asked for.
+    draws of weeks have its batch wait over today's. `held_out` is None with few weeks, `wait_changes` where two
+    machines are kept. `price` is of a node-hour, in whatever money. `growth` is empty unless it was asked for.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -42,9 +42,9 @@ class Answer:
     scheduler: str
     ratios: Mapping[str, tuple[float, float]]
     held_out: HeldOut | None
-    who: Who | None
+    wait_changes: WaitChanges | None
     price: float | None
-    growth: tuple[Grown, ...] = ()
+    growth: tuple[GrowthOutcome, ...] = ()
 
     @property
     def best(self) -> set[str]:

@@ -44,7 +44,7 @@ def answer_document(answer: Answer) -> dict[str, Any]:
             "setting": answer.held_out.setting.label,
             "best": answer.held_out.best.label,
         },
-        "who": None if answer.who is None else asdict(answer.who),
+        "who": None if answer.wait_changes is None else asdict(answer.wait_changes),
         "today": [asdict(each) for each in answer.today],
         "trust": trust(answer.today),
         **({"growth": [asdict(each) for each in answer.growth]} if answer.growth else {}),

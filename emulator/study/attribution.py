@@ -52,7 +52,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class WaitChanges:
     """Groups by size and by run time; how many users have ten jobs and more, and how many of these wait longer."""
 
     by_size: tuple[Group, ...]
@@ -72,14 +72,14 @@ class _Jobs:
     wait_us: NDArray[np.int64]
 
 
-def who(
+def wait_changes(
     today: Sequence[Run],
     then: Sequence[Run],
     begin_s: float,
     without_queue: int | None = None,
     *,
     processes: int = 1,
-) -> Who:
+) -> WaitChanges:
     """Of runs of the same weeks in the same order, which are done again; a week begins `begin_s` after its run.
 
     Jobs of `without_queue` do not count.
@@ -93,7 +93,7 @@ def who(
     sizes = np.searchsorted([most for most, _ in _NODES], was.nodes)
     lengths = np.searchsorted([most * 60 * US for most, _ in _RUN_MIN], was.run_us)
     users, losers = _users(was.user, was_min, now_min)
-    return Who(
+    return WaitChanges(
         by_size=tuple(_groups(sizes, [name for _, name in _NODES], was_min, now_min)),
         by_run_time=tuple(_groups(lengths, [name for _, name in _RUN_MIN], was_min, now_min)),
         users=users,
@@ -108,14 +108,14 @@ def _jobs_of(scenario: Scenario, begin_s: float, without_queue: int | None) -> _
     if without_queue is not None:
         rows = rows[jobs.queue[rows] != without_queue]
     submit_us = jobs.submit_us[rows]
-    kept = rows[(submit_us >= begin_us) & (submit_us < end_us) & ~is_preloaded(jobs)[rows]]
-    kept = kept[np.argsort(jobs.number[kept], kind="stable")]
+    in_week = rows[(submit_us >= begin_us) & (submit_us < end_us) & ~is_preloaded(jobs)[rows]]
+    in_week = in_week[np.argsort(jobs.number[in_week], kind="stable")]
     return _Jobs(
-        nodes=jobs.nodes[kept].astype(np.int64),
-        run_us=jobs.run_us[kept],
-        user=jobs.user[kept].astype(np.int64),
-        number=jobs.number[kept].astype(np.int64),
-        wait_us=record.start_us[kept] - jobs.submit_us[kept],
+        nodes=jobs.nodes[in_week].astype(np.int64),
+        run_us=jobs.run_us[in_week],
+        user=jobs.user[in_week].astype(np.int64),
+        number=jobs.number[in_week].astype(np.int64),
+        wait_us=record.start_us[in_week] - jobs.submit_us[in_week],
     )
 
 

@@ -24,7 +24,7 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
         return []
     advice = answer.advice[0][1]
     each, today = advice.figures, _today(answer)
-    kept = each.setting.reserve if each.setting.algorithm == "basic" else 0
+    reserve = each.setting.reserve if each.setting.algorithm == "basic" else 0
     wait, refused_today = f"{duration(60 * each.wait_min)}", ""
     if today is not None:
         wait = f"{duration(60 * today.wait_min)} to {wait}"
@@ -34,7 +34,7 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
         low, high = advice.wait_ratio
         between = f"95 %: {100 * low:.0f} to {percent(high, 0)} of today's"
     return [
-        ("On-demand nodes kept", f"{kept} of {answer.ondemand_nodes}", f"with {each.setting.label}"),
+        ("On-demand nodes kept", f"{reserve} of {answer.ondemand_nodes}", f"with {each.setting.label}"),
         ("Mean batch wait, today to merged", wait, between),
         ("Requests refused", f"{grouped(each.rejected)} of {grouped(each.requests)}", refused_today),
     ]
@@ -60,14 +60,14 @@ def chart(answer: Answer) -> Plot | None:
         for place, (wait_min, found) in enumerate(sorted(lines.items())):
             colour = _COLOURS[min(place, len(_COLOURS) - 1)]
             found.sort(key=lambda each: each.setting.reserve)
-            kept, waits = [each.setting.reserve for each in found], [each.wait_min for each in found]
-            axes.line(kept, waits, colour, width=1.6)
-            axes.dots(kept, waits, colour, size=6)
+            reserves, waits = [each.setting.reserve for each in found], [each.wait_min for each in found]
+            axes.line(reserves, waits, colour, width=1.6)
+            axes.dots(reserves, waits, colour, size=6)
             axes.legend(f"W = {wait_min:g} min", colour)
             if is_wide and len(lines) == 1:
                 for each in found:
-                    said = percent(each.reject_rate) if each.rejected else "none"
-                    axes.text(each.setting.reserve, each.wait_min, said, size=9, above=True)
+                    share = percent(each.reject_rate) if each.rejected else "none"
+                    axes.text(each.setting.reserve, each.wait_min, share, size=9, above=True)
             refused = [each for each in found if each.rejected]
             axes.dots(
                 [each.setting.reserve for each in refused],

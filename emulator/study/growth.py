@@ -46,7 +46,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class GrowthOutcome:
     """`load` ('' as it is) has `percent` more node-time, or nearly: `reached` per cent.
 
     `today` is the split, `kept` what is recommended now, `best` what would be recommended then, None where nothing that
@@ -64,7 +64,7 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One growth: `name` as in the column, the rest as in `Grown`."""
+    """One growth: `name` as in the column, the rest as in `GrowthOutcome`."""
 
     name: str
     load: str
@@ -83,14 +83,14 @@ class Growth:
 
 def candidates(settings: Sequence[Setting], recommended: Setting, wishes: Wishes) -> list[Setting]:
     """What is tried at a grown load: the split, the static reserves whose wait is accepted, and what is recommended."""
-    kept = [
+    tried = [
         each
         for each in settings
         if each == recommended
         or each.algorithm == SPLIT
         or (each.algorithm == "basic" and each.wait_min <= wishes.longest_wait_min)
     ]
-    return list(dict.fromkeys(kept))
+    return list(dict.fromkeys(tried))
 
 
 def plan_growth(
@@ -108,16 +108,16 @@ def plan_growth(
     pairs = [Pair(week, week, 1) for week in weeks]
     room = WEEK_US * len(weeks) * (logs.batch_nodes + ondemand_nodes)
     tables = dict(zip(LOADS, (logs.batch, logs.leases), strict=True))
-    own = {load: _work_of(from_origin(logs, table), weeks) for load, table in tables.items()}
-    asked = sum(own.values())
+    work_by_load = {load: _work_of(from_origin(logs, table), weeks) for load, table in tables.items()}
+    work_now = sum(work_by_load.values())
     runs: list[Run] = []
-    steps = [Step("", "", 0.0, 0.0, asked / room)]
+    steps = [Step("", "", 0.0, 0.0, work_now / room)]
     for load, table in tables.items():
         for percent in percents:
             name = f"{load} +{percent:g} %"
             more, work = added(logs, table, weeks, percent / 100, seed=seed, name=load)
-            reached = 100 * work / own[load] if own[load] else 0.0
-            steps.append(Step(name, load, percent, reached, (asked + work) / room))
+            reached = 100 * work / work_by_load[load] if work_by_load[load] else 0.0
+            steps.append(Step(name, load, percent, reached, (work_now + work) / room))
             part = plan(
                 logs, pairs, settings, ondemand_nodes=ondemand_nodes, scheduler=scheduler, seed=seed,
                 folder=folder / f"{load}-{percent:g}", more={load: more}, varied={GROWN: name},
@@ -141,12 +141,12 @@ def added(
     work = rest = 0.0
 
     def grown(week: int, rest: float) -> tuple[JobTable, float]:
-        own = jobs.take(every == week)
+        week_jobs = jobs.take(every == week)
         rng = stream(seed, f"study.growth.{name}.{week}")
-        others = jobs.take(every != week)
-        wanted = share * float(node_time(own).sum()) + rest
-        more = more_jobs(others if len(others) else turned(own, rng), wanted, rng)
-        return more, wanted - float(node_time(more).sum())
+        pool = jobs.take(every != week)
+        target = share * float(node_time(week_jobs).sum()) + rest
+        more = more_jobs(pool if len(pool) else turned(week_jobs, rng), target, rng)
+        return more, target - float(node_time(more).sum())
 
     for week in sorted(weeks):
         more, left = grown(week, rest)
@@ -166,7 +166,7 @@ def outcomes(  # noqa: PLR0917 - of the study, and of its growths
     recommended: Setting,
     wishes: Wishes,
     ondemand_nodes: int,
-) -> tuple[Grown, ...]:
+) -> tuple[GrowthOutcome, ...]:
     """As it is first, then each growth. `rows` are of the study itself, of which the weeks as they were count."""
     asis = [row for row in rows if row[PAIRING] == 1]
     found = []
@@ -177,9 +177,11 @@ def outcomes(  # noqa: PLR0917 - of the study, and of its growths
         if then is not None and not wishes.accept(then.rejected, then.requests):
             then = None
         today = _outcome(load_rows, Setting(SPLIT), 0)
-        kept = _outcome(load_rows, recommended, ondemand_nodes)
-        if today is not None and kept is not None:  # none where all runs failed
-            found.append(Grown(step.load, step.percent, step.reached, step.used, today, kept, then))
+        unchanged = _outcome(load_rows, recommended, ondemand_nodes)
+        if today is not None and unchanged is not None:  # none where all runs failed
+            found.append(
+                GrowthOutcome(step.load, step.percent, step.reached, step.used, today, unchanged, then)
+            )
     return tuple(found)
 
 

@@ -264,9 +264,9 @@ def _choose(table: _Table, weeks: NDArray[np.intp], wishes: Wishes) -> tuple[int
 
 def _table(rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], weeks: Sequence[str]) -> _Table:
     labels = {str(row[LABEL]) for row in rows}
-    kept = tuple(setting for setting in settings if setting.label in labels)
-    place = {setting.label: number for number, setting in enumerate(kept)}
-    sums = np.zeros((4, len(kept), len(weeks)))
+    columns = tuple(setting for setting in settings if setting.label in labels)
+    place = {setting.label: number for number, setting in enumerate(columns)}
+    sums = np.zeros((4, len(columns), len(weeks)))
     for row in rows:
         if row[LABEL] in place:
             at = (slice(None), place[str(row[LABEL])], weeks.index(str(row[WEEK])))
@@ -276,7 +276,7 @@ def _table(rows: Sequence[Mapping[str, Any]], settings: Sequence[Setting], weeks
                 _wait_s(row),
                 float(row["window.reserve_idle_node_h"]),
             )
-    return _Table(kept, *sums)
+    return _Table(columns, *sums)
 
 
 def _wait_s(row: Mapping[str, Any]) -> float:

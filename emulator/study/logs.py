@@ -24,7 +24,7 @@ from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
 from emulator.workload.swf import GPUS_KEY
 from emulator.workload.table import JobTable, Kind
-from emulator.workload.unavailable_nodes import held
+from emulator.workload.unavailable_nodes import unavailable_times
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,8 +110,8 @@ def read_logs(
     a lease of its own nodes; None: pack where the log says that its jobs share nodes (a cloud's servers: as many cores
     as the largest has) or has only single-core jobs of a machine with more processors than nodes (16 cores).
     """
-    taken = held(batch, down_nodes, reservations, batch_nodes)
-    batch, shared_queue = taken.log, None
+    unavailable = unavailable_times(batch, down_nodes, reservations, batch_nodes)
+    batch, shared_queue = unavailable.log, None
     notes = [
         f"{which}: {each}"
         for which, log in (("batch", batch), ("on-demand", ondemand))
@@ -121,16 +121,16 @@ def read_logs(
         if procs_per_node == 1:
             procs_per_node, note = _guess_procs(batch)
             notes.append(note)
-        gpus_per_node, said = _gpus_of_a_node(batch, gpus_per_node)
+        gpus_per_node, gpu_notes = _gpus_of_a_node(batch, gpus_per_node)
         shared = _shared(batch, procs_per_node, memory_gib_per_node, gpus_per_node)
         batch, shared_queue = shared.log, shared.queue
-        notes += [*said, *_said_of_sharing(shared, procs_per_node)]
+        notes += [*gpu_notes, *_sharing_notes(shared, procs_per_node)]
     down = JobTable.empty()
-    if taken.spans:
+    if unavailable.spans:
         if shared_queue is None:
             shared_queue = max(int(batch.column("queue").max(initial=0)), 0) + 1
-        down = taken.as_jobs(shared_queue)
-    notes += taken.notes
+        down = unavailable.as_jobs(shared_queue)
+    notes += unavailable.notes
     work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, origin_s=0)
     fits = work.jobs.nodes <= batch_nodes
     if not fits.any():
@@ -155,9 +155,9 @@ def read_logs(
             )
         )
     else:
-        asked = to_jobs(ondemand, nodes=_MOST_NODES, origin_s=0)
-        leases = replace(asked.jobs, kind=np.full(len(asked.jobs), Kind.ON_DEMAND, np.int8))
-        notes += _left_out("on-demand", asked, 0, batch_nodes)
+        request_rows = to_jobs(ondemand, nodes=_MOST_NODES, origin_s=0)
+        leases = replace(request_rows.jobs, kind=np.full(len(request_rows.jobs), Kind.ON_DEMAND, np.int8))
+        notes += _left_out("on-demand", request_rows, 0, batch_nodes)
     if not len(leases):
         raise ScenarioError(f"{ondemand.source}: there is nothing in it that ran on demand")
     if lay_together:
@@ -202,18 +202,18 @@ def _guess_procs(batch: SwfLog) -> tuple[int, str]:
     )
 
 
-def _gpus_of_a_node(batch: SwfLog, given: int | None) -> tuple[int | None, list[str]]:
+def _gpus_of_a_node(batch: SwfLog, stated: int | None) -> tuple[int | None, list[str]]:
     """GPUs of a node, None where jobs have none, and what to say of a guess. Raises ScenarioError."""
     gpus = batch.further(GPUS_KEY)
     if gpus is None:
-        if given is not None:
+        if stated is not None:
             raise ScenarioError(
                 f"{batch.source}: it does not say which jobs had GPUs (sacct: AllocTRES; PBS: Resource_List.ngpus), so"
                 " --gpus-per-node cannot be kept to"
             )
         return None, []
-    if given is not None:
-        return given, []
+    if stated is not None:
+        return stated, []
     nodes = np.ones(len(batch), np.int64) if batch.nodes is None else np.maximum(batch.nodes, 1)
     found = int(np.ceil(gpus / nodes).max())
     how = "no job has more on a node"
@@ -221,7 +221,7 @@ def _gpus_of_a_node(batch: SwfLog, given: int | None) -> tuple[int | None, list[
     return found, [note]
 
 
-def _said_of_sharing(shared: Shared, procs_per_node: int) -> list[str]:
+def _sharing_notes(shared: Shared, procs_per_node: int) -> list[str]:
     how = "starts"
     if shared.listed:
         but = "" if shared.listed == shared.jobs else f" for {grouped(shared.listed)} of them"
@@ -273,11 +273,11 @@ def _common_clock(batch: SwfLog, ondemand: SwfLog) -> tuple[int, str]:
         raise ScenarioError(not_one_clock(local.source, other.source))
     begin_s, end_s = max(span[1] for span in spans), min(span[2] for span in spans)
     if begin_s > end_s:
-        said = [
+        texts = [
             f"{log.source} has submits from {_day(span[1])} to {_day(span[2])}"
             for log, span in zip((batch, ondemand), spans, strict=True)
         ]
-        raise ScenarioError(f"{said[0]}, {said[1]} (UTC): they have no time in common; {cure}")
+        raise ScenarioError(f"{texts[0]}, {texts[1]} (UTC): they have no time in common; {cure}")
     weeks = (end_s - begin_s) / WEEK_S
     overlap = (
         f"both logs have submits from {_day(begin_s)} to {_day(end_s)} (UTC): {weeks:.1f} weeks in common"
@@ -398,15 +398,15 @@ def week_begin_us(logs: Logs, week: int) -> int:
 def _down_between(down: JobTable, begin_us: int, end_us: int) -> JobTable:
     """Outages with what is left of them at the begin, at times that count from there."""
     end = down.submit_us + down.run_us
-    kept = (end > begin_us) & (down.submit_us < end_us)
-    start = np.maximum(down.submit_us[kept], begin_us)
-    left_us = end[kept] - start
-    return replace(down.take(kept), submit_us=start - begin_us, run_us=left_us, estimate_us=left_us)
+    inside = (end > begin_us) & (down.submit_us < end_us)
+    start = np.maximum(down.submit_us[inside], begin_us)
+    left_us = end[inside] - start
+    return replace(down.take(inside), submit_us=start - begin_us, run_us=left_us, estimate_us=left_us)
 
 
 def _between(jobs: JobTable, begin_us: int, end_us: int) -> JobTable:
-    kept = jobs.take((jobs.submit_us >= begin_us) & (jobs.submit_us < end_us))
-    return replace(kept, submit_us=kept.submit_us - begin_us)
+    inside = jobs.take((jobs.submit_us >= begin_us) & (jobs.submit_us < end_us))
+    return replace(inside, submit_us=inside.submit_us - begin_us)
 
 
 def _origin_us(logs: Logs) -> int:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from emulator.study.judge import Advice, Figures, Wishes
 
 
-def if_they_wait(found: Sequence[Figures], wishes: Wishes, taken: Advice | None) -> Figures | None:
+def if_they_wait(found: Sequence[Figures], wishes: Wishes, advice: Advice | None) -> Figures | None:
     """Of what was tried with a longer W than is accepted, the setting with the least reserve; None if none helps.
 
-    It keeps to the accepted rejections, and needs a smaller reserve, or makes batch jobs wait less, than `taken`, the
+    It keeps to the accepted rejections, and needs a smaller reserve, or makes batch jobs wait less, than `advice`, the
     best of the settings without a notice; where that one does not keep to the limits, keeping to them is enough.
     """
     longer = [
@@ -24,7 +24,7 @@ def if_they_wait(found: Sequence[Figures], wishes: Wishes, taken: Advice | None)
         if each.setting.is_merger
         and each.setting.wait_min > wishes.longest_wait_min
         and wishes.accept(each.rejected, each.requests)
-        and (taken is None or not taken.meets or _is_better(each, taken.figures))
+        and (advice is None or not advice.meets or _is_better(each, advice.figures))
     ]
     return min(
         longer,
@@ -33,8 +33,8 @@ def if_they_wait(found: Sequence[Figures], wishes: Wishes, taken: Advice | None)
     )
 
 
-def _is_better(each: Figures, taken: Figures) -> bool:
-    return each.setting.reserve < taken.setting.reserve or each.wait_min < taken.wait_min
+def _is_better(each: Figures, other: Figures) -> bool:
+    return each.setting.reserve < other.setting.reserve or each.wait_min < other.wait_min
 
 
 def sentence(each: Figures) -> str:

@@ -29,8 +29,8 @@ def chains(sweep: Sweep) -> Chains:
         balancer = named(run.scenario.mechanism, "balancer")
         if balancer is None or _DECIDES_OTHERWISE & set(balancer):
             continue
-        others = {name: value for name, value in balancer.items() if name != "wait_s"}
-        all_else = run.scenario.as_json() | {"name": "", "mechanism": others}
+        parameters = {name: value for name, value in balancer.items() if name != "wait_s"}
+        all_else = run.scenario.as_json() | {"name": "", "mechanism": parameters}
         found.setdefault(json.dumps(all_else, sort_keys=True), []).append((balancer.get("wait_s", 0), run))
     by_wait = (sorted(runs, key=lambda each: each[0]) for runs in found.values())
     return Chains([[run for _, run in runs] for runs in by_wait if len(runs) > 1], _rejects_nothing)

@@ -75,7 +75,7 @@ def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Tod
         begin_us = week_begin_us(logs, week)
         end_us = begin_us + WEEK_S * US
         selected = (jobs.submit_us >= begin_us) & (jobs.submit_us < end_us)
-        asked = float(jobs.run_us[selected] @ jobs.nodes[selected].astype(np.int64))
+        work = float(jobs.run_us[selected] @ jobs.nodes[selected].astype(np.int64))
         whole = WEEK_S * US * logs.batch_nodes
         known = selected & started & counts
         used = most = crowded = None
@@ -92,7 +92,7 @@ def recorded(logs: Logs, weeks: Sequence[int], names: Sequence[str]) -> list[Tod
             Today(
                 week=name,
                 jobs=int((selected & counts).sum()),
-                load=asked / whole,
+                load=work / whole,
                 recorded_wait_min=float(waited_us[known].mean()) / US / 60 if known.any() else None,
                 simulated_wait_min=None,
                 recorded_used=used,
@@ -139,34 +139,34 @@ def doubts_of_the_log(found: Sequence[Today], nodes: int) -> list[str]:
     """What cannot be true of a cluster of so many nodes, before anything is simulated."""
     crowded = [each for each in found if each.crowded is not None and each.crowded > _CROWDED_SHARE]
     loaded = [each for each in found if each.load > _LOADED]
-    said = []
+    doubts = []
     if crowded:
         worst = max(crowded, key=lambda each: each.most_in_use or 0)
-        said.append(
+        doubts.append(
             f"By the batch log up to {grouped(worst.most_in_use)} nodes were in use at once"
             f" (week {worst.week}), and for"
             f" {percent(worst.crowded or 0, 0)} of it more than the {grouped(nodes)} that --nodes says."
         )
     if loaded:
         worst = max(loaded, key=lambda each: each.load)
-        said.append(
+        doubts.append(
             f"The jobs of week {worst.week} ask for {worst.load:.1f} times the node-time of {grouped(nodes)} nodes."
         )
-    if said:
-        said.append(
+    if doubts:
+        doubts.append(
             "Likely the log counts processors: say --procs-per-node; or jobs share nodes: say --shared-nodes too; or"
             " there were more nodes: say so in --nodes."
         )
-    return said
+    return doubts
 
 
 def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
     """Why the simulated today is not the recorded one; nothing if it is near enough, or nobody knows."""
     waits = _mean_waits(found)
-    said: list[str] = []
+    doubts: list[str] = []
     if waits is not None and apart(*waits) > farthest:
         was, now = waits
-        said.append(
+        doubts.append(
             f"Today is not understood: by the log batch jobs of these weeks waited"
             f" {grouped(was)} min on average, simulated"
             f" they wait {grouped(now)} min, and more than {farthest:g} times apart is too far (--accept-today)."
@@ -174,22 +174,22 @@ def doubts_of_today(found: Sequence[Today], farthest: float) -> list[str]:
         )
     requests, refused = _leases(found)
     if refused > max(MOST_REFUSED * requests, 1):  # of few leases a single one is more
-        said.append(
+        doubts.append(
             f"{_refused(requests, refused)}, although all of them ran: more than {100 * MOST_REFUSED:g} % is too many."
             f" {_LIKELY_OF_LEASES}"
         )
         if refused > MOST_REFUSED_ANYHOW * requests:
-            said.append("Are the two logs the wrong way round (--batch and --ondemand)?")
-    return said
+            doubts.append("Are the two logs the wrong way round (--batch and --ondemand)?")
+    return doubts
 
 
 def remarks(found: Sequence[Today]) -> list[str]:
     """In what the simulated today is off, though not too far to go on: an answer is to be taken with care."""
-    said = []
+    lines = []
     waits = _mean_waits(found)
     if waits is not None and apart(*waits) > NEAR:
         was, now = waits
-        said.append(
+        lines.append(
             f"batch jobs waited {grouped(was)} min by the log and wait {grouped(now)} min"
             f" simulated, more than {NEAR:g} times"
             f" apart. {_likely(was, now)}"
@@ -202,15 +202,15 @@ def remarks(found: Sequence[Today]) -> list[str]:
     far = [each for ratio, each in weeks if ratio > NEAR_WEEK]
     if far:
         _, worst = max(weeks, key=lambda pair: pair[0])
-        said.append(
+        lines.append(
             f"in {len(far)} of {len(weeks)} weeks the waits are more than {NEAR_WEEK:g} times apart; farthest in that"
             f" of {worst.week}, {grouped(worst.recorded_wait_min)} min by the log and"
             f" {grouped(worst.simulated_wait_min)} min simulated."
         )
     requests, refused = _leases(found)
     if refused:
-        said.append(f"{_refused(requests, refused)}, although all of them ran. {_LIKELY_OF_LEASES}")
-    return said
+        lines.append(f"{_refused(requests, refused)}, although all of them ran. {_LIKELY_OF_LEASES}")
+    return lines
 
 
 _LIKELY_OF_LEASES = (
@@ -255,9 +255,9 @@ def _leases(found: Sequence[Today]) -> tuple[int, int]:
 
 def trust(found: Sequence[Today]) -> str:
     """How far today is reproduced, in one line."""
-    said = remarks(found)
-    if said:
-        numbered = " ".join(f"({at}) {each}" for at, each in enumerate(said, 1))
+    lines = remarks(found)
+    if lines:
+        numbered = " ".join(f"({at}) {each}" for at, each in enumerate(lines, 1))
         return f"How far to trust it: with care (amber): {numbered}"
     if _mean_waits(found) is None:
         return "How far to trust it: the leases fit; the batch log has no waits to compare (amber)."
@@ -268,8 +268,8 @@ def unknown(found: Sequence[Today]) -> list[str]:
     """Why nobody can know whether today is understood; nothing if the log has waits."""
     if any(each.recorded_wait_min is not None for each in found):
         return []
-    said = "the batch log has no waits, so the simulated today cannot be compared with the real one"
-    return [f"{said}; a log that has them would tell."]
+    text = "the batch log has no waits, so the simulated today cannot be compared with the real one"
+    return [f"{text}; a log that has them would tell."]
 
 
 def sentence(found: Sequence[Today]) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from emulator.report.drawing import Axes, Plot
     from emulator.study.answer import Answer
-    from emulator.study.growth import Grown
+    from emulator.study.growth import GrowthOutcome
     from emulator.study.judge import Figures
 
 HEADINGS = (
@@ -42,13 +42,13 @@ _environment = environment(Path(__file__).parent)
 
 def cells(each: Figures) -> tuple[str, ...]:
     """A setting's line of the table."""
-    asked = each.setting.algorithm != BATCH_ONLY
+    has_requests = each.setting.algorithm != BATCH_ONLY
     return (
         each.setting.label,
         f"{grouped(each.rejected)} of {grouped(each.requests)} ({percent(each.reject_rate)})"
-        if asked
+        if has_requests
         else "all",
-        percent(each.worst_rejected) if asked else "",
+        percent(each.worst_rejected) if has_requests else "",
         f"{each.wait_min:.1f} min",
         f"{each.least_wait_min:.1f} to {each.most_wait_min:.1f}",
         "" if each.wait_ratio is None else percent(each.wait_ratio, 0),
@@ -65,11 +65,11 @@ def terminal_table(answer: Answer) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for each in answer.found:
         label, is_best = each.setting.label, each.setting.label in answer.best
-        asked = each.setting.algorithm != BATCH_ONLY
+        has_requests = each.setting.algorithm != BATCH_ONLY
         table.add_row(
             f"{label} *" if is_best else label,
-            f"{grouped(each.rejected)} ({percent(each.reject_rate)})" if asked else "all",
-            percent(each.worst_rejected) if asked else "",
+            f"{grouped(each.rejected)} ({percent(each.reject_rate)})" if has_requests else "all",
+            percent(each.worst_rejected) if has_requests else "",
             grouped(each.wait_min, 1),
             "" if each.wait_ratio is None else percent(each.wait_ratio, 0),
             grouped(each.idle_node_h),
@@ -82,8 +82,8 @@ def tables(answer: Answer) -> dict[str, str]:
     """The figures as CSV, by the file's name."""
     settings = [figures_document(answer, each) for each in answer.found]
     found = {"settings.csv": _csv(list(settings[0]), (each.values() for each in settings))}
-    if answer.who is not None:
-        groups = (("nodes", answer.who.by_size), ("run time", answer.who.by_run_time))
+    if answer.wait_changes is not None:
+        groups = (("nodes", answer.wait_changes.by_size), ("run time", answer.wait_changes.by_run_time))
         found["who.csv"] = _csv(
             ["by", "group", "jobs", "today_min", "then_min"],
             (
@@ -104,21 +104,21 @@ _GROWTH_COLUMNS = (
 )  # fmt: skip
 
 
-def _growth_line(each: Grown) -> list[Any]:
+def _growth_line(each: GrowthOutcome) -> list[Any]:
     best = [""] * 6 if each.best is None else astuple(each.best)
     known = (each.load or "as it is", each.percent, each.reached, each.used)
     return [*known, *astuple(each.today), *astuple(each.kept), *best]
 
 
-def growth_cells(each: Grown) -> tuple[str, ...]:
+def growth_cells(each: GrowthOutcome) -> tuple[str, ...]:
     """A line of the table of growths."""
-    kept, best = each.kept, each.best
+    unchanged, best = each.kept, each.best
     return (
         f"{each.load} +{each.percent:g} %" if each.load else "as it is",
         percent(each.used, 0),
         grouped(each.today.rejected),
-        grouped(kept.rejected),
-        grouped(kept.wait_min),
+        grouped(unchanged.rejected),
+        grouped(unchanged.wait_min),
         "none tried" if best is None else best.setting,
         "" if best is None else str(best.given_up),
         "" if best is None else grouped(best.wait_min),
@@ -160,15 +160,17 @@ def page(answer: Answer) -> str:
         advice=[each for paragraph in recommendations(answer) for each in paragraph],
         proofs=[*proofs(answer), assumed(answer)],
         trade_off=_trade_off(answer),
-        who_headings=("batch jobs", "jobs", "today, min", "then, min"),
-        who_rows=[
+        wait_headings=("batch jobs", "jobs", "today, min", "then, min"),
+        wait_rows=[
             (
                 each.name,
                 grouped(each.jobs),
                 grouped(each.today_min, 1),
                 grouped(each.then_min, 1),
             )
-            for kind in ((answer.who.by_size, answer.who.by_run_time) if answer.who else ())
+            for kind in (
+                (answer.wait_changes.by_size, answer.wait_changes.by_run_time) if answer.wait_changes else ()
+            )
             for each in kind
         ],
         growth=growth(answer),
@@ -280,12 +282,14 @@ def _or_blank(form: Callable[[float], str], value: float | None) -> str:
 
 
 def _plots(found: Sequence[Figures]) -> list[tuple[str, str, Plot]]:
-    asked = [each for each in found if each.setting.algorithm != BATCH_ONLY]
+    with_requests = [each for each in found if each.setting.algorithm != BATCH_ONLY]
     return [
         (
             "Rejected requests",
             "Per cent of the on-demand requests, by setting.",
-            _bars("rejected", "Rejected requests by setting", asked, lambda each: 100 * each.reject_rate),
+            _bars(
+                "rejected", "Rejected requests by setting", with_requests, lambda each: 100 * each.reject_rate
+            ),
         ),
         (
             "Batch wait",
@@ -301,7 +305,7 @@ def _plots(found: Sequence[Figures]) -> list[tuple[str, str, Plot]]:
         (
             "Idle reserve",
             "Node-hours a week that stand idle in reserve.",
-            _bars("idle", "Idle reserve by setting", asked, lambda each: each.idle_node_h),
+            _bars("idle", "Idle reserve by setting", with_requests, lambda each: each.idle_node_h),
         ),
     ]
 

@@ -146,8 +146,8 @@ def read_site(
     notes += [*Slurm(**today).not_followed(work.jobs, work.nodes), *queues.not_followed(conf)]
     then = {**today, **changed, **({LENT: lent} if lent else {})}
     fits, jobs = np.ones(len(work.jobs), np.bool_), work.jobs
-    for said, whose in ((today, "today's"), (then, "the changed")):
-        allowed = _allowed(jobs, Slurm(**said), work.nodes)
+    for parameters, whose in ((today, "today's"), (then, "the changed")):
+        allowed = _allowed(jobs, Slurm(**parameters), work.nodes)
         if not allowed[fits].all():
             notes.append(
                 f"left out: {grouped(int((fits & ~allowed).sum()))} jobs that {whose} settings would never start"
@@ -169,7 +169,7 @@ def read_site(
 
 def answer(site: Site, *, seed: int) -> WhatIf:
     """Both runs, and what differs. Raises ValueError for settings that do not go together."""
-    today_us, changed_us = (_waits(site, said) for said in (site.today, site.changed))
+    today_us, changed_us = (_waits(site, parameters) for parameters in (site.today, site.changed))
     unit, block = blocks(site.jobs.submit_us)
     groups = []
     for by, name, selected in _kinds(site):
@@ -192,8 +192,8 @@ def answer(site: Site, *, seed: int) -> WhatIf:
     return WhatIf(tuple(groups), len(np.unique(block)), unit, tuple(_doubts(groups)), site.notes)
 
 
-def _waits(site: Site, said: Mapping[str, Any]) -> NDArray[np.int64]:
-    record = simulate(site.jobs, site.nodes, SchedulerConfig(decide={"slurm": dict(said)}))
+def _waits(site: Site, parameters: Mapping[str, Any]) -> NDArray[np.int64]:
+    record = simulate(site.jobs, site.nodes, SchedulerConfig(decide={"slurm": dict(parameters)}))
     place = np.argsort(record.jobs.number)
     rows = place[np.searchsorted(record.jobs.number[place], site.jobs.number)]
     waits: NDArray[np.int64] = record.start_us[rows] - site.jobs.submit_us

@@ -58,7 +58,9 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
         )
     if each.shared_wait_min is not None:
         what = "nodes that jobs share or that are down" if len(answer.logs.down) else "nodes that jobs share"
-        today = next((one.shared_wait_min for one in answer.found if one.setting.algorithm == SPLIT), None)
+        today = next(
+            (figures.shared_wait_min for figures in answer.found if figures.setting.algorithm == SPLIT), None
+        )
         waits += f" Jobs wait {duration(60 * each.shared_wait_min)} for {what}"
         waits += "." if today is None else f", {duration(60 * today)} today."
     sure = (
@@ -86,11 +88,11 @@ def _worth(answer: Answer, given_up: int) -> list[str]:
 
 def proofs(answer: Answer) -> list[str]:
     """What the first recommendation costs whom, and how it did on weeks that it was not made from."""
-    said = []
-    found = answer.who
+    lines = []
+    found = answer.wait_changes
     if found is not None:
         losers = [each for each in (*found.by_size, *found.by_run_time) if each.then_min > each.today_min]
-        said.append(
+        lines.append(
             "No kind of job waits longer than today, by size or by run time."
             if not losers
             else "Longer than today wait: "
@@ -101,7 +103,9 @@ def proofs(answer: Answer) -> list[str]:
             + "."
         )
         if found.users:
-            said[-1] += f" Of {found.users} users with ten jobs and more {found.users_that_lose} wait longer."
+            lines[-1] += (
+                f" Of {found.users} users with ten jobs and more {found.users_that_lose} wait longer."
+            )
     trial = answer.held_out
     if trial is not None:
         ratio = (
@@ -114,13 +118,13 @@ def proofs(answer: Answer) -> list[str]:
             if trial.best == trial.setting
             else f" Those weeks alone would have recommended {trial.best.label}."
         )
-        said.append(
+        lines.append(
             f"On trial: the first {trial.first_weeks} weeks alone recommend {trial.setting.label}; in the"
             f" {trial.then_weeks} weeks after them it rejects {grouped(trial.rejected)} of"
             f" {grouped(trial.requests)} requests"
             f"{'' if trial.keeps else ' (more than you accept)'}{ratio}.{other}"
         )
-    return said
+    return lines
 
 
 def growth(answer: Answer) -> str:

@@ -17,7 +17,7 @@ from emulator.workload.outages import as_jobs
 from emulator.workload.packing import level
 from emulator.workload.swf import GPUS_KEY, HOST_KEY, RESERVATION_KEY
 from emulator.workload.trust import trust_sentence, trusts
-from emulator.workload.unavailable_nodes import held
+from emulator.workload.unavailable_nodes import unavailable_times
 from emulator.workload.workload import PASSED_OVER
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from emulator.workload.swf import SwfLog
     from emulator.workload.table import JobTable
     from emulator.workload.trust import Trust
-    from emulator.workload.unavailable_nodes import Held
+    from emulator.workload.unavailable_nodes import UnavailableTimes
     from emulator.workload.workload import Workload
 
 _CROWDED, _CROWDED_SHARE = 1.1, 0.01
@@ -90,19 +90,19 @@ def check(
     in_use = _in_use(log, workload)
     facts: list[tuple[str, str]] = []
     if down_nodes is not None:
-        were_down = held(log, down_nodes, None, workload.nodes)
+        were_down = unavailable_times(log, down_nodes, None, workload.nodes)
         down = _amount_text(_unavailable_jobs(log, workload, were_down), workload)
         facts += [
             ("down", f"{down}; they count as in use"),
             *(("clock, down", note) for note in were_down.clocks),
         ]
     if reservations is not None:
-        alone = held(log, None, reservations, workload.nodes)
+        alone = unavailable_times(log, None, reservations, workload.nodes)
         amount = _amount_text(_unavailable_jobs(log, workload, alone), workload)
         facts.append(("reserved", f"{amount}; these count as in use, {alone.reservation_note}"))
         facts += [("clock, reserved", note) for note in alone.clocks]
     if facts:
-        in_use = _in_use(log, workload, held(log, down_nodes, reservations, workload.nodes))
+        in_use = _in_use(log, workload, unavailable_times(log, down_nodes, reservations, workload.nodes))
     left_out = [(count, reason, _WHY.get(reason, "")) for reason, count in workload.left_out.items()]
     left_out += [(count, what, "no job of its own") for what, count in log.passed_over.items()]
     passed_over = {PASSED_OVER.format(what) for what in log.passed_over}
@@ -128,7 +128,7 @@ def check(
     )
 
 
-def _in_use(log: SwfLog, workload: Workload, unavailable: Held | None = None) -> Demand | None:
+def _in_use(log: SwfLog, workload: Workload, unavailable: UnavailableTimes | None = None) -> Demand | None:
     """Nodes in use by the log's own starts, or not to be had, None if it has no starts."""
     wait_s = log.column("wait_s")[workload.rows]
     known = wait_s >= 0
@@ -144,7 +144,7 @@ def _in_use(log: SwfLog, workload: Workload, unavailable: Held | None = None) ->
     return level(*(np.concatenate(column) for column in zip(*spans, strict=True)))
 
 
-def _unavailable_jobs(log: SwfLog, workload: Workload, unavailable: Held) -> JobTable:
+def _unavailable_jobs(log: SwfLog, workload: Workload, unavailable: UnavailableTimes) -> JobTable:
     """What was down or reserved within the log, as jobs at its workload's times."""
     zero_s = (log.zero_unix_s or 0) + workload.shift_s
     until_s = zero_s + int(workload.jobs.submit_us.max()) / US

@@ -55,10 +55,10 @@ class DowneyJobs:
         if nodes < 1:
             raise ValueError(f"downey: the cluster needs at least 1 node, not {nodes}")
         widest = nodes if self.widest is None else min(self.widest, nodes)
-        wanted_s = self.load * nodes * self.days * _DAY_S
+        target_s = self.load * nodes * self.days * _DAY_S
         widths, runs = [], []
         drawn_s, drawn = 0.0, 0
-        while drawn_s < wanted_s:
+        while drawn_s < target_s:
             if drawn >= _MOST_JOBS:
                 raise ValueError(f"downey: more than {_MOST_JOBS} jobs; take fewer days or a smaller load")
             width = np.clip(np.rint(_log_uniform(rng, 1, widest, _BLOCK)), 1, widest).astype(np.int64)
@@ -68,7 +68,7 @@ class DowneyJobs:
             runs.append(run_s)
             drawn_s, drawn = drawn_s + float((width * run_s).sum()), drawn + _BLOCK
         width, run_s = np.concatenate(widths), np.concatenate(runs)
-        count = int(np.searchsorted(np.cumsum(width * run_s), wanted_s)) + 1
+        count = int(np.searchsorted(np.cumsum(width * run_s), target_s)) + 1
         submit_s = np.sort(np.floor(rng.random(count) * self.days * _DAY_S))
         return JobTable.build(
             submit_us=submit_s.astype(np.int64) * US,

@@ -77,17 +77,17 @@ class FeitelsonJobs:
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         if nodes < 1:
             raise ValueError(f"feitelson: the cluster needs at least 1 node, not {nodes}")
-        wanted_s = self.load * nodes * self.days * _DAY_S
+        target_s = self.load * nodes * self.days * _DAY_S
         blocks: list[NDArray[np.void]] = []
         drawn_s, drawn = 0, 0
-        while drawn_s < wanted_s:
+        while drawn_s < target_s:
             if drawn >= _MOST_JOBS:
                 raise ValueError(f"feitelson: more than {_MOST_JOBS} jobs; take fewer days or a smaller load")
             block = self._executions(rng, nodes)
             block["job"] += drawn
             spent_s = np.cumsum(block["size"] * block["run_s"])
-            if drawn_s + spent_s[-1] >= wanted_s:  # the executions of a job belong together
-                last = block["job"][np.searchsorted(spent_s, wanted_s - drawn_s)]
+            if drawn_s + spent_s[-1] >= target_s:  # the executions of a job belong together
+                last = block["job"][np.searchsorted(spent_s, target_s - drawn_s)]
                 block = block[block["job"] <= last]
             blocks.append(block)
             drawn_s, drawn = drawn_s + int((block["size"] * block["run_s"]).sum()), drawn + _BLOCK

@@ -25,7 +25,7 @@ _LEAST_LOG = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedModel:
     """`model` makes as many days of as much load."""
 
     model: Jann
@@ -36,7 +36,7 @@ class Fitted:
         return {"jann": {"days": self.model.days, "load": self.model.load, "own": list(self.model.own or ())}}
 
 
-def fit(jobs: JobTable, nodes: int) -> Fitted:
+def fit(jobs: JobTable, nodes: int) -> FittedModel:
     """Fit the model to the batch jobs of a log on `nodes` nodes. Raises TraceError for too few of them."""
     if len(jobs) < _LEAST_LOG:
         raise TraceError(f"{len(jobs)} jobs are too few to fit a model to: {_LEAST_LOG} or more")
@@ -47,7 +47,7 @@ def fit(jobs: JobTable, nodes: int) -> Fitted:
     node_s = float(jobs.nodes.astype(np.float64) @ np.maximum(jobs.run_us / US, 1.0))
     parameters = tuple({name: _digits(value) for name, value in asdict(each).items()} for each in found)
     load = float(f"{node_s / (nodes * days * DAY_S):.4g}")
-    return Fitted(Jann(days=round(days, 3), load=load, own=parameters), nodes)
+    return FittedModel(Jann(days=round(days, 3), load=load, own=parameters), nodes)
 
 
 def ranges(jobs: JobTable, nodes: int) -> list[Range]:

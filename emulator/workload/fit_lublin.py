@@ -38,7 +38,7 @@ _DAY_A, _DAY_B = np.arange(2.0, 14.01, 0.25), np.arange(1.0, 15.01, 0.25)
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedModel:
     """`model`: makes as many days of as much load. `day_begins_s`: its midnight, in seconds after the first submit."""
 
     model: LublinFeitelson
@@ -51,7 +51,7 @@ class Fitted:
         return {"lublin": {"days": self.model.days, "load": self.model.load, "own": parameters}}
 
 
-def fit(jobs: JobTable, nodes: int) -> Fitted:
+def fit(jobs: JobTable, nodes: int) -> FittedModel:
     """Fit the model to the batch jobs of a log on `nodes` nodes. Raises TraceError for too few of them."""
     if len(jobs) < _LEAST_JOBS:
         raise TraceError(f"{len(jobs)} jobs are too few to fit a model to: {_LEAST_JOBS} or more")
@@ -66,7 +66,7 @@ def fit(jobs: JobTable, nodes: int) -> Fitted:
     parameters |= _gaps(submit_s - begins_s, Parameters(**parameters, gap_a=1, gap_b=1, rush_ratio=1))
     load = float(widths @ run_s) / (nodes * days * DAY_S)
     model = LublinFeitelson(days=round(days, 3), load=float(f"{load:.4g}"), own=parameters)
-    return Fitted(model, nodes, int(begins_s))
+    return FittedModel(model, nodes, int(begins_s))
 
 
 def _sizes(widths: Floats, nodes: int) -> dict[str, float]:

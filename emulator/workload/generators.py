@@ -175,8 +175,8 @@ class DailyBatch:
         estimate_s = run_s * (1 + self.mean_overestimate * rng.standard_exponential(len(run_s)))
         request = choices[np.minimum(np.searchsorted(choices, estimate_s), len(choices) - 1)]
         at_limit = rng.random(len(run_s)) < self.request_limit_share
-        wanted_s: NDArray[np.int64] = np.where(at_limit, self.max_walltime_s, request).astype(np.int64)
-        return wanted_s
+        walltime_s: NDArray[np.int64] = np.where(at_limit, self.max_walltime_s, request).astype(np.int64)
+        return walltime_s
 
     def _submit_s(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         """Sorted submit times: the inverse of the arrival rate's integral, at sorted uniform points."""

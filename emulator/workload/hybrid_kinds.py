@@ -119,7 +119,7 @@ class HybridKinds:
 
     def count(self, jobs: JobTable) -> dict[str, int]:
         """What a reader of the results should know about the projects."""
-        by, _ = self._told_by(jobs)
+        by, _ = self._grouping(jobs)
         note = {"user": GROUPED_BY_USER, "shape": GROUPED_BY_SHAPE}.get(by)
         return {note: len(jobs)} if note else {}
 
@@ -154,7 +154,7 @@ class HybridKinds:
             predicted_us=predicted_us,
         )
 
-    def _told_by(self, jobs: JobTable) -> tuple[str, NDArray[np.int32] | None]:
+    def _grouping(self, jobs: JobTable) -> tuple[str, NDArray[np.int32] | None]:
         """What tells projects apart, and the column of it; None: the shape of jobs."""
         for by, column in (("group", jobs.group), ("user", jobs.user)):
             if self.grouping == by or (self.grouping == "auto" and _tells_apart(column)):
@@ -163,7 +163,7 @@ class HybridKinds:
 
     def _projects(self, jobs: JobTable) -> NDArray[np.int64]:
         """The project of each job, from 0."""
-        _, column = self._told_by(jobs)
+        _, column = self._grouping(jobs)
         if column is not None:
             return ranks(column)
         shape = np.stack((jobs.nodes.astype(np.int64), jobs.estimate_us), axis=1)

@@ -90,7 +90,7 @@ class LsfFormat:
         return read_records(
             path,
             names=_FILE,
-            said_names="files named lsb.acct, lsb.acct.1, ...",
+            file_names="files named lsb.acct, lsb.acct.1, ...",
             take=_take,
             note="from LSF accounting records; times are Unix times",
             lenient=lenient,

@@ -82,7 +82,7 @@ class PbsFormat:
         return read_records(
             path,
             names=_DAY,
-            said_names="daily files named YYYYMMDD",
+            file_names="daily files named YYYYMMDD",
             take=_take,
             note="from PBS accounting records; submit is ctime, times are Unix times",
             lenient=lenient,
@@ -114,8 +114,8 @@ def _take(line: str, rows: Rows) -> None:
         len(names) or (0 if requested.is_cray else _first(record, ("unique_node_count",))) or requested.nodes
     )
     # Torque's and Cobalt's own default is ncpus=1, whatever the nodes are.
-    said_slots = 0 if requested.is_cray else _first(record, ("total_execution_slots",))
-    procs = slots or said_slots or max(requested.procs, nodes)
+    listed_slots = 0 if requested.is_cray else _first(record, ("total_execution_slots",))
+    procs = slots or listed_slots or max(requested.procs, nodes)
     if slots and requested.procs not in {0, slots}:
         rows.remark("exec_host has another number of processors than was asked for, and counts")
     found = _NUMBER.match(job)
@@ -186,7 +186,7 @@ class _Request:
         if "Resource_List.nodes" not in record and "Resource_List.select" in record:
             nodes, procs, gpus = value("Resource_List.select", _selected, (0, 0, 0))
         else:
-            nodes, procs, gpus = value(f"Resource_List.{where}", _nodes_asked, (0, 0, 0))
+            nodes, procs, gpus = value(f"Resource_List.{where}", _requested_nodes, (0, 0, 0))
         return cls(
             nodes=nodes or (value("Resource_List.nodect", whole, 0) if where == "nodes" else 0),
             procs=procs or value("Resource_List.ncpus", whole, 0),
@@ -196,7 +196,7 @@ class _Request:
         )
 
 
-def _nodes_asked(text: str, name: str) -> tuple[int, int, int]:
+def _requested_nodes(text: str, name: str) -> tuple[int, int, int]:
     """Nodes, processors and GPUs of Torque's `2:ppn=28:gpus=2:bigmem+n7:ppn=4#shared`."""
     nodes = procs = gpus = 0
     for part in text.partition("#")[0].split("+"):

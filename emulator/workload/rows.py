@@ -324,7 +324,7 @@ def read_records(
     path: Path,
     *,
     names: re.Pattern[str],
-    said_names: str,
+    file_names: str,
     take: Callable[[str, Rows], None],
     note: str,
     lenient: bool,
@@ -332,11 +332,11 @@ def read_records(
 ) -> SwfLog:
     """The log of a file, or of a folder's files, with a record a line. Raises TraceError naming file and line.
 
-    `take` adds a line to the rows, or raises Malformed. `said_names`: how the files of a folder are named, for people.
+    `take` adds a line to the rows, or raises Malformed. `file_names`: how the files of a folder are named, for people.
     """
     files = files_of(path, names)
     if not files:
-        raise TraceError(f"{path}: there are no {said_names}")
+        raise TraceError(f"{path}: there are no {file_names}")
     rows, faults = Rows(), Faults(lenient)
     for file in files:
         for number, line in lines_of(file):

@@ -29,7 +29,7 @@ Spans = dict[str, list[tuple[float, float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class UnavailableTimes:
     """`spans`: of each node when it was held, Unix seconds. `log` is without the jobs that ran in the reservations.
 
     These are `inside`, rows of the log as it was; `reservation_note` says what became of them.
@@ -48,14 +48,16 @@ class Held:
         return outages.as_jobs(self.spans, zero_unix_s=_zero_s(self.log), queue=queue)
 
 
-def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, nodes: int) -> Held:
+def unavailable_times(
+    batch: SwfLog, down_nodes: Path | None, reservations: Path | None, nodes: int
+) -> UnavailableTimes:
     """Of a machine of so many `nodes`.
 
     Raises TraceError for a log that does not say when it was, and for a file that cannot be read.
     """
     path = down_nodes if down_nodes is not None else reservations
     if path is None:
-        return Held(batch, {}, (), np.zeros(len(batch), np.bool_))
+        return UnavailableTimes(batch, {}, (), np.zeros(len(batch), np.bool_))
     if batch.zero_unix_s is None:
         raise TraceError(
             f"{batch.source}: it does not say when it was, so which jobs the times of {path} met is unknown; add"
@@ -98,7 +100,7 @@ def held(batch: SwfLog, down_nodes: Path | None, reservations: Path | None, node
         inside = np.zeros(len(batch), np.bool_)
     else:
         log = replace(batch, columns=tuple(column[~inside] for column in batch.columns))
-    return Held(log, _together(every), (*notes, *clocks), inside, reservation_note, tuple(clocks))
+    return UnavailableTimes(log, _together(every), (*notes, *clocks), inside, reservation_note, tuple(clocks))
 
 
 def _clock_notes(batch: SwfLog, path: Path, clock: LocalTimes) -> list[str]:

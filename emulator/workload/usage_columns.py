@@ -32,7 +32,7 @@ USAGE_COLUMN: ContextVar[NamedColumn | None] = ContextVar("USAGE_COLUMN", defaul
 """None if nobody named one."""
 VALUES = ("value", "volume")
 _MOST = 5
-SAID_IN = ("unit", "name", "meter", "metric", "type", "counter_name", "counter_unit")
+DESCRIPTION_COLUMNS = ("unit", "name", "meter", "metric", "type", "counter_name", "counter_unit")
 """Columns that say what the value of a row is."""
 _COUNTED = frozenset({
     "node", "host", "hypervisor", "server", "instance", "vm", "machine", "core", "cpu", "vcpu", "pcpu", "processor",
@@ -100,7 +100,7 @@ def usage_column(path: Path, names: Sequence[str], rows: Iterable[dict[str, str]
     if len(by_name) == 1:
         return by_name[0]
     values = [name for name in VALUES if name in names]
-    of_rows = [{row[column] for column in SAID_IN if row.get(column)} for row in rows]
+    of_rows = [{row[column] for column in DESCRIPTION_COLUMNS if row.get(column)} for row in rows]
     if not by_name and of_rows and all(any(map(counts, each)) for each in of_rows):
         return values[0]
     if by_name:

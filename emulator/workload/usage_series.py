@@ -89,7 +89,7 @@ def _names(line: str) -> list[str]:
     return ["timestamp" if name == "time" and "timestamp" not in names else name for name in names]
 
 
-def _of_prometheus(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
+def _of_prometheus(path: Path, faults: Faults, report: Rows) -> dict[str, Samples]:
     document = read_json(path)
     data = document.get("data") if isinstance(document, dict) else None
     if not isinstance(data, dict) or data.get("resultType") != "matrix":
@@ -104,11 +104,11 @@ def _of_prometheus(path: Path, faults: Faults, said_of: Rows) -> dict[str, Sampl
             continue
         found[name] = [(at, value) for at, value in samples if value is not None]
         for _ in range(len(samples) - len(found[name])):
-            said_of.pass_over(NO_VALUE)
+            report.pass_over(NO_VALUE)
     return found
 
 
-def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
+def _of_csv(path: Path, faults: Faults, report: Rows) -> dict[str, Samples]:
     found: dict[str, Samples] = {}
     lines = ((number, line) for number, line in lines_of(path) if line.strip())
     _, heading = next(lines, (1, ""))
@@ -116,12 +116,10 @@ def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
     mark = next((each for each in ("\t", ";") if each in heading), ",")
     rows = [
         (number, dict(zip(names, fields, strict=False)))
-        for number, fields in csv_rows(
-            path, lines, mark, faults, heading=heading, pass_over=said_of.pass_over
-        )
+        for number, fields in csv_rows(path, lines, mark, faults, heading=heading, pass_over=report.pass_over)
     ]
     amount = usage_column(path, names, [row for _, row in rows])
-    clock = None if _OF_OPENSTACK & set(names) else said_of.clock
+    clock = None if _OF_OPENSTACK & set(names) else report.clock
     for number, row in rows:
         key = " ".join(
             value for name, value in row.items() if name not in {"timestamp", "granularity", amount}
@@ -130,12 +128,12 @@ def _of_csv(path: Path, faults: Faults, said_of: Rows) -> dict[str, Samples]:
             at_s = _time(row.get("timestamp"), clock)
             value = _amount(row.get(amount))
             if value is None:
-                said_of.pass_over(NO_VALUE)
+                report.pass_over(NO_VALUE)
             else:
                 found.setdefault(key, []).append((at_s, value))
         except Malformed as fault:
             faults.add(path, number, fault)
-        said_of.remark_on_times()
+        report.remark_on_times()
     return found
 
 

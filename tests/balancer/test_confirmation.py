@@ -10,23 +10,23 @@ from balancer.drivers.base import UNKNOWN, NodeStatus
 from balancer.service.confirmation import (
     TABLE,
     Aim,
-    Found,
     NodeCommand,
+    NodeReading,
     Outcome,
-    found,
     is_to_be_repeated,
+    reading_of,
 )
 
 LIMIT_US, POLL_US, MORE_US = 1000, 10, 500
 _STATUS = {
-    Found.IDLE: NodeStatus("idle"),
-    Found.BUSY: NodeStatus("busy"),
-    Found.RUNS: NodeStatus("busy", ("9.server",)),
-    Found.DRAINED: NodeStatus("offline", marked=True),
-    Found.DRAINING: NodeStatus("offline", ("9.server",), marked=True),
-    Found.FOREIGN: NodeStatus("offline", marked=True, is_foreign=True),
-    Found.DOWN: NodeStatus("down"),
-    Found.UNKNOWN: UNKNOWN,
+    NodeReading.IDLE: NodeStatus("idle"),
+    NodeReading.BUSY: NodeStatus("busy"),
+    NodeReading.RUNS: NodeStatus("busy", ("9.server",)),
+    NodeReading.DRAINED: NodeStatus("offline", marked=True),
+    NodeReading.DRAINING: NodeStatus("offline", ("9.server",), marked=True),
+    NodeReading.FOREIGN: NodeStatus("offline", marked=True, is_foreign=True),
+    NodeReading.DOWN: NodeStatus("down"),
+    NodeReading.UNKNOWN: UNKNOWN,
 }
 # What is told within the limit, and after it; `-`: nothing; `>`: nothing, and the aim is now to give it back.
 _TOLD = """
@@ -57,7 +57,7 @@ def _cells():
         for aim, cell in zip(Aim, (words[:2], words[2:4], words[4:]), strict=True):
             for at_us, told in zip((LIMIT_US - 1, LIMIT_US), cell, strict=True):
                 yield pytest.param(
-                    aim, Found(line[:22].strip()), at_us, told, id=f"{aim}-{line[:22].strip()}-{at_us}"
+                    aim, NodeReading(line[:22].strip()), at_us, told, id=f"{aim}-{line[:22].strip()}-{at_us}"
                 )
 
 
@@ -77,45 +77,46 @@ def test_each_look_has_its_meaning(aim, what, at_us, told):
 
 @pytest.mark.parametrize("aim", list(Aim))
 def test_every_cell_that_can_be_found_is_in_the_table(aim):
-    assert set(TABLE[aim]) == set(Found)
-    assert {found(status) for status in _STATUS.values()} == set(Found)
+    assert set(TABLE[aim]) == set(NodeReading)
+    assert {reading_of(status) for status in _STATUS.values()} == set(NodeReading)
 
 
 @pytest.mark.parametrize("state", ["idle", "busy"])
 def test_a_node_with_a_job_is_never_found_idle(state):
-    assert found(NodeStatus(state, ("9.server",))) is Found.RUNS
+    assert reading_of(NodeStatus(state, ("9.server",))) is NodeReading.RUNS
 
 
-@pytest.mark.parametrize("status", [NodeStatus("down"), NodeStatus("unknown"), _STATUS[Found.DRAINING]])
+@pytest.mark.parametrize("status", [NodeStatus("down"), NodeStatus("unknown"), _STATUS[NodeReading.DRAINING]])
 def test_a_mark_of_somebody_else_counts_more_than_the_state(status):
     theirs = replace(status, marked=True, is_foreign=True)
-    assert found(theirs) is Found.FOREIGN
+    assert reading_of(theirs) is NodeReading.FOREIGN
 
 
 def test_two_looks_that_are_a_poll_apart_hand_a_node_over():
-    command, outcome = _look(_command(), Found.DRAINED, 100)
+    command, outcome = _look(_command(), NodeReading.DRAINED, 100)
     assert (command.agreed_us, outcome) == (100, None)
-    command, outcome = _look(command, Found.DRAINED, 100 + POLL_US - 1)
+    command, outcome = _look(command, NodeReading.DRAINED, 100 + POLL_US - 1)
     assert (command.agreed_us, outcome) == (100, None)
-    assert _look(command, Found.DRAINED, 100 + POLL_US)[1] is Outcome.RECLAIMED
+    assert _look(command, NodeReading.DRAINED, 100 + POLL_US)[1] is Outcome.RECLAIMED
 
 
-@pytest.mark.parametrize("other", sorted(set(Found) - {Found.DRAINED}))
+@pytest.mark.parametrize("other", sorted(set(NodeReading) - {NodeReading.DRAINED}))
 def test_a_look_in_between_that_disagrees_starts_the_count_anew(other):
-    command, _ = _look(_command(), Found.DRAINED, 100)
+    command, _ = _look(_command(), NodeReading.DRAINED, 100)
     command, _ = _look(command, other, 105)
-    assert _look(command, Found.DRAINED, 100 + POLL_US)[1] is None
+    assert _look(command, NodeReading.DRAINED, 100 + POLL_US)[1] is None
     assert _command(agreed_us=100).contradicted() == _command()
 
 
 @pytest.mark.parametrize(
-    ("aim", "what"), [(Aim.RECLAIM, Found.IDLE), (Aim.GIVE_BACK, Found.DRAINED), (Aim.RESTORE, Found.DOWN)]
+    ("aim", "what"),
+    [(Aim.RECLAIM, NodeReading.IDLE), (Aim.GIVE_BACK, NodeReading.DRAINED), (Aim.RESTORE, NodeReading.DOWN)],
 )
 def test_that_the_outcome_is_unclear_is_told_once_and_the_node_looked_at_on(aim, what):
     late, outcome = _look(_command(aim), what, LIMIT_US)
     assert outcome.is_unclear
     assert _look(late, what, LIMIT_US + 1) == (late, None)
-    ends = Found.DRAINED if aim is Aim.RECLAIM else Found.BUSY
+    ends = NodeReading.DRAINED if aim is Aim.RECLAIM else NodeReading.BUSY
     again, _ = _look(late, ends, LIMIT_US + 2)
     assert _look(again, ends, LIMIT_US + 2 + POLL_US)[1] in (
         Outcome.RECLAIMED,
@@ -125,7 +126,7 @@ def test_that_the_outcome_is_unclear_is_told_once_and_the_node_looked_at_on(aim,
 
 
 def test_a_job_that_shows_after_a_long_outage_keeps_its_node():
-    after, outcome = _look(_command(is_late=True), Found.DRAINING, 5000)
+    after, outcome = _look(_command(is_late=True), NodeReading.DRAINING, 5000)
     assert (after, outcome) == (_command(Aim.GIVE_BACK, limit_us=5000 + MORE_US), None)
 
 

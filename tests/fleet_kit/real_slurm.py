@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from uuid import uuid4
 
 from emulator.live.reaper import OrphanReaper
-from emulator.live.slurm.ports import KeptPorts
+from emulator.live.slurm.ports import ReservedPorts
 from emulator.schedulers.slurm.conf_fragment import Fragment, slurm_conf
 
 
@@ -27,7 +27,7 @@ def cluster(home, nodes):
         "PATH": f"{os.environ['PATH']}:/usr/sbin",
     }
     with ExitStack() as stack:
-        ports = KeptPorts(nodes + 1)
+        ports = ReservedPorts(nodes + 1)
         stack.callback(ports.close)
         guard = OrphanReaper()
         stack.callback(guard.close)

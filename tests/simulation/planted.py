@@ -82,8 +82,8 @@ BUGS = (
     Bug(
         "handed over although it runs a job",
         "balancer/service/confirmation.py",
-        "return Found.DRAINING if runs else Found.DRAINED",
-        "return Found.DRAINED",
+        "return NodeReading.DRAINING if runs else NodeReading.DRAINED",
+        "return NodeReading.DRAINED",
     ),
     Bug(
         "a lost mark is not set again",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from emulator.experiments.atlas.verdict import Told, counts
+from emulator.experiments.atlas.verdict import AtlasOutcome, counts
 from emulator.experiments.atlas.worlds import SEED
 from emulator.number_text import grouped
 from emulator.provenance import versions
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from emulator.experiments.paper import Options, Paper
 
 _PLURALS = {
-    Told.HOLDS: "hold", Told.FAILS: "do not hold", Told.CONTRADICTED: "are contradicted by the paper's own figures",
-    Told.DEPENDS: "depend on a parameter",
+    AtlasOutcome.HOLDS: "hold", AtlasOutcome.FAILS: "do not hold",
+    AtlasOutcome.CONTRADICTED: "are contradicted by the paper's own figures",
+    AtlasOutcome.DEPENDS: "depend on a parameter",
 }  # fmt: skip
 
 
@@ -45,19 +46,21 @@ class Atlas:
     def in_short(self) -> str:
         """How the claims came out."""
         found = counts(self.verdicts)
-        told = ", ".join(f"{found[each]} {_PLURALS.get(each, each)}" for each in Told if found[each])
+        outcomes = ", ".join(
+            f"{found[each]} {_PLURALS.get(each, each)}" for each in AtlasOutcome if found[each]
+        )
         drawn, worlds = len(self.sample.search.places), len(self.sample.worlds)
         agree = f"{worlds} worlds agree with what the paper prints, of {grouped(drawn)} drawn."
-        return f"{agree} {len(self.verdicts)} claims: {told}."
+        return f"{agree} {len(self.verdicts)} claims: {outcomes}."
 
     @property
-    def now_told(self) -> str:
+    def resolution(self) -> str:
         """What became of the claims that cannot be told without the atlas; empty if their verdicts are not known."""
-        open_ = [each for each in self.verdicts if self.usual.get(each.claim.id) == Told.OPEN]
+        open_ = [each for each in self.verdicts if self.usual.get(each.claim.id) == AtlasOutcome.OPEN]
         if not self.usual:
             return ""
-        told = sum(each.told is not Told.OPEN for each in open_)
-        return f"Of {len(open_)} claims that cannot be told from seeds alone, the worlds tell {told}."
+        count = sum(each.outcome is not AtlasOutcome.OPEN for each in open_)
+        return f"Of {len(open_)} claims that cannot be told from seeds alone, the worlds tell {count}."
 
     def as_json(self) -> dict[str, Any]:
         found = self.sample

@@ -14,7 +14,7 @@ from emulator.experiments.atlas.answer import Atlas, parameters_of
 from emulator.experiments.atlas.page import render
 from emulator.experiments.atlas.prior import HasAtlas
 from emulator.experiments.atlas.rule import Column
-from emulator.experiments.atlas.verdict import Told, judge
+from emulator.experiments.atlas.verdict import AtlasOutcome, judge
 from emulator.experiments.atlas.worlds import Draw, Means, Subject, experiment, sample
 from emulator.number_text import percent
 from emulator.runs.scenario import ScenarioError
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 WORLDS, QUICK_WORLDS = 200, 20
 ATLAS, PAGE, CLAIMS = "atlas.json", "atlas.html", "claims.json"
 _STYLES = {
-    Told.HOLDS: "green", Told.FAILS: "red", Told.CONTRADICTED: "red", Told.DEPENDS: "yellow",
-    Told.OPEN: "", Told.UNTESTED: "dim",
+    AtlasOutcome.HOLDS: "green", AtlasOutcome.FAILS: "red", AtlasOutcome.CONTRADICTED: "red",
+    AtlasOutcome.DEPENDS: "yellow", AtlasOutcome.OPEN: "", AtlasOutcome.UNTESTED: "dim",
 }  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def show(atlas: Atlas, folder: Path) -> None:
     """Print the verdicts."""
     console = stdout_console()
     console.print(f"[bold]{atlas.paper.title}[/bold]")
-    for line in (atlas.in_short, atlas.now_told):
+    for line in (atlas.in_short, atlas.resolution):
         console.print(line, markup=False, highlight=False)
     if not atlas.usual:
         console.print(
@@ -120,13 +120,13 @@ def show(atlas: Atlas, folder: Path) -> None:
     table = Table("claim", "without", "with worlds", "holds in", "95 % interval", "decides",
                   title="Claims over all worlds", title_justify="left", show_lines=True)  # fmt: skip
     for each in atlas.verdicts:
-        style = _STYLES[each.told]
-        told = f"[{style}]{each.told}[/{style}]" if style else str(each.told)
+        style = _STYLES[each.outcome]
+        text = f"[{style}]{each.outcome}[/{style}]" if style else str(each.outcome)
         low, high = each.interval
         table.add_row(
             f"[bold]{each.claim.id}[/bold] {each.claim.statement}",
             atlas.usual.get(each.claim.id, ""),
-            told,
+            text,
             f"{each.held} of {len(each.values)}" if each.values else "",
             f"{percent(low, 0)} to {percent(high, 0)}" if each.values else "",
             each.why if each.values else "",

@@ -80,9 +80,9 @@ def even_points(seed: int, first: int, count: int, dimensions: int) -> Floats:
 
 
 def search(  # noqa: PLR0917 - what a search is
-    assess: Callable[[Floats, int], Floats], dimensions: int, wanted: int, seed: int, batch: int, most: int
+    assess: Callable[[Floats, int], Floats], dimensions: int, target: int, seed: int, batch: int, most: int
 ) -> Search:
-    """Draw rounds of `batch` points or more until `wanted` meet all constraints, or `most` are drawn.
+    """Draw rounds of `batch` points or more until `target` meet all constraints, or `most` are drawn.
 
     Once a round meets some, the next one has as many points as are still needed at this rate.
     `assess(places, first)` gives the distance of each point of a round; `first` is the number of its first point.
@@ -90,9 +90,9 @@ def search(  # noqa: PLR0917 - what a search is
     box = Box(np.zeros(dimensions), np.ones(dimensions))
     places, distances = np.empty((0, dimensions)), np.empty(0)
     rounds: list[Round] = []
-    while len(places) < most and np.count_nonzero(distances <= MET) < wanted:
+    while len(places) < most and np.count_nonzero(distances <= MET) < target:
         first = len(places)
-        count = min(_points(rounds, wanted - int(np.count_nonzero(distances <= MET)), batch), most - first)
+        count = min(_points(rounds, target - int(np.count_nonzero(distances <= MET)), batch), most - first)
         unit = even_points(seed, first, count, dimensions)
         drawn = box.low + unit * (box.high - box.low)
         found = assess(drawn, first)

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.experiments.atlas.verdict import MOST, Told
+from emulator.experiments.atlas.verdict import MOST, AtlasOutcome
 from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw
 from emulator.report.templates import environment
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from emulator.experiments.atlas.answer import Atlas
     from emulator.experiments.atlas.prior import Parameter, Value
     from emulator.experiments.atlas.verdict import AtlasVerdict
-    from emulator.experiments.atlas.worlds import Kept, Sample
+    from emulator.experiments.atlas.worlds import Sample, SampledWorld
     from emulator.report.drawing import Axes, Plot
 
 _environment = environment(Path(__file__).parent)
@@ -24,7 +24,7 @@ _ROW_IN = 0.17
 _NAME = 13
 _TICKS = (1, 2, 5)
 _MOST_TICKS = 5
-_COLOURS = {Told.HOLDS: ACCENT, Told.FAILS: BAD, Told.CONTRADICTED: BAD}
+_COLOURS = {AtlasOutcome.HOLDS: ACCENT, AtlasOutcome.FAILS: BAD, AtlasOutcome.CONTRADICTED: BAD}
 
 
 def render(atlas: Atlas) -> str:
@@ -64,7 +64,7 @@ def _strip(verdicts: Sequence[AtlasVerdict]) -> Plot:
         for row, each in enumerate(rows):
             low, high = (100 * end for end in each.interval)
             axes.line([low, high], [row, row], FAINT, width=3)
-            axes.dots([100 * each.share], [row], _COLOURS.get(each.told, INK), size=7)
+            axes.dots([100 * each.share], [row], _COLOURS.get(each.outcome, INK), size=7)
         axes.y_names(range(len(rows)), [_short(each.claim.id) for each in rows])
         for bound in (100 * (1 - MOST), 100 * MOST):
             axes.upright(bound, FAINT, dashed=True)
@@ -79,7 +79,9 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[:2]}…{name[3 - _NAME :]}"
 
 
-def _map(verdict: AtlasVerdict, parameters: Mapping[str, Parameter], worlds: Mapping[str, Kept]) -> Plot:
+def _map(
+    verdict: AtlasVerdict, parameters: Mapping[str, Parameter], worlds: Mapping[str, SampledWorld]
+) -> Plot:
     """The worlds by the two parameters that decide most: dots where the claim holds, crosses where it does not."""
     names = [*verdict.axes, *parameters][:2]
     x, y = (parameters[name] for name in names)

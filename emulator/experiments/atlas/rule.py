@@ -129,15 +129,15 @@ def rank_differences(columns: Sequence[Column], held: Bools) -> dict[str, float]
     """
     found = {}
     for column in columns:
-        one, other = column.codes[held], column.codes[~held]
-        if not (len(one) and len(other)):
+        holding, failing = column.codes[held], column.codes[~held]
+        if not (len(holding) and len(failing)):
             found[column.parameter.name] = 0.0
         elif column.parameter.is_ordered:
-            found[column.parameter.name] = float(abs(np.sign(one[:, None] - other[None, :]).mean()))
+            found[column.parameter.name] = float(abs(np.sign(holding[:, None] - failing[None, :]).mean()))
         else:
             codes = np.unique(column.codes)
             found[column.parameter.name] = max(
-                float(abs((one == code).mean() - (other == code).mean())) for code in codes
+                float(abs((holding == code).mean() - (failing == code).mean())) for code in codes
             )
     return found
 

@@ -33,7 +33,7 @@ DECIDES = 0.25
 """A rule is told as what decides if it explains so much of the variance, in worlds that it was not made from."""
 
 
-class Told(StrEnum):
+class AtlasOutcome(StrEnum):
     """The verdict over worlds."""
 
     HOLDS = "holds"
@@ -58,7 +58,7 @@ class AtlasVerdict:
     """A claim over all worlds. `rule` and `differences` say which parameters decide."""
 
     claim: Claim
-    told: Told
+    outcome: AtlasOutcome
     values: tuple[ClaimValue, ...]
     interval: tuple[float, float]
     rule: Rule | None
@@ -77,8 +77,8 @@ class AtlasVerdict:
     def nearest(self) -> ClaimValue | None:
         """Of worlds where it does not hold the one with the figure that is nearest to holding."""
         criterion = self.claim.criterion
-        others = [each for each in self.values if not each.holds]
-        return min(others, key=lambda each: _misses(criterion, each.value), default=None)
+        failing = [each for each in self.values if not each.holds]
+        return min(failing, key=lambda each: _misses(criterion, each.value), default=None)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class AtlasVerdict:
     @property
     def why(self) -> str:
         """The verdict in one sentence or two."""
-        if self.told is Told.UNTESTED or not self.values:
+        if self.outcome is AtlasOutcome.UNTESTED or not self.values:
             return self.claim.criterion.reason or "no world has the runs"
         nearest, show = self.nearest, self.claim.show
         parts = []
@@ -98,7 +98,7 @@ class AtlasVerdict:
             parts.append(f"Nearest: {show(nearest.value)} in world {nearest.world}.")
         if self.rule is not None and self.rule.explained >= DECIDES:
             parts.append(f"It {self.rule.text()} ({percent(self.rule.explained, 0)} explained).")
-        elif self.told is Told.OPEN:
+        elif self.outcome is AtlasOutcome.OPEN:
             parts.append(f"No parameter decides it in these {len(self.values)} worlds.")
         return " ".join(parts)
 
@@ -109,7 +109,7 @@ class AtlasVerdict:
             "statement": self.claim.statement,
             "where": self.claim.where,
             "paper": self.claim.paper,
-            "told": self.told,
+            "told": self.outcome,
             "worlds": len(self.values),
             "held": self.held,
             "share": self.share,
@@ -142,20 +142,20 @@ def wilson(held: int, worlds: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
 
 
-def counts(verdicts: Sequence[AtlasVerdict]) -> dict[Told, int]:
+def counts(verdicts: Sequence[AtlasVerdict]) -> dict[AtlasOutcome, int]:
     """How many claims came out in each way."""
-    found = [verdict.told for verdict in verdicts]
-    return {each: found.count(each) for each in Told}
+    found = [verdict.outcome for verdict in verdicts]
+    return {each: found.count(each) for each in AtlasOutcome}
 
 
-def told(held: NDArray[np.bool_], found: Rule | None) -> Told:
+def outcome_of(held: NDArray[np.bool_], found: Rule | None) -> AtlasOutcome:
     """The verdict on a claim that holds in these worlds."""
     low, high = wilson(int(held.sum()), len(held))
     if low >= MOST:
-        return Told.HOLDS
+        return AtlasOutcome.HOLDS
     if high <= 1 - MOST:
-        return Told.CONTRADICTED if not held.any() and high <= NONE else Told.FAILS
-    return Told.DEPENDS if found is not None and found.explained >= DECIDES else Told.OPEN
+        return AtlasOutcome.CONTRADICTED if not held.any() and high <= NONE else AtlasOutcome.FAILS
+    return AtlasOutcome.DEPENDS if found is not None and found.explained >= DECIDES else AtlasOutcome.OPEN
 
 
 def values_in(claims: Sequence[Claim], name: str, world: World) -> dict[str, ClaimValue]:
@@ -188,10 +188,10 @@ def verdict_of(claim: Claim, values: Sequence[ClaimValue], columns: Sequence[Col
     """The verdict from the claim's figure in each world; `columns` has the parameters of these worlds."""
     held = np.array([each.holds for each in values], bool)
     best = rule(columns, held) if len(held) else None
-    verdict = told(held, best) if claim.criterion.kind is not Kind.UNTESTED else Told.UNTESTED
+    verdict = outcome_of(held, best) if claim.criterion.kind is not Kind.UNTESTED else AtlasOutcome.UNTESTED
     return AtlasVerdict(
         claim=claim,
-        told=verdict,
+        outcome=verdict,
         values=tuple(values),
         interval=wilson(int(held.sum()), len(held)),
         rule=best,

@@ -70,7 +70,7 @@ class Subject(NamedTuple):
     paper: HasAtlas
 
 
-class Kept(NamedTuple):
+class SampledWorld(NamedTuple):
     """A world that agrees with the paper, and its figures: those that constraints are on, and those drawn."""
 
     draw: Draw
@@ -84,7 +84,7 @@ class Kept(NamedTuple):
 class Sample(NamedTuple):
     """The worlds that agree with the paper, in the order in which they were drawn, and how they were found."""
 
-    worlds: tuple[Kept, ...]
+    worlds: tuple[SampledWorld, ...]
     search: Search
     impossible: int
     """Draws of which the generator can make no workload."""
@@ -106,8 +106,8 @@ class Means:
     say: Callable[[str], None]
 
 
-def sample(subject: Subject, prior: Prior, options: Options, wanted: int, means: Means) -> Sample:
-    """Draw worlds until `wanted` agree with the paper. Raises ScenarioError if none does, and Interrupted."""
+def sample(subject: Subject, prior: Prior, options: Options, target: int, means: Means) -> Sample:
+    """Draw worlds until `target` agree with the paper. Raises ScenarioError if none does, and Interrupted."""
     name, paper = subject.name, subject.paper
     figures: dict[int, dict[str, float]] = {}
     impossible = 0
@@ -128,14 +128,14 @@ def sample(subject: Subject, prior: Prior, options: Options, wanted: int, means:
         )
         return distances
 
-    found = search(assess, len(prior.parameters), wanted, SEED, _BATCH, _MOST_DRAWN)
+    found = search(assess, len(prior.parameters), target, SEED, _BATCH, _MOST_DRAWN)
     if not len(found.met):
         raise ScenarioError(_none_agrees(name, prior, found, figures))
-    kept = tuple(
-        Kept(draw_at(name, prior, tuple(found.places[n].tolist()), n), _named(prior, figures[n]))
-        for n in found.met[:wanted].tolist()
+    worlds = tuple(
+        SampledWorld(draw_at(name, prior, tuple(found.places[n].tolist()), n), _named(prior, figures[n]))
+        for n in found.met[:target].tolist()
     )
-    return Sample(kept, found, impossible)
+    return Sample(worlds, found, impossible)
 
 
 def draw_at(name: str, prior: Prior, place: tuple[float, ...], number: int) -> Draw:
@@ -144,7 +144,7 @@ def draw_at(name: str, prior: Prior, place: tuple[float, ...], number: int) -> D
 
 
 def experiment(
-    paper: Paper, claims: Sequence[Claim], options: Options, worlds: Sequence[Kept], means: Means
+    paper: Paper, claims: Sequence[Claim], options: Options, worlds: Sequence[SampledWorld], means: Means
 ) -> list[dict[str, ClaimValue]]:
     """Run the paper's experiments in each world; what each claim comes to there. Raises ScenarioError, Interrupted."""
     found: list[dict[str, ClaimValue]] = []
@@ -173,9 +173,9 @@ def _runs(paper: Paper, draw: Draw, options: Options) -> list[Run]:
     return [replace(run, varied={**run.varied, "world": draw.id}) for run in runs]
 
 
-def _inputs(given: tuple[HasAtlas, Options]) -> dict[str, float] | None:
+def _inputs(pair: tuple[HasAtlas, Options]) -> dict[str, float] | None:
     """The figures of a world's workload; None: its parameters contradict each other, no workload has them."""
-    paper, options = given
+    paper, options = pair
     try:
         return paper.inputs(options)
     except ScenarioError:

@@ -195,7 +195,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
     def worst(name: str, batches: tuple[str, ...]) -> Callable[[World], float]:
         return lambda world: max(world(f"{name}/{batch}/{RHO:g}", RATE) for batch in batches)
 
-    others = ("U66-N", "U66-M", "U66-W", "U77-M")
+    labels = ("U66-N", "U66-M", "U66-W", "U77-M")
 
     def at_once(name: str, batches: tuple[str, ...]) -> dict[str, Callable[[World], float]]:
         return {} if options.quick else {AT_ONCE: worst(f"at-once-{name}", batches)}
@@ -209,14 +209,14 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             statement="A 30-minute hint: (near) zero rejections at 10 % for U66-* and U77-M",
             where="III-B.4, Fig. 4",
             paper="0",
-            measure=worst("H30", others),
+            measure=worst("H30", labels),
             criterion=bound(high=_NEAR_ZERO),
             show=percent,
             also={
                 "one request a node": lambda world: max(
                     world(f"split-H30/{b}", RATE) for b in ("U66-M", "U77-M")
                 ),
-                **at_once("H30", others),
+                **at_once("H30", labels),
             },
             open_points=LEASES,
         ),

@@ -57,7 +57,7 @@ _QUEUES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ReadingChoice:
     """One way to read the paper. It is put where a run says nothing else."""
 
     reserve_rule: str

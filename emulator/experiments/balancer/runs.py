@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.experiments.balancer.read import MAUI, Chosen, Item
+from emulator.experiments.balancer.read import MAUI, Item, ReadingChoice
 from emulator.experiments.balancer.workloads import (
     AT_ONCE,
     BATCH_LOAD,
@@ -82,11 +82,11 @@ def inputs(options: Options) -> dict[str, float]:
 
 
 def _workloads(options: Options) -> Workloads:
-    return Workloads(options.traces.absolute() if options.traces else None, Chosen.of(options).leases)
+    return Workloads(options.traces.absolute() if options.traces else None, ReadingChoice.of(options).leases)
 
 
 def _run(options: Options, seed: int, item: Item) -> Run:
-    label, workload, mechanism, scheduler = Chosen.of(options).applied(item)
+    label, workload, mechanism, scheduler = ReadingChoice.of(options).applied(item)
     document = {
         "name": label,
         "seed": seed,

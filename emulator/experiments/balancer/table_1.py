@@ -50,8 +50,8 @@ def _otherwise(
     options: Options, measure: Callable[[str], Callable[[World], float]]
 ) -> dict[str, Callable[[World], float]]:
     """A measure of Table I under every reading, by what the reading is."""
-    others = {text: measure(prefix) for prefix, text in readings(options).items()}
-    return {_PLAIN: measure("t1-fcfs"), **others}
+    by_reading = {text: measure(prefix) for prefix, text in readings(options).items()}
+    return {_PLAIN: measure("t1-fcfs"), **by_reading}
 
 
 def _waits(

@@ -111,16 +111,16 @@ class Workloads:
         names = [f"experiments.balancer.history.{week}" for week in range(_HISTORY_WEEKS)]
         if weekly:
             names = [f"workload.generate.{place}"] * _HISTORY_WEEKS
-        asked = json.dumps(leases or self.leases)
-        weeks = [_week_of_leases(asked, seed, name) for name in names]
+        generator = json.dumps(leases or self.leases)
+        weeks = [_week_of_leases(generator, seed, name) for name in names]
         count = _held_at_once if at_once else _requested
         return [nodes for week in weeks for nodes in count(week, FACTORS[rho])]
 
 
 @lru_cache(maxsize=64)
-def _week_of_leases(asked: str, seed: int, name: str) -> JobTable:
+def _week_of_leases(generator: str, seed: int, name: str) -> JobTable:
     """A week by this generator (as JSON); kept, because the runs of a seed have the same few weeks behind them."""
-    (made,) = parse_generators([json.loads(asked)])
+    (made,) = parse_generators([json.loads(generator)])
     return made.generate(stream(seed, name), nodes=NODES)
 
 

@@ -71,12 +71,12 @@ def mean_of(figure: str, labels: Iterable[str]) -> Measure:
     return lambda world: fmean(world(name, figure) for name in names)
 
 
-def _ratio(one: Measure, other: Measure) -> Measure:
-    return lambda world: one(world) / other(world)
+def _ratio(first: Measure, second: Measure) -> Measure:
+    return lambda world: first(world) / second(world)
 
 
-def _difference(one: Measure, other: Measure) -> Measure:
-    return lambda world: one(world) - other(world)
+def _difference(first: Measure, second: Measure) -> Measure:
+    return lambda world: first(world) - second(world)
 
 
 def claims(options: Options) -> tuple[Claim, ...]:
@@ -169,11 +169,11 @@ def _overall(over: Callable[..., list[str]]) -> list[Claim]:
         def of(figure: str, name: str) -> float:
             return mean_of(figure, over([name]))(world)
 
-        others = [name for name in STRATEGIES if name != "n+paa"]
+        rest = [name for name in STRATEGIES if name != "n+paa"]
         by_far = (
-            of(TURNAROUND, "n+paa") >= (1 + _SOME) * max(of(TURNAROUND, name) for name in others),
-            of(USED, "n+paa") <= min(of(USED, name) for name in others) - _POINT,
-            of(MALLEABLE, "n+paa") >= (1 + _SOME) * max(of(MALLEABLE, name) for name in others),
+            of(TURNAROUND, "n+paa") >= (1 + _SOME) * max(of(TURNAROUND, name) for name in rest),
+            of(USED, "n+paa") <= min(of(USED, name) for name in rest) - _POINT,
+            of(MALLEABLE, "n+paa") >= (1 + _SOME) * max(of(MALLEABLE, name) for name in rest),
         )
         return float(sum(by_far))
 
@@ -189,8 +189,8 @@ def _overall(over: Callable[..., list[str]]) -> list[Claim]:
         return max(found, found / plain)
 
     def lowest_rigid(world: World) -> float:
-        others = [mean_of(RIGID_TURNAROUND, over([name]))(world) for name in STRATEGIES if name != "n+spaa"]
-        return mean_of(RIGID_TURNAROUND, over(["n+spaa"]))(world) / min(others)
+        rest = [mean_of(RIGID_TURNAROUND, over([name]))(world) for name in STRATEGIES if name != "n+spaa"]
+        return mean_of(RIGID_TURNAROUND, over(["n+spaa"]))(world) / min(rest)
 
     def by_method(world: World) -> list[float]:
         return [mean_of(INSTANT, over([name]))(world) for name in STRATEGIES]
@@ -246,7 +246,10 @@ def _overall(over: Callable[..., list[str]]) -> list[Claim]:
 def _accuracy(every: tuple[str, ...]) -> list[Claim]:
     def best(names: tuple[str, ...], mix: str, figure: str) -> Measure:
         def measure(world: World) -> float:
-            of = {one: mean_of(figure, [f"theta/{one}/{name}" for name in names])(world) for one in every}
+            of = {
+                accuracy: mean_of(figure, [f"theta/{accuracy}/{name}" for name in names])(world)
+                for accuracy in every
+            }
             return of.pop(mix) / min(of.values())
 
         return measure

@@ -152,7 +152,7 @@ def _figure_2() -> Iterator[Claim]:
 
 
 def _readings(jobs: str, figure: str, names: tuple[str, ...]) -> dict[str, Callable[[World], float]]:
-    told = {
+    texts = {
         "shared": "malleable jobs keep the width they were placed with, and share it among themselves",
         "pool": "malleable jobs keep their minima, and what ended ones kept",
         "pool-first": "malleable jobs keep their minima, and what ended ones kept, and waiting ones join before the plan",
@@ -162,7 +162,7 @@ def _readings(jobs: str, figure: str, names: tuple[str, ...]) -> dict[str, Calla
         "exact": "in microseconds instead of whole seconds",
         KEPT: "jobs of run time 0 kept, submits in whole seconds",
     }
-    return {told[name]: _figure(label_of(KTH, KTH.factor, jobs, name), figure) for name in names}
+    return {texts[name]: _figure(label_of(KTH, KTH.factor, jobs, name), figure) for name in names}
 
 
 _EVERY = ("shared", "pool", "pool-first", "placed", "requested", "at_minimum")
@@ -246,11 +246,11 @@ def _figure_3_shapes() -> Iterator[Claim]:
             return [world(label_of(log, log.factor, label), figure) for label in labels]
 
         def wider(world: World, figures: Callable[..., list[float]] = figures) -> float:
-            return min(two / one for one, two in pairwise(figures(world, "moldable", WIDTH)))
+            return min(second / first for first, second in pairwise(figures(world, "moldable", WIDTH)))
 
         def slimmer(world: World, figures: Callable[..., list[float]] = figures) -> float:
             wide = (figures(world, kind, WIDTH)[-3:] for kind in ("malleable", "moldable"))
-            return max(float(one / two) for one, two in zip(*wide, strict=True))
+            return max(float(first / second) for first, second in zip(*wide, strict=True))
 
         def faster(world: World, figures: Callable[..., list[float]] = figures) -> float:
             rigid, *some, every = figures(world, "malleable", RESPONSE)
@@ -258,7 +258,7 @@ def _figure_3_shapes() -> Iterator[Claim]:
 
         def better(world: World, figures: Callable[..., list[float]] = figures) -> float:
             slow = (figures(world, kind, RESPONSE)[1:] for kind in ("malleable", "moldable"))
-            return max(float(one / two) for one, two in zip(*slow, strict=True))
+            return max(float(first / second) for first, second in zip(*slow, strict=True))
 
         for name, statement, measure, criterion, why in (
             ("wider", "the more moldable jobs, the wider they are on average (least step)", wider, more(_SOME), ""),
@@ -329,7 +329,9 @@ def _figures_6_and_7(options: Options) -> Iterator[Claim]:
             kind: [at(factor, jobs, USED)(world) for factor in factors(options)]
             for kind, jobs in flexible.items()
         }
-        return fmean(one - two for one, two in zip(used["malleable"], used["moldable"], strict=True))
+        return fmean(
+            first - second for first, second in zip(used["malleable"], used["moldable"], strict=True)
+        )
 
     yield _claim("F7-loose", "KTH: the original utilisation is about 68 %", where, "about 68 %", at(1.0, "rigid", USED),
                  exact(0.67, 0.69), percent)  # fmt: skip
@@ -368,8 +370,8 @@ def _penalty() -> Iterator[Claim]:
     area, overhead = "node_time_h.OA_BUSY", "overhead_node_h"
 
     def longer(jobs: str, factor: float = KTH.factor) -> Callable[[World], float]:
-        one, two = label_of(KTH, factor, jobs), label_of(KTH, factor, jobs, "penalty-20")
-        return lambda world: world(two, RESPONSE) / world(one, RESPONSE) - 1
+        plain, slower = label_of(KTH, factor, jobs), label_of(KTH, factor, jobs, "penalty-20")
+        return lambda world: world(slower, RESPONSE) / world(plain, RESPONSE) - 1
 
     def applied(world: World) -> float:
         return (world(dear, overhead) - world(free, overhead)) / (world(free, area) - world(free, overhead))

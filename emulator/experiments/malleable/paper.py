@@ -90,7 +90,7 @@ def _table_2(found: Sequence[World], logs: Sequence[Log]) -> Table:
         awt, art, sldwa, util = TABLE_2[log.name]
         papers = (grouped(awt), grouped(art), f"{sldwa:.2f}", f"{100 * util:.2f}")
         jobs = f"{_median(found, label, 'jobs_run')} \\[{grouped(TABLE_1[log.name])}]"
-        both = (f"{one} \\[{two}]" for one, two in zip(ours, papers, strict=True))
+        both = (f"{here} \\[{printed}]" for here, printed in zip(ours, papers, strict=True))
         table.add_row(log.name, str(log.nodes), jobs, _median(found, label, "makespan_s"), *both)
     return table
 

@@ -78,7 +78,7 @@ def experiments(options: Options) -> Sweep:
     runs = []
     for seed in seeds(options):
         for label, log, factor, jobs, mechanism in _all(options):
-            kept = keeps_zero_runs(options) or label.endswith(f"/{KEPT}")
+            keeps_zero = keeps_zero_runs(options) or label.endswith(f"/{KEPT}")
             by_chance = any(0 < share < 1 for name, share in jobs.items() if name != "least")
             document = {
                 "name": label,
@@ -87,10 +87,10 @@ def experiments(options: Options) -> Sweep:
                 "workload": {
                     "trace": str(found[log.name]),
                     "overrun": "kill",
-                    **({"zero_run": "one_second"} if kept else {}),
+                    **({"zero_run": "one_second"} if keeps_zero else {}),
                     "transforms": [
                         {"scale_interarrival": factor},
-                        *(["whole_seconds"] if kept else []),
+                        *(["whole_seconds"] if keeps_zero else []),
                         {"flexible_jobs": jobs},
                     ],
                 },
@@ -117,7 +117,7 @@ def _all(options: Options) -> Iterator[_Item]:
         *_figures_3_to_5(options),
         *_figures_6_and_7(options),
         *_read_otherwise(),
-        *_kept(),
+        *_kept_zero_runs(),
         *_penalties(),
     ):
         if item[0] not in done:
@@ -165,7 +165,7 @@ def _read_otherwise() -> Iterator[_Item]:
         yield label_of(KTH, KTH.factor, f"moldable-{share}", "exact"), KTH, KTH.factor, jobs, {"tick_s": 0}
 
 
-def _kept() -> Iterator[_Item]:
+def _kept_zero_runs() -> Iterator[_Item]:
     yield label_of(KTH, KTH.factor, "rigid", KEPT), KTH, KTH.factor, {}, {}
     for kind, share in (("malleable", 100), ("moldable", 50)):
         jobs = {kind: share / 100}

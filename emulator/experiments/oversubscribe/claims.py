@@ -41,8 +41,8 @@ def above(label: str, level: int) -> Measure:
     return lambda world: 1 - world(label, f"{_M}slowdown_at_most_{level}")
 
 
-def ratio(one: Measure, other: Measure) -> Measure:
-    return lambda world: one(world) / other(world)
+def ratio(first: Measure, second: Measure) -> Measure:
+    return lambda world: first(world) / second(world)
 
 
 def seconds(value: float) -> str:

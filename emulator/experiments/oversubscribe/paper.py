@@ -71,8 +71,8 @@ class OversubscribePaper:
                 tables += [_overview(site, labels, found), _distribution(site, labels, found)]
         tables.append(_jobs(found))
         tables += [
-            _heat(title, one, other, found)
-            for title, one, other in (
+            _heat(title, first, second, found)
+            for title, first, second in (
                 ("Figure 10 (UniLu): mean slowdown, R=7 % over M=4", "unilu/R7", "unilu/M4"),
                 ("Figure 11 (KIT): mean slowdown, R=3 % over M=8", "kit/R3", "kit/M8"),
             )
@@ -161,7 +161,7 @@ def _is_log(world: World) -> bool:
     return world.rows["unilu/M4"].get(f"{_M}job_918_run_s") == 119  # noqa: PLR2004 - Table 3
 
 
-def _heat(title: str, one: str, other: str, found: Sequence[World]) -> Table:
+def _heat(title: str, shared_label: str, plain_label: str, found: Sequence[World]) -> Table:
     """Above one: sharing is better. Medians over the seeds; cells without jobs are empty."""
     table = Table(
         "cores",
@@ -170,9 +170,9 @@ def _heat(title: str, one: str, other: str, found: Sequence[World]) -> Table:
         title_justify="left",
     )
     grids = [
-        tuple(json.loads(str(world.rows[label][_M + "heat"])) for label in (one, other))
+        tuple(json.loads(str(world.rows[label][_M + "heat"])) for label in (shared_label, plain_label))
         for world in found
-        if world.has(one) and world.has(other)
+        if world.has(shared_label) and world.has(plain_label)
     ]
     if not grids:
         return table

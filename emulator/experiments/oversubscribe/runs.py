@@ -107,11 +107,11 @@ def _figures(site: Site, workload: dict[str, Any], options: Options) -> Iterator
 def _future_work(unilu: dict[str, Any]) -> Iterator[_Item]:
     """Section 5.2 and 7: what the paper wants to look at next."""
     thinking = unilu | {"transforms": _THINKING}
-    others_alone = unilu | {"transforms": [{"share_limit": {"limit": 1, "queues": [2]}}]}
+    exclusive_others = unilu | {"transforms": [{"share_limit": {"limit": 1, "queues": [2]}}]}
     for label, workload, more in (
         (f"unilu-{_THINKING_RUN}/M4", thinking, {}),
         ("unilu-low-use/M4", unilu, {"sharing": "responsive"}),
-        ("unilu-opt-out/M4", others_alone, {}),
+        ("unilu-opt-out/M4", exclusive_others, {}),
         ("unilu-overhead/M4", unilu, {"contention": {"overhead": {"percent": 5}}}),
         ("unilu-half-use/M4", unilu, {"contention": {"partial_use": {"percent": 50}}}),
     ):

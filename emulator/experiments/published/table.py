@@ -81,7 +81,7 @@ class Outcome(StrEnum):
     """Nothing was published."""
 
 
-class Found(NamedTuple):
+class FigureCheck(NamedTuple):
     """A printed number beside the emulator's."""
 
     row: str
@@ -124,7 +124,7 @@ def read_table(path: Path) -> PublishedTable:
     return table
 
 
-def run_row(table: PublishedTable, row: Row, traces: Path) -> list[Found]:
+def run_row(table: PublishedTable, row: Row, traces: Path) -> list[FigureCheck]:
     """Runs the row's scenario. Raises ScenarioError, TraceError; also where the log is not in `traces`."""
     under = {"name": "published", "workload": {"trace": str(find_log(traces, table.log))}}
     mapping = merged(under, merged(table.scenario, row.scenario))
@@ -139,7 +139,9 @@ def run_row(table: PublishedTable, row: Row, traces: Path) -> list[Found]:
         ours = sum(known) / len(known) / figure.per
         outcome = judged(printed, ours)
         found.append(
-            Found(row.name, name, printed, ours, outcome, row.differs if outcome is Outcome.DIFFERS else "")
+            FigureCheck(
+                row.name, name, printed, ours, outcome, row.differs if outcome is Outcome.DIFFERS else ""
+            )
         )
     return found
 

@@ -294,7 +294,7 @@ def _figures_7_and_8(every: tuple[int, ...]) -> tuple[Claim, ...]:
         )
         cases = [
             mean(world, group[1], each, BJ_SLOWDOWN)
-            < CLEARLY * min(mean(world, one, each, BJ_SLOWDOWN) for one in group if one != group[1])
+            < CLEARLY * min(mean(world, scheme, each, BJ_SLOWDOWN) for scheme in group if scheme != group[1])
             for group in groups
             for each in every
         ]

@@ -21,7 +21,7 @@ from emulator.experiments.realtime.measures import (
     RT_TURNAROUND,
     mean,
 )
-from emulator.experiments.realtime.read import READINGS, Chosen
+from emulator.experiments.realtime.read import READINGS, ReadingChoice
 from emulator.experiments.realtime.runs import (
     ALIKE,
     ONE,
@@ -58,7 +58,7 @@ class RealtimePaper:
     reads_logs = False
 
     def about(self, options: Options) -> str:
-        read = Chosen.of(options)
+        read = ReadingChoice.of(options)
         low, high = ALIKE
         alike = f"of the weeks drawn those with a baseline slowdown of {low:g} to {high:g} (the paper's is about 8)"
         return (

@@ -33,7 +33,7 @@ READINGS = (CAMPAIGN, LOAD, WIDEST, IO, WEEKS)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ReadingChoice:
     """One way to read the paper."""
 
     campaign: float

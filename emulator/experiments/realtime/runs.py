@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, US
-from emulator.experiments.realtime.read import Chosen
+from emulator.experiments.realtime.read import ReadingChoice
 from emulator.mechanisms.realtime import Realtime
 from emulator.runs.preparation import prepare
 from emulator.runs.scenario import from_mapping
@@ -50,12 +50,12 @@ def samples(options: Options) -> int:
 
 def seeds(options: Options) -> list[int]:
     """The first weeks like the paper's: chosen by their baseline alone, before any scheme is run."""
-    wanted, read = options.seeds or (1 if options.quick else 8), Chosen.of(options)
+    count, read = options.seeds or (1 if options.quick else 8), ReadingChoice.of(options)
     if not read.alike_only:
-        return options.seed_list(wanted)
+        return options.seed_list(count)
     found: list[int] = []
     for seed in range(options.first_seed, options.first_seed + _MOST_TRIED):
-        if len(found) == wanted:
+        if len(found) == count:
             break
         if ALIKE[0] <= _baseline_slowdown(seed, read) <= ALIKE[1]:
             found.append(seed)
@@ -63,7 +63,7 @@ def seeds(options: Options) -> list[int]:
 
 
 @cache
-def _baseline_slowdown(seed: int, read: Chosen) -> float:
+def _baseline_slowdown(seed: int, read: ReadingChoice) -> float:
     scenario = from_mapping({"nodes": NODES, "seed": seed, "workload": read.week("a")})
     mechanism = Realtime(scheme="baseline", topology="blue_gene_q")
     machine = mechanism.make_machine(NODES, scenario.scheduler_config, prepare(scenario).jobs, seed)
@@ -75,7 +75,7 @@ def baseline(options: Options) -> Run:
     """The first week without real-time jobs."""
     mechanism = {"realtime": {"scheme": "baseline", "topology": "blue_gene_q"}}
     document = {
-        "name": "baseline", "seed": options.first_seed, "nodes": NODES, "workload": Chosen.of(options).week("a"),
+        "name": "baseline", "seed": options.first_seed, "nodes": NODES, "workload": ReadingChoice.of(options).week("a"),
         "scheduler": "fcfs+easy", "mechanism": mechanism,
     }  # fmt: skip
     return make_run(document, {LABEL: "baseline"}, where="baseline")
@@ -115,11 +115,11 @@ def experiments(options: Options) -> Sweep:
     return Sweep("realtime", tuple(runs))
 
 
-def _cap(read: Chosen) -> dict[str, Any]:
+def _cap(read: ReadingChoice) -> dict[str, Any]:
     return {} if read.shared_cap else {"shared_cap": False}
 
 
-def _resubmit(scheme: str, read: Chosen) -> dict[str, Any]:
+def _resubmit(scheme: str, read: ReadingChoice) -> dict[str, Any]:
     return {"resubmit": read.resubmit} if scheme in PREEMPTIVE and read.resubmit != "back" else {}
 
 
@@ -128,7 +128,7 @@ _Variant = tuple[str, dict[str, Any], dict[str, Any], str, tuple[int, ...]]
 
 def _variants(options: Options) -> Iterator[_Variant]:
     """Name, workload, mechanism, scheduler, per cents."""
-    easy, all_percents, read = "fcfs+easy", percents(options), Chosen.of(options)
+    easy, all_percents, read = "fcfs+easy", percents(options), ReadingChoice.of(options)
     ours, cap = read.week("a"), _cap(read)
 
     def mechanism(scheme: str, **changes: Any) -> dict[str, Any]:
@@ -154,17 +154,17 @@ def _variants(options: Options) -> Iterator[_Variant]:
 
 def _other_readings(options: Options) -> Iterator[_Variant]:
     """What the paper leaves open, and weeks b to d, at one share of real-time jobs."""
-    read, one = Chosen.of(options), (ONE,)
+    read, single = ReadingChoice.of(options), (ONE,)
     ours, cap = read.week("a"), _cap(read)
     for scheme in SCHEMES:
         on_mira = {"scheme": scheme, "topology": "blue_gene_q", **cap, **_resubmit(scheme, read)}
         flat = {**on_mira, "topology": {"flat": {"unit_nodes": 512}}}
-        yield f"flat:{scheme}", ours, flat, "fcfs+easy", one
+        yield f"flat:{scheme}", ours, flat, "fcfs+easy", single
         if scheme in PREEMPTIVE:
-            yield f"place:{scheme}", ours, on_mira | {"resubmit": "place"}, "fcfs+easy", one
+            yield f"place:{scheme}", ours, on_mira | {"resubmit": "place"}, "fcfs+easy", single
         if options.quick:
             continue
         for choice in ("best_fit", "shortest_first"):
-            yield f"{choice}:{scheme}", ours, on_mira, f"fcfs+easy+{choice}", one
+            yield f"{choice}:{scheme}", ours, on_mira, f"fcfs+easy+{choice}", single
         for name in OTHER_WEEKS:
-            yield f"week-{name}:{scheme}", read.week(name), on_mira, "fcfs+easy", one
+            yield f"week-{name}:{scheme}", read.week(name), on_mira, "fcfs+easy", single

@@ -113,7 +113,7 @@ def _stop_on_signals() -> threading.Event:
 def _settings(role: str, stopping: threading.Event) -> dict[str, Any] | None:
     """What the controller has for this role; asks for as long as it has nothing. None: told to stop."""
     controller = os.environ.get("FLEET_CONTROLLER", f"{CONTROLLER}:{CONTROLLER_PORT}")
-    query = f"?{_who_asks()}" if role == NODE else ""
+    query = f"?{_sender_query()}" if role == NODE else ""
     last_reason = ""
     while not stopping.is_set():
         try:
@@ -135,7 +135,7 @@ def _settings(role: str, stopping: threading.Event) -> dict[str, Any] | None:
     return None
 
 
-def _who_asks() -> str:
+def _sender_query() -> str:
     """A node says its name, or its host name: then the controller looks up which of the replicas it is."""
     name = os.environ.get("NODE_NAME")
     return urlencode({"name": name} if name else {"host": socket.gethostname()})

@@ -34,12 +34,12 @@ def work(rounds: int) -> int:
 def worker(processor: int, most_cpu_us: int) -> None:
     """Compute on this processor until so much of its time is used."""
     os.sched_setaffinity(0, {processor})
-    done, told_us = 0, 0
+    done, reported_us = 0, 0
     while True:
         now_us, cpu_us = wall_us(), _cpu_us()
         is_over = cpu_us >= most_cpu_us
-        if is_over or now_us - told_us >= _EVERY_US:
-            told_us = now_us
+        if is_over or now_us - reported_us >= _EVERY_US:
+            reported_us = now_us
             line = {"processor": processor, "wall_us": now_us, "cpu_us": cpu_us, "rounds": done}
             os.write(1, (json.dumps(line) + "\n").encode())  # whole lines, whoever else writes
         if is_over:

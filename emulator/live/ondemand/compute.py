@@ -73,7 +73,7 @@ def compute_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
         g.version = _MINIMUM
         if request.path == "/":
             return None
-        g.version = _wanted_version()
+        g.version = _requested_version()
         if request.path.rstrip("/") == "/v2.1":
             return None
         token = caller(keyring)
@@ -136,7 +136,7 @@ def _text(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def _wanted_version() -> tuple[int, int]:
+def _requested_version() -> tuple[int, int]:
     text = request.headers.get("OpenStack-API-Version", "").removeprefix("compute ").strip()
     text = text or request.headers.get("X-OpenStack-Nova-API-Version", "").strip()
     if not text:
@@ -269,12 +269,12 @@ def _add_servers(
 
     @app.get("/v2.1/servers")
     def servers() -> dict[str, Any]:
-        rows, more = _page(_wanted_servers(cloud), "servers")
+        rows, more = _page(_requested_servers(cloud), "servers")
         return {"servers": [server_view.brief(server, site_url()) for server in rows], **more}
 
     @app.get("/v2.1/servers/detail")
     def servers_detail() -> dict[str, Any]:
-        rows, more = _page(_wanted_servers(cloud), "servers/detail")
+        rows, more = _page(_requested_servers(cloud), "servers/detail")
         return {"servers": [show(server, is_single=False) for server in rows], **more}
 
     @app.get("/v2.1/servers/<server_id>")
@@ -341,7 +341,7 @@ def _check_limit() -> None:
         raise ComputeError(400, "Invalid input for query parameters limit.")
 
 
-def _wanted_servers(cloud: Cloud) -> list[Server]:
+def _requested_servers(cloud: Cloud) -> list[Server]:
     """The servers of the project (of all, for an administrator who asks) that pass the query's filters."""
     args = request.args
     account: Account = g.account

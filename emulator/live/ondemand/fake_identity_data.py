@@ -109,9 +109,9 @@ def _add_roles(
         if not g.token.account.admin:
             return forbidden(f"identity:{verbs.get(request.method, 'check')}_grant")
         names, roles = _names(keyring), {stable_id("role", name): name for name in _ROLES}
-        for wanted, what in ((project, "project"), (user, "user"), (role, "role")):
-            if wanted not in names:
-                return missing(f"Could not find {what}: {wanted}.")
+        for key, what in ((project, "project"), (user, "user"), (role, "role")):
+            if key not in names:
+                return missing(f"Could not find {what}: {key}.")
         if request.method == "PUT":
             keyring.users.grant(user, project, names[project], roles[role])
         elif (user, project, role) not in assigned():

@@ -34,7 +34,7 @@ def placement_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask
 
     @app.before_request
     def guard() -> tuple[dict[str, object], int, dict[str, str]] | None:
-        g.version = _wanted_version()
+        g.version = _requested_version()
         if request.path == "/":
             return None
         token = caller(keyring)
@@ -78,7 +78,7 @@ def placement_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask
     return app
 
 
-def _wanted_version() -> tuple[int, int]:
+def _requested_version() -> tuple[int, int]:
     text = request.headers.get("OpenStack-API-Version", "").removeprefix("placement ").strip()
     if text == "latest":
         return _MAXIMUM

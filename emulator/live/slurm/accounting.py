@@ -144,9 +144,9 @@ def read_jobs(
             job["state"] = JobState.QUEUED.name
             continue
         goes_on = _was_resized(job)
-        is_told = not goes_on and any(run["start_us"] == at_us(started) for run in job["runs"])
-        is_told |= _is_over(job) and at_us(started) < job["runs"][-1]["end_us"]
-        if state in _HAS_NODES and not is_told:
+        is_recorded = not goes_on and any(run["start_us"] == at_us(started) for run in job["runs"])
+        is_recorded |= _is_over(job) and at_us(started) < job["runs"][-1]["end_us"]
+        if state in _HAS_NODES and not is_recorded:
             start_us = job["runs"][-1]["end_us"] if goes_on else at_us(started)
             open_run = {"start_us": start_us, "end_us": -1, "outcome": RunOutcome.RUNNING.name}
             job["runs"].append(open_run | {"nodes": nodes_of(nodelist)})

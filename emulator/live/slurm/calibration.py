@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from emulator.record.run_record import RunRecord
 
 _NEVER_KILLED = 1 << 30
-_SAID_BESIDE = ("qos", "queue_qos", "user_qos", "cpus_per_node", "shares", "reservations", "select")
+_EXTRA_SETTINGS = ("qos", "queue_qos", "user_qos", "cpus_per_node", "shares", "reservations", "select")
 """What Slurm keeps in its database or state, and a scenario says under `scheduler: {slurm: ...}`."""
 _PHASES = 6
 """So many ways are tried how its cycles and its blocks of time may have lain to the run's clock."""
@@ -75,7 +75,7 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
         raise ValueError("some jobs of this run never started: let it run to its end")
     scheduler = record.scenario.get("scheduler")
     beside = (scheduler.get("slurm") or {}) if isinstance(scheduler, dict) else {}
-    found: dict[str, Any] = {name: beside[name] for name in _SAID_BESIDE if name in beside}
+    found: dict[str, Any] = {name: beside[name] for name in _EXTRA_SETTINGS if name in beside}
     found |= {"queues": slurm["partitions"]} if slurm.get("partitions") else {}
     if slurm.get("accounting") != "slurmdbd":  # then Slurm works a priority out once
         found |= {"priority_weight_age": 0, "priority_weight_fairshare": 0}

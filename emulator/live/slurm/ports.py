@@ -38,7 +38,7 @@ def problem_with_address() -> str:
     return ""
 
 
-class KeptPorts:
+class ReservedPorts:
     """TCP ports that are free, `count` of them; other runs on this machine leave them alone until `close`.
 
     Slurm cannot choose a port and tell it. The UDP half of each port is bound as long as the run lasts, which is what

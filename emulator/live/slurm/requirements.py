@@ -38,10 +38,10 @@ _IN_THE_DATABASE = {"qos", "queue_qos", "user_qos", "cpus_per_node", "shares"}
 """What sacctmgr tells the real one; the twin has it from the scenario."""
 
 
-def unheard_setting(scenario: Scenario, said_live: Mapping[str, object], *, has_database: bool) -> str:
+def unheard_setting(scenario: Scenario, live_settings: Mapping[str, object], *, has_database: bool) -> str:
     """A key that the twin would go by and the real Slurm would not hear, and what to do; '' if there is none.
 
-    `said_live`: what `live.batch` says for a key of the twin.
+    `live_settings`: what `live.batch` says for a key of the twin.
     """
     machine = scenario.scheduler_config.make_machine()
     if not isinstance(machine, Slurm):
@@ -50,7 +50,7 @@ def unheard_setting(scenario: Scenario, said_live: Mapping[str, object], *, has_
     for each in fields(machine):
         value = getattr(machine, each.name)
         default = each.default if each.default_factory is MISSING else each.default_factory()
-        if value == default or each.name in heard or value == said_live.get(each.name):
+        if value == default or each.name in heard or value == live_settings.get(each.name):
             continue
         if each.name in _IN_THE_DATABASE:
             remedy = "set live.batch.slurm.accounting to slurmdbd and say it there by sacctmgr"
@@ -62,13 +62,13 @@ def unheard_setting(scenario: Scenario, said_live: Mapping[str, object], *, has_
     return ""
 
 
-def check_partitions(scenario: Scenario, prepared: Prepared, said_live: Mapping[int, str]) -> None:
+def check_partitions(scenario: Scenario, prepared: Prepared, live_queues: Mapping[int, str]) -> None:
     """Raises ScenarioError where queues of the log go to partitions of their names in the twin alone."""
     try:
         queues = partitions_of(scenario, prepared)
     except ValueError as error:
         raise ScenarioError(f"scheduler: {error}") from error
-    if queues is not None and dict(queues.by_queue) != dict(said_live):
+    if queues is not None and dict(queues.by_queue) != dict(live_queues):
         named = ", ".join(f"{number}: {name}" for number, name in queues.by_queue.items())
         raise ScenarioError(
             "live.batch.slurm.partitions: in virtual time queues of the log go to the partitions of their names; "

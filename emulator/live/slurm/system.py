@@ -28,7 +28,7 @@ from emulator.live.slurm.jobs import refusals_in
 from emulator.live.slurm.outages import PlayedOutages, has_outages, problem_with_outages
 from emulator.live.slurm.outputs import unproved
 from emulator.live.slurm.patience import Patience
-from emulator.live.slurm.ports import KeptPorts, own_address, problem_with_address
+from emulator.live.slurm.ports import ReservedPorts, own_address, problem_with_address
 from emulator.live.slurm.requirements import SlurmRequirements, check_partitions, unheard_setting
 from emulator.live.slurm.sbatch import is_user
 from emulator.live.slurm.wrappers import Programs, write_script
@@ -192,7 +192,7 @@ class SlurmBatch:
         self.jobcomp = site.logs / "jobcomp.txt"
         self.log = site.logs / "slurmctld-log.txt"
         self._time: FakeTime | None = None
-        self._ports: KeptPorts | None = None
+        self._ports: ReservedPorts | None = None
         self._tag = str(uuid4())
         self._begun_s = _EPOCH_S
         self._restarts = 0
@@ -225,7 +225,7 @@ class SlurmBatch:
             self._spool.chmod(0o711)
         for name in site.names:
             (self._spool / name).mkdir()
-        self._ports = KeptPorts(len(site.names) + 2, address := own_address())
+        self._ports = ReservedPorts(len(site.names) + 2, address := own_address())
         self._time = FakeTime(
             self._library, site.scenario.live.speed, _EPOCH_S, for_all_users=bool(self._system.users)
         )

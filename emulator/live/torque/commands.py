@@ -316,7 +316,7 @@ def _qrerun(server: BatchServer, call: Invocation, now_us: int) -> Reply:
 
 def _qhold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     def apply(job: Job, _: dict[str, str]) -> None:
-        _must_own(server, call.user, job)
+        _check_owner(server, call.user, job)
         server.hold(job, now_us)
 
     return _each_job(server, call, now_us, "h:", apply)
@@ -324,13 +324,13 @@ def _qhold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
 
 def _qrls(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     def apply(job: Job, _: dict[str, str]) -> None:
-        _must_own(server, call.user, job)
+        _check_owner(server, call.user, job)
         server.release_hold(job, now_us)
 
     return _each_job(server, call, now_us, "h:", apply)
 
 
-def _must_own(server: BatchServer, user: str, job: Job) -> None:
+def _check_owner(server: BatchServer, user: str, job: Job) -> None:
     if user != job.request.user and not server.is_manager(user):
         raise errors.unauthorized(f"MSG=operation not permitted {job.number}.{server.config.server_name}")
 

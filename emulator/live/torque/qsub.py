@@ -104,7 +104,7 @@ def job_request(
 ) -> JobRequest:
     """The job that the options (of command line and directives together) ask for."""
     values = options.values
-    resources, neednodes, wanted_us = _resource_list(options.resources, default_walltime_us)
+    resources, neednodes, limit_us = _resource_list(options.resources, default_walltime_us)
     nodes, ppn = node_request(neednodes)
     queue = values.get("q", "").partition("@")[0] or default_queue
     script_name = options.operands[0].rpartition("/")[2] if options.operands else "STDIN"
@@ -117,7 +117,7 @@ def job_request(
         script=script,
         nodes=nodes,
         ppn=ppn,
-        walltime_us=wanted_us,
+        walltime_us=limit_us,
         resources=resources,
         neednodes=neednodes,
         workdir=workdir,
@@ -140,16 +140,16 @@ def _resource_list(
 ) -> tuple[tuple[tuple[str, str], ...], str, int]:
     """The list as the server keeps it (the user's order, nodect, defaults), `nodes`, and the walltime."""
     found: dict[str, str] = {}
-    wanted_us = default_walltime_us
+    limit_us = default_walltime_us
     for name, value in pairs:
         if name == "walltime":
-            wanted_us = walltime_us(value)
-            found[name] = clock_text(wanted_us)
+            limit_us = walltime_us(value)
+            found[name] = clock_text(limit_us)
         elif name == "nodes" or name in _INERT_RESOURCES:
             found[name] = value
         else:
             raise errors.unknown_resource(name)
-    if wanted_us < US // 1000:
+    if limit_us < US // 1000:
         raise errors.bad_value("Resource_List.walltime")
     neednodes = found.get("nodes", "1")
     if "nodes" in found:
@@ -157,7 +157,7 @@ def _resource_list(
     found.setdefault("walltime", clock_text(default_walltime_us))
     found.setdefault("nodes", neednodes)
     found.setdefault("nodect", str(node_request(neednodes)[0]))
-    return tuple(found.items()), neednodes, wanted_us
+    return tuple(found.items()), neednodes, limit_us
 
 
 def _choice(values: Mapping[str, str], option: str, allowed: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from emulator.experiments.atlas import command
 from emulator.experiments.atlas.draws import MET, even_points, search
 from emulator.experiments.atlas.prior import Constraint, HasAtlas, Parameter, load_prior
 from emulator.experiments.atlas.rule import Column, rank_differences, rule
-from emulator.experiments.atlas.verdict import NONE, Told, told, values_in, wilson
+from emulator.experiments.atlas.verdict import NONE, AtlasOutcome, outcome_of, values_in, wilson
 from emulator.experiments.claims import Claim, World, plain
 from emulator.experiments.criteria import Outcome, bound, level, printed, untested
 from emulator.experiments.paper import GROUP, Options, find_paper
@@ -201,8 +201,8 @@ def test_a_rule_finds_the_parameter_that_decides():
 def test_chance_decides_nothing():
     rng = np.random.default_rng(2)
     columns = [column(rng.random(40), name=f"p{n}") for n in range(8)]
-    called = [told(held, rule(columns, held)) for held in rng.random((200, 40)) < 0.5]
-    assert called.count(Told.DEPENDS) <= 0.05 * len(called)
+    called = [outcome_of(held, rule(columns, held)) for held in rng.random((200, 40)) < 0.5]
+    assert called.count(AtlasOutcome.DEPENDS) <= 0.05 * len(called)
 
 
 def test_where_a_claim_holds_everywhere_no_parameter_decides():
@@ -215,12 +215,14 @@ def test_where_a_claim_holds_everywhere_no_parameter_decides():
 @pytest.mark.parametrize(
     ("held", "of", "verdict"),
     [
-        (20, 20, Told.HOLDS), (19, 20, Told.HOLDS), (17, 20, Told.OPEN), (10, 20, Told.OPEN), (1, 20, Told.FAILS),
-        (0, 20, Told.FAILS), (0, 80, Told.CONTRADICTED), (1, 80, Told.FAILS), (0, 0, Told.OPEN),
+        (20, 20, AtlasOutcome.HOLDS), (19, 20, AtlasOutcome.HOLDS), (17, 20, AtlasOutcome.OPEN),
+        (10, 20, AtlasOutcome.OPEN), (1, 20, AtlasOutcome.FAILS),
+        (0, 20, AtlasOutcome.FAILS), (0, 80, AtlasOutcome.CONTRADICTED),
+        (1, 80, AtlasOutcome.FAILS), (0, 0, AtlasOutcome.OPEN),
     ],
 )  # fmt: skip
 def test_the_interval_of_the_share_tells(held, of, verdict):
-    assert told(np.arange(of) < held, None) is verdict
+    assert outcome_of(np.arange(of) < held, None) is verdict
 
 
 def test_wilsons_interval_is_that_of_the_textbook():
@@ -291,7 +293,7 @@ def test_a_whole_atlas_has_worlds_verdicts_and_a_page(small):
     assert len(overall.values) == 20
     assert overall.interval[0] < overall.share < overall.interval[1]
     assert not by_id["F7-batch"].values
-    assert "Of 1 claims that cannot be told" in atlas.now_told
+    assert "Of 1 claims that cannot be told" in atlas.resolution
     assert any("worlds drawn" in line for line in said)
     document = json.loads((folder / "atlas.json").read_text())
     assert [each["id"] for each in document["worlds"]] == [each.draw.id for each in atlas.sample.worlds]

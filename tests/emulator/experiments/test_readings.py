@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.experiments import fit
-from emulator.experiments.balancer.read import Chosen
+from emulator.experiments.balancer.read import ReadingChoice
 from emulator.experiments.balancer.runs import _table_1
 from emulator.experiments.balancer.workloads import Workloads, _held_at_once
 from emulator.experiments.claims import Claim, plain
@@ -123,7 +123,7 @@ def test_the_front_has_no_way_of_which_another_holds_all_claims_and_more(painted
 
 
 def read(item, **readings):
-    return Chosen.of(Options(readings=readings)).applied(item)
+    return ReadingChoice.of(Options(readings=readings)).applied(item)
 
 
 def test_the_papers_runs_follow_the_reading_where_they_say_nothing_else():
@@ -146,7 +146,7 @@ def test_the_papers_runs_follow_the_reading_where_they_say_nothing_else():
 def test_every_value_of_every_reading_of_the_balancer_makes_other_runs():
     def items(**readings):
         options = Options(quick=True, readings=readings)
-        read = Chosen.of(options)
+        read = ReadingChoice.of(options)
         return [read.applied(item) for item in _table_1(Workloads(None, read.leases), options)]
 
     usual = items()

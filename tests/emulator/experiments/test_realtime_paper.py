@@ -8,7 +8,7 @@ from emulator.experiments.claims import MissingRunError, World, judge
 from emulator.experiments.paper import Options, find_paper
 from emulator.experiments.realtime import PAPER
 from emulator.experiments.realtime.measures import CLASSES, mean, ratio, share_lower
-from emulator.experiments.realtime.read import Chosen
+from emulator.experiments.realtime.read import ReadingChoice
 from emulator.experiments.realtime.runs import ALIKE, _baseline_slowdown, _variants, seeds
 from emulator.runs.scenario import from_mapping
 from emulator.sweeps.execute import execute
@@ -57,7 +57,9 @@ def test_the_full_experiment_has_twenty_samples_of_each_share():
 
 def test_weeks_are_chosen_by_their_baseline_alone():
     usual = Options(seeds=2)
-    assert all(ALIKE[0] <= _baseline_slowdown(seed, Chosen.of(usual)) <= ALIKE[1] for seed in seeds(usual))
+    assert all(
+        ALIKE[0] <= _baseline_slowdown(seed, ReadingChoice.of(usual)) <= ALIKE[1] for seed in seeds(usual)
+    )
     assert seeds(Options(seeds=2, readings={"weeks": "any"})) == [1001, 1002]
     elsewhere = seeds(Options(seeds=2, first_seed=501))
     assert all(501 <= seed < usual.first_seed for seed in elsewhere)

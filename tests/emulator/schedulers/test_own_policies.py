@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import emulator
-from balancer.plugin_files import in_use, with_given
+from balancer.plugin_files import in_use, with_plugin_object
 from balancer.plugins import Plugins
 from emulator.cli import main
 from emulator.plugins import KINDS
@@ -87,7 +87,7 @@ def starts(jobs, nodes, **options):
     known = Plugins()
     for key, value in options.items():
         if callable(value):
-            known, options[key] = with_given(known, value, KINDS)
+            known, options[key] = with_plugin_object(known, value, KINDS)
     with in_use(known):
         record = simulate(jobs, nodes, SchedulerConfig.from_mapping(options))
     assert_lawful(record, jobs_in=len(jobs))

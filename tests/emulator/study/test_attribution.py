@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.runs.scenario import from_mapping
-from emulator.study.attribution import Group, Who, who
+from emulator.study.attribution import Group, WaitChanges, wait_changes
 from emulator.sweeps.grid import make_run
 from emulator.workload import store
 from emulator.workload.table import JobTable
@@ -42,7 +42,7 @@ def week(tmp_path):
 def test_jobs_are_told_apart_by_size_run_time_and_user(week):
     jobs = [(1, 5, 2, 7), (1, 30, 1, 8), (2, 100, 2, 7)]
     today, then = week(4, *jobs), week(2, *jobs)
-    assert who([today, today], [then, then], 0) == Who(
+    assert wait_changes([today, today], [then, then], 0) == WaitChanges(
         by_size=(Group("1 node", 2, 0.0, 5.0), Group("2 to 4 nodes", 4, 2.0, 17.0)),
         by_run_time=(
             Group("up to 10 min", 2, 0.0, 0.0),
@@ -56,12 +56,12 @@ def test_jobs_are_told_apart_by_size_run_time_and_user(week):
 
 def test_users_with_enough_jobs_are_counted_and_those_who_lose(week):
     jobs = [(10 * at + 1, 9, 2, 1) for at in range(10)] + [(10 * at + 2, 9, 1, 2) for at in range(10)]
-    found = who([week(3, *jobs)], [week(2, *jobs)], 0)
+    found = wait_changes([week(3, *jobs)], [week(2, *jobs)], 0)
     assert (found.users, found.users_that_lose) == (2, 2)
-    same = who([week(3, *jobs)], [week(3, *jobs)], 0)
+    same = wait_changes([week(3, *jobs)], [week(3, *jobs)], 0)
     assert (same.users, same.users_that_lose) == (2, 0)
 
 
 def test_jobs_before_the_week_do_not_count(week):
     run = week(4, (1, 5, 2, 7), (20, 5, 2, 7))
-    assert who([run], [run], 10 * MIN).by_size == (Group("2 to 4 nodes", 1, 0.0, 0.0),)
+    assert wait_changes([run], [run], 10 * MIN).by_size == (Group("2 to 4 nodes", 1, 0.0, 0.0),)

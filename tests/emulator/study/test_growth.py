@@ -90,8 +90,8 @@ def test_each_growth_says_what_today_and_the_recommendation_do_and_what_would_be
     )
     few_now = growth.Outcome("basic R=1 W=0", 3, 10, 0, 10.0, 0.5)
     assert found == (
-        growth.Grown("", 0, 0, 0.5, growth.Outcome("split", 0, 10, 0, 20.0, 1.0), few_now, few_now),
-        growth.Grown(
+        growth.GrowthOutcome("", 0, 0, 0.5, growth.Outcome("split", 0, 10, 0, 20.0, 1.0), few_now, few_now),
+        growth.GrowthOutcome(
             "on-demand", 50, 49.5, 0.6,
             growth.Outcome("split", 0, 10, 1, 20.0, 1.0),
             growth.Outcome("basic R=1 W=0", 3, 10, 3, 10.0, 0.5),
