@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.workload.files import TraceError, open_trace
+from emulator.workload.files import TraceError, has_returns_alone, open_trace
 from emulator.workload.local_times import LocalTimes
 from emulator.workload.swf import (
     FIELDS,
@@ -263,7 +263,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     with open_trace(path) as stream:
         start = stream.read(_START)
         stream.seek(0)
-        mark = "\r" if b"\r" in start and b"\n" not in start else "\n"
+        mark = "\r" if has_returns_alone(start) else "\n"
         lines = TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline=mark)
         for number, line in enumerate(lines, 1):
             text = line.rstrip("\r\n")
