@@ -76,6 +76,13 @@ def test_forms_that_do_not_say_it_are_read_and_told(form: str) -> None:
     )
 
 
+def test_a_name_that_was_cut_at_its_width_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"fixed.txt:6: User=averylong\+ is cut at the width.* assoc tree --parsable2"
+    ):
+        read(RECORDINGS / "sacctmgr-assoc-fixed.txt")
+
+
 def test_a_column_of_parents_says_it_too(tmp_path: Path) -> None:
     text = "Account|ParentName|User|Share\nb|a||1\nb||ann|1\na|root||3\nroot|||1\n"
     found, told = read(table(tmp_path, text))
