@@ -229,6 +229,7 @@ def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:
                 files |= with_platform(scenario_files.found(machine, folder), document, files["workload"])
         except ValueError as error:
             raise ScenarioError(f"{where}: nodes: {error}") from error
+    files["scheduler"] = scenario_files.with_site_files(scenario.scheduler, folder)
     files["failures"] = scenario_files.with_record(scenario.failures, folder)
     if scenario.moldable is not None and scenario.moldable.file is not None:
         found = scenario_files.found(scenario.moldable.file, folder)

@@ -45,6 +45,10 @@ def with_switches(part: PlacementPart | None, folder: Path) -> PlacementPart | N
     )
 
 
+_SLURM = "slurm:"
+_SITE_FILES = ("conf", "qos", "associations")
+
+
 def found(name: str | Path, folder: Path) -> Path:
     beside = folder / name  # which is `name` itself if that is absolute
     return beside if beside.exists() else Path(name)
@@ -72,6 +76,20 @@ def with_conf(part: LivePart, folder: Path) -> LivePart:
                 conf = str(beside if beside.exists() else params["conf"])
                 return part.model_copy(update={"batch": {name: {**params, "conf": conf}}})
     return part
+
+
+def with_site_files(scheduler: Any, folder: Path) -> Any:
+    """Likewise what Slurm's twin is told of a site: a slurm.conf, and what sacctmgr printed."""
+    match scheduler:
+        case {"slurm": {**params}}:
+            said = {
+                name: str(found(value, folder)) if name in _SITE_FILES and isinstance(value, str) else value
+                for name, value in params.items()
+            }
+            return {**scheduler, "slurm": said}
+        case str() if scheduler.startswith(_SLURM):
+            return _SLURM + str(found(scheduler.removeprefix(_SLURM), folder))
+    return scheduler
 
 
 def with_files(part: WorkloadPart, folder: Path) -> WorkloadPart:

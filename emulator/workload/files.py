@@ -50,6 +50,11 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
         raise TraceError(f"{path}: {error.strerror or error}") from error
 
 
+def has_returns_alone(start: bytes) -> bool:
+    """Whether lines of a file that begins like that end in carriage returns without line feeds."""
+    return b"\r" in start and b"\n" not in start
+
+
 def read_json(path: Path) -> Any:
     """The JSON document that a file is. Raises TraceError naming the place of bad JSON, or of a second document."""
     first, *more = read_json_documents(path)

@@ -38,6 +38,9 @@ _BYTES = (
     (b"\xff\xfe", "text in UTF-16, as PowerShell writes it: write it again as UTF-8"),
     (b"\xfe\xff", "text in UTF-16: write it again as UTF-8"),
 )
+_UTF_16 = ((1, b"\xff\xfe"), (0, b"\xfe\xff"))
+"""Which bytes of a pair are 0 in English text, and the mark that may be missing in front of it."""
+_FEW = 64
 _TAR, _TAR_AT = b"ustar", 257
 _TEXTS = tuple(
     (re.compile(pattern, re.MULTILINE), advice)
@@ -138,6 +141,10 @@ def hint(path: Path) -> str | None:
     """What a file is that no format can read, and what to export in its place; None if it is not known."""
     with open_trace(path) as stream:
         begin = stream.read(_BEGINNING)
+    for zeros, mark in _UTF_16:
+        others = begin[1 - zeros : _FEW : 2]
+        if len(others) > 1 and 0 not in others and not begin[zeros:_FEW:2].strip(b"\0"):
+            begin = mark + begin
     for magic, advice in _BYTES:
         if begin.startswith(magic):
             return advice

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.workload.files import TraceError, open_trace
+from emulator.workload.files import TraceError, has_returns_alone, open_trace
 from emulator.workload.local_times import LocalTimes
 from emulator.workload.swf import (
     FIELDS,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _MOST_COMPLAINTS = 10
 _BIGGEST = 2**62
+_START = 1 << 16
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
 HEADING = "heading again"
@@ -41,8 +42,8 @@ UNSET = frozenset({"4294967294", "4294967295", "18446744073709551614", "18446744
 _WHOLE_FRACTION = re.compile(r"(\d+)\.0*")
 __all__ = [
     "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "UNSET", "Faults", "Malformed", "Names", "Rows", "csv_fields",
-    "csv_rows", "files_of", "first_line", "json_line", "lines_of", "read_records", "seconds_between", "span_s",
-    "unix_time_s", "whole",
+    "csv_rows", "files_of", "first_line", "first_lines", "json_line", "lines_of", "read_records", "seconds_between",
+    "span_s", "unix_time_s", "whole",
 ]  # fmt: skip
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
@@ -255,9 +256,15 @@ class Rows:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file, plain or compressed, with their numbers from 1; without line ends."""
+    """The lines of a file, plain or compressed, with their numbers from 1; without line ends.
+
+    A carriage return ends a line only where no line feed does.
+    """
     with open_trace(path) as stream:
-        lines = TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="\n")
+        start = stream.read(_START)
+        stream.seek(0)
+        mark = "\r" if has_returns_alone(start) else "\n"
+        lines = TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline=mark)
         for number, line in enumerate(lines, 1):
             text = line.rstrip("\r\n")
             yield number, text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}") if number == 1 else text
@@ -305,12 +312,16 @@ def csv_rows(
             faults.add(path, number, fault)
 
 
-def first_line(path: Path, *, comment: str = "\n") -> str:
-    """The first line of a file's first 64 KiB that is neither empty nor a comment; empty if there is none."""
+def first_lines(path: Path) -> list[str]:
+    """The lines of a file's first 64 KiB, of which the last may be cut."""
     with open_trace(path) as stream:
-        start = stream.read(1 << 16)
-    text = start.decode("utf-8", "surrogateescape").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
-    return next((line for line in text.splitlines() if line.strip() and not line.startswith(comment)), "")
+        start = stream.read(_START)
+    return start.decode("utf-8", "surrogateescape").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").splitlines()
+
+
+def first_line(path: Path, *, comment: str = "\n") -> str:
+    """The first of them that is neither empty nor a comment; empty if there is none."""
+    return next((line for line in first_lines(path) if line.strip() and not line.startswith(comment)), "")
 
 
 def files_of(path: Path, names: re.Pattern[str]) -> list[Path]:

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from emulator.workload.files import TraceError
-from emulator.workload.rows import HEADING, Faults, Malformed, csv_fields, first_line, lines_of
+from emulator.workload.rows import HEADING, Faults, Malformed, csv_fields, first_line, first_lines, lines_of
 from emulator.workload.sacct_jobs import COLUMNS, NEEDED, SacctJobs
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _DASHES = re.compile(r"-+( -+)+ *")
 _NAMES = re.compile(r"[A-Za-z]+")
 _STATE = re.compile(r"\b(COMPLETED|FAILED|TIMEOUT|CANCELLED|RUNNING|PENDING)\b")
 _TIME = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|1\d{9})\b")
+_MOST_ABOVE = 20
 _TWO_TIMES, _MANY_FIELDS = 2, 4
 """So many times, or marks `|`, has a line that is taken for one of sacct without its header."""
 
@@ -54,6 +55,8 @@ class SacctFormat:
     def hint(self, path: Path) -> str | None:
         """What is wrong with a file that sacct may have written, None if it looks like none."""
         line = first_line(path)
+        if above := _lines_above_heading(path):
+            return f"sacct's header is line {above + 1}: leave out what stands above it"
         has_fields = line.count("|") >= _MANY_FIELDS or len(_TIME.findall(line)) >= _TWO_TIMES
         if has_fields and _STATE.search(line) and not line.startswith(("{", "[", "JobId=")):
             return "if sacct wrote it: write it again without -n (--noheader), the header names the columns"
@@ -100,6 +103,12 @@ class SacctFormat:
                 if " " not in line.strip():
                     names, cut = _by_character(line)
         return jobs.log(path, faults)
+
+
+def _lines_above_heading(path: Path) -> int:
+    """How many lines (messages of programs) stand above sacct's header; 0 if it is the first, or none of the first."""
+    lines = enumerate(first_lines(path)[:_MOST_ABOVE])
+    return next((above for above, line in lines if "|" in line and _is_heading(line)), 0)
 
 
 def _is_heading(line: str) -> bool:

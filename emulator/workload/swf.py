@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from emulator.workload.files import TraceError, open_trace, write_whole
+from emulator.workload.files import TraceError, has_returns_alone, open_trace, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -255,7 +255,12 @@ def write_swf(log: SwfLog, path: Path) -> None:
 def _blocks(stream: IO[bytes], path: Path) -> Iterator[bytes]:
     """The stream in blocks of whole lines, each ending in a line end."""
     rest = b""
+    is_first, has_returns = True, False
     while data := stream.read(_BLOCK_BYTES):
+        has_returns = has_returns_alone(data) if is_first else has_returns
+        is_first = False
+        if has_returns:
+            data = data.replace(b"\r", b"\n")
         cut = data.rfind(b"\n") + 1
         if cut:
             yield rest + data[:cut]

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from balancer.clock import US
 from emulator.cli import main
 from emulator.cluster.slurm_scheduler import Slurm
+from emulator.runs.scenario import load as load_scenario
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.associations import Association, read_associations
 from emulator.simulation.run import simulate
@@ -75,11 +76,26 @@ def test_forms_that_do_not_say_it_are_read_and_told(form: str) -> None:
     )
 
 
+def test_a_name_that_was_cut_at_its_width_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"fixed.txt:6: User=averylong\+ is cut at the width.* assoc tree --parsable2"
+    ):
+        read(RECORDINGS / "sacctmgr-assoc-fixed.txt")
+
+
 def test_a_column_of_parents_says_it_too(tmp_path: Path) -> None:
     text = "Account|ParentName|User|Share\nb|a||1\nb||ann|1\na|root||3\nroot|||1\n"
     found, told = read(table(tmp_path, text))
     assert [each.name for each in found] == ["root", "a", "b", "b/ann"]
     assert (found[2].parent, told) == (1, [])
+
+
+def test_a_tree_of_fixed_width_is_deep_where_its_column_begins_at_the_left(tmp_path: Path) -> None:
+    rows = [("root", "", "1"), (" a", "", "3"), ("  b", "", "1"), ("   b", "ann", "1")]
+    heading = f"{'Account':<20} {'User':>10} {'Share':>9} \n{'-' * 20} {'-' * 10} {'-' * 9} \n"
+    text = heading + "".join(f"{account:<20} {user:>10} {share:>9} \n" for account, user, share in rows)
+    found, told = read(table(tmp_path, text))
+    assert ([each.name for each in found], found[2].parent, told) == (["root", "a", "b", "b/ann"], 1, [])
 
 
 def test_shares_below_an_account_that_has_those_above_it_count_on_its_level(tmp_path: Path) -> None:
@@ -287,7 +303,8 @@ def test_runs_and_whatif_take_names_from_the_log_and_tell_who_has_no_association
     assert sum(whose in each for each in told) == 1
     assert sum("Share: Slurm compares accounts first" in each for each in told) == 1
     assert sum("Def QOS=long: no table says what these QOS are (qos)" in each for each in told) == 1
-    assert not any(name in each for each in told for name in ("dan", "bob", "averylongusername"))
+    for file in ("summary.json", "report.html"):
+        assert not any(name in (out / file).read_text() for name in ("averylongusername", "bob"))
     asked = [
         "whatif",
         "--log",
@@ -309,3 +326,20 @@ def test_runs_and_whatif_take_names_from_the_log_and_tell_who_has_no_association
     answer = json.loads(CliRunner().invoke(main, [*asked, *files]).stdout)
     assert any("qos long: Preempt=scavenger" in note for note in answer["notes"])
     assert not any("Def QOS" in note for note in answer["notes"])
+
+
+@pytest.mark.parametrize(
+    "said", ["{slurm: {conf: site.conf, qos: qos.txt, associations: assoc.txt}}", "'slurm:site.conf'"]
+)
+def test_a_scenario_names_the_files_of_a_site_beside_itself(tmp_path: Path, said: str) -> None:
+    for name in ("site.conf", "qos.txt", "assoc.txt"):
+        (tmp_path / name).write_text("")
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        f"nodes: 4\nworkload: {{generate: [{{daily_batch: {{days: 1, jobs: 4}}}}]}}\nscheduler: {said}\n"
+    )
+    twin = load_scenario(path).scheduler_config.make_machine()
+    assert isinstance(twin, Slurm)
+    assert twin.conf == tmp_path / "site.conf"
+    if twin.qos is not None:
+        assert (twin.qos, twin.associations) == (tmp_path / "qos.txt", tmp_path / "assoc.txt")

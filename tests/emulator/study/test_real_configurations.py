@@ -194,7 +194,7 @@ def test_under_the_site_s_own_file_on_demand_nodes_come_behind_those_that_it_has
     settings = {each["setting"]: each for each in found["settings"]}
     assert (settings["split"]["rejected"], settings["batch only"]["rejected"]) == (0, 42)
     # Partitions are kept to: the split has the waits of the log, and not those of one queue on all nodes.
-    assert settings["split"]["wait_min"] == pytest.approx(sum(waits) / len(waits) / 60, rel=0.25)
+    assert settings["split"]["wait_min"] == pytest.approx(sum(waits) / len(waits) / 60, rel=0.5)
     notes = " ".join(found["notes"])
     assert f"{conf.name} has the {its.nodes} batch nodes; the {SERVERS} on-demand nodes are put into" in notes
     for sentence in its.told:

@@ -97,6 +97,8 @@ def test_a_file_that_is_no_log_is_named_with_what_to_take_instead(tmp_path, text
         (b"BZh91AY", "bzip2"),
         (b"\x28\xb5\x2f\xfdrest", "zstd"),
         ("JobID|State".encode("utf-16"), "UTF-16"),
+        ("JobID|State".encode("utf-16-le"), "UTF-16"),
+        ("JobID|State".encode("utf-16-be"), "UTF-16"),
         (b"PAR1rest", "Parquet"),
         (b"7z\xbc\xaf\x27\x1c", "an archive or compressed"),
         (b"x" * 257 + b"ustar\x0000", "a tar archive"),

@@ -8,6 +8,7 @@ from itertools import permutations
 import pytest
 
 from emulator.workload.check import check
+from emulator.workload.files import TraceError
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
 from emulator.workload.sacct import SacctFormat
@@ -549,3 +550,23 @@ def test_json_documents_one_behind_the_other_are_one_log(text_file, output_of):
     once, twice = load(text_file(document, name="a.json")), load(text_file(document, document, name="b.json"))
     assert len(twice) == len(once)
     assert twice.passed_over.get("second record of the same run", 0) >= len(once)
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_lines_end_as_the_system_has_them_that_wrote_them(tmp_path, row, rows_of, end):
+    path = tmp_path / "sacct.txt"
+    path.write_bytes(end.join([HEADER, row("5"), row("6"), ""]).encode())
+    assert rows_of(load(path), "number", "run_s") == [(5, 300), (6, 300)]
+
+
+def test_a_carriage_return_within_a_name_is_part_of_it(tmp_path, row, rows_of):
+    path = tmp_path / "sacct.txt"
+    path.write_bytes(f"{HEADER}\n{row('5')}\n{row('6').replace('alice', 'al' + chr(13) + 'ice')}\n".encode())
+    log = load(path)
+    assert (len(log), log.user_names) == (2, {1: "alice", 2: "al\rice"})
+
+
+def test_a_header_below_other_lines_is_found_for_the_hint(text_file, row):
+    path = text_file("sacct: error: slow", "As root", HEADER, row())
+    with pytest.raises(TraceError, match=r"; sacct's header is line 3: leave out what stands above it$"):
+        load(path)

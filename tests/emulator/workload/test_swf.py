@@ -286,5 +286,13 @@ def test_blocks_parsed_at_once_and_lines_parsed_with_care_agree(tmp_path_factory
     assert rows(read(folder / "fast.swf")) == rows(read(folder / "careful.swf"))
 
 
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_lines_end_as_the_system_has_them_that_wrote_them(tmp_path, end):
+    path = tmp_path / "log.swf"
+    path.write_bytes(end.join(["; MaxNodes: 4", LINE, LINE.replace("1", "2", 1), ""]).encode())
+    log = read(path)
+    assert (log.column("number").tolist(), log.key_int("MaxNodes")) == ([1, 2], 4)
+
+
 def test_the_eighteen_names_are_different():
     assert len(set(FIELDS)) == 18
