@@ -1,7 +1,7 @@
 """Nodes that go together the slow and obvious way, over the reference schedule.
 
-Written from `docs/placement.md`, "Contiguous nodes and switches"; rule numbers are the numbers there. Every set of nodes is a
-set of positions, and the best place is the least of all that there are.
+Written from `docs/placement.md`, "Contiguous nodes and switches"; rule numbers are the numbers there. Every set of
+nodes is a set of positions, and the best place is the least of all that there are.
 """
 
 from __future__ import annotations
