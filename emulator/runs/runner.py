@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from balancer.clock import seconds, wall_us
 from emulator.cluster.cluster import Cluster
 from emulator.cluster.selections.moldable import MoldableSelection
-from emulator.cluster.selections.shared import shared_cluster
+from emulator.cluster.selections.shared_nodes import shared_cluster
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.metrics.wait_comparison import beside_recorded

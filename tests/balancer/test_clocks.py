@@ -34,7 +34,7 @@ def test_another_package_brings_its_own_with_parameters(tmp_path):
             "there is no clock /nowhere/clock: No such file or directory",
         ),
         ({"shared": {"path": "x", "rank": "boss"}}, "there is no rank 'boss'; there are: job_end, "),
-        ({"wall": {}, "shared": {}}, "a clock is written as"),
+        ({"wall": {}, "shared": {}}, "a clock has one name, and here are 2: wall, shared"),
         (7, "a clock is written as"),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_scheduler_is_told_of_no_ends_and_one_that_waits_for_them_is_refused(k
     file = tmp_path / "mine.py"
     file.write_text(f"class Mine:\n    def {method}: return 0\n    def on_job_end(self, job): ...\n")
     with pytest.raises(
-        ScenarioError, match=f"{kind} mine: nothing calls its method on_job_end; a {kind} is told"
+        ScenarioError, match=f"{kind} mine: nothing calls its method on_job_end; a {kind} gets no events"
     ):
         from_mapping(
             {

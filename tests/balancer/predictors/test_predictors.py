@@ -124,6 +124,6 @@ def test_parameters_are_converted_to_their_types():
     made = make_plugin(PREDICTORS, {"recency_weighted": {"half_life_days": 3}})
     assert made == RecencyWeighted(half_life_days=3.0)
     with pytest.raises(
-        PluginError, match=r"predictor recency_weighted: half_life_days: .* valid number, not 'long'"
+        PluginError, match=r"predictor recency_weighted: half_life_days: must be a number, not 'long'"
     ):
         make_plugin(PREDICTORS, {"recency_weighted": {"half_life_days": "long"}})

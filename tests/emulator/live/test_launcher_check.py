@@ -79,9 +79,12 @@ def test_with_parameters_slurm_and_nova_are_what_their_containers_have():
     Nova().check(load(FLEET, ("live.ondemand={nova: {}}",)))
 
 
-@pytest.mark.parametrize("item", ["{}", "{torque: {}, slurm: {}}"])
-def test_what_names_no_plug_in_or_two_is_an_error_of_the_scenario(item):
-    with pytest.raises(ScenarioError, match=r"live\.batch: a batch system is written as"):
+@pytest.mark.parametrize(
+    ("item", "error"),
+    [("{}", "is written as"), ("{torque: {}, slurm: {}}", "has one name, and here are 2: torque, slurm")],
+)
+def test_what_names_no_plug_in_or_two_is_an_error_of_the_scenario(item, error):
+    with pytest.raises(ScenarioError, match=rf"live\.batch: a batch system {error}"):
         load(FLEET, (f"live.batch={item}",))
 
 

@@ -311,7 +311,10 @@ LEASE = JobTable.build(submit_us=[0, 1], run_us=[1, 1], nodes=[1, 1], kind=[0, 1
         ({"window": 0}, "window: a whole number from 1 on, not 0"),
         ({"jobs": 2.5}, "jobs: a whole number from 1 on, not 2.5"),
         ({"decision": "any"}, "decision: 'any' is none of next, fitting"),
-        ({"decision": "fitting", "backfill": "easy"}, "backfill: with decision='fitting' there is nobody"),
+        (
+            {"decision": "fitting", "backfill": "easy"},
+            "backfill: with decision='fitting' no job has a reservation",
+        ),
         ({"backfill": "conservative"}, "backfill: 'conservative' is none of none, easy"),
         ({"objective": "utilization", "reward": "step"}, "reward: utilization is known at the end"),
         ({"objective": "makespan"}, "objective: 'makespan' is none of bounded_slowdown, wait, response"),

@@ -131,7 +131,7 @@ def test_several_runs_say_how_far_slurm_is_from_itself(tmp_path: Path) -> None:
     lines = done.output.splitlines()
     assert [line for line in lines if line in folders] == folders
     assert lines[-1] == (
-        "all 2 runs: mean wait 109.2 s on Slurm (86.8 to 131.8 s), 86.8 s in the twin (-20.59%)"
+        "all 2 runs: mean wait 109.2 s on Slurm (86.8 to 131.8 s), 86.8 s in the twin (-20.59 %)"
     )
     as_json = CliRunner().invoke(main, ["calibrate", "slurm", *folders, "--json"])
     assert [each["run"] for each in json.loads(as_json.output)] == folders

@@ -163,7 +163,7 @@ def test_a_job_with_more_memory_than_a_node_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"qos": {"few": {"GrpJobs": 1}}}, "limits of QOS count nodes"),
+        ({"qos": {"few": {"GrpJobs": 1}}}, "limits of QOS and associations count nodes"),
         ({"priority_type": "multifactor", "priority_weight_job_size": 1}, "the size of a job"),
     ],
 )

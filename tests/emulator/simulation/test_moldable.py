@@ -452,7 +452,7 @@ def test_what_gives_no_sizes_is_an_error(tmp_path: Path, moldable: dict[str, Any
     ("moldable", "said"),
     [
         ({"share": 0.5}, "`share` says whose `sizes` they are"),
-        ({"sizes": [0]}, "greater than 0"),
+        ({"sizes": [0]}, "must be more than 0, not 0"),
         ({"sizes": [2], "choose": "best"}, "choose"),
         ({"sizes": [2], "size": 1}, "did you mean 'sizes'"),
     ],

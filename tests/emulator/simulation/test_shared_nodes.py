@@ -11,7 +11,7 @@ import pytest
 from balancer.clock import US
 from emulator.cluster.features import Feature
 from emulator.cluster.node_kinds import NodeKind
-from emulator.cluster.selections.shared import shared_cluster
+from emulator.cluster.selections.shared_nodes import shared_cluster
 from emulator.cluster.shared_nodes import SharedNodes
 from emulator.config.node_names import default_node_names
 from emulator.metrics import summarize

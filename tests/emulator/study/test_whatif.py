@@ -165,7 +165,7 @@ def test_partitions_that_the_slurm_conf_does_not_have_are_named(whatif, tmp_path
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("bf_intervall=60", "bf_intervall: no setting of Slurm's twin; known: nodes.lent, backfill"),
+        ("bf_intervall=60", "bf_intervall: no setting of Slurm's twin; known: nodes.lent, accounts"),
         ("bf_interval", "expected KEY=VALUE"),
         ("bf_interval=0", "bf_interval"),
         ("nodes.lent=8", "nodes.lent: 8 of 8 nodes; some must be left"),

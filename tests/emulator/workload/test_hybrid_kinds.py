@@ -206,7 +206,7 @@ def test_projects_are_drawn_until_on_demand_jobs_have_the_load_that_is_wanted():
 
 
 def test_a_load_that_no_draw_has_is_an_error_that_says_what_there_is():
-    with pytest.raises(ValueError, match=r"none has 90.0% to 95.0% of the node-seconds on demand \(\d+"):
+    with pytest.raises(ValueError, match=r"none has 90.0 % to 95.0 % of the node-seconds on demand \(\d+"):
         transformed(some_jobs(), on_demand_load=[0.9, 0.95])
 
 

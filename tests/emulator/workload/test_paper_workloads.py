@@ -151,7 +151,7 @@ def test_bad_parameters_are_said(item, message):
     [
         (
             ApsLeases(leases=11, utilisation=0.5),
-            "11 leases of at most 259200 s cannot take 50.00% of 372 nodes",
+            "11 leases of at most 259200 s cannot take 50.00 % of 372 nodes",
         ),
         (
             ApsLeases(leases=600, small_mean=1.0, full_share=0, working_share=1, weekend_share=1),

@@ -110,7 +110,7 @@ def test_a_scenarios_list_becomes_transforms():
         ([{"window": {"begin_s": -1, "end_s": 5}}], "window: begin_s must be at least 0, not -1"),
         ([{"scale_interarrival": 0}], "scale_interarrival: factor must be more than 0, not 0"),
         ([{"scale_interarrival": float("nan")}], "scale_interarrival: factor must be a number, not nan"),
-        ([{"limit": 1, "shift": 1}], "a transform is written as `name` or `name: "),
+        ([{"limit": 1, "shift": 1}], "a transform has one name, and here are 2: limit, shift"),
         ({"limit": 1}, "transforms are a list"),
     ],
 )

@@ -17,7 +17,7 @@ from emulator.runs.scenario import load
 from fleet_kit.short_trace import NODES, write_scenario
 
 ROOT = Path(__file__).parents[4]
-_HEADING = "## From a bare machine to the first picture"
+_HEADING = "## Set up a bare machine"
 _INSTALL = "apt-get install -y "
 _LIMIT_S = 840
 

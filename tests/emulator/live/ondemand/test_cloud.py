@@ -323,7 +323,7 @@ def test_a_manager_that_is_killed_amid_a_deletion_ends_it_in_its_next_life(build
     ("step", "said"),
     [
         ({"do": "fail_all"}, "cloud_faults.0.do: must be 'fail_boots' or 'fail_hosts'"),
-        ({"for": 3}, "cloud_faults.0.for: Extra inputs are not permitted"),
+        ({"for": 3}, "cloud_faults.0.for: there is no such key"),
         ({"nodes": "n[1"}, "cloud_faults: nodes: "),
     ],
     ids=str,

@@ -147,8 +147,8 @@ def test_settings_are_checked_with_file_and_field(tmp_path):
     for part in (
         str(path),
         "these nodes are listed twice: a",
-        "np: Input",
-        "colour: Extra",
+        "np: must be",
+        "colour: there is no such key",
         "HH:MM:SS",
         "magic",
     ):
