@@ -192,7 +192,7 @@ SMALL = (
 def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
     done = study(site, *SMALL, "--accept-rejected", "50")
     assert done.exit_code == 0, done.output
-    assert "48 runs: 8 settings, 3 weeks, 2 pairing(s)" in done.stderr
+    assert "48 runs: 8 settings, 3 weeks, 2 pairings" in done.stderr
     for label in ("split", "batch only", "basic R=0 W=10", "basic R=2 W=0", "hint H=30", "peak"):
         assert label in done.stdout
     assert "If on-demand users give notice: " in done.stdout
