@@ -49,8 +49,10 @@ def scenario_file(tmp_path):
         ("workload.transform=[]", "scenario: unknown key 'workload.transform'; did you mean 'transforms'?"),
         (
             "results.x=3",
-            "scenario: unknown key 'results.x'; there are: bounded_slowdown_threshold_s, window_s, "
-            "window_without_queue",
+            (
+                "scenario: unknown key 'results.x'; there are: bounded_slowdown_threshold_s, window_s, "
+                "window_without_queue"
+            ),
         ),
         ("mechanism=balanser", "mechanism: there is no mechanism 'balanser'; did you mean 'balancer'?"),
         (
