@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _MOST = 100_000
 _PIECE = re.compile(r"\[([^\[\]]*)\]")
@@ -83,3 +83,9 @@ def _checked(names: list[str]) -> list[str]:
             raise NodeListError(f"node {name} is listed twice")
         seen.add(name)
     return names
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first few of them, and how many more there are, for a sentence."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

@@ -11,6 +11,7 @@ import click
 
 from balancer.drivers.base import ChecksSite, DriverError, SiteCheck
 from balancer.drivers.claims import KeepsClaims
+from balancer.nodelist import some
 from balancer.service.claims import LIVES_S, WATCH_S
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from balancer.config import Config
     from balancer.drivers.base import BatchDriver, NodeStatus
     from balancer.drivers.cloud import CloudDriver
-
-_NAMED = 3
 
 
 def site_checks(config: Config) -> tuple[SiteCheck, ...]:
@@ -118,12 +117,6 @@ def _foreign_claims(driver: BatchDriver, ledger_id: str, *, may_be_copy: bool) -
 def _missing(nodes: Sequence[str], listed: Collection[str], system: str) -> str:
     absent = [name for name in nodes if name not in listed]
     return f"{some(absent)} not known to {system}: mend `nodes`, or add them there" if absent else ""
-
-
-def some(names: Sequence[str]) -> str:
-    """The first few, and how many more."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 @click.command()

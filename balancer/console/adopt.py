@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from balancer.console_kit import asks_service, fail, service_at, show
-
-_NAMED = 3
+from balancer.nodelist import some
 
 _DANGERS = (
     "If another Balancer runs on these nodes, both give the same node to two owners from now on, and each drains what "
@@ -34,6 +33,5 @@ def adopt(url: str, as_json: bool, reason: str, yes: bool) -> None:
     if found["claimed"]:
         fail(f"still read-only: {found['claimed']}", 3)
     names = list(found["quarantined"])
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    then = f"{', '.join(names[:_NAMED])}{more}: see `balancer ledger adopt`" if names else "none"
+    then = f"{some(names)}: see `balancer ledger adopt`" if names else "none"
     show(as_json, found, ["ADOPTED", "QUARANTINED"], [["yes", then]])

@@ -183,7 +183,7 @@ def status(url: str, as_json: bool) -> None:
 
 
 def _hooks(status: dict[str, Any]) -> str:
-    from balancer.site import some
+    from balancer.nodelist import some
 
     last_s, unannounced = status.get("last_hook_s"), status.get("unannounced")  # not told by older services
     text = "not seen since the start" if last_s is None else f"seen {last_s:.0f} s ago"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.client import BalancerError
 from balancer.drivers.base import DriverError, SiteCheck
+from balancer.nodelist import some
 from balancer.nova.cloud import ERRORS
 from balancer.nova.decide import Memory, Rules, plan
-from balancer.site import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

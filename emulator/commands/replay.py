@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from balancer.nodelist import some
 from emulator.commands.options import plugin_option
 from emulator.commands.run import SIGNAL, RunError, scenario_of
 from emulator.terminal import InputError
@@ -121,7 +122,7 @@ def _tell(replayed: Replay, *, is_cancelled: bool) -> None:
 
     result = replayed.result()
     ids = list(result.job_ids.values())
-    named = ", ".join(ids[:_SHOWN]) + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
+    named = some(ids, _SHOWN)
     click.echo(f"{len(ids)} jobs were submitted ({named or 'none'}); {replayed.log} names them all")
     for number, reason in list(result.failed.items())[:_SHOWN]:
         click.echo(f"emulator: job {number} was refused: {reason}", err=True)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from balancer.nodelist import some
 from emulator.kernel.job_states import RunOutcome
 from emulator.record.run_record import Mark
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from emulator.record.run_record import RunRecord
@@ -74,7 +73,5 @@ def _rejected(record: RunRecord, planned: JobTable, at_us: int) -> NDArray[np.in
 def _of(record: RunRecord, rows: NDArray[np.int64], what: str, how: str) -> str:
     if not len(rows):
         return ""
-    numbers: Sequence[int] = sorted(record.jobs.number[rows].tolist())
-    listed = ", ".join(map(str, numbers[:_MOST_NUMBERS]))
-    more = f" and {len(numbers) - _MOST_NUMBERS} more" if len(numbers) > _MOST_NUMBERS else ""
-    return f"{len(numbers)} {what}{'s' * (len(numbers) > 1)} {how} ({listed}{more})"
+    numbers = [str(number) for number in sorted(record.jobs.number[rows].tolist())]
+    return f"{len(numbers)} {what}{'s' * (len(numbers) > 1)} {how} ({some(numbers, _MOST_NUMBERS)})"

@@ -91,6 +91,8 @@ def _own_rules(scenario: Scenario) -> str:
         return "shared_nodes"
     if scenario.mechanism is not None:
         return f"the mechanism {plugin_name(scenario.mechanism)}"
+    if scenario.scheduler_config.predict is not None:
+        return "scheduler.predict"
     return f"the scheduler {scenario.scheduler_config.label}"
 
 

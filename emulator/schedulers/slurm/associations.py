@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from balancer.nodelist import some
 from emulator.schedulers.slurm.qos import UNDEFINED, LeftOut, LimitReader
 from emulator.schedulers.slurm.sacctmgr import Table, read_rows
-from emulator.schedulers.slurm.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -283,7 +283,7 @@ def _not_done(found: Sequence[LeftOut]) -> list[str]:
 
 
 def _listed(names: Sequence[str], what: str) -> str:
-    return f"{what}{'s' * (len(names) > 1)} {listed(names)}"
+    return f"{what}{'s' * (len(names) > 1)} {some(names, 5)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from balancer.nodelist import expand
+from balancer.nodelist import expand, some
 from emulator.schedulers.slurm.conf_lines import NODE, ConfError, read_words, site_nodes
-from emulator.schedulers.slurm.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.conf_lines import Line
 
 _FILE = "gres.conf"
-_GPU = re.compile(r"gpu(?::[A-Za-z][^:,(]*)?(?::(\d+)([KMGTP]?))?(?::no_consume)?", re.IGNORECASE)
 _FOLDER = re.compile(r"[^,\[\]]*/")
 _DETECTED = {"off", "none"}
 
@@ -42,7 +40,7 @@ def gpus_not_followed(lines: Sequence[Line], conf: Path) -> Iterator[str]:
         if count:
             by_count.setdefault(count, []).append(node)
     for count, nodes in sorted(by_count.items()):
-        yield f"{count} GPUs a node of {listed(nodes)}: Slurm has jobs wait for them; the twin does not"
+        yield f"{count} GPUs a node of {some(nodes, 5)}: Slurm has jobs wait for them; the twin does not"
     if detects and not by_count:
         yield f"{_FILE}: AutoDetect: what GPUs nodes have is not said, and no job waits for them in the twin"
 
@@ -51,8 +49,15 @@ def _of_line(line: Line) -> int | None:
     """GPUs of each node of a line, None if it does not say."""
     if "gres" not in line.words:
         return None
-    matches = (_GPU.fullmatch(each.partition("(")[0]) for each in line.words["gres"].split(","))
-    return sum(int(match[1] or 1) for match in matches if match is not None)
+    return sum(map(_gpus, line.words["gres"].split(",")))
+
+
+def _gpus(item: str) -> int:
+    """Of `gpu:4`, `gpu:a100:4(S:0-1)`, `gpu:1g.5gb:7` or `gpu`; 0 of other resources."""
+    name, *rest = item.partition("(")[0].removesuffix(":no_consume").split(":")
+    if name.lower() != "gpu":
+        return 0
+    return int(rest[-1]) if rest and rest[-1].isdecimal() else 1
 
 
 def _of_file(path: Path, nodes: Mapping[str, int]) -> tuple[dict[str, int], bool]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from balancer.nodelist import some
 from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
-from emulator.schedulers.slurm.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -197,9 +197,9 @@ def _of_nodes(lines: Sequence[Line]) -> Iterator[str]:
     down = [name for name, line in nodes.items() if _state(line) not in _UP]
     if down:
         states = "/".join(sorted({_state(nodes[name]).upper() for name in down}))
-        yield f"State={states} of {listed(down)}: the twin has these nodes up"
+        yield f"State={states} of {some(down, 5)}: the twin has these nodes up"
     if to_come := list(site_nodes(lines, to_come=True)):
-        yield f"State=FUTURE of {listed(to_come)}: the twin has no nodes that are still to come"
+        yield f"State=FUTURE of {some(to_come, 5)}: the twin has no nodes that are still to come"
     weights = {line.words.get("weight", "1") for line in nodes.values()}
     if len(weights) > 1:
         yield f"Weight={','.join(sorted(weights))}: the twin chooses nodes by their place in a row"

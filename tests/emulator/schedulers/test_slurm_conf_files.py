@@ -309,7 +309,9 @@ def test_what_scontrol_shows_is_read_like_the_file(tmp_path: Path, release: str)
     assert [each for each in told if "no key that is known here" in each] == []
 
 
-GPU_NODES = "NodeName=g[1-2] Gres=gpu:a100:4,nvme:1\nNodeName=h1 Gres=gpu:2(S:0-1),gpu:t4:1\nNodeName=n1\n"
+GPU_NODES = (
+    "NodeName=g[1-2] Gres=gpu:a100:4,nvme:1\nNodeName=h1 Gres=gpu:2(S:0-1),gpu:1g.5gb:1\nNodeName=n1\n"
+)
 
 
 @pytest.mark.parametrize(
