@@ -51,7 +51,8 @@ def test_a_file_is_read_with_every_record_accounted_for_or_refused(account, name
 
 
 def lines_in(content):
-    return [line for line in content.split(b"\n") if line.decode("utf-8", "surrogateescape").strip()]
+    end = b"\n" if b"\n" in content else b"\r"
+    return [line for line in content.split(end) if line.decode("utf-8", "surrogateescape").strip()]
 
 
 RECORDS = {
