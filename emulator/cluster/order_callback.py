@@ -59,7 +59,6 @@ class OrderHook(PassHook):
                 else compiled_hook.compiled_score(type(order).score, self._parameters.dtype)
             )
             self._compiled: Any = compiled_hook.hook()
-            self._address = self._compiled.address
         else:
             self._parameters, self._score = np.zeros(1), None
 
@@ -130,6 +129,9 @@ class OrderHook(PassHook):
         raise plugin_error(
             f"queue order {self.name}", self._event, int(self._registers.now), error
         ) from error
+
+    def _address(self) -> int:
+        return super()._address() if self._score is None else int(self._compiled.address)
 
     def ask(self, now_us: int) -> None:
         if self._score is not None:

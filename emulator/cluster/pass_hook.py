@@ -31,8 +31,7 @@ class PassHook(ABC):
     def __init__(self, inner: PassHook | None = None) -> None:
         self._inner = inner
         self._failure: Exception | None = None
-        self._hook = HOOK(lambda _context, now_us: self.ask(now_us))
-        self._address = address_of_hook(self._hook)
+        self._hook: ctypes._CFunctionType | None = None
 
     def learn(self, jobs: JobTable, first: int) -> None:
         """Jobs that are the rows from `first` on."""
@@ -44,7 +43,13 @@ class PassHook(ABC):
         if self._inner is not None:
             self._inner.use(state)
         self._state = state
-        state.registers.ask = self._address
+        state.registers.ask = self._address()
+
+    def _address(self) -> int:
+        """Where the compiled loop finds it."""
+        if self._hook is None:
+            self._hook = HOOK(lambda _context, now_us: self.ask(now_us))
+        return address_of_hook(self._hook)
 
     @abstractmethod
     def ask(self, now_us: int) -> None:
