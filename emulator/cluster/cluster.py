@@ -15,6 +15,7 @@ from balancer.clock import micros
 from emulator.cluster.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
 from emulator.cluster.order_callback import OrderHook
 from emulator.cluster.policy_callback import PolicyHook
+from emulator.cluster.prediction_callback import PredictionHook
 from emulator.cluster.selection import SelectionHook
 from emulator.kernel import kernel, occupancy, passes, reshape, structures
 from emulator.kernel import tables as t
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from emulator.cluster.pass_hook import PassHook
     from emulator.cluster.selection import Selection
     from emulator.schedulers.config import SchedulerConfig
 
@@ -57,8 +59,6 @@ class Cluster(ClusterViews):
     `selection`: which nodes a job gets, where they are not all alike to it (virtual time only).
     """
 
-    predicts = False
-
     def __init__(
         self,
         node_count: int,
@@ -74,30 +74,25 @@ class Cluster(ClusterViews):
             raise ValueError("scheduler cycle_s: a cycle is kept in virtual time only")
         if scheduler.virtual_only and not simulated:
             raise ValueError(f"scheduler {scheduler.virtual_only[0]}: this is known in virtual time only")
-        if scheduler.predict is not None and not self.predicts:
-            raise ValueError(
-                "scheduler predict: run times are predicted where whole nodes of one kind are counted"
-            )
+        if selection is not None and not simulated:
+            raise ValueError("a selection chooses nodes in virtual time only")
+        self.selection = selection
         if scheduler.commit and selection is not None:
             raise ValueError(
                 "scheduler commit: jobs are picked for good where whole nodes of one kind are counted"
             )
+        if scheduler.predict is not None:
+            if not self.counts_nodes:
+                raise ValueError(
+                    "scheduler predict: run times are predicted where whole nodes of one kind are counted"
+                )
+            self.has_own_rules = True
         self.scheduler = scheduler
         self.node_count = node_count
         self._known = JobTable.empty() if jobs is None else jobs
         self._order = with_tiers(scheduler.make_order(), self._known, scheduler)
-        self._order_hook = (
-            None if callable(self._order) else OrderHook(scheduler.order_name, self._order, node_count)
-        )
-        plain = scheduler.make_plain()
-        if plain is not None and scheduler.make_machine() is not None:
-            raise ValueError(
-                f"{plain[0]} acts at times of its own, on a machine of its own: it goes with no mechanism, `balancer` "
-                "or `static_partition`, in virtual time (the real one: live.batch: slurm)"
-            )
-        self._policy_hook = None if plain is None else PolicyHook(*plain, node_count, self._order_hook)
-        self.selection = selection
-        self._selection_hook = None if selection is None else SelectionHook(selection, self._order_hook)
+        self._has_fixed_keys = callable(self._order)
+        self._hook = self._make_hook()
         self._keys_have_submits = False
         self._submits_changed = False
         self._returns = 0
@@ -129,6 +124,25 @@ class Cluster(ClusterViews):
         if selection is not None:
             self._keep_nodes()
 
+    def _make_hook(self) -> PassHook | None:
+        """What the loop calls at each pass, None where the order of the queue is known and the rule a compiled one."""
+        scheduler = self.scheduler
+        order = (
+            None if self._has_fixed_keys else OrderHook(scheduler.order_name, self._order, self.node_count)
+        )
+        plain = scheduler.make_plain()
+        if plain is not None and scheduler.make_machine() is not None:
+            raise ValueError(
+                f"{plain[0]} acts at times of its own, on a machine of its own: it goes with no mechanism, `balancer` "
+                "or `static_partition`, in virtual time (the real one: live.batch: slurm)"
+            )
+        hook: PassHook | None = order
+        if plain is not None:
+            hook = PolicyHook(*plain, self.node_count, order)
+        elif self.selection is not None:
+            hook = SelectionHook(self.selection, order)
+        return hook if scheduler.predict is None else PredictionHook(scheduler, hook)
+
     def _set_registers(self, scheduler: SchedulerConfig, count: int, *, simulated: bool) -> None:
         registers = self._registers
         registers.idle_nodes = self.node_count
@@ -137,15 +151,16 @@ class Cluster(ClusterViews):
         registers.cycle = micros(scheduler.cycle_s)
         registers.next_cycle = t.NEVER
         registers.jobs_n = count
-        rule, hook = scheduler.backfill, self._policy_hook or self._selection_hook
-        registers.backfill = BACKFILL_RULES[rule] if hook is None else t.BackfillRule.CHOSEN
+        rule = scheduler.backfill
+        is_chosen = scheduler.is_plain or self.selection is not None
+        registers.backfill = t.BackfillRule.CHOSEN if is_chosen else BACKFILL_RULES[rule]
         registers.choice = _CHOICES[scheduler.choice]
         registers.queued_estimates = scheduler.estimates != "user"
         registers.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
         registers.keep_reservation = scheduler.reservation == "kept"
         registers.spare_nodes = scheduler.spare_nodes
         registers.protect_head = scheduler.protect_head
-        registers.head_waits = scheduler.head_waits and rule == "easy" and self._policy_hook is None
+        registers.head_waits = scheduler.head_waits and rule == "easy" and not scheduler.is_plain
         registers.before_shadow = not scheduler.end_at_shadow
         registers.exact_first = scheduler.exact_ends_first
         registers.submits_first = scheduler.submits_first
@@ -175,10 +190,10 @@ class Cluster(ClusterViews):
             "end_us": -1,
             "run_row": -1,
         }
-        if self._order_hook is None:
+        if self._has_fixed_keys:
             columns["key"] = self._order(jobs, self.scheduler)
-        if hook := self._policy_hook or self._order_hook:
-            hook.learn(jobs, first)
+        if self._hook is not None:
+            self._hook.learn(jobs, first)
         fill(self._job[first : first + len(jobs)], columns)
 
     def _make_state(self) -> None:
@@ -186,19 +201,13 @@ class Cluster(ClusterViews):
             self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
             self._runs, self._log, self._started, self._scratch, self._registers,
         )  # fmt: skip
-        if self._policy_hook is not None:
-            self._policy_hook.use(self._job, self._queue, self._runs, self._registers, self._started)
-        elif self._order_hook is not None:
-            self._order_hook.use(self._job, self._queue, self._runs, self._registers)
-        if self._selection_hook is not None:
-            self._selection_hook.use(self._state)
+        if self._hook is not None:
+            self._hook.use(self._state)
 
-    def _check_order(self) -> None:
+    def check_hook(self) -> None:
         """Raises PluginError if the queue order, or a scheduler in Python, failed in the compiled loop."""
-        if self._selection_hook is not None:
-            self._selection_hook.check()
-        if hook := self._policy_hook or self._order_hook:
-            hook.check()
+        if self._hook is not None:
+            self._hook.check()
 
     # Simulated time.
 
@@ -214,14 +223,14 @@ class Cluster(ClusterViews):
         self._registers.instants_left = pause_after
         while (code := _ADVANCE(self._state, until_us)) == t.Stop.NEEDS_ROOM:
             self._grow_runs()
-        self._check_order()
+        self.check_hook()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         """Submits of this instant, then one scheduling pass."""
         self._make_room()
         _FINISH_INSTANT(self._state, now_us)
-        self._check_order()
+        self.check_hook()
 
     @property
     def next_event_us(self) -> int:
@@ -250,10 +259,6 @@ class Cluster(ClusterViews):
     def make_more_room(self) -> None:
         """Longer tables of runs and their nodes."""
         self._grow_runs()
-
-    def raise_order(self) -> None:
-        """Raise what the queue order raised in the kernel."""
-        self._check_order()
 
     # One event at a time.
 
@@ -322,7 +327,7 @@ class Cluster(ClusterViews):
         self.must_be(job, JobState.HELD, "be submitted later")
         self._job["submit_us"][job] = now_us
         self._submits_changed = True
-        if self._order_hook is None:
+        if self._has_fixed_keys:
             one = replace(self._known.take(np.array([job])), submit_us=np.array([now_us]))
             key = self._order(one, self.scheduler)[0]
             self._job["key"][job] = key * _LATER + now_us if self._keys_have_submits else key
@@ -488,7 +493,7 @@ class Cluster(ClusterViews):
         self._make_room()
         self._registers.now = now_us
         _SCHEDULE_PASS(self._state, now_us)
-        self._check_order()
+        self.check_hook()
         return self._started[: self._registers.started_n].copy()
 
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry

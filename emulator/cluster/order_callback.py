@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.cluster.seen_jobs import HOOK, SeenJobs
+from emulator.cluster.pass_hook import PassHook
+from emulator.cluster.seen_jobs import SeenJobs
 from emulator.kernel import reorder as r
 from emulator.kernel import tables as t
 from emulator.kernel.columns import longer
@@ -30,10 +30,11 @@ _COUNT_USAGE, _LOOK_AT_USAGE = entry_points(r.count_usage, r.look_at_usage)
 _NO_PARAMETERS = np.dtype([("none", "f8")])
 
 
-class OrderHook:
-    """The order `order`, called `name`, of one cluster. `use` must follow whenever the cluster's tables moved."""
+class OrderHook(PassHook):
+    """The order `order`, called `name`, of one cluster: it puts the queue in order."""
 
     def __init__(self, name: str, order: AskedInPython | AskedInLoop | Ranks, node_count: int) -> None:
+        super().__init__()
         self.name = name
         self._order = order
         self._node_count = node_count
@@ -43,7 +44,6 @@ class OrderHook:
         self._open = np.zeros(node_count + 8, np.int64)
         self._counted = new_rows(r.Counted, 1)
         self._view = np.zeros(0, VIEW)
-        self._failure: Exception | None = None
         self._event = next(name for name in ("score", "rank", "priority") if hasattr(order, name))
         self._ranks = order if isinstance(order, Ranks) else None
         self._seen = SeenJobs()
@@ -58,12 +58,9 @@ class OrderHook:
                 if isinstance(order, Compiled)
                 else compiled_hook.compiled_score(type(order).score, self._parameters.dtype)
             )
-            self._hook: Any = compiled_hook.hook()
-            self._address: int = self._hook.address
+            self._compiled: Any = compiled_hook.hook()
         else:
             self._parameters, self._score = np.zeros(1), None
-            self._hook = HOOK(self._reorder)
-            self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
 
     def learn(self, jobs: JobTable, first: int) -> None:
         """Jobs that are the rows from `first` on."""
@@ -97,8 +94,9 @@ class OrderHook:
         given = self._given[0]
         given.accounts, given.accounts_room = self._accounts.ctypes.data, len(self._accounts)
 
-    def use(self, job: t.Jobs, queue: t.Ints32, runs: t.Runs, registers: t.Registers) -> None:
-        """Work on these tables of the cluster from now on."""
+    def use(self, state: t.State) -> None:
+        super().use(state)
+        job, queue, runs, registers = state.job, state.queue, state.runs, state.registers
         self._job, self._queue, self._runs, self._registers = job, queue, runs, registers
         if len(self._view) != len(job):
             view = np.zeros(len(job), VIEW)
@@ -118,7 +116,7 @@ class OrderHook:
         given.waiting, given.parameters = self._view.ctypes.data, self._parameters.ctypes.data
         given.scores, given.spare = self._scores.ctypes.data, self._spare.ctypes.data
         given.score = self._score.address if self._score is not None else 0
-        registers.ask, registers.ask_context = self._address, self._given.ctypes.data
+        registers.ask_context = self._given.ctypes.data
 
     def check(self) -> None:
         """Raises PluginError if the order has failed since the last look."""
@@ -132,23 +130,16 @@ class OrderHook:
             f"queue order {self.name}", self._event, int(self._registers.now), error
         ) from error
 
-    def reorder(self, now_us: int) -> None:
-        """What the hook does, for a scheduler in Python that wants its queue in order."""
+    def _address(self) -> int:
+        return super()._address() if self._score is None else int(self._compiled.address)
+
+    def ask(self, now_us: int) -> None:
         if self._score is not None:
-            self._hook.ctypes(int(self._given.ctypes.data), now_us)
+            self._compiled.ctypes(int(self._given.ctypes.data), now_us)
         else:
-            self._reorder(0, now_us)
+            self._safely(self._reorder, now_us)
 
-    def _reorder(self, _context: int, now_us: int) -> None:
-        """The hook of an order in Python. Nothing can be raised through compiled code: `check` does that."""
-        try:
-            self._ask_in_python(now_us)
-        except Exception as error:  # noqa: BLE001 - raised by `check`, when the compiled loop is over
-            self._failure = error
-            self._registers.order_failed = t.OrderFailure.RAISED
-            self._registers.instants_left = 0
-
-    def _ask_in_python(self, now_us: int) -> None:
+    def _reorder(self, now_us: int) -> None:
         job, queue, registers = self._job, self._queue, self._registers
         rows = np.sort(queue[registers.queue_lo : registers.queue_hi])
         if self._ranks is not None:

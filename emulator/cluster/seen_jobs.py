@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.kernel import tables as t
 from emulator.schedulers.plain import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
+    from emulator.kernel import tables as t
     from emulator.workload.table import JobTable
-
-HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 
 # The fields of a job that change, set past its guard. Descriptors are twice as fast as `object.__setattr__`.
 _set_wait: Any = Job.__dict__["wait_us"].__set__
@@ -100,29 +97,3 @@ class SeenJobs:
 
     def __getitem__(self, row: int) -> Job:
         return self._jobs[row]
-
-
-class Reorders(Protocol):
-    """An order that is asked at each pass."""
-
-    def reorder(self, now_us: int) -> None: ...
-
-
-def failure_of_pass(
-    order: Reorders | None, choose: Callable[[int], None], registers: t.Registers, now_us: int
-) -> Exception | None:
-    """Put the queue in order, then choose who starts. Returns what was raised: compiled code lets nothing through.
-
-    The loop then ends at this instant.
-    """
-    try:
-        if order is not None:
-            order.reorder(now_us)
-            if registers.order_failed:
-                return None
-        choose(now_us)
-    except Exception as error:  # noqa: BLE001 - raised when the compiled loop is over
-        registers.order_failed = t.OrderFailure.RAISED
-        registers.instants_left = 0
-        return error
-    return None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from emulator.cluster.seen_jobs import HOOK, failure_of_pass
+from emulator.cluster.pass_hook import ChoiceHook
 
 if TYPE_CHECKING:
     from emulator.cluster.order_callback import OrderHook
@@ -61,29 +60,12 @@ def waiting_and_running(state: t.State) -> tuple[int, int]:
     return int(registers.queue_hi - registers.queue_lo), int(registers.runs_n - registers.ended_n)
 
 
-class SelectionHook:
-    """What the compiled loop calls for a pass: an order in Python sorts the queue, then the selection starts jobs."""
+class SelectionHook(ChoiceHook):
+    """The selection of one cluster starts its jobs."""
 
     def __init__(self, selection: Selection, order: OrderHook | None) -> None:
+        super().__init__(order)
         self._selection = selection
-        self._order = order
-        self._failure: Exception | None = None
-        self._hook = HOOK(self._ask)
-        self._address = ctypes.cast(self._hook, ctypes.c_void_p).value or 0
 
-    def use(self, state: t.State) -> None:
-        """These are the tables now."""
-        self._state = state
-        state.registers.ask = self._address
-
-    def _ask(self, _context: int, now_us: int) -> None:
-        failure = failure_of_pass(self._order, self._start_jobs, self._state.registers, now_us)
-        self._failure = failure or self._failure
-
-    def _start_jobs(self, now_us: int) -> None:
+    def _choose(self, now_us: int) -> None:
         self._selection.start_jobs(self._state, now_us)
-
-    def check(self) -> None:
-        """Raise what failed in a pass."""
-        if self._failure is not None:
-            raise self._failure

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.cluster.cluster import Cluster
-from emulator.cluster.predicting_cluster import cluster_for
 from emulator.cluster.selections.by_class import ClassSelection
 from emulator.cluster.selections.compact import CompactSelection
 from emulator.simulation.loop import Loop
@@ -38,8 +37,7 @@ def make_cluster(
         compact = CompactSelection(node_count, scheduler, jobs, interconnect)
         return Cluster(node_count, scheduler, jobs, selection=compact)
     own = scheduler.make_machine()
-    make = cluster_for if own is None else own.make_cluster
-    return make(node_count, scheduler, jobs)
+    return (Cluster if own is None else own.make_cluster)(node_count, scheduler, jobs)
 
 
 def simulate(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.cluster.predicting_cluster import cluster_for
+from emulator.cluster.cluster import Cluster
 from emulator.kernel.job_states import JobState
 from emulator.live.torque import errors
 from emulator.live.torque.export import export_jobs
@@ -18,7 +18,6 @@ from emulator.plugin_failure import plugin_error
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from emulator.cluster.cluster import Cluster
     from emulator.kernel.job_states import RunOutcome
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.jobs import JobRequest
@@ -107,7 +106,7 @@ class QueueScheduler(WholeNodes):
         self.is_over = False
         self._queues = config.queues
         self._executor = executor
-        self.cluster = cluster_for(len(config.nodes), config.scheduler, simulated=False)
+        self.cluster = Cluster(len(config.nodes), config.scheduler, simulated=False)
         self.cluster.take_offline(range(len(config.nodes)), 0)
         self._users: dict[str, int] = {}
         self._pool: set[int] = set()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import SystemClock
 from emulator.clock.shared_clock import SharedClock
-from emulator.cluster.predicting_cluster import cluster_for
+from emulator.cluster.cluster import Cluster
 from emulator.events.external_events import ExternalEvents
 from emulator.events.node_outages import NodeOutages
 from emulator.live.failure import Failure, forget_failure, write_failure
@@ -69,7 +69,7 @@ def _mechanism_scheduler(config: ServerConfig, executor: LiveExecutor, effects: 
     if maker is None and config.failures is not None:
         return _failing_scheduler(config, mechanism, name, jobs, parts)
     if maker is None:
-        cluster = cluster_for(len(config.nodes), config.scheduler, jobs, simulated=False)
+        cluster = Cluster(len(config.nodes), config.scheduler, jobs, simulated=False)
         return MechanismScheduler(cluster, mechanism, name, **parts)
     warm_mechanism(mechanism)  # a clock at a free pace would run on meanwhile
     try:
@@ -93,7 +93,7 @@ def _failing_scheduler(
     warm_mechanism(mechanism)
     knows.expect_failures()
     external_events = ExternalEvents(outages=_outages(config))
-    cluster = cluster_for(len(config.nodes), config.scheduler, jobs)
+    cluster = Cluster(len(config.nodes), config.scheduler, jobs)
     return MachineScheduler(cluster, mechanism, name, jobs, external_events=external_events, **parts)
 
 

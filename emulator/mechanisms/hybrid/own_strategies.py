@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any
 
-from emulator.cluster.seen_jobs import HOOK
+from emulator.cluster.pass_hook import HOOK, address_of_hook
 from emulator.mechanisms.hybrid.strategies import ArrivalBy, NoticeBy
 from emulator.mechanisms.hybrid.view import NoticeOutlook, View
 from emulator.plugin_failure import plugin_error
@@ -49,7 +48,7 @@ class Strategies:
 
     def _address(self, hook: Any) -> int:
         self._hooks.append(hook)
-        return ctypes.cast(hook, ctypes.c_void_p).value or 0
+        return address_of_hook(hook)
 
     def raise_failure(self) -> None:
         """Raises PluginError for what a strategy raised, if one did."""

@@ -153,7 +153,7 @@ class WholeRun:
             self._grow()
         self._act.now_us = cluster.now_us
         self._act.granted = int(self._registers.granted_n)
-        cluster.raise_order()
+        cluster.check_hook()
         if code == STRATEGY_RAISED:
             self._strategies.raise_failure()
         self._over = code == Stop.AT_UNTIL

@@ -210,8 +210,8 @@ def test_the_order_of_the_docs_makes_one_schedule_in_both_forms():
         jobs, starts = job_table(work), []
         for order in (in_python(2.0), found["Patience"](2.0)):
             cluster = Cluster(nodes, SchedulerConfig(), jobs)
-            cluster._order_hook = OrderHook("patience", order, nodes)
-            cluster._order_hook.learn(jobs, 0)
+            cluster._hook = OrderHook("patience", order, nodes)
+            cluster._hook.learn(jobs, 0)
             cluster._make_state()
             cluster.advance(NEVER_US)
             starts.append(cluster.start_us.tolist())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 import emulator
 from balancer.clock import US
-from emulator.cluster.predicting_cluster import cluster_for
+from emulator.cluster.cluster import Cluster
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.orders import static_keys
@@ -19,9 +19,6 @@ from emulator.schedulers.run_times import History, LastTwo
 from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
-
-if TYPE_CHECKING:
-    from emulator.cluster.cluster import Cluster
 
 Given = tuple[tuple[int, int, int, int, int], ...]
 """Jobs of (submit, run, estimate, nodes, user), in seconds."""
@@ -106,7 +103,7 @@ def test_a_predictor_sees_ends_and_its_word_says_who_backfills() -> None:
 
 def live_starts_s(jobs: Given, nodes: int, config: SchedulerConfig) -> tuple[float, ...]:
     """The same on the live clock's side: nothing is known in advance, jobs come and end one by one, then a pass."""
-    cluster: Cluster = cluster_for(nodes, config, simulated=False)
+    cluster = Cluster(nodes, config, simulated=False)
     ends: dict[int, int] = {}
     starts: dict[int, int] = {}
     rows = sorted(range(len(jobs)), key=lambda which: (jobs[which][0], which))

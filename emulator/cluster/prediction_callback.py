@@ -1,4 +1,4 @@
-"""A cluster whose scheduler goes by predicted run times, not by users' estimates (`scheduler.predict`).
+"""Predicted run times, by which a scheduler goes instead of users' estimates (`scheduler.predict`).
 
 Before each pass a hook tells the predictor of ends, corrects predictions that were too short, and predicts what waits.
 A correction has no pass of its own, so both clocks make the same ones.
@@ -6,7 +6,6 @@ A correction has no pass of its own, so both clocks make the same ones.
 
 from __future__ import annotations
 
-import ctypes
 import heapq
 import math
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
-from emulator.cluster.cluster import Cluster
-from emulator.cluster.seen_jobs import HOOK, SeenJobs
+from emulator.cluster.pass_hook import HOOK, PassHook, address_of_hook
+from emulator.cluster.seen_jobs import SeenJobs
 from emulator.kernel import reshape
 from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_point
@@ -24,8 +23,6 @@ from emulator.plugin_failure import plugin_error
 from emulator.schedulers.run_times import Ended, History, make_predictor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from emulator.schedulers.config import SchedulerConfig
     from emulator.schedulers.plain import Job
     from emulator.workload.table import JobTable
@@ -34,75 +31,39 @@ if TYPE_CHECKING:
 _EXPECT = entry_point(reshape.expect)
 
 
-def cluster_for(
-    node_count: int, scheduler: SchedulerConfig, jobs: JobTable | None = None, *, simulated: bool = True
-) -> Cluster:
-    """Whole nodes of one kind and a queue, under this scheduler. Raises ValueError."""
-    made = Cluster if scheduler.predict is None else PredictingCluster
-    return made(node_count, scheduler, jobs, simulated=simulated)
+class PredictionHook(PassHook):
+    """The predictor `scheduler.predict` of one cluster, then `inner`. Its failure ends the run with its name."""
 
-
-class PredictingCluster(Cluster):
-    """As `Cluster`; the predictor is `scheduler.predict`. Its failure ends the run with its name."""
-
-    predicts = True
-    has_own_rules = True
-
-    def __init__(
-        self,
-        node_count: int,
-        scheduler: SchedulerConfig,
-        jobs: JobTable | None = None,
-        *,
-        simulated: bool = True,
-    ) -> None:
+    def __init__(self, scheduler: SchedulerConfig, inner: PassHook | None) -> None:
+        super().__init__(inner)
         self._predictions = Predictions(make_predictor(scheduler.predict), scheduler)
         self._name = scheduler.predict_name
-        self._failure: Exception | None = None
-        self._hooks = (HOOK(self._ask), HOOK(self._before_ends))
-        self._addresses = [ctypes.cast(hook, ctypes.c_void_p).value or 0 for hook in self._hooks]
-        super().__init__(node_count, scheduler, jobs, simulated=simulated)
+        self._before_ends = HOOK(lambda _context, now_us: self._safely(self._correct_before, now_us))
 
-    def _fill_rows(self, jobs: JobTable, first: int) -> None:
-        super()._fill_rows(jobs, first)
+    def learn(self, jobs: JobTable, first: int) -> None:
+        super().learn(jobs, first)
         self._predictions.learn(jobs, first)
 
-    def _make_state(self) -> None:
-        super()._make_state()
-        self._registers.ask, self._registers.correct = self._addresses
-        self._registers.ask_always |= self._predictions.at_submit
+    def use(self, state: t.State) -> None:
+        super().use(state)
+        state.registers.correct = address_of_hook(self._before_ends)
+        state.registers.ask_always |= self._predictions.at_submit
 
-    def _before_ends(self, _context: int, now_us: int) -> None:
-        """The hook before `exact_ends_first` looks who ends when it was expected to: who ran on before now does not."""
-        self._safely(self._predictions.correct, now_us - 1)
+    def ask(self, now_us: int) -> None:
+        self._safely(self._before_pass, now_us)
+        if self._failure is None and self._inner is not None:
+            self._inner.ask(now_us)
 
-    def _safely(self, do: Callable[[t.State, int], None], now_us: int) -> None:
-        """Nothing can be raised through compiled code: `_check_order` does that, when the compiled loop is over."""
-        if self._failure is not None:
-            return
-        try:
-            do(self._state, now_us)
-        except Exception as error:  # noqa: BLE001 - as said
-            self._failure = error
-            self._registers.order_failed = t.OrderFailure.RAISED
-            self._registers.instants_left = 0
+    def _before_pass(self, now_us: int) -> None:
+        self._predictions.before_pass(self._state, now_us)
 
-    def _ask(self, _context: int, now_us: int) -> None:
-        """The hook before a pass."""
-        self._safely(self._predictions.before_pass, now_us)
-        if self._failure is not None:
-            return
-        if self._policy_hook is not None:
-            self._policy_hook.ask(now_us)
-        elif self._order_hook is not None:
-            self._order_hook.reorder(now_us)
+    def _correct_before(self, now_us: int) -> None:
+        """Before `exact_ends_first` looks who ends when it was expected to: who ran on before now does not."""
+        self._predictions.correct(self._state, now_us - 1)
 
-    def _check_order(self) -> None:
-        if self._failure is not None:
-            error, event = self._failure, self._predictions.event
-            row = f"run time predictor {self._name}"
-            raise plugin_error(row, event, int(self._registers.now), error) from error
-        super()._check_order()
+    def _raise(self, failure: Exception) -> None:
+        row, now_us = f"run time predictor {self._name}", int(self._state.registers.now)
+        raise plugin_error(row, self._predictions.event, now_us, failure) from failure
 
 
 class Predictions:
