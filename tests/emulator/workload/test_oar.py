@@ -150,3 +150,11 @@ def test_a_limit_that_is_not_understood_is_unknown_and_told(changed, rows_of, ch
 def test_fractions_of_seconds_are_read(changed, rows_of):
     log = load(changed(startTime=1_767_262_100.5, stopTime=1_767_265_000.75))
     assert rows_of(log, "wait_s", "run_s") == [(100.5, 2900.25)]
+
+
+def test_a_name_of_another_encoding_refuses_no_log(changed, rows_of):
+    path = changed(queue="caf_")
+    path.write_bytes(path.read_bytes().replace(b"caf_", b"caf\xe9"))
+    log = load(path)
+    assert rows_of(log, "run_s", "queue") == [(2900, 1)]
+    assert log.keys["Queue"] == ("1 caf\udce9",)
