@@ -67,7 +67,7 @@ def find_format(path: str | PathLike[str], *, trace_format: str | None = None) -
         if trace_format is not None or reader.can_read(path):
             return reader
     what = "not a folder of logs" if folder else "not a trace"
-    hints = _hints_of_folder(path, names) if folder else _hints(path, names)
+    hints = _hints_of_folder(path) if folder else _hints(path, names)
     more = "".join(f"; {hint}" for hint in hints)
     raise TraceError(f"{path}: {what} in a known format (known: {', '.join(names)}){more}")
 
@@ -77,7 +77,7 @@ def _reader(name: str) -> TraceFormat:
     return OwnFormat(GROUP, reader) if is_own(reader) else reader
 
 
-def _hints_of_folder(path: Path, names: list[str]) -> list[str]:
+def _hints_of_folder(path: Path) -> list[str]:
     """What a folder is that no format can read: one of files that a format reads each by itself, or known otherwise."""
     if known := other_files.hints_of_folder(path):
         return known
@@ -87,7 +87,9 @@ def _hints_of_folder(path: Path, names: list[str]) -> list[str]:
             name = find_format(file).name
         except TraceError:
             continue
-        return [f"{file.name} is in the format {name}: name the file, or put those of one log one behind the other (cat)"]
+        return [
+            f"{file.name} is in the format {name}: name the file, or put those of one log one behind the other (cat)"
+        ]
     return []
 
 

@@ -14,7 +14,15 @@ import re
 from typing import TYPE_CHECKING
 
 from emulator.workload.cloud_rows import beginning
-from emulator.workload.rows import Malformed, count_or_0, files_of, first_line, read_records, unix_time_s, whole
+from emulator.workload.rows import (
+    Malformed,
+    count_or_0,
+    files_of,
+    first_line,
+    read_records,
+    unix_time_s,
+    whole,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,7 +139,9 @@ def _take(line: str, rows: Rows) -> None:
     procs = sum(count for count, _ in slots) or requested
     if nodes and requested not in {0, procs}:
         rows.remark(OTHER_SLOTS)
-    limit_s = count_or_0(record.get("runLimit")) or (count_or_0(record.get("termTime")) - start_s if ran else 0)
+    limit_s = count_or_0(record.get("runLimit")) or (
+        count_or_0(record.get("termTime")) - start_s if ran else 0
+    )
     memory_kb = count_or_0(record.get("maxRMem"))
     rows.add_run(
         job,

@@ -69,7 +69,11 @@ class NovaServersFormat:
 def _of_json(path: Path) -> list[dict[str, Any]]:
     listed: list[Any] = []
     for document in read_json_documents(path):
-        inside = document.get("servers", document.get("server", document)) if isinstance(document, dict) else document
+        inside = (
+            document.get("servers", document.get("server", document))
+            if isinstance(document, dict)
+            else document
+        )
         listed += inside if isinstance(inside, list) else [inside]
     if not all(isinstance(each, dict) for each in listed):
         raise TraceError(f"{path}: not a list of servers")

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
 from emulator.workload.files import TraceError, read_json_documents
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, seconds_between, span_s, unix_time_s, whole
+from emulator.workload.rows import (
+    Faults,
+    Malformed,
+    Rows,
+    first_line,
+    seconds_between,
+    span_s,
+    unix_time_s,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

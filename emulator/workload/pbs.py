@@ -111,7 +111,9 @@ def _take(line: str, rows: Rows) -> None:
     requested = _Request.of(record, rows)
     names, slots = ((), 0) if requested.is_cray else _where(record, rows)
     nodes = (
-        len(names) or (0 if requested.is_cray else _count(record, "unique_node_count", rows)) or requested.nodes
+        len(names)
+        or (0 if requested.is_cray else _count(record, "unique_node_count", rows))
+        or requested.nodes
     )
     # Torque's and Cobalt's own default is ncpus=1, whatever the nodes are.
     listed_slots = 0 if requested.is_cray else _count(record, "total_execution_slots", rows)
@@ -136,7 +138,9 @@ def _take(line: str, rows: Rows) -> None:
         used_memory_kb=_memory_kb(record, procs),
         gpus=_gpus(record) or requested.gpus or -1,
         host=rows.host_of(names),
-        status=rows.known(_status, record["Exit_status"], "Exit_status", -1) if "Exit_status" in record else -1,
+        status=rows.known(_status, record["Exit_status"], "Exit_status", -1)
+        if "Exit_status" in record
+        else -1,
         user=rows.users.number(record.get("user")),
         group=rows.groups.number(record.get("group")),
         queue=rows.queues.number(record.get("queue")),

@@ -46,11 +46,11 @@ UNSET = frozenset({"4294967294", "4294967295", "18446744073709551614", "18446744
 """What Slurm writes for numbers that nobody said, or that have no end (NO_VAL, INFINITE, of 32 and 64 bits)."""
 _WHOLE_FRACTION = re.compile(r"(\d{1,18})\.0*")
 _UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 1000))
-"""Times from these on are in nano-, micro- and milliseconds: no job was submitted in seconds as late (the year 5138)."""
+"""Times from these on are in nano-, micro- and milliseconds: no job was submitted as late (the year 5138)."""
 __all__ = [
-    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "UNREAD_KEY", "UNSET", "Faults", "Malformed", "Names", "Rows", "count_or_0",
-    "csv_fields", "csv_rows", "files_of", "first_line", "first_lines", "json_line", "lines_of", "read_records",
-    "seconds_between", "span_s", "units_a_second", "unix_time_s", "whole",
+    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "UNREAD_KEY", "UNSET", "Faults", "Malformed", "Names", "Rows",
+    "count_or_0", "csv_fields", "csv_rows", "files_of", "first_line", "first_lines", "json_line", "lines_of",
+    "read_records", "seconds_between", "span_s", "units_a_second", "unix_time_s", "whole",
 ]  # fmt: skip
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
@@ -235,7 +235,9 @@ class Rows:
         """Of the cluster or server of the job being read, if it is another one than the first job's."""
         first = self._sources.setdefault(kind, name)
         if name != first:
-            self.remark(f"of {kind} {name}, others of {first}: if these are several machines, take each log apart")
+            self.remark(
+                f"of {kind} {name}, others of {first}: if these are several machines, take each log apart"
+            )
 
     def remark_on_times(self) -> None:
         """To be called behind each record whose times `clock` has read."""
@@ -394,7 +396,9 @@ def read_records(
     unread = sorted(file.name for file in beside if names.match(file.name) and file not in files)
     if not unread:
         return rows.log(path, note, faults)
-    faults.tell(f"{path}: not read: {some(unread)} (unpacked, gzip and xz files are, with names as the others have)")
+    faults.tell(
+        f"{path}: not read: {some(unread)} (unpacked, gzip and xz files are, with names as the others have)"
+    )
     return rows.log(path, note, faults, (f"; {UNREAD_KEY}: {some(unread)}",))
 
 

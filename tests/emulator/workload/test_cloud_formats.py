@@ -234,7 +234,9 @@ def test_ranges_one_behind_the_other_continue_their_series(json_file):
 
 
 def test_one_odd_sample_of_prometheus_is_left_out_alone(json_file):
-    path = json_file(matrix([[BEGIN_S, "2"], [BEGIN_S + 300, "+Inf"], [BEGIN_S + 600, "2"], [BEGIN_S + 900, "0"]]))
+    path = json_file(
+        matrix([[BEGIN_S, "2"], [BEGIN_S + 300, "+Inf"], [BEGIN_S + 600, "2"], [BEGIN_S + 900, "0"]])
+    )
     with pytest.raises(ValueError, match=r"series 1, sample 2: value is '\+Inf'"):
         load(path)
     log = load(path, lenient=True)

@@ -155,7 +155,9 @@ def test_gpus_are_of_each_host_or_task_or_of_the_job(text_file, of, gpus):
 def test_a_record_that_is_cut_off_is_malformed(text_file, kept):
     fit = lines()[0]
     path = text_file(lines()[4], fit[: int(len(fit) * kept)])
-    with pytest.raises(ValueError, match=r"log.txt:2: .*(the record ends before|cut off within a text|is '')"):
+    with pytest.raises(
+        ValueError, match=r"log.txt:2: .*(the record ends before|cut off within a text|is '')"
+    ):
         load(path)
     assert load(path, lenient=True).malformed == 1
 

@@ -335,8 +335,14 @@ def test_a_record_without_its_creation_was_submitted_when_it_was_queued(text_fil
         ({"Exit_status": "x"}, "Exit_status"),
         ({"Exit_status": ""}, "Exit_status"),
         ({"etime": "x"}, "etime"),
-        ({"exec_host": None, "Resource_List.nodes": "2:ppn=2", "unique_node_count": "x"}, "unique_node_count"),
-        ({"exec_host": None, "Resource_List.nodes": "2:ppn=2", "total_execution_slots": "x"}, "total_execution_slots"),
+        (
+            {"exec_host": None, "Resource_List.nodes": "2:ppn=2", "unique_node_count": "x"},
+            "unique_node_count",
+        ),
+        (
+            {"exec_host": None, "Resource_List.nodes": "2:ppn=2", "total_execution_slots": "x"},
+            "total_execution_slots",
+        ),
         ({"Resource_List.walltime": f"1:{'0' * 5000}:00"}, "Resource_List.walltime"),
     ],
 )

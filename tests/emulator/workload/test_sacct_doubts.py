@@ -11,7 +11,9 @@ from emulator.workload.formats import load
 BEGIN_S = 1_767_262_000
 
 
-@pytest.mark.parametrize(("name", "text"), [("TimelimitRaw", "x"), ("Timelimit", "1h"), ("Timelimit", "9" * 5000)])
+@pytest.mark.parametrize(
+    ("name", "text"), [("TimelimitRaw", "x"), ("Timelimit", "1h"), ("Timelimit", "9" * 5000)]
+)
 def test_a_limit_that_is_not_understood_refuses_no_log(text_file, rows_of, name, text):
     heading = f"JobIDRaw|Submit|Start|ElapsedRaw|{name}|NNodes|State"
     row = f"1|{BEGIN_S}|{BEGIN_S}|60|{text}|2|COMPLETED"
@@ -30,7 +32,13 @@ def test_a_doubt_names_the_row_that_it_is_of(text_file):
 
 def test_sacct_json_tells_it_too(tmp_path, rows_of):
     time = {"submission": BEGIN_S, "start": BEGIN_S, "elapsed": 60, "limit": "soon"}
-    job = {"job_id": 1, "association": {}, "allocation_nodes": 2, "state": {"current": ["COMPLETED"]}, "time": time}
+    job = {
+        "job_id": 1,
+        "association": {},
+        "allocation_nodes": 2,
+        "state": {"current": ["COMPLETED"]},
+        "time": time,
+    }
     path = tmp_path / "sacct.json"
     path.write_text(json.dumps({"jobs": [job]}))
     log = load(path)

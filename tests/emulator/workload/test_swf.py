@@ -299,7 +299,8 @@ def test_the_eighteen_names_are_different():
 
 
 @pytest.mark.parametrize(
-    ("written", "number"), [("1,152", 1152), ("12,345,678 (all)", 12_345_678), ("4,16", 4), ("1" * 5000, int("1" * 18))]
+    ("written", "number"),
+    [("1,152", 1152), ("12,345,678 (all)", 12_345_678), ("4,16", 4), ("1" * 5000, int("1" * 18))],
 )
 def test_numbers_of_the_header_may_be_in_groups(swf_file, written, number):
     assert SwfFormat().read(swf_file(f"; MaxNodes: {written}", LINE)).key_int("MaxNodes") == number
