@@ -40,6 +40,7 @@ _JOB_TYPES = {None, "", "Job", "(unknown type)"}
 _RUNNING, _REMOVED, _COMPLETED, _TRANSFERRING = 2, 3, 4, 6
 """`JobStatus`, and the one before it: `LastJobStatus`."""
 _NUMBER = re.compile(r"\d{1,18}(\.\d*)?([eE][-+]?\d{1,2})?")
+SUSPENDED = "was suspended, and that time counts as run"
 NO_LAST_START = "ran more than once, and the record does not say when last: taken to run since it first began"
 _MOST_PROCESSES = 10**6
 """Of a cluster: job 12.3 has the number 12000003."""
@@ -155,6 +156,8 @@ def _take(record: Any, rows: Rows) -> None:
             rows.remark(NO_LAST_START)
     if start_s and (start_s < submit_s or (end_s and end_s < start_s)):
         raise Malformed(f"QDate {submit_s}, start {start_s} and end {end_s} are not in this order")
+    if start_s and _known(ad, "CumulativeSuspensionTime"):
+        rows.remark(SUSPENDED)
     hosts = max(_known(ad, "MaxHosts"), 1) if universe == _PARALLEL else 1
     requested = (_known(ad, "RequestCpus") or 1) * hosts
     procs = max((_known(ad, "CpusProvisioned") or 1) * hosts, requested)

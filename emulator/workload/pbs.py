@@ -51,6 +51,8 @@ _VNODE_CPUS = re.compile(r":ncpus=(\d{1,9})")
 _VNODE_GPUS = re.compile(r":(?:ngpus|naccelerators)=(\d{1,9})")
 _ACCOUNTING = "take the files themselves, server_priv/accounting"
 _FIELDS = 4
+_PAUSE_S, _PAUSE_SHARE = 300, 0.05
+PAUSED = "lasted longer than the walltime it used (suspended?), and that time counts as run"
 _DAYS_TO_SECONDS = 3
 """Colons in a limit that has days."""
 _DELETED = 271
@@ -118,6 +120,13 @@ def _take(line: str, rows: Rows) -> None:
     # Torque's and Cobalt's own default is ncpus=1, whatever the nodes are.
     listed_slots = 0 if requested.is_cray else _count(record, "total_execution_slots", rows)
     procs = slots or listed_slots or max(requested.procs, nodes)
+    used_s = _used_s(record, rows)
+    if (
+        start_s is not None
+        and used_s >= 0
+        and end_s - start_s - used_s > max(_PAUSE_S, _PAUSE_SHARE * used_s)
+    ):
+        rows.remark(PAUSED)
     if slots and requested.procs not in {0, slots}:
         rows.remark("exec_host has another number of processors than was asked for, and counts")
     found, (_, dot, server) = _NUMBER.match(job), job.partition(".")
@@ -153,6 +162,11 @@ def _eligible_s(record: dict[str, str], created_s: float, start_s: float | None,
         return created_s
     eligible_s = rows.known(unix_time_s, record.get("etime", "0"), "etime", created_s)
     return eligible_s if created_s <= eligible_s <= start_s else created_s
+
+
+def _used_s(record: dict[str, str], rows: Rows) -> int:
+    name = "resources_used.walltime"
+    return rows.known(_limit_s, record[name], name, -1) if name in record else -1
 
 
 def _count(record: dict[str, str], name: str, rows: Rows) -> int:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _MOST_COMPLAINTS = 10
 _BIGGEST = 2**62
-_MOST_DIGITS = 18
+_MOST_DIGITS, _MOST_LINES = 18, 50
 _START = 1 << 16
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
@@ -333,17 +333,37 @@ def csv_rows(
     heading: str,
     pass_over: Callable[[str], None],
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a table below its heading, a line each, with their numbers. The heading may come again."""
-    for number, text in lines:
-        if not text.strip():
-            continue
+    """The rows of a table below its heading, with their first lines' numbers. The heading may come again."""
+    kept = [each for each in lines if each[1].strip()]
+    width, at = len(csv_fields(heading, mark)), 0
+    while at < len(kept):
+        number, text = kept[at]
+        at += 1
         if text == heading:
             pass_over(HEADING)
             continue
         try:
-            yield number, csv_fields(text, mark, strict=True)
+            fields, more = _whole_row(kept[at - 1 : at + _MOST_LINES], mark, width)
+            at += more
+            yield number, fields
         except Malformed as fault:
             faults.add(path, number, fault)
+
+
+def _whole_row(lines: Sequence[tuple[int, str]], mark: str, width: int) -> tuple[list[str], int]:
+    """The fields of the row that begins with the first line, and how many lines more it has: texts may have line ends."""
+    first, *others = (text for _, text in lines)
+    is_open = first.count('"') % 2 == 1
+    for more, text in enumerate(others if is_open else (), 1):
+        if text.count('"') % 2:
+            try:
+                fields = csv_fields("\n".join((first, *others[:more])), mark, strict=True)
+            except Malformed:
+                break
+            if len(fields) == width:
+                return fields, more
+            break
+    return csv_fields(first, mark, strict=True), 0
 
 
 def first_lines(path: Path) -> list[str]:

@@ -263,3 +263,12 @@ def test_numbers_and_times_as_other_programs_write_them(text_file):
     heading = "uuid,created_at,terminated_at,deleted_at,vcpus"
     row = f"a,{DAY}01:00:00,0000-00-00 00:00:00,{DAY}02:00:00,8.0"
     assert spans(load(text_file(heading, row))) == [(HOUR_S, 2 * HOUR_S, 8, 1)]
+
+
+def test_texts_of_a_table_may_have_line_ends_and_a_stray_quote_takes_no_other_row(text_file):
+    heading, row = "uuid,name,created_at,deleted_at", f"{DAY}01:00:00,{DAY}02:00:00"
+    path = text_file(heading, 'a,"two', f'lines",{row}', f'b,"x,{row}', f"c,x,{row}", f'd,x"y,{row}')
+    with pytest.raises(ValueError, match=r"log.txt:4: not a line of CSV"):
+        load(path)
+    log = load(path, lenient=True)
+    assert (len(log), log.malformed, log.records) == (3, 1, 4)

@@ -217,3 +217,9 @@ def test_an_export_without_the_last_start_is_reckoned_from_the_last_run(
 def test_an_export_without_the_completion_date_ends_when_its_status_came(json_file, rows_of):
     ended = AD | {"CompletionDate": None, "EnteredCurrentStatus": 1_767_262_400}
     assert rows_of(load(json_file(ended, ended | {"ProcId": 1, "JobStatus": 2})), "run_s") == [(300,), (-1,)]
+
+
+@pytest.mark.parametrize(("suspended_s", "told"), [(0, 0), (60, 1)])
+def test_a_job_that_was_suspended_is_told(json_file, suspended_s, told):
+    log = load(json_file(AD | {"CumulativeSuspensionTime": suspended_s}))
+    assert list(log.remarks) == ["was suspended, and that time counts as run"] * told

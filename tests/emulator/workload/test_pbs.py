@@ -375,3 +375,14 @@ def test_files_of_a_folder_that_are_not_read_are_named(tmp_path, record):
     )
     found = check(log, to_jobs(log, nodes=4), format_name="pbs", is_size_known=True)
     assert found.doubts[0] == "Files of its folder are not read: 20260302.bz2."
+
+
+@pytest.mark.parametrize(
+    ("used", "told"), [("00:05:00", 0), ("00:04:59", 0), ("1:00:00", 0), ("x", 0), ("00:00:00", 1)]
+)
+def test_a_job_that_lasted_longer_than_its_walltime_is_told(text_file, record, rows_of, used, told):
+    log = load(text_file(record(end=461, **{"resources_used.walltime": used})))
+    assert rows_of(log, "run_s") == [(301,)]
+    assert [what for what in log.remarks if "(suspended?)" in what] == [
+        "lasted longer than the walltime it used (suspended?), and that time counts as run"
+    ] * told
