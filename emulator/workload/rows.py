@@ -351,7 +351,7 @@ def csv_rows(
 
 
 def _whole_row(lines: Sequence[tuple[int, str]], mark: str, width: int) -> tuple[list[str], int]:
-    """The fields of the row that begins with the first line, and how many lines more it has: texts may have line ends."""
+    """The fields of the row that begins with the first line, and how many more lines its texts take."""
     first, *others = (text for _, text in lines)
     is_open = first.count('"') % 2 == 1
     for more, text in enumerate(others if is_open else (), 1):
