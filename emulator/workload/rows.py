@@ -335,7 +335,7 @@ def csv_rows(
 ) -> Iterator[tuple[int, list[str]]]:
     """The rows of a table below its heading, with their first lines' numbers. The heading may come again."""
     kept = [each for each in lines if each[1].strip()]
-    width, at = len(csv_fields(heading, mark)), 0
+    width, at = 1 + heading.count(mark), 0
     while at < len(kept):
         number, text = kept[at]
         at += 1

@@ -347,7 +347,7 @@ def test_a_record_without_its_creation_was_submitted_when_it_was_queued(text_fil
     ],
 )
 def test_a_field_that_a_job_can_do_without_refuses_no_log(text_file, record, rows_of, changes, name):
-    log = load(text_file(record("1.s"), record(**changes)))
+    log = load(text_file(record("1.s"), record("2.s", **changes)))
     assert rows_of(log, "submit_s", "wait_s", "run_s", "allocated_procs") == [(100, 60, 300, 4)] * 2
     assert log.remarks == {f"{name} not understood, taken to be unknown": 1}
     assert log.complaints[0].startswith(f"{log.source}:2: ")
