@@ -97,7 +97,7 @@ def test_archived_files_of_a_folder_are_one_log(text_file, rows_of):
         ("1767262000 0 0 1767262400", "1767262000 0 0 1767261000", "submitTime 1767262000, startTime 1767261000"),
         ("1767262000 0 0 1767262400", "soon 0 0 1767262400", "submitTime is 'soon', not a whole number"),
         ("1767262000 0 0 1767262400", "1767262000000 0 0 1767262400", "not a time in seconds"),
-        (' 0 4 "c1" "c1" "c2" "c2" 64', " 0 9", "numExHosts|jStatus|not a whole number"),
+        (' 0 4 "c1" "c1" "c2" "c2" 64', " 0 9", "so fields are shifted"),
         ('"JOB_FINISH"', "JOB_FINISH", "not an accounting record"),
     ],
 )  # fmt: skip
