@@ -95,7 +95,7 @@ def _take(job: Any, profiles: dict[str, Any], rows: Rows, numbers: _Numbers) -> 
     if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
         raise Malformed(f"res is {nodes!r}, not a whole number of resources from 1 on")
     # -1 or nothing: Batsim kills no such job.
-    walltime_s = -1 if job.get("walltime", -1) == -1 else _time(job, "walltime")
+    walltime_s = -1 if job.get("walltime") in {None, -1} else _time(job, "walltime")
     run_s = _run_s(job.get("profile"), profiles)
     rows.add(
         number=numbers.of(job),

@@ -15,6 +15,7 @@ from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.local_times import ZONE_KEY, is_assumed
 from emulator.workload.outages import as_jobs
 from emulator.workload.packing import level
+from emulator.workload.rows import UNREAD_KEY
 from emulator.workload.swf import GPUS_KEY, HOST_KEY, RESERVATION_KEY
 from emulator.workload.trust import trust_sentence, trusts
 from emulator.workload.unavailable_nodes import unavailable_times
@@ -250,7 +251,7 @@ def _date(unix_s: float) -> str:
 
 
 def _doubts(log: SwfLog, workload: Workload, in_use: Demand | None, *, is_size_known: bool) -> list[str]:
-    doubts = []
+    doubts = [f"Files of its folder are not read: {names}." for names in log.keys.get(UNREAD_KEY, ())]
     if not is_size_known:
         doubts.append("The number of nodes is unknown: pass --nodes.")
     if in_use is not None:

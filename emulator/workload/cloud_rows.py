@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.files import open_trace
-from emulator.workload.rows import SAME_RUN, Malformed, Rows
+from emulator.workload.rows import SAME_RUN, Malformed, Rows, units_a_second, whole
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,8 +26,9 @@ SHARED_KEY = "CoresShared"
 """Header key of ours: processors are cores of nodes that several rows may share."""
 BEGINNING = 1 << 16
 """So many bytes of a file are looked at to know its format."""
-_MILLISECONDS = 10**11
-_NO_TIME = {"", "None", "NULL", "null", "\\N"}
+_LATEST = 10**20
+_NO_TIME = {"", "None", "NULL", "null", "\\N", "0000-00-00 00:00:00"}
+"""The last one is what MySQL writes for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _longest(first: Server, other: Server) -> Server:
 def unix_s(value: Any, name: str, clock: LocalTimes | None = None) -> float | None:
     """A time as OpenStack writes it: ISO 8601 (UTC unless it says otherwise, or of `clock`) or a Unix time.
 
-    Unix times of 12 digits and more are milliseconds. None for none.
+    Unix times of 12 digits and more are milliseconds, of 15 micro-, of 18 nanoseconds. None for none.
     """
     text = str(value).strip()
     if text in _NO_TIME:
@@ -119,9 +120,9 @@ def unix_s(value: Any, name: str, clock: LocalTimes | None = None) -> float | No
         number = float(text)
     except ValueError:
         return _of_date(text, name, clock)
-    if not 0 <= number < 1000 * _MILLISECONDS:
-        raise Malformed(f"{name} is {text[:40]!r}, not a time in seconds or milliseconds")
-    return number if number < _MILLISECONDS else number / 1000
+    if not 0 <= number < _LATEST:
+        raise Malformed(f"{name} is {text[:40]!r}, not a time in seconds or parts of them")
+    return number / units_a_second(number)
 
 
 def _of_date(text: str, name: str, clock: LocalTimes | None) -> float:
@@ -151,10 +152,7 @@ def count(value: Any, name: str) -> int:
     """A number of vCPUs from 1 on; 1 where nothing is said."""
     if value is None or value == "":
         return 1
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        raise Malformed(f"{name} is {str(value)[:40]!r}, not a whole number") from None
+    number = whole(str(value), name)
     if not 1 <= number <= 2**31:
         raise Malformed(f"{name} is {number}, not a number of processors")
     return number

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
 from emulator.workload.files import read_json_documents
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, json_line, lines_of, whole
+from emulator.workload.rows import Faults, Malformed, Rows, first_line, json_line, lines_of, unix_time_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,9 @@ _ELSEWHERE = {7: "scheduler", 9: "grid", 12: "local"}
 _JOB_TYPES = {None, "", "Job", "(unknown type)"}
 _RUNNING, _REMOVED, _COMPLETED, _TRANSFERRING = 2, 3, 4, 6
 """`JobStatus`, and the one before it: `LastJobStatus`."""
-_NUMBER = re.compile(r"\d{1,12}(\.\d*)?([eE]\+?\d)?")
+_NUMBER = re.compile(r"\d{1,18}(\.\d*)?([eE][-+]?\d{1,2})?")
+SUSPENDED = "was suspended, and that time counts as run"
+NO_LAST_START = "ran more than once, and the record does not say when last: taken to run since it first began"
 _MOST_PROCESSES = 10**6
 """Of a cluster: job 12.3 has the number 12000003."""
 
@@ -141,13 +143,21 @@ def _take(record: Any, rows: Rows) -> None:
     if universe in _ELSEWHERE:
         rows.pass_over(f"job of the {_ELSEWHERE[universe]} universe")
         return
-    submit_s = whole(_text(ad, "QDate"), "QDate")
+    submit_s = unix_time_s(_text(ad, "QDate"), "QDate")
     start_s = _known(ad, "JobCurrentStartDate") or _known(ad, "JobStartDate")
     status = _known(ad, "JobStatus")
     # Newer versions say when a job was removed as its completion, too.
-    end_s = _removed_s(ad, start_s) if status == _REMOVED else _known(ad, "CompletionDate")
+    end_s = _removed_s(ad, start_s) if status == _REMOVED else _completed_s(ad, status)
+    if not _known(ad, "JobCurrentStartDate") and _known(ad, "NumJobStarts") > 1:
+        last_s = _known(ad, "LastRemoteWallClockTime")
+        if last_s and end_s:
+            start_s = end_s - last_s
+        else:
+            rows.remark(NO_LAST_START)
     if start_s and (start_s < submit_s or (end_s and end_s < start_s)):
         raise Malformed(f"QDate {submit_s}, start {start_s} and end {end_s} are not in this order")
+    if start_s and _known(ad, "CumulativeSuspensionTime"):
+        rows.remark(SUSPENDED)
     hosts = max(_known(ad, "MaxHosts"), 1) if universe == _PARALLEL else 1
     requested = (_known(ad, "RequestCpus") or 1) * hosts
     procs = max((_known(ad, "CpusProvisioned") or 1) * hosts, requested)
@@ -176,6 +186,10 @@ def _take(record: Any, rows: Rows) -> None:
     )
 
 
+def _completed_s(ad: dict[str, Any], status: int) -> int:
+    return _known(ad, "CompletionDate") or (_known(ad, "EnteredCurrentStatus") if status == _COMPLETED else 0)
+
+
 def _removed_s(ad: dict[str, Any], start_s: int) -> int:
     """When a job that was removed left its machine, 0 if that is unknown."""
     if not start_s:
@@ -200,9 +214,12 @@ def _text(ad: dict[str, Any], name: str) -> str | None:
 
 
 def _known(ad: dict[str, Any], name: str) -> int:
-    """A whole number, 0 where it is unknown: not there, undefined, or an expression that was not evaluated."""
-    text = (_text(ad, name) or "").partition(".")[0]
-    return int(text) if text.isdecimal() else 0
+    """A whole number, 0 where it is unknown: not there, undefined, or an expression that was not evaluated.
+
+    Reals are written as 1.600000000000000E+01.
+    """
+    text = _text(ad, name) or ""
+    return (int(text) if text.isdecimal() else int(float(text))) if _NUMBER.fullmatch(text) else 0
 
 
 def _gpus(ad: dict[str, Any]) -> int:

@@ -71,7 +71,10 @@ def read_json_documents(path: Path) -> list[Any]:
         content = stream.read()
     found: list[Any] = []
     try:
-        text = content.decode(json.detect_encoding(content), "surrogatepass")
+        encoding = json.detect_encoding(content)
+        # One name of another encoding is no reason to read none of it; lines of text are read likewise.
+        errors = "surrogateescape" if encoding.startswith("utf-8") else "surrogatepass"
+        text = content.decode(encoding, errors)
         at = _past_space(text, 0)
         while at < len(text) or not found:
             document, at = _DECODER.raw_decode(text, at)

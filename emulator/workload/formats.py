@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["GROUP", "TraceError", "TraceFormat", "find_format", "load"]
 
 GROUP = "emulator.trace_formats"
+_FEW = 20
 
 
 @runtime_checkable
@@ -66,7 +67,7 @@ def find_format(path: str | PathLike[str], *, trace_format: str | None = None) -
         if trace_format is not None or reader.can_read(path):
             return reader
     what = "not a folder of logs" if folder else "not a trace"
-    hints = other_files.hints_of_folder(path) if folder else _hints(path, names)
+    hints = _hints_of_folder(path) if folder else _hints(path, names)
     more = "".join(f"; {hint}" for hint in hints)
     raise TraceError(f"{path}: {what} in a known format (known: {', '.join(names)}){more}")
 
@@ -74,6 +75,22 @@ def find_format(path: str | PathLike[str], *, trace_format: str | None = None) -
 def _reader(name: str) -> TraceFormat:
     reader: TraceFormat = make_plugin(GROUP, name)
     return OwnFormat(GROUP, reader) if is_own(reader) else reader
+
+
+def _hints_of_folder(path: Path) -> list[str]:
+    """What a folder is that no format can read: one of files that a format reads each by itself, or known otherwise."""
+    if known := other_files.hints_of_folder(path):
+        return known
+    files = sorted(file for file in path.iterdir() if file.is_file())[:_FEW]
+    for file in files:
+        try:
+            name = find_format(file).name
+        except TraceError:
+            continue
+        return [
+            f"{file.name} is in the format {name}: name the file, or put those of one log one behind the other (cat)"
+        ]
+    return []
 
 
 def _hints(path: Path, names: list[str]) -> list[str]:

@@ -14,11 +14,12 @@ import re
 from typing import TYPE_CHECKING
 
 from emulator.workload.cloud_rows import beginning
-from emulator.workload.rows import Faults, Malformed, Rows, json_line, lines_of, span_s, whole
+from emulator.workload.rows import Malformed, files_of, json_line, read_records, span_s, units_a_second, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from emulator.workload.rows import Rows
     from emulator.workload.swf import SwfLog
 
 FIELDS = (
@@ -84,15 +85,15 @@ _REAL = (
     "maxvmem",
 )
 """Further fields that are numbers: before and behind each name, so that a colon in one is seen."""
-_MILLISECONDS, _MICROSECONDS = 10**11, 10**14
-"""No job was submitted in seconds, or in milliseconds, as late as this (the year 5138)."""
-_CLOCK = re.compile(r"_(?:rt|cpu)=\d+(?::\d+){1,2}(?=[,\s])")
-_LAST_CLOCK = tuple(re.compile(rf"_(?:rt|cpu)=\d+(?::\d+){{{colons}}}(?=:)") for colons in (2, 1, 0))
+_FILE = re.compile(r"accounting(\.jsonl)?([.-]\d+)?(\.gz|\.xz)?")
+_CLOCK = re.compile(r"_(?:rt|cpu)=\d*(?::\d*){1,2}(?=[,\s])")
+_LAST_CLOCK = tuple(re.compile(rf"_(?:rt|cpu)=\d*(?::\d*){{{colons}}}(?=:)") for colons in (2, 1, 0))
 """Times in a request, and one at its end: how many colons are its own the fields behind it tell."""
 _COLON = "\0"
 _TASK = re.compile(r"NONE|past_usage|\d+\.\S+|")
 """What stands for a task of a parallel job."""
-_LIMIT = re.compile(r"\b[hs]_rt=([\d:]+)")
+_LIMIT = re.compile(r"\b([hs])_rt=([^\s,]+)")
+_CUT_LIMIT = re.compile(r"_(?:rt|cpu)=$")
 _SHIFTED = "a ':' in a name shifts the fields behind it"
 SLAVE = "slave task of a parallel job"
 _KILLED_BY_USER = 100
@@ -101,13 +102,15 @@ _KILLED = (137, 143)
 
 
 class GridEngineFormat:
-    """The trace format `grid_engine`."""
+    """The trace format `grid_engine`: one accounting file, or the folder of it and the rotated ones."""
 
     name = "grid_engine"
+    reads_folders = True
 
     def can_read(self, path: Path) -> bool:
-        """True if one of the first lines that are no comments has the fields of a job."""
-        begin = beginning(path)
+        """True if one of the first lines that are no comments (of the first file) has the fields of a job."""
+        files = files_of(path, _FILE)
+        begin = beginning(files[0]) if files else ""
         if begin.startswith("{"):
             return all(f'"{name}"' in begin for name in ("job_number", "submission_time", "qname"))
         return any(_looks_like_a_record(line) for line in begin.splitlines())
@@ -125,15 +128,15 @@ class GridEngineFormat:
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs. Raises TraceError naming file and line."""
-        rows, faults = Rows(), Faults(lenient)
-        for number, line in lines_of(path):
-            if not _is_record(line):
-                continue
-            try:
-                _take(_of_json(line) if line.lstrip().startswith("{") else _of_line(line), rows)
-            except Malformed as fault:
-                faults.add(path, number, fault)
-        return rows.log(path, "from Grid Engine accounting records; times are Unix times", faults)
+        return read_records(
+            path,
+            names=_FILE,
+            file_names="files named accounting, accounting.0, ...",
+            take=_take,
+            note="from Grid Engine accounting records; times are Unix times",
+            lenient=lenient,
+            comment="#",
+        )
 
 
 def _is_record(line: str) -> bool:
@@ -170,6 +173,8 @@ def _of_fields(fields: list[str]) -> dict[str, str]:
     if len(fields) < _FEWEST:
         raise Malformed(f"{len(fields)} fields where an accounting record has at least {_FEWEST}")
     record = dict(zip(FIELDS, fields, strict=False))
+    if _CUT_LIMIT.search(record.get("category", "")):
+        raise Malformed(f"category ends in a limit without its value ({_SHIFTED})")
     if not _TASK.fullmatch(record.get("pe_taskid", "")):
         raise Malformed(f"pe_taskid is {record['pe_taskid'][:40]!r}, not a task ({_SHIFTED})")
     for name in FIELDS:
@@ -193,7 +198,10 @@ def _of_json(line: str) -> dict[str, str]:
     return {name: str(record[name]) for name in (*FIELDS, "type") if record.get(name) is not None}
 
 
-def _take(record: dict[str, str], rows: Rows) -> None:
+def _take(line: str, rows: Rows) -> None:
+    if not _is_record(line):
+        return
+    record = _of_json(line) if line.lstrip().startswith("{") else _of_line(line)
     if record.get("type", "acct") != "acct":
         rows.pass_over(f"{record['type']} record")
         return
@@ -208,8 +216,7 @@ def _take(record: dict[str, str], rows: Rows) -> None:
     ran = start > 0
     if ran and not submit <= start <= end:
         raise Malformed(f"submission {submit}, start {start} and end {end} are not in this order")
-    a_second = _a_second(max(submit, start))
-    limit = _LIMIT.search(record.get("category", ""))
+    a_second = units_a_second(max(submit, start))
     rows.add_run(
         (number, record.get("task_number"), submit, record.get("owner")),
         start if ran else -1,
@@ -221,7 +228,7 @@ def _take(record: dict[str, str], rows: Rows) -> None:
         run_s=_seconds(end - start, a_second) if ran else -1,
         allocated_procs=slots,
         requested_procs=slots,
-        requested_s=span_s(limit[1], "h_rt") if limit else -1,
+        requested_s=_limit_s(record.get("category", ""), rows),
         host=rows.host_of([record["hostname"]] if ran and slots == 1 and "hostname" in record else []),
         status=status,
         user=rows.users.number(record.get("owner")),
@@ -230,9 +237,16 @@ def _take(record: dict[str, str], rows: Rows) -> None:
     )
 
 
-def _a_second(time: int) -> int:
-    """How many of its units are a second."""
-    return 10**6 if time > _MICROSECONDS else 1000 if time > _MILLISECONDS else 1
+def _limit_s(request: str, rows: Rows) -> int:
+    """Seconds of the hard limit, else of the soft one; -1 if there is none."""
+    limits = {kind: text for kind, text in _LIMIT.findall(request) if text.upper() != "INFINITY"}
+    text = limits.get("h") or limits.get("s")
+    return -1 if text is None else rows.known(_clock_s, text, "h_rt", -1)
+
+
+def _clock_s(text: str, name: str) -> int:
+    """Of `[H]:[M]:[S]`, or seconds: what is 0 may be left out (sge_types(1))."""
+    return span_s(":".join(part or "0" for part in text.split(":")), name)
 
 
 def _seconds(units: int, a_second: int) -> float:

@@ -14,7 +14,15 @@ import re
 from typing import TYPE_CHECKING
 
 from emulator.workload.cloud_rows import beginning
-from emulator.workload.rows import Malformed, files_of, first_line, read_records, whole
+from emulator.workload.rows import (
+    Malformed,
+    count_or_0,
+    files_of,
+    first_line,
+    read_records,
+    unix_time_s,
+    whole,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +50,8 @@ _AFTER_USAGE = (
 """After the 19 numbers of resource usage. Older versions end earlier."""
 _AFTER_HOSTS = ("runLimit", "options3", "avgMem", "effectiveResReq")
 """After the usage of each host: the order of real records. lsb.acct(5) lists options3 before the run limit."""
+_FEWEST_AFTER = _AFTER_USAGE.index("idx") + 1
+"""The oldest versions write so many."""
 _USAGE = 19
 _HOST_USAGE = 6
 _DONE = 64
@@ -49,9 +59,10 @@ _DONE = 64
 _KILLED = {8, 9, 14, 15}
 """`exitInfo`, TERM_*: killed by its owner or an administrator, with force or without."""
 _RUSAGE = re.compile(r"rusage\[([^\]]*)\]")
-_NGPUS = re.compile(r"\bngpus(?:_physical|_shared|_excl_[tp])?=(\d+)(?:\.\d*)?(?:/(host|task|job))?")
-_SLOTS = re.compile(r"(\d+)\*(.+)")
-_NEWEST_S = 10**11
+_NGPUS = re.compile(r"\bngpus(?:_physical|_shared|_excl_[tp])?=(\d{1,9})(?:\.\d*)?(?:/(host|task|job))?")
+_REAL = re.compile(r"[-+]?[\d.]+([eE][-+]?\d+)?")
+_SLOTS = re.compile(r"(\d{1,9})\*(.+)")
+OTHER_SLOTS = "had another number of slots than it asked for, and what it had counts"
 _NO_LIMIT = 2**31 - 1
 """LSF's INFINIT_INT."""
 
@@ -105,24 +116,33 @@ def _take(line: str, rows: Rows) -> None:
     if match[1] != _FINISH:
         rows.pass_over(f"{match[1]} record")
         return
-    record, hosts = _named([text or word for text, word in _FIELD.findall(line)])
-    submit_s, start_s, end_s = (_time_s(record, name) for name in ("submitTime", "startTime", "eventTime"))
+    found = _FIELD.findall(line)
+    if any('"' in word for _, word in found):
+        raise Malformed("the record is cut off within a text, or a quotation mark in one is not doubled")
+    record, hosts = _named([text or word for text, word in found])
+    submit_s, start_s, end_s = (
+        unix_time_s(record.get(name), name) for name in ("submitTime", "startTime", "eventTime")
+    )
     ran = start_s > 0
     if not submit_s <= (start_s if ran else submit_s) <= end_s:
         raise Malformed(
             f"submitTime {submit_s}, startTime {start_s} and eventTime {end_s} are not in this order"
         )
     # As LSF itself numbers an array's elements.
-    number = whole(record["jobId"], "jobId") | _count(record, "idx") << 32
+    number = whole(record["jobId"], "jobId") | count_or_0(record.get("idx")) << 32
     job = number, submit_s, record["userName"]
-    if ran and submit_s < (begin_s := _time_s(record, "beginTime")) <= start_s:
+    if ran and submit_s < (begin_s := unix_time_s(record.get("beginTime"), "beginTime")) <= start_s:
         submit_s = begin_s
     slots = [_slots(host) for host in hosts]
     nodes = {host for _, host in slots}
-    requested = whole(record["numProcessors"], "numProcessors")
+    requested = rows.known(whole, record["numProcessors"], "numProcessors", 0)
     procs = sum(count for count, _ in slots) or requested
-    limit_s = _count(record, "runLimit") or (_time_s(record, "termTime") - start_s if ran else 0)
-    memory_kb = _count(record, "maxRMem")
+    if nodes and requested not in {0, procs}:
+        rows.remark(OTHER_SLOTS)
+    limit_s = count_or_0(record.get("runLimit")) or (
+        count_or_0(record.get("termTime")) - start_s if ran else 0
+    )
+    memory_kb = count_or_0(record.get("maxRMem"))
     rows.add_run(
         job,
         start_s if ran else -1,
@@ -154,7 +174,12 @@ def _named(fields: list[str]) -> tuple[dict[str, str], list[str]]:
     hosts_end = at + 1 + _number_at(fields, at, "numExHosts")
     hosts = fields[at + 1 : hosts_end]
     record["jStatus"] = _text_at(fields, hosts_end, "jStatus")
-    at = hosts_end + 4 + _USAGE  # status, host factor, the job's name and its command
+    at = hosts_end + 4  # status, host factor, the job's name and its command
+    for name, text in zip(range(1, 1 + _USAGE), fields[at:], strict=False):
+        if not _REAL.fullmatch(text):
+            raise Malformed(f"number {name} of the resource usage is {text[:40]!r}, so fields are shifted")
+    at += _USAGE
+    _text_at(fields, at + _FEWEST_AFTER - 1, "idx")
     record |= dict(zip(_AFTER_USAGE, fields[at:], strict=False))
     at += len(_AFTER_USAGE)
     if at < len(fields):  # pairs of submitEXT, usage of each host, then the run limit in seconds
@@ -175,19 +200,6 @@ def _number_at(fields: list[str], at: int, name: str) -> int:
     return whole(_text_at(fields, at, name), name)
 
 
-def _time_s(record: dict[str, str], name: str) -> int:
-    time_s = whole(record.get(name), name)
-    if time_s > _NEWEST_S:
-        raise Malformed(f"{name} is {time_s}, not a time in seconds")
-    return time_s
-
-
-def _count(record: dict[str, str], name: str) -> int:
-    """A number that need not be there; 0 where it is not, or negative."""
-    text = record.get(name, "0")
-    return int(text) if text.isdecimal() else 0
-
-
 def _gpus(record: dict[str, str], *, hosts: int, slots: int) -> int:
     """GPUs of the job; 0 if it asked for none. Of requirements that differ from host to host the most, on each."""
     reserved = _RUSAGE.findall(record.get("effectiveResReq") or record.get("resReq", ""))
@@ -205,4 +217,4 @@ def _status(record: dict[str, str]) -> int:
     """SWF's: 1 completed, 0 failed, 5 cancelled."""
     if whole(record["jStatus"], "jStatus") == _DONE:
         return 1
-    return 5 if _count(record, "exitInfo") in _KILLED else 0
+    return 5 if count_or_0(record.get("exitInfo")) in _KILLED else 0

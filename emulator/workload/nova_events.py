@@ -8,11 +8,10 @@ is offloaded). What is resized keeps its begin. Events do not say how many vCPUs
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import Server, Servers, beginning, unix_s
-from emulator.workload.files import TraceError, open_trace
+from emulator.workload.files import TraceError, read_json_documents
 from emulator.workload.rows import Faults, Malformed
 
 if TYPE_CHECKING:
@@ -84,17 +83,7 @@ def _spans(life: list[tuple[float, str]], servers: Servers) -> Iterator[tuple[fl
 
 def _events(path: Path) -> Iterator[dict[str, Any]]:
     """Of one JSON document or of several, one behind the other, as a loop over servers writes them."""
-    with open_trace(path) as stream:
-        text = stream.read().decode("utf-8-sig", "replace")
-    decoder, at = json.JSONDecoder(), 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
-            continue
-        try:
-            document, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            raise TraceError(f"{path}: not valid JSON: {error}") from error
+    for document in read_json_documents(path):
         listed = document.get("instanceActions") if isinstance(document, dict) else document
         if not isinstance(listed, list):
             raise TraceError(f"{path}: not a list of events")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import Server, Servers, beginning, count, unix_s
-from emulator.workload.files import TraceError, read_json
+from emulator.workload.files import TraceError, read_json_documents
 from emulator.workload.rows import Faults, Malformed, csv_fields, csv_rows, lines_of
 
 if TYPE_CHECKING:
@@ -67,10 +67,14 @@ class NovaServersFormat:
 
 
 def _of_json(path: Path) -> list[dict[str, Any]]:
-    document = read_json(path)
-    if isinstance(document, dict):
-        document = document.get("servers", document.get("server", document))
-    listed = document if isinstance(document, list) else [document]
+    listed: list[Any] = []
+    for document in read_json_documents(path):
+        inside = (
+            document.get("servers", document.get("server", document))
+            if isinstance(document, dict)
+            else document
+        )
+        listed += inside if isinstance(inside, list) else [inside]
     if not all(isinstance(each, dict) for each in listed):
         raise TraceError(f"{path}: not a list of servers")
     return [each.get("server", each) for each in listed]

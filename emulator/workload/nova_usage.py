@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import Server, Servers, beginning, count, unix_s
-from emulator.workload.files import TraceError, read_json
+from emulator.workload.files import TraceError, read_json_documents
 from emulator.workload.rows import Faults, Malformed
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class NovaUsageFormat:
         """All servers of all projects. Raises TraceError naming file and server."""
         servers, faults = Servers(), Faults(lenient)
         found = False
-        for report in _reports(read_json(path)):
+        for report in _reports(read_json_documents(path)):
             if not isinstance(report, dict):
                 faults.add(path, "report", f"not an object: {str(report)[:40]}")
                 continue

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
 from emulator.workload.files import TraceError, read_json_documents
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, span_s, whole
+from emulator.workload.rows import (
+    Faults,
+    Malformed,
+    Rows,
+    first_line,
+    seconds_between,
+    span_s,
+    unix_time_s,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +49,7 @@ _NAMES = {
 _WALLTIME = re.compile(r"\b(?:W|walltime)=(\d+(?::\d+){0,2})")
 _REQUEST = re.compile(r"""-l\s+(["'])(.*?)\1(?=\s|$)|-l\s+(\S+)""")
 _PROPERTIES = re.compile(r"\{[^}]*\}")
-_LEVEL = re.compile(r"/?([\w.-]+)=(\d+)")
+_LEVEL = re.compile(r"/?([\w.-]+)=(\d{1,9})")
 _COMPLETED, _FAILED = {"terminated", "finishing"}, {"error", "toerror"}
 _ENDED = _COMPLETED | _FAILED
 """States, in small letters."""
@@ -74,6 +83,7 @@ class OarFormat:
                     _take(name, job, rows)
                 except Malformed as fault:
                     faults.add(path, f"job {name}", fault)
+                faults.tell_doubts(path, f"job {name}", rows)
         return rows.log(path, "from oarstat; times are Unix times", faults)
 
 
@@ -96,8 +106,8 @@ def _take(name: str, job: Any, rows: Rows) -> None:
     if any(each.startswith("inner=") for each in _types(job)):
         rows.pass_over("job inside a container")
         return
-    submit_s = whole(_text(job, "submit"), "submissionTime")
-    start_s, stop_s = (whole(_text(job, which) or "0", f"{which}Time") for which in ("start", "stop"))
+    submit_s = unix_time_s(_text(job, "submit"), "submissionTime")
+    start_s, stop_s = (unix_time_s(_text(job, which) or "0", f"{which}Time") for which in ("start", "stop"))
     has_ended = _state(job) in _ENDED and stop_s > 0
     # One that was to start and never did keeps the time for which that was planned.
     has_started = start_s > 0 and not (_state(job) in _FAILED and has_ended and stop_s < start_s)
@@ -116,14 +126,14 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         max(start_s, stop_s if has_ended else 0),
         number=number,
         submit_s=submit_s,
-        wait_s=start_s - submit_s if has_started else -1,
-        run_s=stop_s - start_s if has_started and has_ended else -1,
+        wait_s=seconds_between(submit_s, start_s) if has_started else -1,
+        run_s=seconds_between(start_s, stop_s) if has_started and has_ended else -1,
         allocated_procs=resources or nodes or -1,
         requested_procs=resources or nodes or -1,
         nodes=nodes or -1,
         gpus=_gpus(job) or -1,
         host=rows.host_of(hosts),
-        requested_s=_limit_s(job),
+        requested_s=_limit_s(job, rows),
         status=_status(job),
         user=rows.users.number(_text(job, "owner")),
         group=rows.groups.number(str(job.get("project") or "")),
@@ -131,13 +141,13 @@ def _take(name: str, job: Any, rows: Rows) -> None:
     )
 
 
-def _limit_s(job: dict[str, Any]) -> int:
+def _limit_s(job: dict[str, Any], rows: Rows) -> int:
     """Seconds; where `walltime` is missing the scheduler's message has it (`R=16,W=12:0:0`), or the request."""
     if job.get("walltime") is not None:
-        return span_s(str(job["walltime"]), "walltime")
+        return rows.known(span_s, str(job["walltime"]), "walltime", -1)
     texts = (str(job.get(name) or "") for name in ("message", "wanted_resources"))
     found = next((match for match in map(_WALLTIME.search, texts) if match), None)
-    return -1 if found is None else span_s(found[1], "walltime")
+    return -1 if found is None else rows.known(span_s, found[1], "walltime", -1)
 
 
 def _first(job: dict[str, Any], which: str) -> Any:

@@ -67,6 +67,9 @@ _TEXTS = tuple(
         (r"\A(<\?xml.*>\s*)?<(job_info|detailed_job_info)", f"qstat shows jobs that have not ended; {_GRID_ENGINE}"),
         (r'\A\{(?s:.)*"jobs"\s*:\s*\[\s*\]', "a document without jobs: look at the command's dates (sacct -S, -E)"),
         (r"\A\s*(\[\s*\]|\{\s*\}|null|)\s*\Z", "there is nothing in it: look at the command's dates, or its errors"),
+        (r'\A\[\s*\{(?=(?s:.)*"job_number"\s*:)(?s:.)*"submission_time"\s*:',
+         "records of Grid Engine in one list: write one a line, as accounting.jsonl has them (jq -c '.[]')"),
+        (r'(?i)"?local[ _]job[ _]id"?\s*[,:]', "jobs as XDMoD exports them: take the log that XDMoD was given"),
         (r'"jobid"\s*:(?s:.)*"@submit"\s*:', f"records of Slurm's plug-in jobcomp/elasticsearch: {_SLURM}"),
         (r"\A\[\d{4}-\d\d-\d\dT[\d:.]+\] ", f"a log of Slurm's daemons: {_SLURM}"),
         (r"\APARTITION +AVAIL +|\AJob ID: \d+\nCluster: ", f"sinfo and seff show what is now, or one job: {_SLURM}"),
@@ -90,7 +93,7 @@ _TEXTS = tuple(
         ),
         (
             (r"\A(#.*\n)*# *(1:)?JobID\b.*\bNProcs\b|\A# Version: .*\n#(.*\n#)* *\d+:JobID"
-             r"|\A\d+(\s+-?[\d.]+){10}\s+U\w+\s+G\w+\s"),
+             r"|\A\d+(\s+-?[\d.]+){10}\s+[A-Za-z]\S*\s+[A-Za-z]\S*\s"),
             ("the Grid Workload Format; its first 11 columns are those of SWF: "
             "awk '!/^#/ {NF = 11; print $0, -1, -1, -1, -1, -1, -1, -1}' IN > out.swf"),
         ),
@@ -114,6 +117,11 @@ _TEXTS = tuple(
             ('if openstack server list wrote it: write it again with -f json and --long -c ID -c "Created At", or'
             " better take openstack usage show -f json, which knows when servers ended"),
         ),
+        (
+            r"\A[ \t]*-?\d+([ \t]+(-?[\d.,]+|-|(?i:nan|na|null|none))){17}[ \t]*$",
+            "if it is the Standard Workload Format: fractions have points, and -1 stands for what is unknown",
+        ),
+        (r'\A\{"timestamp":[\d.]+,"name":"\w', f"events of a job of Flux: {_OWN}"),
         (r"\A(-?[\d.]+, *){17}-?[\d.]+ *$", "if it is the Standard Workload Format: put blanks for its commas"),
         (r"^(workload|mechanism):", "a scenario: `emulator run` runs it"),
         (r"^(base|grid|points):", "a sweep: `emulator sweep` runs it"),

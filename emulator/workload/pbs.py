@@ -39,18 +39,20 @@ _Value = TypeVar("_Value")
 _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;[A-Za-z]{1,2};[^;]*;")
 _DAY = re.compile(r"\d{8}(\.gz|\.xz)?")
 _WORD = re.compile(r"([^\s=]+)=(\"[^\"]*\"|\S*)")
-_NUMBER = re.compile(r"\d+")
-_SIZE = re.compile(r"(\d+)([kmgt]?)(b|w)", re.IGNORECASE)
+_NUMBER = re.compile(r"\d{1,18}")
+_SIZE = re.compile(r"(\d{1,18})([kmgt]?)(b|w)", re.IGNORECASE)
 _BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _A_WORD = 8
 """Bytes of a word, in which sizes may be said."""
 _EXEC_HOST = re.compile(r"([^/+]+)/([^+]+)")
 _VNODE = re.compile(r"([^():+]+)((?::[^:+()]+)+)")
 """A chunk's part on a node, within `(n1:ncpus=8:ngpus=2+n2:ncpus=8)+(n3:ncpus=4)`."""
-_VNODE_CPUS = re.compile(r":ncpus=(\d+)")
-_VNODE_GPUS = re.compile(r":(?:ngpus|naccelerators)=(\d+)")
+_VNODE_CPUS = re.compile(r":ncpus=(\d{1,9})")
+_VNODE_GPUS = re.compile(r":(?:ngpus|naccelerators)=(\d{1,9})")
 _ACCOUNTING = "take the files themselves, server_priv/accounting"
 _FIELDS = 4
+_PAUSE_S, _PAUSE_SHARE = 300, 0.05
+PAUSED = "lasted longer than the walltime it used (suspended?), and that time counts as run"
 _DAYS_TO_SECONDS = 3
 """Colons in a limit that has days."""
 _DELETED = 271
@@ -73,7 +75,7 @@ class PbsFormat:
         line = first_line(path)
         if re.match(r"Job: \d+\S*$", line):
             return f"tracejob's report on one job: {_ACCOUNTING}"
-        if re.match(r"\d{1,2}/\d{1,2}/\d{4} [\d:]+( [AP]M)?;E;", line):
+        if re.match(r"(\d{1,2}/\d{1,2}/\d{4} [\d:]+( [AP]M)?|\d{4}-\d\d-\d\d[T ][\d:.]+);E;", line):
             return f"records of PBS that went through another program, which wrote their dates anew: {_ACCOUNTING}"
         return None
 
@@ -105,20 +107,31 @@ def _take(line: str, rows: Rows) -> None:
         unix_time_s(record.get("end"), "end"),
     )
     start_s = unix_time_s(record.get("start", "0"), "start") or None  # it may have ended before it began
-    submit_s = _eligible_s(record, created_s, start_s)
+    submit_s = _eligible_s(record, created_s, start_s, rows)
     if not submit_s <= (submit_s if start_s is None else start_s) <= end_s:
         raise Malformed(f"ctime {created_s}, start {start_s} and end {end_s} are not in this order")
     requested = _Request.of(record, rows)
     names, slots = ((), 0) if requested.is_cray else _where(record, rows)
     nodes = (
-        len(names) or (0 if requested.is_cray else _first(record, ("unique_node_count",))) or requested.nodes
+        len(names)
+        or (0 if requested.is_cray else _count(record, "unique_node_count", rows))
+        or requested.nodes
     )
     # Torque's and Cobalt's own default is ncpus=1, whatever the nodes are.
-    listed_slots = 0 if requested.is_cray else _first(record, ("total_execution_slots",))
+    listed_slots = 0 if requested.is_cray else _count(record, "total_execution_slots", rows)
     procs = slots or listed_slots or max(requested.procs, nodes)
+    used_s = _used_s(record, rows)
+    if (
+        start_s is not None
+        and used_s >= 0
+        and end_s - start_s - used_s > max(_PAUSE_S, _PAUSE_SHARE * used_s)
+    ):
+        rows.remark(PAUSED)
     if slots and requested.procs not in {0, slots}:
         rows.remark("exec_host has another number of processors than was asked for, and counts")
-    found = _NUMBER.match(job)
+    found, (_, dot, server) = _NUMBER.match(job), job.partition(".")
+    if dot:
+        rows.remark_on_source("server", server)
     rows.add_run(
         (job, created_s, record.get("user")),
         -1 if start_s is None else start_s,
@@ -134,24 +147,30 @@ def _take(line: str, rows: Rows) -> None:
         used_memory_kb=_memory_kb(record, procs),
         gpus=_gpus(record) or requested.gpus or -1,
         host=rows.host_of(names),
-        status=_status(record.get("Exit_status")),
+        status=rows.known(_status, record["Exit_status"], "Exit_status", -1)
+        if "Exit_status" in record
+        else -1,
         user=rows.users.number(record.get("user")),
         group=rows.groups.number(record.get("group")),
         queue=rows.queues.number(record.get("queue")),
     )
 
 
-def _eligible_s(record: dict[str, str], created_s: float, start_s: float | None) -> float:
+def _eligible_s(record: dict[str, str], created_s: float, start_s: float | None, rows: Rows) -> float:
     """When a job might first have run. One that ran again became eligible anew, and waited since it was created."""
     if start_s is None or record.get("run_count", "1") not in {"0", "1"}:
         return created_s
-    eligible_s = unix_time_s(record.get("etime", "0"), "etime")
+    eligible_s = rows.known(unix_time_s, record.get("etime", "0"), "etime", created_s)
     return eligible_s if created_s <= eligible_s <= start_s else created_s
 
 
-def _first(record: dict[str, str], names: tuple[str, ...]) -> int:
-    """The first of these that the record says, 0 if none."""
-    return next((whole(record[name], name) for name in names if name in record), 0)
+def _used_s(record: dict[str, str], rows: Rows) -> int:
+    name = "resources_used.walltime"
+    return rows.known(_limit_s, record[name], name, -1) if name in record else -1
+
+
+def _count(record: dict[str, str], name: str, rows: Rows) -> int:
+    return rows.known(whole, record[name], name, 0) if name in record else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +189,7 @@ class _Request:
         """Of a record. What is not understood in it is unknown."""
 
         def value(name: str, read: Callable[[str, str], _Value], unknown: _Value) -> _Value:
-            try:
-                return read(record[name].strip("\"'"), name) if name in record else unknown
-            except Malformed as fault:
-                rows.doubt(name, fault)
-                return unknown
+            return rows.known(read, record[name].strip("\"'"), name, unknown) if name in record else unknown
 
         limit_s = value("Resource_List.walltime", _limit_s, -1)
         if width := value("Resource_List.mppwidth", whole, 0):
@@ -276,12 +291,10 @@ def _memory_kb(record: dict[str, str], procs: int) -> int:
     return of_all // 1024 // max(procs, 1)
 
 
-def _status(text: str | None) -> int:
+def _status(text: str, name: str) -> int:
     """SWF's: 1 completed, 0 failed, 5 cancelled."""
-    if text is None:
-        return -1
     try:
         code = int(text)
     except ValueError:
-        raise Malformed(f"Exit_status is {text[:40]!r}, not a whole number") from None
+        raise Malformed(f"{name} is {text[:40]!r}, not a whole number") from None
     return {0: 1, _DELETED: 5}.get(code, 0)

@@ -9,10 +9,11 @@ from array import array
 from dataclasses import dataclass, field, replace
 from io import TextIOWrapper
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from balancer.nodelist import some
 from emulator.workload.files import TraceError, has_returns_alone, open_trace
 from emulator.workload.local_times import LocalTimes
 from emulator.workload.swf import (
@@ -30,20 +31,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+_Value = TypeVar("_Value")
 _MOST_COMPLAINTS = 10
 _BIGGEST = 2**62
+_MOST_DIGITS, _MOST_LINES = 18, 50
 _START = 1 << 16
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
 HEADING = "heading again"
 """A line of names within a table that was put together from several."""
+UNREAD_KEY = "FilesNotRead"
+"""Header key of ours: files of a folder that seem to be of the log and were not read."""
 UNSET = frozenset({"4294967294", "4294967295", "18446744073709551614", "18446744073709551615"})
 """What Slurm writes for numbers that nobody said, or that have no end (NO_VAL, INFINITE, of 32 and 64 bits)."""
-_WHOLE_FRACTION = re.compile(r"(\d+)\.0*")
+_WHOLE_FRACTION = re.compile(r"(\d{1,18})\.0*")
+_UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 1000))
+"""Times from these on are in nano-, micro- and milliseconds: no job was submitted as late (the year 5138)."""
 __all__ = [
-    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "UNSET", "Faults", "Malformed", "Names", "Rows", "csv_fields",
-    "csv_rows", "files_of", "first_line", "first_lines", "json_line", "lines_of", "read_records", "seconds_between",
-    "span_s", "unix_time_s", "whole",
+    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "UNREAD_KEY", "UNSET", "Faults", "Malformed", "Names", "Rows",
+    "count_or_0", "csv_fields", "csv_rows", "files_of", "first_line", "first_lines", "json_line", "lines_of",
+    "read_records", "seconds_between", "span_s", "units_a_second", "unix_time_s", "whole",
 ]  # fmt: skip
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
@@ -63,8 +70,7 @@ class Faults:
 
     def add(self, path: Path, place: int | str, reason: object) -> None:
         """`place`: a line's number, or the name of a job where there are no lines. Raises TraceError unless lenient."""
-        what, text = ("line", f"{path}:{place}") if isinstance(place, int) else ("job", f"{path}: {place}")
-        text = f"{text}: {reason}"
+        what, text = "line" if isinstance(place, int) else "job", f"{_at(path, place)}: {reason}"
         if not self.lenient:
             raise TraceError(f"{text}; mend the {what}, or read leniently to leave such {what}s out")
         self.count += 1
@@ -75,9 +81,19 @@ class Faults:
         if len(self.complaints) < _MOST_COMPLAINTS:
             self.complaints.append(text)
 
+    def tell_doubts(self, path: Path, place: int | str, rows: Rows) -> None:
+        """What was not understood in the record that was read there, and is kept. Call it behind each record."""
+        for reason in rows.doubts:
+            self.tell(f"{_at(path, place)}: {reason}")
+        rows.doubts.clear()
+
     def within(self, log: SwfLog) -> SwfLog:
         """The log with its faults."""
         return replace(log, malformed=self.count, complaints=tuple(self.complaints))
+
+
+def _at(path: Path, place: int | str) -> str:
+    return f"{path}:{place}" if isinstance(place, int) else f"{path}: {place}"
 
 
 class Names:
@@ -113,6 +129,8 @@ class Rows:
         """What is told of jobs that are kept, and of how many: a line of the header each."""
         self.doubts: list[str] = []
         """What was not understood in the record being read, though its job is kept."""
+        self._sources: dict[str, str] = {}
+        """The first of each kind of thing that jobs come from."""
         self._runs: dict[Hashable, tuple[int, tuple[bool, float, float]]] = {}
         self._names: tuple[str, ...] = ()
         """What the last job said. The columns of other things are filled up when they are looked at (`_fill`)."""
@@ -213,6 +231,14 @@ class Rows:
         """Something to tell of the job being read, which is kept."""
         self.remarks[what] = self.remarks.get(what, 0) + 1
 
+    def remark_on_source(self, kind: str, name: str) -> None:
+        """Of the cluster or server of the job being read, if it is another one than the first job's."""
+        first = self._sources.setdefault(kind, name)
+        if name != first:
+            self.remark(
+                f"of {kind} {name}, others of {first}: if these are several machines, take each log apart"
+            )
+
     def remark_on_times(self) -> None:
         """To be called behind each record whose times `clock` has read."""
         if self.clock.is_odd:
@@ -223,6 +249,14 @@ class Rows:
         """A value that is not understood and is taken to be unknown; the job is kept."""
         self.remark(f"{what} not understood, taken to be unknown")
         self.doubts.append(f"{reason}; taken to be unknown")
+
+    def known(self, read: Callable[[str, str], _Value], text: str, name: str, unknown: _Value) -> _Value:
+        """What a field says that a job can do without; `unknown` and a doubt if it is malformed."""
+        try:
+            return read(text, name)
+        except Malformed as fault:
+            self.doubt(name, fault)
+            return unknown
 
     def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
         """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
@@ -299,17 +333,37 @@ def csv_rows(
     heading: str,
     pass_over: Callable[[str], None],
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a table below its heading, a line each, with their numbers. The heading may come again."""
-    for number, text in lines:
-        if not text.strip():
-            continue
+    """The rows of a table below its heading, with their first lines' numbers. The heading may come again."""
+    kept = [each for each in lines if each[1].strip()]
+    width, at = 1 + heading.count(mark), 0
+    while at < len(kept):
+        number, text = kept[at]
+        at += 1
         if text == heading:
             pass_over(HEADING)
             continue
         try:
-            yield number, csv_fields(text, mark, strict=True)
+            fields, more = _whole_row(kept[at - 1 : at + _MOST_LINES], mark, width)
+            at += more
+            yield number, fields
         except Malformed as fault:
             faults.add(path, number, fault)
+
+
+def _whole_row(lines: Sequence[tuple[int, str]], mark: str, width: int) -> tuple[list[str], int]:
+    """The fields of the row that begins with the first line, and how many more lines its texts take."""
+    first, *others = (text for _, text in lines)
+    is_open = first.count('"') % 2 == 1
+    for more, text in enumerate(others if is_open else (), 1):
+        if text.count('"') % 2:
+            try:
+                fields = csv_fields("\n".join((first, *others[:more])), mark, strict=True)
+            except Malformed:
+                break
+            if len(fields) == width:
+                return fields, more
+            break
+    return csv_fields(first, mark, strict=True), 0
 
 
 def first_lines(path: Path) -> list[str]:
@@ -357,10 +411,15 @@ def read_records(
                 take(line, rows)
             except Malformed as fault:
                 faults.add(file, number, fault)
-            for reason in rows.doubts:
-                faults.tell(f"{file}:{number}: {reason}")
-            rows.doubts.clear()
-    return rows.log(path, note, faults)
+            faults.tell_doubts(file, number, rows)
+    beside = path.iterdir() if path.is_dir() else ()
+    unread = sorted(file.name for file in beside if names.match(file.name) and file not in files)
+    if not unread:
+        return rows.log(path, note, faults)
+    faults.tell(
+        f"{path}: not read: {some(unread)} (unpacked, gzip and xz files are, with names as the others have)"
+    )
+    return rows.log(path, note, faults, (f"; {UNREAD_KEY}: {some(unread)}",))
 
 
 def whole(text: str | None, name: str) -> int:
@@ -385,8 +444,22 @@ def unix_time_s(text: str | None, name: str) -> float:
     """A Unix time in seconds, with or without a fraction. Raises Malformed naming the field."""
     whole_part, point, fraction = (text or "").partition(".")
     if point and fraction.strip("0") and whole_part.isdecimal() and fraction.isdecimal():
-        return float(f"{whole_part}.{fraction}")
-    return whole(text, name)
+        time_s: float = float(f"{whole_part}.{fraction}")
+    else:
+        time_s = whole(text, name)
+    if units_a_second(time_s) > 1:
+        raise Malformed(f"{name} is {str(text)[:40]}, not a time in seconds")
+    return time_s
+
+
+def units_a_second(time: float) -> int:
+    """How many of a Unix time's units are a second, by its size."""
+    return next((units for least, units in _UNITS if time >= least), 1)
+
+
+def count_or_0(text: str | None) -> int:
+    """A whole number that need not be there; 0 where it is not, or something else."""
+    return int(text) if text is not None and text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
 def seconds_between(begin_s: float, end_s: float) -> float:
@@ -399,7 +472,8 @@ def span_s(text: str, name: str) -> int:
     """Seconds of `[D-]HH:MM:SS`, `MM:SS` or `SS`, a fraction cut off. Raises Malformed naming the field."""
     days, dash, clock = text.partition("-")
     parts = (clock if dash else days).partition(".")[0].split(":")
-    if len(parts) > 3 or not all(part.isdecimal() for part in parts) or (dash and not days.isdecimal()):  # noqa: PLR2004 - hours, minutes, seconds
+    numbers = [*parts, days] if dash else parts
+    if len(parts) > 3 or not all(part.isdecimal() and len(part) <= _MOST_DIGITS for part in numbers):  # noqa: PLR2004 - hours, minutes, seconds
         raise Malformed(f"{name} is {text[:40]!r}, not a time such as 12:30:00 or 1-12:30:00")
     total = 0
     for part in parts:

@@ -102,6 +102,9 @@ class SacctFormat:
                 jobs.rows.pass_over(HEADING)
                 if " " not in line.strip():
                     names, cut = _by_character(line)
+            finally:
+                if jobs.rows.doubts:
+                    faults.tell_doubts(path, number, jobs.rows)
         return jobs.log(path, faults)
 
 

@@ -48,18 +48,18 @@ _UNSAID = {
 _NOT_ENDED = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING"}
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(_NOT_ENDED, -1)
 """SWF's numbers for Slurm's states; all others are 0, failed."""
-_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
-_GPUS_OF_A_NODE = re.compile(r"(?:^|,)(?:gres:)?gpu(?::[A-Za-z][^:,(]*)?(?::(\d+))?(?=[,(]|$)")
+_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d{1,15})")
+_GPUS_OF_A_NODE = re.compile(r"(?:^|,)(?:gres:)?gpu(?::[A-Za-z][^:,(]*)?(?::(\d{1,15}))?(?=[,(]|$)")
 _SEVERAL = re.compile(r"[\[,]")
 _MEMORY = re.compile(r"(?:^|,)mem=([^,]+)")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([KMGTP]?)")
 _KIB = {"K": 1, "": 1024, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 """Slurm counts memory in MiB where it names no unit."""
 _NO_END, _MAYBE_THE_END = {"REQUEUED", "RESIZING"}, {"PREEMPTED", "NODE_FAIL"}
 _MAY_GO_ON = _NO_END | _MAYBE_THE_END
 _LATE_S = 86_400
 """A further run is submitted no longer than this after the one before it was over: numbers come again in time."""
-_COUNT = re.compile(r"(\d+)(\.50?)?([KMG])")
+_COUNT = re.compile(r"(\d{1,12})(\.50?)?([KMG])")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _CLOCK_FORMATS = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _DATE_ONLY = re.compile(r"(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])")
@@ -162,7 +162,7 @@ class SacctJobs:
         if said.get("State") == "REVOKED":
             self.rows.pass_over(SIBLINGS)
             return
-        self._take(_row(job, whole(found[0], "JobID"), said, self.rows.clock))
+        self._take(_row(job, whole(found[0], "JobID"), said, self.rows))
         self.rows.remark_on_times()
 
     def log(self, path: Path, faults: Faults) -> SwfLog:
@@ -232,6 +232,8 @@ class SacctJobs:
         if "+" in (said.get("JobID") or row.job) and self._is_component(row, size, gpus):
             return
         self._keep_key(row)
+        if "Cluster" in said:
+            self.rows.remark_on_source("cluster", said["Cluster"])
         rows, second_size = self.rows, start_s is not None and row.is_second_size
         rows.add_row(
             _GIVEN,
@@ -316,7 +318,8 @@ class _Later:
         return False
 
 
-def _row(job: str, number: int, said: Mapping[str, str], clock: LocalTimes) -> _Row:
+def _row(job: str, number: int, said: Mapping[str, str], rows: Rows) -> _Row:
+    clock = rows.clock
     state = said.get("State", "").split(" ")[0].rstrip("+")
     if not state:
         raise Malformed("State is missing")
@@ -339,7 +342,7 @@ def _row(job: str, number: int, said: Mapping[str, str], clock: LocalTimes) -> _
         submit_s=max(submit_s, eligible_s),
         start_s=start_s,
         run_s=run_s,
-        limit_s=_limit_s(said),
+        limit_s=_limit_s(said, rows),
         nodes=_size(said, _NODE_COLUMNS),
         procs=_size(said, _CPU_COLUMNS),
         key=(job, said.get("Cluster", ""), said.get("User") or said.get("UID", "")),
@@ -404,10 +407,11 @@ def _run_s(said: Mapping[str, str], start_s: int, clock: LocalTimes) -> int:
     return end_s - start_s
 
 
-def _limit_s(said: Mapping[str, str]) -> int:
+def _limit_s(said: Mapping[str, str], rows: Rows) -> int:
     if "TimelimitRaw" in said:  # in minutes
-        return 60 * whole(said["TimelimitRaw"], "TimelimitRaw")
-    return span_s(said["Timelimit"], "Timelimit") if "Timelimit" in said else -1
+        minutes = rows.known(whole, said["TimelimitRaw"], "TimelimitRaw", -1)
+        return 60 * minutes if minutes >= 0 else -1
+    return rows.known(span_s, said["Timelimit"], "Timelimit", -1) if "Timelimit" in said else -1
 
 
 @dataclass(frozen=True, slots=True)

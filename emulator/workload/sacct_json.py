@@ -48,6 +48,7 @@ class SacctJsonFormat:
                 jobs.take(_row(job).items())
             except Malformed as fault:
                 faults.add(path, f"job {_name(job, place)}", fault)
+            faults.tell_doubts(path, f"job {_name(job, place)}", jobs.rows)
         return jobs.log(path, faults)
 
 

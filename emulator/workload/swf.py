@@ -86,6 +86,7 @@ _CLASS[list(b"\n")] = _Byte.NEWLINE
 _CLASS[list(b"0123456789.+-")] = _Byte.NUMERIC
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_LEADING_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,18})")
 _HEADER_KEY = re.compile(r"^;\s*([A-Za-z]\w*)\s*:\s*(.*?)\s*$")
 
 
@@ -194,10 +195,10 @@ class SwfLog:
         return {int(pair[0]): pair[1] for pair in pairs if len(pair) > 1 and pair[0].isdecimal()}
 
     def key_int(self, key: str) -> int | None:
-        """The number that a header value starts with (338 in `MaxNodes: 338 (batch)`), None if absent."""
+        """The number that a header value starts with (1152 in `MaxNodes: 1,152 (batch)`), None if absent."""
         for value in self.keys.get(key, ()):
-            if match := re.match(r"[+-]?\d+", value):
-                return int(match.group())
+            if match := _LEADING_NUMBER.match(value):
+                return int(match.group().replace(",", ""))
         return None
 
 

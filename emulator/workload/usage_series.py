@@ -12,6 +12,8 @@ time at which it no longer was, last in, first out (`packing.to_leases`). A unit
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.number_text import grouped
 from emulator.workload.cloud_rows import beginning, unix_s
-from emulator.workload.files import TraceError, read_json
+from emulator.workload.files import TraceError, read_json_documents
 from emulator.workload.packing import Demand, to_leases
 from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows, csv_rows, lines_of
 from emulator.workload.usage_columns import might_be_usage, usage_column
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 Samples = list[tuple[float, float]]
 """Unix time in seconds and value."""
 _STEPS = 3
-NO_VALUE = "sample without a value"
+NO_VALUE, AGAIN = "sample without a value", "sample of a time that its series has already"
 _NOTHING = {"", "nan", "null", "none"}
 _OF_OPENSTACK = {"granularity", "counter_name", "resource_id", "resource id"}
 """Columns of tables of Gnocchi and Ceilometer, which know no zone but UTC."""
@@ -58,8 +60,8 @@ class UsageSeriesFormat:
         faults, rows = Faults(lenient), Rows()
         is_json = beginning(path).startswith("{")
         series = _of_prometheus(path, faults, rows) if is_json else _of_csv(path, faults, rows)
+        series = {name: _once(samples, rows) for name, samples in series.items() if samples}
         records = sum(map(len, series.values()))
-        series = {name: sorted(samples) for name, samples in series.items() if samples}
         if not series:
             raise TraceError(f"{path}: there are no samples in it")
         need = _sum(path, list(series.values()))
@@ -90,22 +92,42 @@ def _names(line: str) -> list[str]:
 
 
 def _of_prometheus(path: Path, faults: Faults, report: Rows) -> dict[str, Samples]:
-    document = read_json(path)
-    data = document.get("data") if isinstance(document, dict) else None
-    if not isinstance(data, dict) or data.get("resultType") != "matrix":
-        raise TraceError(f"{path}: not a range of Prometheus; ask /api/v1/query_range, not /api/v1/query")
     found: dict[str, Samples] = {}
-    for place, each in enumerate(data.get("result", []), 1):
-        name = f"{place}"
-        try:
-            samples = [(_time(at, None), _amount(value)) for at, value in each["values"]]
-        except (Malformed, KeyError, TypeError, ValueError) as fault:
-            faults.add(path, f"series {name}", fault)
-            continue
-        found[name] = [(at, value) for at, value in samples if value is not None]
-        for _ in range(len(samples) - len(found[name])):
-            report.pass_over(NO_VALUE)
+    for document in read_json_documents(path):
+        data = document.get("data") if isinstance(document, dict) else None
+        if not isinstance(data, dict) or data.get("resultType") != "matrix":
+            raise TraceError(f"{path}: not a range of Prometheus; ask /api/v1/query_range, not /api/v1/query")
+        seen = Counter[str]()  # answers may follow one another: a series of theirs goes on by its labels
+        for place, each in enumerate(data.get("result", []), 1):
+            values = each.get("values") if isinstance(each, dict) else None
+            if not isinstance(values, list):
+                faults.add(path, f"series {place}", "it has no list of values")
+                continue
+            labels = json.dumps(each.get("metric"), sort_keys=True)
+            seen[labels] += 1
+            samples = found.setdefault(f"{labels} {seen[labels]}", [])
+            for at, sample in enumerate(values, 1):
+                try:
+                    time, amount = sample
+                    _add(samples, _time(time, None), _amount(amount), report)
+                except (Malformed, TypeError, ValueError) as fault:
+                    faults.add(path, f"series {place}, sample {at}", fault)
     return found
+
+
+def _add(samples: Samples, at_s: float, value: float | None, report: Rows) -> None:
+    if value is None:
+        report.pass_over(NO_VALUE)
+    else:
+        samples.append((at_s, value))
+
+
+def _once(samples: Samples, report: Rows) -> Samples:
+    """In order, each time once, as overlapping exports have some twice; of several values the last one said."""
+    found = dict(samples)
+    for _ in range(len(samples) - len(found)):
+        report.pass_over(AGAIN)
+    return sorted(found.items())
 
 
 def _of_csv(path: Path, faults: Faults, report: Rows) -> dict[str, Samples]:
@@ -126,11 +148,7 @@ def _of_csv(path: Path, faults: Faults, report: Rows) -> dict[str, Samples]:
         )
         try:
             at_s = _time(row.get("timestamp"), clock)
-            value = _amount(row.get(amount))
-            if value is None:
-                report.pass_over(NO_VALUE)
-            else:
-                found.setdefault(key, []).append((at_s, value))
+            _add(found.setdefault(key, []), at_s, _amount(row.get(amount)), report)
         except Malformed as fault:
             faults.add(path, number, fault)
         report.remark_on_times()

@@ -103,7 +103,7 @@ def test_profiles_of_batsim_5_are_read_by_their_names_and_sequences_as_often_as_
         "nb_res": 4,
         "jobs": [
             {"id": "first", "subtime": 0, "res": 1, "profile": "d10", "walltime": 100},
-            {"id": 7, "subtime": 3, "res": 2, "profile": "seq"},
+            {"id": 7, "subtime": 3, "res": 2, "profile": "seq", "walltime": None},
             {"id": "w0!last", "subtime": 4, "res": 1, "profile": "twice"},
         ],
         "profiles": {

@@ -169,7 +169,7 @@ def test_measures_of_gnocchi_are_read_as_csv_once_somebody_says_what_they_are(te
         ({"tenant_usages": [{"server_usages": [usage("01:00:00", None, vcpus="many")]}]}, "vcpus is 'many'"),
         ({"data": {"resultType": "vector", "result": []}}, "ask /api/v1/query_range"),
         (matrix(), "there are no samples"),
-        (matrix([[BEGIN_S, "-1"], [BEGIN_S + 1, "1"]]), "series 1: value is '-1', not from 0 to"),
+        (matrix([[BEGIN_S, "-1"], [BEGIN_S + 1, "1"]]), "series 1, sample 1: value is '-1', not from 0 to"),
         (matrix([[BEGIN_S, "1"]]), "more than one sample"),
     ],
 )
@@ -207,3 +207,68 @@ def test_tables_one_behind_the_other_have_each_its_heading(tmp_path):
 def test_jobs_of_grid5000_are_no_usage_report(json_file):
     jobs = {"items": [{"uid": 7, "started_at": 5, "stopped_at": 9, "submitted_at": 1, "state": "error"}]}
     assert find_format(json_file(jobs)).name == "oar"
+
+
+def test_pages_one_behind_the_other_are_one_log(json_file):
+    reports = [{"tenant_usages": [{"server_usages": [usage(f"0{at}:00:00", "09:00:00")]}]} for at in (1, 2)]
+    assert [begin for begin, *_ in spans(load(json_file(*reports)))] == [HOUR_S, 2 * HOUR_S]
+    pages = [
+        {"servers": [{"id": name, "created": f"{DAY}0{at}:00:00Z", "OS-SRV-USG:launched_at": None}]}
+        for at, name in enumerate("ab", 1)
+    ]
+    assert [begin for begin, *_ in spans(load(json_file(*pages)))] == [HOUR_S, 2 * HOUR_S]
+
+
+def test_ranges_one_behind_the_other_continue_their_series(json_file):
+    first, second = (
+        {"data": {"resultType": "matrix", "result": [{"metric": {"host": "a"}, "values": values}]}}
+        for values in (
+            [[BEGIN_S + 300 * at, "2"] for at in range(4)],
+            [[BEGIN_S + 300 * at, "2"] for at in range(2, 6)],
+        )
+    )
+    log = load(json_file(first, second))
+    assert spans(log) == [(0, 1800, 1, 1)] * 2
+    assert log.passed_over == {"sample of a time that its series has already": 2, "sample of usage": 6}
+    assert log.records == 8
+
+
+def test_one_odd_sample_of_prometheus_is_left_out_alone(json_file):
+    path = json_file(
+        matrix([[BEGIN_S, "2"], [BEGIN_S + 300, "+Inf"], [BEGIN_S + 600, "2"], [BEGIN_S + 900, "0"]])
+    )
+    with pytest.raises(ValueError, match=r"series 1, sample 2: value is '\+Inf'"):
+        load(path)
+    log = load(path, lenient=True)
+    assert (log.malformed, log.passed_over, log.records) == (1, {"sample of usage": 3}, 4)
+    assert spans(log) == [(0, 900, 1, 1)] * 2
+
+
+def test_an_export_that_is_there_twice_counts_once(text_file):
+    rows = [f"{DAY}0{hour}:00:00,{2 - hour // 3}" for hour in range(4)]
+    once, twice = (
+        load(text_file("timestamp,vcpus", *rows, *again, name=f"{len(again)}.csv")) for again in ([], rows)
+    )
+    assert spans(twice) == spans(once)
+    assert twice.passed_over == {"sample of a time that its series has already": 4, "sample of usage": 4}
+
+
+@pytest.mark.parametrize("units", [1, 1000, 10**6, 10**9])
+def test_times_in_parts_of_seconds_are_known_by_their_size(text_file, units):
+    rows = [f"{(BEGIN_S + 300 * at) * units},{1 - at}" for at in range(2)]
+    assert spans(load(text_file("timestamp,vcpus", *rows))) == [(0, 300, 1, 1)]
+
+
+def test_numbers_and_times_as_other_programs_write_them(text_file):
+    heading = "uuid,created_at,terminated_at,deleted_at,vcpus"
+    row = f"a,{DAY}01:00:00,0000-00-00 00:00:00,{DAY}02:00:00,8.0"
+    assert spans(load(text_file(heading, row))) == [(HOUR_S, 2 * HOUR_S, 8, 1)]
+
+
+def test_texts_of_a_table_may_have_line_ends_and_a_stray_quote_takes_no_other_row(text_file):
+    heading, row = "uuid,name,created_at,deleted_at", f"{DAY}01:00:00,{DAY}02:00:00"
+    path = text_file(heading, 'a,"two', f'lines",{row}', f'b,"x,{row}', f"c,x,{row}", f'd,x"y,{row}')
+    with pytest.raises(ValueError, match=r"log.txt:4: not a line of CSV"):
+        load(path)
+    log = load(path, lenient=True)
+    assert (len(log), log.malformed, log.records) == (3, 1, 4)

@@ -104,6 +104,7 @@ def test_a_job_that_was_removed_ran_until_it_left_its_machine(json_file, changes
     ("changes", "reason"),
     [
         ({"QDate": None}, "QDate is missing"),
+        ({"QDate": 1_767_262_000_000}, "QDate is 1767262000000, not a time in seconds"),
         (
             {"QDate": 1_767_262_200},
             "QDate 1767262200, start 1767262100 and end 1767262400 are not in this order",
@@ -188,3 +189,37 @@ def test_names_are_the_same_in_capitals_and_small_letters(json_file, rows_of):
 def test_a_job_that_a_signal_ended_failed(json_file, by_signal, status):
     log = load(json_file(AD | {"ExitBySignal": by_signal}))
     assert log.column("status").tolist() == [status]
+
+
+def test_reals_of_the_long_form_are_whole_numbers_too(text_file, rows_of):
+    ad = AD | {"RequestCpus": "1.600000000000000E+01", "RequestMemory": "2.048E+03", "MaxHosts": "9" * 5000}
+    log = load(text_file(*(f"{name} = {value}" for name, value in ad.items())))
+    assert rows_of(log, "allocated_procs", "requested_memory_kb") == [(16, 2048 * 1024 // 16)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "times", "remarks"),
+    [
+        ({"LastRemoteWallClockTime": 50.0}, (250, 50), 0),
+        ({"LastRemoteWallClockTime": 50.0, "NumJobStarts": 1}, (100, 200), 0),
+        ({"RemoteWallClockTime": 120.0}, (100, 200), 1),
+    ],
+)
+def test_an_export_without_the_last_start_is_reckoned_from_the_last_run(
+    json_file, rows_of, changes, times, remarks
+):
+    ad = AD | {"JobCurrentStartDate": None, "JobStartDate": 1_767_262_100, "NumJobStarts": 3}
+    log = load(json_file(ad | {"CompletionDate": 1_767_262_300} | changes))
+    assert rows_of(log, "wait_s", "run_s") == [times]
+    assert [text.partition(",")[0] for text in log.remarks] == ["ran more than once"] * remarks
+
+
+def test_an_export_without_the_completion_date_ends_when_its_status_came(json_file, rows_of):
+    ended = AD | {"CompletionDate": None, "EnteredCurrentStatus": 1_767_262_400}
+    assert rows_of(load(json_file(ended, ended | {"ProcId": 1, "JobStatus": 2})), "run_s") == [(300,), (-1,)]
+
+
+@pytest.mark.parametrize(("suspended_s", "told"), [(0, 0), (60, 1)])
+def test_a_job_that_was_suspended_is_told(json_file, suspended_s, told):
+    log = load(json_file(AD | {"CumulativeSuspensionTime": suspended_s}))
+    assert list(log.remarks) == ["was suspended, and that time counts as run"] * told

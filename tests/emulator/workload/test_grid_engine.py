@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -179,3 +180,44 @@ def test_json_lines_of_other_kinds_are_counted_by_kind(text_file):
 def test_the_reporting_file_is_named(text_file):
     with pytest.raises(ValueError, match="Grid Engine's reporting file; take the accounting beside it"):
         load(text_file("1767262000:new_job:1767262000:7:-1:NONE:x:a:g::d:sge:1024"))
+
+
+@pytest.mark.parametrize(
+    ("category", "requested_s"),
+    [
+        ("-l h_rt=24::", 86_400),
+        ("-l h_rt=:30:", 1800),
+        ("-l h_rt=:30:,h_vmem=4G", 1800),
+        ("-l s_rt=3000,h_rt=3600", 3600),
+        ("-l h_rt=INFINITY -l s_rt=3000", 3000),
+    ],
+)
+def test_what_is_0_in_a_limit_may_be_left_out(text_file, record, rows_of, category, requested_s):
+    line = json.dumps(dict(zip(FIELDS, record(category="C").split(":"), strict=True)))
+    for path in (
+        text_file(record(category=category)),
+        text_file(line.replace('"C"', f'"{category}"'), name="accounting.jsonl"),
+    ):
+        log = load(path)
+        assert rows_of(log, "run_s", "requested_s") == [(300, requested_s)]
+        assert log.malformed == 0
+
+
+@pytest.mark.parametrize("limit", ["0x10", "abc", "1:0:0:0"])
+def test_a_limit_that_is_not_understood_is_unknown_and_told(text_file, record, rows_of, limit):
+    line = json.dumps(dict(zip(FIELDS, record(category="C").split(":"), strict=True)))
+    log = load(text_file(line.replace('"C"', f'"-l h_rt={limit}"')))
+    assert rows_of(log, "run_s", "requested_s") == [(300, -1)]
+    assert log.remarks == {"h_rt not understood, taken to be unknown": 1}
+    assert log.complaints[0].startswith(f"{log.source}:1: h_rt is '{limit}'")
+
+
+def test_rotated_files_of_a_folder_are_one_log(text_file, record, rows_of):
+    folder = text_file(record(), name="common/accounting").parent
+    (folder / "accounting.1.gz").write_bytes(gzip.compress(f"{record(job_number='8')}\n".encode()))
+    (folder / "accounting.0").write_text(f"{record(job_number='9')}\n{record()}\n")
+    (folder / "act_qmaster").write_text("host")
+    log = load(folder)
+    assert rows_of(log, "number") == [(7,), (9,), (8,)]
+    assert log.passed_over == {"second record of the same run": 1}
+    assert "FilesNotRead" not in log.keys

@@ -97,7 +97,7 @@ def test_archived_files_of_a_folder_are_one_log(text_file, rows_of):
         ("1767262000 0 0 1767262400", "1767262000 0 0 1767261000", "submitTime 1767262000, startTime 1767261000"),
         ("1767262000 0 0 1767262400", "soon 0 0 1767262400", "submitTime is 'soon', not a whole number"),
         ("1767262000 0 0 1767262400", "1767262000000 0 0 1767262400", "not a time in seconds"),
-        (' 0 4 "c1" "c1" "c2" "c2" 64', " 0 9", "numExHosts|jStatus|not a whole number"),
+        (' 0 4 "c1" "c1" "c2" "c2" 64', " 0 9", "so fields are shifted"),
         ('"JOB_FINISH"', "JOB_FINISH", "not an accounting record"),
     ],
 )  # fmt: skip
@@ -149,3 +149,37 @@ def test_gpus_are_of_each_host_or_task_or_of_the_job(text_file, of, gpus):
     asked = f"rusage[mem=4000,ngpus_physical=2{of}:gmodel=x]"
     log = load(text_file(lines()[0].replace("select[type == any]", asked)))
     assert log.further(GPUS_KEY).tolist() == [gpus]
+
+
+@pytest.mark.parametrize("kept", [0.2, 0.4, 0.5])
+def test_a_record_that_is_cut_off_is_malformed(text_file, kept):
+    fit = lines()[0]
+    path = text_file(lines()[4], fit[: int(len(fit) * kept)])
+    with pytest.raises(
+        ValueError, match=r"log.txt:2: .*(the record ends before|cut off within a text|so fields are shifted)"
+    ):
+        load(path)
+    assert load(path, lenient=True).malformed == 1
+
+
+def test_fields_that_are_shifted_are_told(text_file):
+    fit = lines()[0]
+    assert ' 0 4 "c1" "c1" "c2" "c2" 64' in fit
+    path = text_file(fit.replace(' 0 4 "c1" "c1"', ' 0 5 "c1" "c1"'))
+    with pytest.raises(ValueError, match=r"log.txt:1: .*, so fields are shifted"):
+        load(path)
+
+
+def test_a_quotation_mark_that_is_not_doubled_is_told(text_file):
+    fit = lines()[0]
+    assert '"normal"' in fit
+    with pytest.raises(ValueError, match=r"log.txt:1: .*a quotation mark in one is not doubled"):
+        load(text_file(fit.replace('"normal"', '"nor"mal"')))
+
+
+def test_other_slots_than_a_job_asked_for_are_told(text_file, rows_of):
+    fit = lines()[0]
+    log = load(text_file(fit, fit.replace('4 "c1" "c1" "c2" "c2"', '2 "8*c1" "8*c2"')))
+    assert rows_of(log, "allocated_procs", "requested_procs") == [(16, 4)]
+    assert log.passed_over == {"second record of the same run": 1}
+    assert log.remarks == {"had another number of slots than it asked for, and what it had counts": 1}

@@ -83,7 +83,7 @@ def test_gpus_are_those_of_every_host_that_was_asked_for(changed, asked, gpus):
             "submissionTime 1767262000, startTime 1 and stopTime 1767265000 are not in this order",
         ),
         ({"stopTime": "1767262050"}, "are not in this order"),
-        ({"walltime": "1h"}, "walltime is '1h', not a time"),
+        ({"submissionTime": 1_767_262_000_000}, "submissionTime is 1767262000000, not a time in seconds"),
     ],
 )
 def test_a_bad_job_is_named_or_counted(changed, changes, reason):
@@ -134,3 +134,27 @@ def test_types_come_as_a_list_an_object_or_words(tmp_path, types):
 def test_a_failed_job_that_was_to_start_after_its_end_never_ran(changed, rows_of):
     log = load(changed(state="Error", startTime=1_900_000_600, stopTime=1_900_000_500))
     assert rows_of(log, "wait_s", "run_s", "status") == [(-1, -1, 0)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"walltime": "1h"}, {"walltime": "9" * 5000}, {"walltime": None, "message": f"R=1,W={'9' * 5000}:0:0"}],
+)
+def test_a_limit_that_is_not_understood_is_unknown_and_told(changed, rows_of, changes):
+    log = load(changed(**changes))
+    assert rows_of(log, "run_s", "requested_s") == [(2900, -1)]
+    assert log.remarks == {"walltime not understood, taken to be unknown": 1}
+    assert log.complaints[0].startswith(f"{log.source}: job 42: walltime is ")
+
+
+def test_fractions_of_seconds_are_read(changed, rows_of):
+    log = load(changed(startTime=1_767_262_100.5, stopTime=1_767_265_000.75))
+    assert rows_of(log, "wait_s", "run_s") == [(100.5, 2900.25)]
+
+
+def test_a_name_of_another_encoding_refuses_no_log(changed, rows_of):
+    path = changed(queue="caf_")
+    path.write_bytes(path.read_bytes().replace(b"caf_", b"caf\xe9"))
+    log = load(path)
+    assert rows_of(log, "run_s", "queue") == [(2900, 1)]
+    assert log.keys["Queue"] == ("1 caf\udce9",)

@@ -75,6 +75,14 @@ EVENTS = '[{"event_type":"compute.instance.create.end","generated":"2018-04-17T1
         (":".join(["all.q", "n1", "g", "a", "x:y", "0"] * 8) + "\n", "a ':' in a name shifts the fields"),
         (",".join(["1"] * 18) + "\n", "put blanks for its commas"),
         ("job_id,submit_time,start_time,end_time,nodes\n1,5,6,7,4\n", "call its columns as sacct does"),
+        ('[{"job_number": 1, "qname": "q", "submission_time": 5}]', "records of Grid Engine in one list"),
+        ('"Local Job Id","Submit Time (Timestamp)","Wall Time"\n5,6,7\n', "as XDMoD exports them"),
+        ('{"success":true,"data":[{"local_job_id":5,"submit_time_ts":1}]}', "as XDMoD exports them"),
+        ('{"timestamp":1772359200.1,"name":"submit","context":{"userid":1}}\n', "events of a job of Flux"),
+        ("1 0 5 10 2 -1 -1 2 20 -1 1 ann phys a b c -1\n", "the Grid Workload Format"),
+        ("1 0 5 10,5 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n", "fractions have points"),
+        ("1 0 5 nan 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n", "-1 stands for what is unknown"),
+        ("2026-03-01 12:00:00;E;7.srv;user=a\n", "wrote their dates anew"),
         ("<!DOCTYPE html>\n<html></html>\n", "a web page"),
         ("version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a pointer of Git LFS"),
     ],
@@ -132,3 +140,10 @@ def test_the_command_for_the_grid_workload_format_makes_an_swf_log(tmp_path):
     assert [column.tolist() for column in log.columns[:9]] == [
         [1], [1138000000], [10], [100], [2], [-1], [-1], [2], [900],
     ]  # fmt: skip
+
+
+def test_a_folder_of_files_that_are_read_one_by_one_says_so(tmp_path):
+    (tmp_path / "a.txt").write_text("anything\n")
+    (tmp_path / "b.swf").write_text("1 0 5 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n")
+    with pytest.raises(TraceError, match=r"b.swf is in the format swf: name the file, or put"):
+        load(tmp_path)

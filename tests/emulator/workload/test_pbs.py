@@ -6,6 +6,7 @@ import gzip
 
 import pytest
 
+from emulator.workload.check import check
 from emulator.workload.formats import load
 from emulator.workload.pbs import PbsFormat
 from emulator.workload.rules import to_jobs
@@ -211,7 +212,7 @@ def test_memory_is_for_each_processor(text_file, record):
         ({"ctime": None}, "ctime is missing"),
         ({"end": "soon"}, "end is 'soon', not a whole number"),
         ({"start": 50}, "ctime 100, start 50 and end 460 are not in this order"),
-        ({"Exit_status": "x"}, "Exit_status is 'x', not a whole number"),
+        ({"ctime": 1_767_262_000_000}, "ctime is 1767262000000, not a time in seconds"),
     ],
 )
 def test_a_bad_record_is_an_error_with_file_and_line_or_is_counted(text_file, record, changes, reason):
@@ -326,3 +327,62 @@ def test_without_hosts_the_virtual_nodes_say_how_large_a_job_was(text_file, reco
 def test_a_record_without_its_creation_was_submitted_when_it_was_queued(text_file, record, rows_of):
     log = load(text_file(record(ctime=None, qtime=110)))
     assert rows_of(log, "submit_s", "wait_s") == [(110, 50)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"Exit_status": "x"}, "Exit_status"),
+        ({"Exit_status": ""}, "Exit_status"),
+        ({"etime": "x"}, "etime"),
+        (
+            {"exec_host": None, "Resource_List.nodes": "2:ppn=2", "unique_node_count": "x"},
+            "unique_node_count",
+        ),
+        (
+            {"exec_host": None, "Resource_List.nodes": "2:ppn=2", "total_execution_slots": "x"},
+            "total_execution_slots",
+        ),
+        ({"Resource_List.walltime": f"1:{'0' * 5000}:00"}, "Resource_List.walltime"),
+    ],
+)
+def test_a_field_that_a_job_can_do_without_refuses_no_log(text_file, record, rows_of, changes, name):
+    log = load(text_file(record("1.s"), record("2.s", **changes)))
+    assert rows_of(log, "submit_s", "wait_s", "run_s", "allocated_procs") == [(100, 60, 300, 4)] * 2
+    assert log.remarks == {f"{name} not understood, taken to be unknown": 1}
+    assert log.complaints[0].startswith(f"{log.source}:2: ")
+
+
+def test_a_number_of_thousands_of_digits_is_no_end(text_file, record):
+    assert load(text_file(record("1" * 5000 + ".s"))).column("number").tolist() == [int("1" * 18)]
+
+
+def test_jobs_of_several_servers_are_told(text_file, record):
+    log = load(text_file(record("1.a"), record("2.b"), record("3.a")))
+    assert list(log.remarks.items()) == [
+        ("of server b, others of a: if these are several machines, take each log apart", 1)
+    ]
+
+
+def test_files_of_a_folder_that_are_not_read_are_named(tmp_path, record):
+    (tmp_path / "20260301").write_text(record() + "\n")
+    (tmp_path / "20260302.bz2").write_bytes(b"BZh")
+    (tmp_path / "notes").write_text("anything")
+    log = load(tmp_path)
+    assert log.keys["FilesNotRead"] == ("20260302.bz2",)
+    assert log.complaints == (
+        f"{tmp_path}: not read: 20260302.bz2 (unpacked, gzip and xz files are, with names as the others have)",
+    )
+    found = check(log, to_jobs(log, nodes=4), format_name="pbs", is_size_known=True)
+    assert found.doubts[0] == "Files of its folder are not read: 20260302.bz2."
+
+
+@pytest.mark.parametrize(
+    ("used", "told"), [("00:05:00", 0), ("00:04:59", 0), ("1:00:00", 0), ("x", 0), ("00:00:00", 1)]
+)
+def test_a_job_that_lasted_longer_than_its_walltime_is_told(text_file, record, rows_of, used, told):
+    log = load(text_file(record(end=461, **{"resources_used.walltime": used})))
+    assert rows_of(log, "run_s") == [(301,)]
+    assert [what for what in log.remarks if "(suspended?)" in what] == [
+        "lasted longer than the walltime it used (suspended?), and that time counts as run"
+    ] * told

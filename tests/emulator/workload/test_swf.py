@@ -296,3 +296,11 @@ def test_lines_end_as_the_system_has_them_that_wrote_them(tmp_path, end):
 
 def test_the_eighteen_names_are_different():
     assert len(set(FIELDS)) == 18
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [("1,152", 1152), ("12,345,678 (all)", 12_345_678), ("4,16", 4), ("1" * 5000, int("1" * 18))],
+)
+def test_numbers_of_the_header_may_be_in_groups(swf_file, written, number):
+    assert SwfFormat().read(swf_file(f"; MaxNodes: {written}", LINE)).key_int("MaxNodes") == number

@@ -1,0 +1,53 @@
+"""What a row of sacct says that is not understood, or is of another machine: the job stays, and it is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from emulator.workload.formats import load
+
+BEGIN_S = 1_767_262_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("TimelimitRaw", "x"), ("Timelimit", "1h"), ("Timelimit", "9" * 5000)]
+)
+def test_a_limit_that_is_not_understood_refuses_no_log(text_file, rows_of, name, text):
+    heading = f"JobIDRaw|Submit|Start|ElapsedRaw|{name}|NNodes|State"
+    row = f"1|{BEGIN_S}|{BEGIN_S}|60|{text}|2|COMPLETED"
+    log = load(text_file(heading, row))
+    assert rows_of(log, "run_s", "requested_s", "allocated_procs") == [(60, -1, 2)]
+    assert log.remarks == {f"{name} not understood, taken to be unknown": 1}
+    assert log.complaints[0].startswith(f"{log.source}:2: {name} is ")
+
+
+def test_a_doubt_names_the_row_that_it_is_of(text_file):
+    heading = "JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|NNodes|State"
+    rows = (f"{job}|{BEGIN_S}|{start}|60|x|2|COMPLETED" for job, start in ((1, 5), (2, BEGIN_S)))
+    log = load(text_file(heading, *rows), lenient=True)
+    assert [text.partition(": ")[0].rpartition(":")[2] for text in log.complaints] == ["2", "2", "3"]
+
+
+def test_sacct_json_tells_it_too(tmp_path, rows_of):
+    time = {"submission": BEGIN_S, "start": BEGIN_S, "elapsed": 60, "limit": "soon"}
+    job = {
+        "job_id": 1,
+        "association": {},
+        "allocation_nodes": 2,
+        "state": {"current": ["COMPLETED"]},
+        "time": time,
+    }
+    path = tmp_path / "sacct.json"
+    path.write_text(json.dumps({"jobs": [job]}))
+    log = load(path)
+    assert rows_of(log, "run_s", "requested_s") == [(60, -1)]
+    assert log.complaints[0].startswith(f"{path}: job 1: TimelimitRaw is 'soon'")
+
+
+def test_jobs_of_several_clusters_are_told(text_file):
+    heading = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|State|Cluster"
+    rows = (f"{job}|{BEGIN_S}|{BEGIN_S}|60|2|COMPLETED|{cluster}" for job, cluster in enumerate("abab"))
+    log = load(text_file(heading, *rows))
+    assert log.remarks == {"of cluster b, others of a: if these are several machines, take each log apart": 2}
