@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.commands.options import grouped, plugin_option, schedulers, usage_option, zone_option
+from emulator.commands.options import grouped, names_of, plugin_option, schedulers, usage_option, zone_option
 
 if TYPE_CHECKING:
     from emulator.study.attribution import WaitChanges
@@ -105,7 +105,8 @@ _SECTIONS = {
 @click.option("--reserve", metavar="N,N", help="Static reserves R in nodes. [default: 0 to half of B]")
 @click.option("--wait-min", default="0,5,10", show_default=True, help="Longest waits W in minutes.")
 @click.option("--notice-min", default="15,30", show_default=True, help="Notices H of the hint algorithm.")
-@click.option("--predictor", "predictors", multiple=True, help="Predictors (default: all installed).")
+@click.option("--predictor", "predictors", multiple=True, shell_complete=names_of("balancer.predictors"),
+              help="Predictors (default: all installed).")  # fmt: skip
 @click.option(
     "--scheduler",
     default="fcfs+easy",
