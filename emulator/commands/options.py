@@ -142,7 +142,8 @@ USUAL_FIGURES = (
 
 def figures(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """For the shell's completion of `--rank`: the numbers in the sweep's results, or the usual ones before any run."""
-    grid = context.params.get("grid") or next(iter(context.args), "")  # the latter: before an option without a value
+    # An option without a value, which is what is being typed, leaves the arguments unread.
+    grid = context.params.get("grid") or next(iter(context.args), "")
     folder = Path(context.params.get("out") or Path("sweeps") / Path(grid).stem)
     try:
         with (folder / "results.csv").open(newline="", encoding="utf-8") as file:

@@ -34,7 +34,11 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
         low, high = advice.wait_ratio
         between = f"95 %: {100 * low:.0f} to {percent(high, 0)} of today's"
     return [
-        ("On-demand nodes kept", f"{reserve} of {answer.ondemand_nodes}", f"{each.setting.label} in the tables"),
+        (
+            "On-demand nodes kept",
+            f"{reserve} of {answer.ondemand_nodes}",
+            f"{each.setting.label} in the tables",
+        ),
         ("Mean batch wait, today to merged", wait, between),
         ("Requests refused", f"{grouped(each.rejected)} of {grouped(each.requests)}", refused_today),
     ]

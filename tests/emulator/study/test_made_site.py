@@ -88,7 +88,7 @@ def test_the_commands_of_the_tutorial_say_what_it_says(tmp_path, monkeypatch):
         main, [*merge, "--out", str(tmp_path), "--jobs", "1", "--quick", "--predictor", "peak"]
     )
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("Cannot be told: with a reserve of 3 nodes, batch jobs wait ")  # of two weeks
+    assert done.stdout.startswith("Cannot be told: with a reserve of 3 nodes, batch jobs wait ")
     said = " ".join(done.stdout.split())
     assert "within your limits is the one with a reserve of 3 nodes (basic R=3 W=0 in the tables)" in said
 

@@ -15,7 +15,6 @@ from emulator.commands.options import USUAL_FIGURES
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.ranking import rank, table
 
-
 DEFAULT = Path(__file__).parents[3] / "scenarios" / "default.yaml"
 
 
@@ -90,7 +89,9 @@ def completed(*args, begun=""):
     return [each.value for each in ShellComplete(main, {}, "emulator", "").get_completions([*args], begun)]
 
 
-def test_the_shell_completes_figures_the_usual_ones_first_and_then_those_of_the_results(tmp_path, monkeypatch):
+def test_the_shell_completes_figures_the_usual_ones_first_and_then_those_of_the_results(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     grid = {"base": str(DEFAULT), "grid": {"mechanism.balancer.static_reserve": [0, 6]}, "seeds": 1}
     (tmp_path / "few.yaml").write_text(yaml.safe_dump(grid))
