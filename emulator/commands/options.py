@@ -135,21 +135,20 @@ def schedulers(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 USUAL_FIGURES = (
     "mean_wait_s", "median_wait_s", "p95_wait_s", "max_wait_s", "mean_response_s", "mean_bounded_slowdown",
-    "utilization", "requeues", "ondemand_rejected", "ondemand_reject_rate",
+    "utilization", "requeues", "ondemand_granted", "ondemand_rejected", "reserve_idle_node_h",
 )  # fmt: skip
 """Of all that a sweep's rows have (docs/results.md): those that most people rank by."""
 
 
 def figures(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """For the shell's completion of `--rank`: the numbers in the sweep's results, or the usual ones before any run."""
-    # An option without a value, which is what is being typed, leaves the arguments unread.
-    grid = context.params.get("grid") or next(iter(context.args), "")
-    folder = Path(context.params.get("out") or Path("sweeps") / Path(grid).stem)
-    try:
-        with (folder / "results.csv").open(newline="", encoding="utf-8") as file:
+    """For the shell's completion of `--rank`: numbers of the results in --out, or the newest; else the usual ones."""
+    out = context.params.get("out")
+    tables = [*Path(out or "sweeps").glob("results.csv" if out else "*/results.csv")]
+    row = dict.fromkeys(USUAL_FIGURES, "0")
+    if tables:
+        newest = max(tables, key=lambda path: path.stat().st_mtime_ns)
+        with newest.open(newline="", encoding="utf-8") as file:
             row = next(csv.DictReader(file), {})
-    except OSError:
-        row = dict.fromkeys(USUAL_FIGURES, "0")
     return sorted(name for name, value in row.items() if name.startswith(begun) and _is_number(value))
 
 
