@@ -82,7 +82,7 @@ def compare(  # noqa: PLR0917
             )
         _explain(folder_a, others[0], as_json)
     if only_pair and len(others) > 1:
-        raise InputError("--heat-map, --html and --jobs are of two runs; name one DIR beside the baseline")
+        raise InputError("--heat-map, --html and --jobs compare two runs; name one DIR after the baseline")
     try:
         a = files.load(folder_a)
         records = [files.load(other) for other in others]
