@@ -59,7 +59,7 @@ def run(
     What is given goes before what the scenario says. `scheduler`, `mechanism`: as in a scenario, or a function, class
     or object of your own instead of a name (docs/own-policy.md); so in `changes`. `plugins`: such things, or
     `FILE.py:NAME`, besides the scenario's. `changes`: further keys by path, such as
-    `{"mechanism.balancer.wait_s": 300}`. `out`: write the results there too. `check`: hold the run against the laws.
+    `{"mechanism.balancer.wait_s": 300}`. `out`: write the results there too. `check`: check the run's invariants.
     `progress`: shown after two seconds; by default on a terminal and in notebooks only.
 
     Raises ScenarioError, TraceError or ResultsError for bad input, before anything has run, and PluginError.

@@ -15,7 +15,7 @@ _DANGERS = (
 
 @click.command()
 @asks_service
-@click.option("--reason", required=True, help="Stands in the service's log.")
+@click.option("--reason", required=True, help="Reason for the service's log.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 def adopt(url: str, as_json: bool, reason: str, yes: bool) -> None:
     """Take over the nodes when no other Balancer runs on them. Operators only.

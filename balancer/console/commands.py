@@ -255,7 +255,7 @@ def _reported(node: Node) -> str:
 @click.argument("name")
 @click.argument("verb", type=click.Choice(["set"]))
 @click.argument("state", type=click.Choice(["quarantined", "on-demand", "batch", "held"]))
-@click.option("--reason", required=True, help="Stands in the log, and beside a quarantined node.")
+@click.option("--reason", required=True, help="Reason, for the log and beside a quarantined node.")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
 def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str, yes: bool) -> None:  # noqa: ARG001, PLR0917
     """Override which pool owns NAME (emergency use). Operators only; first shows what it would do.
@@ -311,12 +311,12 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
 @cli.command("request")
 @asks_service
 @click.argument("count", type=click.IntRange(min=1))
-@click.option("--wait-s", type=click.FloatRange(min=0), help="How long to wait; else the service's W.")
+@click.option("--wait-s", type=click.FloatRange(min=0), help="How long to wait. [default: the service's W]")
+@click.option("--lease-s", type=click.FloatRange(min=0), help="Length of the lease; it ends unless renewed.")
 @click.option(
-    "--lease-s", type=click.FloatRange(min=0), help="They go back after this, unless it is renewed."
+    "--candidate", "candidates", metavar="NODES", multiple=True, help="Only these nodes. Repeatable."
 )
-@click.option("--candidate", "candidates", metavar="NODES", multiple=True, help="Only of these. Repeatable.")
-@click.option("--exclude", metavar="NODES", multiple=True, help="None of these. Repeatable.")
+@click.option("--exclude", metavar="NODES", multiple=True, help="Not these nodes. Repeatable.")
 @click.option(
     "--replace", is_flag=True, help="A granted node that fails is replaced, by a request of its own."
 )
@@ -379,7 +379,9 @@ def confirm(url: str, as_json: bool, request_id: str) -> None:
 @cli.command("renew")
 @asks_service
 @click.argument("request_id", metavar="REQUEST")
-@click.option("--lease-s", type=click.FloatRange(min=0), help="From now on; else as long as was asked for.")
+@click.option(
+    "--lease-s", type=click.FloatRange(min=0), help="Seconds from now. [default: as in the request]"
+)
 def renew(url: str, as_json: bool, request_id: str, lease_s: float | None) -> None:
     """Keep the nodes of REQUEST for longer."""
     _call_for_request(url, as_json, lambda balancer: balancer.renew_lease(request_id, lease_s))
@@ -409,9 +411,9 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
               " each window its nodes are collected, 1800 if it is not given.")  # fmt: skip
 @click.option("--every", metavar="WINDOWS", help="In each of these, e.g. 'Mon-Fri 20:00-06:00' or"
               " 'FREQ=MONTHLY;BYDAY=1MO 08:00-18:00' (RFC 5545).")  # fmt: skip
-@click.option("--zone", help="Whose clocks --every goes by, e.g. Europe/Berlin.  [default: UTC]")
+@click.option("--zone", help="Time zone of --every, e.g. Europe/Berlin.  [default: UTC]")
 @click.option(
-    "--except", "exceptions", metavar="DAY", multiple=True, help="No window begins on it. Repeatable."
+    "--except", "exceptions", metavar="DAY", multiple=True, help="A day without windows. Repeatable."
 )
 def reserve(  # noqa: PLR0917
     url: str,

@@ -57,7 +57,7 @@ def _clearly(action: Callable[[], bool | None]) -> bool | None:
 
 @click.command()
 @where
-@click.option("--reason", required=True, help="Why; shown wherever the service is looked at.")
+@click.option("--reason", required=True, help="Reason, shown with every status of the service.")
 def freeze(config: Path | None, db: str | None, reason: str) -> None:
     """Stop moving nodes until `balancer thaw`. The service still answers calls and grants from the reserve alone."""
     order = Order(f"{getpass.getuser()}@{socket.gethostname()}", reason, iso(utc_us()))

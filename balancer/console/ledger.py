@@ -44,7 +44,7 @@ def _opened(db: str) -> Iterator[Reader]:
 @ledger.command()
 @_db
 def verify(db: str) -> None:
-    """Whether it is what was written: pages, rows, the chain of events, the state; exit status 1 where it is not."""
+    """Verify that it is what was written: pages, rows, the chain of events, the state; exit status 1 if it is not."""
     with _opened(db) as reader:
         found, summary = examine(reader)
     if found:
@@ -135,7 +135,7 @@ def put_back(db: str, file: Path) -> None:
 @click.option("--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True)
 @click.argument("pattern", metavar="[NODES...]", nargs=-1)
 def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None:
-    """Say whose quarantined NODES (names or patterns; all, unless named) are. First shows what it would do.
+    """Give quarantined NODES (names or patterns; all, unless named) to a pool. First shows what it would do.
 
     on-demand: allocated, as they were. batch: their mark is taken off, and batch may start jobs there at once: look
     first that nothing of on-demand's runs there.

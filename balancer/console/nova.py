@@ -39,7 +39,7 @@ def nova() -> None:
 @_CLOUD
 @_OWNER
 @click.option(
-    "--period-s", type=_SECONDS, default=5.0, show_default=True, help="How often it looks without a hint."
+    "--period-s", type=_SECONDS, default=5.0, show_default=True, help="Time between two looks without a hint."
 )
 @click.option("--grace-s", type=_SECONDS, default=60.0, show_default=True,
               help="How long a confirmed node stays granted on which nothing has run or can run.")  # fmt: skip
@@ -47,7 +47,9 @@ def nova() -> None:
     "--hint-address", metavar="HOST:PORT", help="Where Nova's notification driver sends hints (UDP)."
 )
 @click.option(
-    "--status-file", type=click.Path(path_type=Path, dir_okay=False), help="What it saw last, as JSON."
+    "--status-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File for the last state that it saw, as JSON.",
 )
 @click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Written once it looks.")
 @click.option("--trait", metavar="CUSTOM_...", help="Keep this trait on the nodes, and on them only.")

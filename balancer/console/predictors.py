@@ -26,9 +26,7 @@ from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, list_plugins,
               help="Earlier slots that the service cannot know: JSON or CSV, as for `predictor backtest`.")  # fmt: skip
 @click.option("--until-s", type=float, help="Begin no slot after this time (seconds of the service's clock).")
 @click.option("--ready-file", type=click.Path(path_type=Path), help="Write the last step here, as JSON.")
-@click.option(
-    "--clock", type=ITEM, default="wall", show_default=True, help="The clock to go by: the service's."
-)
+@click.option("--clock", type=ITEM, default="wall", show_default=True, help="The service's clock.")
 def predict(  # noqa: PLR0917
     url: str,
     as_json: bool,

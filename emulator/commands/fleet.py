@@ -156,7 +156,7 @@ def _follow(client: Any, name: str) -> int:
 @fleet.command()
 @_FLEET
 def follow(name: str | None) -> None:
-    """See a fleet's run to its end and carry out the faults of its scenario. Exit status: that of the run."""
+    """Follow a fleet's run to its end and inject the faults of its scenario. Exit status: that of the run."""
     from emulator.live.containers.docker_engine import docker_client, the_fleet  # noqa: PLC0415
 
     def act() -> int:
@@ -265,14 +265,14 @@ def down(name: str | None, keep_data: bool) -> None:
 )
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
 @_FLEET
-@click.option("--rate-kbit", type=click.IntRange(min=8), help="Of slow: what it sends (default 1000).")
 @click.option(
-    "--delay-ms", type=click.IntRange(min=1), help="Of slow: how long each packet waits (needs netem)."
+    "--rate-kbit", type=click.IntRange(min=8), help="With slow: kbit/s that it may send (default 1000)."
 )
+@click.option("--delay-ms", type=click.IntRange(min=1), help="With slow: delay of each packet (needs netem).")
 def fault(
     action: str, targets: tuple[str, ...], name: str | None, rate_kbit: int | None, delay_ms: int | None
 ) -> None:
-    """Do something to containers of a fleet: TARGET is a service (batch, balancer, ...) or a node (n003).
+    """Inject a fault into containers of a fleet: TARGET is a service (batch, balancer, ...) or a node (n003).
 
     kill/start, pause/unpause, disconnect/connect, slow/unslow. The report of the run marks the moment.
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
@@ -129,6 +131,33 @@ def schedulers(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
         rules = (*get_args(Backfill), *plugin_names("emulator.backfills"))
         names = [f"{order}+{name}" for name in rules]
     return sorted({name for name in names if name.startswith(begun)})
+
+
+USUAL_FIGURES = (
+    "mean_wait_s", "median_wait_s", "p95_wait_s", "max_wait_s", "mean_response_s", "mean_bounded_slowdown",
+    "utilization", "requeues", "ondemand_granted", "ondemand_rejected", "reserve_idle_node_h",
+)  # fmt: skip
+"""Of all that a sweep's rows have (docs/results.md): those that most people rank by."""
+
+
+def figures(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """For the shell's completion of `--rank`: numbers of the results in --out, or the newest; else the usual ones."""
+    out = context.params.get("out")
+    tables = [*Path(out or "sweeps").glob("results.csv" if out else "*/results.csv")]
+    row = dict.fromkeys(USUAL_FIGURES, "0")
+    if tables:
+        newest = max(tables, key=lambda path: path.stat().st_mtime_ns)
+        with newest.open(newline="", encoding="utf-8") as file:
+            row = next(csv.DictReader(file), {})
+    return sorted(name for name, value in row.items() if name.startswith(begun) and _is_number(value))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def kinds_of_plugins(_: click.Context, __: click.Parameter, begun: str) -> list[str]:

@@ -82,7 +82,7 @@ def compare(  # noqa: PLR0917
             )
         _explain(folder_a, others[0], as_json)
     if only_pair and len(others) > 1:
-        raise InputError("--heat-map, --html and --jobs are of two runs; name one DIR beside the baseline")
+        raise InputError("--heat-map, --html and --jobs compare two runs; name one DIR after the baseline")
     try:
         a = files.load(folder_a)
         records = [files.load(other) for other in others]
@@ -204,11 +204,10 @@ def _explain(ours: Path, log: Path, as_json: bool) -> None:
 @click.argument("folder", metavar="[DIR]", type=_FOLDER, required=False)
 @click.option("--print", "print_only", is_flag=True, help="Only print where the report is.")
 def gui(folder: Path | None, print_only: bool) -> None:
-    """Open the report of DIR in the browser; by default the newest one of the folders in runs/."""
-    folder = folder or _newest(Path("runs"))
+    """Open the report of DIR in the browser; by default the newest one of runs/, studies/, sweeps/ and reproduce/."""
+    folder = folder or _newest()
+    page = folder / files.REPORT
     try:
-        files.load_summary(folder)
-        page = folder / files.REPORT
         page = page if page.exists() else files.rewrite_report(folder)
     except files.ResultsError as error:
         raise InputError(str(error)) from error
@@ -217,14 +216,16 @@ def gui(folder: Path | None, print_only: bool) -> None:
         click.echo("no browser could be started; open the file above yourself", err=True)
 
 
-def _newest(runs: Path) -> Path:
-    """The folder of the newest results. Raises InputError."""
-    summaries = sorted(runs.glob(f"*/{files.SUMMARY}"), key=lambda path: path.stat().st_mtime_ns)
-    if not summaries:
+def _newest() -> Path:
+    """The folder of the newest results: a run's, whose page may not be made yet, or a page. Raises InputError."""
+    found = [*Path("runs").glob(f"*/{files.SUMMARY}")]
+    for kind in ("studies", "sweeps", "reproduce"):
+        found += Path(kind).glob(f"*/{files.REPORT}")
+    if not found:
         raise InputError(
-            f"there are no results in {runs}/; name the folder that a run wrote its results into"
+            "there are no results in runs/, studies/, sweeps/ and reproduce/; name the folder with the results"
         )
-    return summaries[-1].parent
+    return max(found, key=lambda path: path.stat().st_mtime_ns).parent
 
 
 COMMANDS = (report, compare, export, gui)

@@ -402,7 +402,7 @@ def _print(
     for verdict in verdicts:
         if not verdict.holds or verdict.also:
             console.print(f"[bold]{verdict.claim.id}[/bold]: {verdict.why}", highlight=False)
-    console.print(f"\nRuns, claims.json and report.html (plots) are in {folder}.")
+    console.print(f"\nRuns, claims.json and report.html are in {folder}.")
 
 
 def _print_all(rows: Sequence[Sequence[str]]) -> None:

@@ -150,7 +150,9 @@ _SECTIONS = {
 @click.option(
     "--traceback", "with_traceback", is_flag=True, help="When a plug-in fails: show where in its code."
 )
-@click.option("--check", is_flag=True, help="Hold the run against the laws (nothing lost, nothing twice).")
+@click.option(
+    "--check", is_flag=True, help="Check the run against its invariants (no job lost, none run twice)."
+)
 def run(  # noqa: PLR0917
     scenario_file: Path | None,
     clock: str,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.commands.options import grouped, plugin_option, schedulers, usage_option, zone_option
+from emulator.commands.options import grouped, names_of, plugin_option, schedulers, usage_option, zone_option
 
 if TYPE_CHECKING:
     from emulator.study.attribution import WaitChanges
@@ -100,12 +100,13 @@ _SECTIONS = {
 @click.option("--pairings", type=click.IntRange(min=1), default=2, show_default=True,
               help="1: each week with its own leases; more: also with those of other weeks.")  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of all that is random."
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all random streams."
 )
 @click.option("--reserve", metavar="N,N", help="Static reserves R in nodes. [default: 0 to half of B]")
 @click.option("--wait-min", default="0,5,10", show_default=True, help="Longest waits W in minutes.")
 @click.option("--notice-min", default="15,30", show_default=True, help="Notices H of the hint algorithm.")
-@click.option("--predictor", "predictors", multiple=True, help="Predictors (default: all installed).")
+@click.option("--predictor", "predictors", multiple=True, shell_complete=names_of("balancer.predictors"),
+              help="Predictors (default: all installed).")  # fmt: skip
 @click.option(
     "--scheduler",
     default="fcfs+easy",
@@ -124,7 +125,7 @@ _SECTIONS = {
               help="Say what the nodes that are given up are worth, in whatever money.")  # fmt: skip
 @click.option("--growth", metavar="P,P",
               help="Say what changes if either load grows by so many per cent, such as 10,25,50.")  # fmt: skip
-@click.option("--believe", is_flag=True, help="Go on although the log, or today, is not understood.")
+@click.option("--believe", is_flag=True, help="Continue although the checks of the log, or of today, fail.")
 @click.option("--quick", is_flag=True, help="Two weeks as they were: a first look.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time (default: one a core).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster.")

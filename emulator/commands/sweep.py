@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from balancer.clock import US, wall_us
-from emulator.commands.options import plugin_option
+from emulator.commands.options import figures, plugin_option
 from emulator.commands.run import interruptible
 from emulator.number_text import duration, number
 from emulator.runs.scenario import ScenarioError
@@ -107,7 +107,7 @@ def choose_pool(jobs: int | None, dask: str | None) -> Pool:
 @click.option("--clock", "clocks", multiple=True, type=click.Choice(["virtual", "live"]), default=("virtual",),
               help="Virtual time (default), or real processes; give it twice for each run on both.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results (default: sweeps/NAME).")
-@click.option("--rank", "figure", metavar="FIGURE",
+@click.option("--rank", "figure", metavar="FIGURE", shell_complete=figures,
               help="Order the settings by this figure, the lowest first, with intervals over the seeds."
               " [default: mean_wait_s]")  # fmt: skip
 @click.option("--highest", is_flag=True, help="With --rank: the highest first.")

@@ -251,7 +251,7 @@ def weeks(  # noqa: PLR0917
 @zone_option
 @click.argument("logs", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--nodes", type=int, default=372, show_default=True, help="The cluster that the utilisation is of."
+    "--nodes", type=int, default=372, show_default=True, help="Nodes of the cluster, for its utilisation."
 )
 @click.option("--cores-per-vm", type=int, default=16, show_default=True, help="Cores of a virtual machine.")
 @click.option(

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 @click.option("--associations", metavar="FILE", type=click.Path(path_type=Path),
               help="Its associations: what sacctmgr show assoc tree --parsable2 printed.")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", required=True,
-              help="What is changed: bf_interval=60, nodes.lent=12, ... Repeatable.")  # fmt: skip
+              help="A setting to change: bf_interval=60, nodes.lent=12, ... Repeatable.")  # fmt: skip
 @click.option(
     "--nodes", type=click.IntRange(min=1), help="Size of the cluster, if neither log nor slurm.conf says it."
 )
 @click.option("--procs-per-node", type=click.IntRange(min=1), default=1, show_default=True,
               help="Processors of a node, where the log counts processors.")  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the intervals' draws."
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the intervals' draws."
 )
 @click.option("--lenient", is_flag=True, help="Leave out and count malformed lines.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")

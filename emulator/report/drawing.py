@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 INK, FAINT, GRID, ACCENT, BAD = (f"var(--{name})" for name in ("ink", "faint", "grid", "accent", "bad"))
+
+Mark = Literal["line", "dot", "cross"]
+"""What a legend's entry shows."""
 
 _INCH = 72.0
 _LEFT, _RIGHT, _TOP = 0.68 * _INCH, 0.18 * _INCH, 0.26 * _INCH
@@ -101,7 +104,7 @@ class Axes:
         )
         self._x_size, self._x_is_upright, self._has_ticks = _TEXT, False, True
         self._labels = ["", ""]
-        self._legend: list[tuple[str, str]] = []
+        self._legend: list[tuple[str, str, Mark]] = []
         self._unit: tuple[str, float] | None = None
 
     # Axes.
@@ -150,9 +153,9 @@ class Axes:
         """Names without lines: a table rather than a plot."""
         self._has_ticks = False
 
-    def legend(self, name: str, colour: str) -> None:
-        """One more entry above the plot."""
-        self._legend.append((name, colour))
+    def legend(self, name: str, colour: str, *, mark: Mark = "line") -> None:
+        """One more entry above the plot, with the mark that it has there."""
+        self._legend.append((name, colour, mark))
 
     # Shapes.
 
@@ -196,10 +199,7 @@ class Axes:
             shown = self._shown(xs)
             places = zip(*map(_tenths, (self._px(xs[shown]), self._py(ys[shown]))), strict=True)
             if crossed:
-                crosses = "".join(
-                    f'<path class="mark" d="M{x} {y}m-{r}-{r}l{size:g} {size:g}m0-{size:g}l-{size:g} {size:g}"/>'
-                    for x, y in places
-                )
+                crosses = "".join(f'<path class="mark" d="{_cross(x, y, size)}"/>' for x, y in places)
                 return f'<g style="{_stroke(colour, 2)}">{crosses}</g>'
             dots = "".join(f'<circle cx="{x}" cy="{y}" r="{r}"/>' for x, y in places)
             return f'<g style="{_fill(colour)}">{dots}</g>'
@@ -316,11 +316,11 @@ class Axes:
     def _entries(self) -> list[str]:
         """The legend, in lines as long as the plot is wide."""
         found, x, y = [], _LEFT, _TOP - 8
-        for name, colour in self._legend:
+        for name, colour, mark in self._legend:
             needs = 18 + _GLYPH * 9 * len(name)
             if x > _LEFT and x + needs > self._width - _RIGHT:
                 x, y = _LEFT, y + 12
-            found.append(f'<path d="M{_tenth(x)} {_tenth(y)}h9" style="{_stroke(colour, 3)}"/>')
+            found.append(_sample(x, y, colour, mark))
             found.append(_text(x + 12, y + 3.2, name, INK, 9, anchor="start"))
             x += needs
         return found
@@ -404,3 +404,18 @@ def _tenths(values: Floats | float) -> list[str]:
 
 def _tenth(value: float) -> str:
     return f"{round(value * 10) / 10 + 0.0:g}"
+
+
+def _cross(x: str, y: str, size: float) -> str:
+    """The path of a cross around a place."""
+    return f"M{x} {y}m-{size / 2:g}-{size / 2:g}l{size:g} {size:g}m0-{size:g}l-{size:g} {size:g}"
+
+
+def _sample(x: float, y: float, colour: str, mark: Mark) -> str:
+    """The mark of a legend's entry that begins at `x`."""
+    if mark == "line":
+        return f'<path d="M{_tenth(x)} {_tenth(y)}h9" style="{_stroke(colour, 3)}"/>'
+    middle, height = _tenth(x + 4.5), _tenth(y)
+    if mark == "dot":
+        return f'<circle cx="{middle}" cy="{height}" r="3.5" style="{_fill(colour)}"/>'
+    return f'<path d="{_cross(middle, height, 7)}" style="{_stroke(colour, 2)};fill:none"/>'

@@ -34,7 +34,11 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
         low, high = advice.wait_ratio
         between = f"95 %: {100 * low:.0f} to {percent(high, 0)} of today's"
     return [
-        ("On-demand nodes kept", f"{reserve} of {answer.ondemand_nodes}", f"with {each.setting.label}"),
+        (
+            "On-demand nodes kept",
+            f"{reserve} of {answer.ondemand_nodes}",
+            f"{each.setting.label} in the tables",
+        ),
         ("Mean batch wait, today to merged", wait, between),
         ("Requests refused", f"{grouped(each.rejected)} of {grouped(each.requests)}", refused_today),
     ]
@@ -63,10 +67,10 @@ def chart(answer: Answer) -> Plot | None:
             reserves, waits = [each.setting.reserve for each in found], [each.wait_min for each in found]
             axes.line(reserves, waits, colour, width=1.6)
             axes.dots(reserves, waits, colour, size=6)
-            axes.legend(f"W = {wait_min:g} min", colour)
+            axes.legend(f"requests wait up to {wait_min:g} min" if wait_min else "no request waits", colour)
             if is_wide and len(lines) == 1:
                 for each in found:
-                    share = percent(each.reject_rate) if each.rejected else "none"
+                    share = f"{percent(each.reject_rate) if each.rejected else 'none'} refused"
                     axes.text(each.setting.reserve, each.wait_min, share, size=9, above=True)
             refused = [each for each in found if each.rejected]
             axes.dots(
@@ -76,10 +80,11 @@ def chart(answer: Answer) -> Plot | None:
                 size=8,
                 crossed=True,
             )
-        axes.legend("some requests refused", BAD)
+        if any(each.rejected for found in lines.values() for each in found):
+            axes.legend("some requests refused", BAD, mark="cross")
         if today is not None:
             axes.dots([answer.ondemand_nodes], [today.wait_min], INK, size=9)
-            axes.legend("today, two machines", INK)
+            axes.legend("today, two machines", INK, mark="dot")
         axes.label(x="on-demand nodes kept", y="mean batch wait, min")
         axes.show(x=(-0.02 * answer.ondemand_nodes, 1.02 * answer.ondemand_nodes), y=(0, None))
 

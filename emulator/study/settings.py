@@ -35,6 +35,17 @@ class Setting:
         return self.algorithm
 
     @property
+    def words(self) -> str:
+        """What it asks of the site, to go on from `with`; `label` is the name in tables."""
+        if self.algorithm == "hint":
+            return f"{self.notice_min:g} min of notice from users"
+        if self.algorithm != "basic":
+            return f"a reserve that {self.algorithm} predicts"
+        nodes = f"{self.reserve} node{'' if self.reserve == 1 else 's'}"
+        reserve = f"a reserve of {nodes}" if self.reserve else "no reserve"
+        return reserve + (f" and requests that wait up to {self.wait_min:g} min" if self.wait_min else "")
+
+    @property
     def is_merger(self) -> bool:
         """Of both clusters; the others are what it is measured against."""
         return self.algorithm not in (SPLIT, BATCH_ONLY)

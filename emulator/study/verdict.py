@@ -52,17 +52,17 @@ def verdict(  # noqa: PLR0911 - a reason each
             "no merger without a notice from users was tried in which requests wait as little as you accept; add"
             " such a W to --wait-min, or say --accept-wait-min.",
         )
-    each, label = advice.figures, advice.figures.setting.label
+    each, words = advice.figures, advice.figures.setting.words
     if not advice.meets:
         return Verdict(
             KEEP,
             f"no merger {advice.notice} that was tried keeps to your limits ({wishes.limits}); of those with such a"
-            f" wait {label} comes nearest with {grouped(each.rejected)} of {grouped(each.requests)} rejected.",
+            f" wait the one with {words} comes nearest: {grouped(each.rejected)} of {grouped(each.requests)} rejected.",
         )
     if each.wait_ratio is None or advice.wait_ratio is None:
         return Verdict(KEEP, "batch jobs do not wait today, so there is no wait that merging could shorten.")
     low, high = advice.wait_ratio
-    waits = f"with {label} batch jobs wait {_percent(each.wait_ratio)} % of today's"
+    waits = f"with {words}, batch jobs wait {_percent(each.wait_ratio)} % of today's"
     if low >= 1:
         return Verdict(
             KEEP,
@@ -102,12 +102,12 @@ def _failed(trial: HeldOut | None) -> str:
         return "it could not be tried on weeks that it was not chosen from"
     if not trial.keeps:
         return (
-            f"what half of the weeks recommend, {trial.setting.label}, rejects"
+            f"what half of the weeks recommend ({trial.setting.words}) rejects"
             f" {grouped(trial.rejected)} of {grouped(trial.requests)}"
             " requests in the other half"
         )
     return (
-        f"what half of the weeks recommend, {trial.setting.label}, has batch jobs wait {_percent(trial.wait_ratio)} %"
+        f"what half of the weeks recommend ({trial.setting.words}) has batch jobs wait {_percent(trial.wait_ratio)} %"
         " of today's in the other half"
     )
 

@@ -32,19 +32,20 @@ def recommendations(answer: Answer) -> list[list[str]]:
 def sentences(answer: Answer, advice: Advice) -> list[str]:
     """A recommendation in words."""
     each, notice = advice.figures, advice.notice
+    words = f"{each.setting.words} ({each.setting.label} in the tables)"
     if not advice.meets:
         nearest = (
             f"No merger {notice} that was tried keeps to your limits ({answer.wishes.limits}). Of those with such a"
-            f" wait {each.setting.label} comes nearest: {grouped(each.rejected)} of"
-            f" {grouped(each.requests)} requests rejected."
+            f" wait the one with {words} comes nearest:"
+            f" {grouped(each.rejected)} of {grouped(each.requests)} requests rejected."
         )
         # A row of the table that does keep to them with a longer wait is told by itself.
         return [nearest, *([] if answer.waiting else ["Try larger reserves, longer waits or a notice."])]
     given_up = answer.given_up(advice)
     is_taken = answer.verdict_of(advice).value == MERGE
-    begin = "Take" if is_taken else f"The best merger {notice} within your limits is"
+    begin = "Merge" if is_taken else f"The best merger {notice} within your limits is the one"
     first = (
-        f"{begin} {each.setting.label}: of {grouped(each.requests)} on-demand requests"
+        f"{begin} with {words}: of {grouped(each.requests)} on-demand requests"
         f" {grouped(each.rejected)} are rejected, and"
         f" {given_up} of the {answer.ondemand_nodes} on-demand nodes ({percent(given_up / answer.ondemand_nodes, 0)})"
         f" need not be set aside ({grouped(each.idle_node_h)} node-hours a week stand idle in reserve)."
@@ -53,8 +54,8 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
     if each.wait_ratio is not None and advice.wait_ratio is not None:
         low, high = advice.wait_ratio
         waits = (
-            f"Batch jobs wait {duration(60 * each.wait_min)} on average, {percent(each.wait_ratio, 0)} of what they"
-            f" wait beside a cluster of their own (95 %: {100 * low:.0f} to {percent(high, 0)})."
+            f"Batch jobs wait {duration(60 * each.wait_min)} on average, {percent(each.wait_ratio, 0)} of today's"
+            f" simulated wait (95 %: {100 * low:.0f} to {percent(high, 0)})."
         )
     if each.shared_wait_min is not None:
         what = "nodes that jobs share or that are down" if len(answer.logs.down) else "nodes that jobs share"
@@ -116,10 +117,10 @@ def proofs(answer: Answer) -> list[str]:
         other = (
             ""
             if trial.best == trial.setting
-            else f" Those weeks alone would have recommended {trial.best.label}."
+            else f" Those weeks alone would have recommended {trial.best.words}."
         )
         lines.append(
-            f"On trial: the first {trial.first_weeks} weeks alone recommend {trial.setting.label}; in the"
+            f"On trial: the first {trial.first_weeks} weeks alone recommend {trial.setting.words}; in the"
             f" {trial.then_weeks} weeks after them it rejects {grouped(trial.rejected)} of"
             f" {grouped(trial.requests)} requests"
             f"{'' if trial.keeps else ' (more than you accept)'}{ratio}.{other}"

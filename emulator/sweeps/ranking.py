@@ -6,6 +6,7 @@ Settings are compared seed by seed, so that what a seed does to all of them is n
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +72,9 @@ def rank(
         settings.setdefault(key, {name: row[name] for name in names})
         found.setdefault(key, {}).setdefault(int(row[SEED]), float(value))
     if not found:
-        raise ScenarioError(f"rank {figure}: no run has such a figure; results.csv has those that there are")
+        close = get_close_matches(figure, sorted({name for row in rows for name in row}), n=1)
+        meant = f"did you mean {close[0]!r}?" if close else "results.csv has those that there are"
+        raise ScenarioError(f"rank {figure}: no run has such a figure; {meant}")
     seeds = sorted(set.intersection(*(set(values) for values in found.values())))
     if not seeds:
         raise ScenarioError(f"rank {figure}: the settings have no seed in common")

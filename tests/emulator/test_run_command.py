@@ -434,6 +434,20 @@ class TestManners:
         assert opened == [page.as_uri()]
         assert emulator("gui", "runs/old", "--print").stdout == "runs/old/report.html\n"
         assert len(opened) == 1
+        wrong = emulator("gui", "runs", "--print")
+        assert (wrong.exit_code, "runs/summary.json does not exist" in wrong.stderr) == (2, True)
+
+    @pytest.mark.parametrize("kind", ["studies", "sweeps", "reproduce"])
+    def test_gui_opens_the_page_of_a_study_a_sweep_and_a_paper_too(
+        self, emulator, log_file, tmp_path, monkeypatch, kind
+    ):
+        monkeypatch.setattr("click.launch", lambda _: 0)
+        emulator("run", log_file(4), "--nodes", 4, "--out", "runs/old", "--no-report")
+        os.utime(tmp_path / "runs" / "old" / "summary.json", ns=(1, 1))
+        page = tmp_path / kind / "mine" / "report.html"
+        page.parent.mkdir(parents=True)
+        page.touch()
+        assert emulator("gui").stdout == f"{kind}/mine/report.html\n"
 
     def test_completion_is_told_by_the_shell_that_asks(self, monkeypatch):
         script = CliRunner().invoke(main, prog_name="emulator", env={"_EMULATOR_COMPLETE": "bash_source"})

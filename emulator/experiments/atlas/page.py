@@ -91,7 +91,7 @@ def _map(
             some = [worlds[each.world] for each in verdict.values if each.holds is holds]
             xs, ys = ([_place(of, world.value(of.name)) for world in some] for of in (x, y))
             axes.dots(xs, ys, colour, size=5, crossed=not holds)
-            axes.legend("holds" if holds else "does not", colour)
+            axes.legend("holds" if holds else "does not", colour, mark="dot" if holds else "cross")
         _dress(x, axes.x_names)
         _dress(y, axes.y_names)
         axes.label(x=_title(x), y=_title(y))

@@ -155,7 +155,7 @@ class TestWhatChanged:
         ]
         refused = say("default", "twelve", "split", "--heat-map=wait_s")
         assert refused.exit_code == 2
-        assert "name one DIR beside the baseline" in refused.stderr
+        assert "name one DIR after the baseline" in refused.stderr
 
     def test_other_workloads_are_a_warning_first_and_exit_status_2(self, say):
         refused, taken = say("default", "other"), say("default", "other", "--other-workloads")

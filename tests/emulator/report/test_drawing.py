@@ -80,6 +80,18 @@ def test_an_axis_without_a_range_shows_all_data_with_room_beside():
     assert (axes.x_ends, axes.y_ends) == ((9.5, 20.5), (0, 42))
 
 
+@pytest.mark.parametrize(
+    ("mark", "shape"), [("line", "h9"), ("dot", "<circle"), ("cross", "m-3.5-3.5l7 7m0-7l-7 7")]
+)
+def test_a_legend_has_the_mark_that_it_is_about(mark, shape):
+    def legend(axes, is_wide):
+        axes.legend("some", ACCENT, mark=mark)
+
+    found = draw("name", "label", legend)
+
+    assert all(shape in svg for svg in (found.wide, found.narrow))
+
+
 def test_a_drawing_is_well_formed_whatever_its_texts_are_and_the_same_each_time():
     def paint(axes, is_wide):
         axes.legend('<b>&"', ACCENT)

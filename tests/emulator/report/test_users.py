@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -43,6 +45,18 @@ def test_every_number_of_a_user_has_its_name_of_the_log(run):
     jobs = pq.read_table(out / "jobs.parquet", columns=["job", "user"]).to_pylist()
     logged = {job.number: job.user for job in made_site.jobs()[:200]}
     assert {job["job"]: names[job["user"]] for job in jobs} == logged
+
+
+def test_the_query_of_the_docs_names_files_and_columns_that_there_are(run):
+    page = (Path(__file__).parents[3] / "docs" / "results.md").read_text(encoding="utf-8")
+    query = page.split("```sql\n")[1].split("```")[0]
+    out = run("--no-report")
+    there = {
+        *pq.read_schema(out / "jobs.parquet").names,
+        *(out / "users.csv").read_text().split("\n")[0].split(","),
+    }
+    assert all((out / name).exists() for name in re.findall(r"'(.+?)'", query))
+    assert set(re.findall(r"[a-z_]+", re.sub(r"'.+?'|AS \w+|avg|6e7", "", query))) <= there
 
 
 def test_without_names_none_are_written_and_earlier_ones_go(run):

@@ -88,8 +88,9 @@ def test_the_commands_of_the_tutorial_say_what_it_says(tmp_path, monkeypatch):
         main, [*merge, "--out", str(tmp_path), "--jobs", "1", "--quick", "--predictor", "peak"]
     )
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("Cannot be told: with basic R=3 W=0 ")  # of two weeks
-    assert "The best merger without a notice from users within your limits is basic R=3 W=0" in done.stdout
+    assert done.stdout.startswith("Cannot be told: with a reserve of 3 nodes, batch jobs wait ")
+    said = " ".join(done.stdout.split())
+    assert "within your limits is the one with a reserve of 3 nodes (basic R=3 W=0 in the tables)" in said
 
 
 def test_the_known_answer_is_found(tmp_path):

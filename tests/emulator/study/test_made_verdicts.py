@@ -86,6 +86,11 @@ def test_the_page_opens_with_verdict_tiles_trust_and_one_chart(judge, batch_jobs
     ]
     assert sorted(parts, key=page.index) == parts
     assert page.count('<div class="wide" id="first">') == 1
+    assert 'class="opening">With a reserve of 3 nodes, batch jobs wait ' in page
+    drawn = page[page.index('id="first"') : page.index("<figcaption>Mean wait")]
+    assert "no request waits" in drawn
+    assert "none refused" in drawn
+    assert "some requests refused" not in drawn  # since none are
 
 
 def test_where_merging_is_worse_two_machines_are_kept(judge, batch_jobs):

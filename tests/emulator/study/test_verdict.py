@@ -41,7 +41,7 @@ def judged(found, doubts=()):
 @pytest.mark.parametrize(
     ("waits_min", "value", "reason"),
     [
-        ([50, 40, 60, 50], MERGE, "with basic R=3 W=0 batch jobs wait 50 % of today's"),
+        ([50, 40, 60, 50], MERGE, "with a reserve of 3 nodes, batch jobs wait 50 % of today's"),
         ([106, 106, 106, 106], KEEP, "wait 106 % of today's, and that is the best"),
         ([100, 100, 100, 100], KEEP, "wait 100 % of today's"),
         ([106, 106], KEEP, "wait 106 % of today's"),
@@ -61,7 +61,21 @@ def test_a_merger_has_to_beat_today_by_the_whole_interval_and_on_weeks_that_did_
 def test_a_merger_that_rejects_more_than_is_wished_is_no_reason_to_give_up_two_machines():
     found = judged(rows([50, 50, 50, 50], rejected=[0, 0, 1, 0]))
     assert found.value == KEEP
-    assert "basic R=3 W=0 comes nearest with 1 of 200" in found.reason
+    assert "the one with a reserve of 3 nodes comes nearest: 1 of 200 rejected" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        (Setting("basic", 12), "a reserve of 12 nodes"),
+        (Setting("basic", 1, 5), "a reserve of 1 node and requests that wait up to 5 min"),
+        (Setting("basic"), "no reserve"),
+        (Setting("hint", notice_min=15), "15 min of notice from users"),
+        (Setting("peak", is_predictive=True), "a reserve that peak predicts"),
+    ],
+)
+def test_a_setting_is_said_in_words_of_the_site(setting, words):
+    assert setting.words == words
 
 
 def test_runs_that_are_not_understood_tell_nothing_however_good_they_look():

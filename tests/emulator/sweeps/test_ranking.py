@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import yaml
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from emulator.cli import main
+from emulator.commands.options import USUAL_FIGURES
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.ranking import rank, table
+
+DEFAULT = Path(__file__).parents[3] / "scenarios" / "default.yaml"
 
 
 def rows(**settings):
@@ -52,13 +59,14 @@ def test_few_seeds_cannot_tell():
 @pytest.mark.parametrize(
     ("found", "figure", "said"),
     [
-        (rows(a=[1]), "wit", "no run has such a figure"),
+        (rows(a=[1]), "wit", "no run has such a figure; did you mean 'wait'?"),
+        (rows(a=[1]), "utilization", "no run has such a figure; results.csv has those that there are"),
         (rows(a=[1]), "label", "is no number"),
         ([*rows(a=[1]), {"label": "b", "seed": 9, "repeat": 1, "wait": 2}], "wait", "no seed in common"),
     ],
 )
 def test_what_cannot_be_ranked_is_an_error(found, figure, said):
-    with pytest.raises(ScenarioError, match=said):
+    with pytest.raises(ScenarioError, match=re.escape(said)):
         rank(found, VARIED, figure)
 
 
@@ -75,3 +83,27 @@ def test_a_sweep_prints_the_order_by_the_mean_wait_if_no_figure_is_named(tmp_pat
     assert "best" in done.output
     wrong = CliRunner().invoke(main, [*given, "--rank", "mean_weight"])
     assert (wrong.exit_code, "no run has such a figure" in wrong.output) == (2, True)
+
+
+def completed(*args, begun=""):
+    return [each.value for each in ShellComplete(main, {}, "emulator", "").get_completions([*args], begun)]
+
+
+def test_the_shell_completes_figures_the_usual_ones_first_and_then_those_of_the_results(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    grid = {"base": str(DEFAULT), "grid": {"mechanism.balancer.static_reserve": [0, 6]}, "seeds": 1}
+    (tmp_path / "few.yaml").write_text(yaml.safe_dump(grid))
+    for given in (("sweep", "few.yaml"), ("sweep", "few.yaml", "--out", "elsewhere")):
+        assert completed(*given, "--rank") == sorted(USUAL_FIGURES)
+        assert completed(*given, "--rank", begun="mean_w") == ["mean_wait_s"]
+        done = CliRunner().invoke(main, [*given, "--jobs", "1"])
+        assert done.exit_code == 0, done.output
+        found = completed(*given, "--rank")
+        assert set(USUAL_FIGURES) < set(found)
+        assert not {"label", "config_hash"} & set(found)
+
+
+def test_the_shell_completes_the_predictors_of_a_study():
+    assert "peak" in completed("study", "merge", "--predictor", begun="p")
