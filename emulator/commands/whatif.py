@@ -105,21 +105,24 @@ def _show(found: WhatIf, changes: tuple[str, ...]) -> None:
 
     console = stdout_console(highlight=False, soft_wrap=True)
     everybody = found.groups[0]
-    if everybody.recorded_min is not None:
+    if everybody.recorded_min is not None and everybody.same_jobs_min is not None:
         console.print(
             f"Today: jobs waited {grouped(everybody.recorded_min, 1)} min by the log, and wait"
-            f" {grouped(everybody.today_min, 1)} min"
-            " in the twin.",
+            f" {grouped(everybody.same_jobs_min, 1)} min in the twin.",
             markup=False,
         )
     for doubt in found.doubts:
         console.print(f"* {doubt}", style="yellow", markup=False)
     change = everybody.changed_min - everybody.today_min
-    between = f"{grouped(everybody.low_min, 1, signed=True)} to {grouped(everybody.high_min, 1, signed=True)}"
+    between = _interval(everybody)
+    sure = (
+        f"95 %: {between}, {found.blocks} {found.unit} drawn with replacement"
+        if between
+        else f"no interval: {grouped(found.blocks)} {found.unit} are too few to draw from"
+    )
     console.print(
         f"With {', '.join(changes)}: {grouped(everybody.changed_min, 1)} min,"
-        f" {grouped(change, 1, signed=True)} min (95 %: {between},"
-        f" {found.blocks} {found.unit} drawn with replacement).\n",
+        f" {grouped(change, 1, signed=True)} min ({sure}).\n",
         markup=False,
     )
     console.print(_table(found))
@@ -151,5 +154,12 @@ def _cells(each: Group) -> tuple[str, ...]:
         grouped(each.today_min, 1),
         grouped(each.changed_min, 1),
         grouped(each.changed_min - each.today_min, 1, signed=True),
-        f"{grouped(each.low_min, 1, signed=True)} to {grouped(each.high_min, 1, signed=True)}",
+        _interval(each),
     )
+
+
+def _interval(each: Group) -> str:
+    """Of the change; nothing where there are too few days to say."""
+    if each.low_min is None or each.high_min is None:
+        return ""
+    return f"{grouped(each.low_min, 1, signed=True)} to {grouped(each.high_min, 1, signed=True)}"

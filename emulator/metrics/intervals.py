@@ -55,33 +55,28 @@ def blocks(submit_us: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
     return "days", since_us // _BLOCK_US["days"]
 
 
-def mean_interval(
-    change: NDArray[np.float64], block: NDArray[np.int64], seed: int, name: str
-) -> tuple[float, float]:
-    """Between what 95 % of the draws of blocks have the mean change. `name`: the random stream's."""
-    _, place = np.unique(block, return_inverse=True)
-    total, count = np.bincount(place, change), np.bincount(place)
-    draws = stream(seed, name).integers(0, len(total), (_DRAWS, len(total)))
-    means = total[draws].sum(axis=1) / count[draws].sum(axis=1)
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    return float(low), float(high)
-
-
 def mean_change(change: NDArray[np.float64], submit_us: NDArray[np.int64], name: str) -> MeanChange | None:
     """The mean difference over jobs, drawn by the weeks or days of their submits; None without jobs."""
     if not len(change):
         return None
     unit, block = blocks(submit_us)
-    return _with_interval(change, block, unit, name)
+    return mean_in_blocks(change, block, unit, 0, name)
 
 
 def mean_over_seeds(change: NDArray[np.float64], name: str) -> MeanChange:
     """The mean of one difference a seed."""
-    return _with_interval(change, np.arange(len(change)), "seeds", name)
+    return mean_in_blocks(change, np.arange(len(change)), "seeds", 0, name)
 
 
-def _with_interval(change: NDArray[np.float64], block: NDArray[np.int64], unit: str, name: str) -> MeanChange:
-    count = len(np.unique(block))
-    enough = count >= FEWEST_BLOCKS
-    low, high = mean_interval(change, block, 0, name) if enough else (None, None)
-    return MeanChange(float(change.mean()), low, high, count, unit)
+def mean_in_blocks(
+    change: NDArray[np.float64], block: NDArray[np.int64], unit: str, seed: int, name: str
+) -> MeanChange:
+    """The mean difference, its blocks (`unit`) drawn again. `name`: the random stream's."""
+    _, place = np.unique(block, return_inverse=True)
+    total, count = np.bincount(place, change), np.bincount(place)
+    low = high = None
+    if len(total) >= FEWEST_BLOCKS:
+        draws = stream(seed, name).integers(0, len(total), (_DRAWS, len(total)))
+        means = total[draws].sum(axis=1) / count[draws].sum(axis=1)
+        low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    return MeanChange(float(change.mean()), low, high, len(total), unit)

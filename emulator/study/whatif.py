@@ -15,7 +15,7 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
-from emulator.metrics.intervals import blocks, mean_interval
+from emulator.metrics.intervals import blocks, mean_in_blocks
 from emulator.number_text import grouped
 from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
@@ -68,17 +68,19 @@ class Site:
 class Group:
     """Jobs of a kind and their mean waits in minutes; `low_min` to `high_min`: 95 % of the draws of the change.
 
-    `recorded_min` is None where the log has no starts.
+    These are None where there are too few days to draw. `recorded_min` is that of jobs of which the log has the start,
+    `same_jobs_min` that of the same jobs in the twin today; None if there are none.
     """
 
     by: str
     name: str
     jobs: int
     recorded_min: float | None
+    same_jobs_min: float | None
     today_min: float
     changed_min: float
-    low_min: float
-    high_min: float
+    low_min: float | None
+    high_min: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,11 @@ def read_site(
     if not fits.any():
         raise ScenarioError("no job is left that both settings would start")
     waited_us = np.rint(log.column("wait_s")[work.rows] * US).astype(np.int64)
+    unknown = int((waited_us[fits] < 0).sum())
+    if 0 < unknown < fits.sum():
+        notes.append(
+            f"{grouped(unknown)} jobs have no recorded start: recorded waits are those of the others"
+        )
     return Site(
         jobs=jobs.take(fits),
         nodes=work.nodes,
@@ -173,8 +180,8 @@ def answer(site: Site, *, seed: int) -> WhatIf:
     unit, block = blocks(site.jobs.submit_us)
     groups = []
     for by, name, selected in _kinds(site):
-        low, high = mean_interval(
-            (changed_us - today_us)[selected] / US / 60, block[selected], seed, "whatif.bootstrap"
+        change = mean_in_blocks(
+            (changed_us - today_us)[selected] / US / 60, block[selected], unit, seed, "whatif.bootstrap"
         )
         known = selected & (site.recorded_us >= 0)
         groups.append(
@@ -182,14 +189,19 @@ def answer(site: Site, *, seed: int) -> WhatIf:
                 by=by,
                 name=name,
                 jobs=int(selected.sum()),
-                recorded_min=float(site.recorded_us[known].mean()) / US / 60 if known.any() else None,
+                recorded_min=_mean_min(site.recorded_us[known]),
+                same_jobs_min=_mean_min(today_us[known]),
                 today_min=float(today_us[selected].mean()) / US / 60,
                 changed_min=float(changed_us[selected].mean()) / US / 60,
-                low_min=low,
-                high_min=high,
+                low_min=change.low,
+                high_min=change.high,
             )
         )
     return WhatIf(tuple(groups), len(np.unique(block)), unit, tuple(_doubts(groups)), site.notes)
+
+
+def _mean_min(waits_us: NDArray[np.int64]) -> float | None:
+    return float(waits_us.mean()) / US / 60 if len(waits_us) else None
 
 
 def _waits(site: Site, parameters: Mapping[str, Any]) -> NDArray[np.int64]:
@@ -231,7 +243,13 @@ def _doubts(groups: list[Group]) -> Iterator[str]:
         yield "The log has no starts: whether the twin does what the site's Slurm did cannot be seen."
         return
     for each in (group for group in groups if group.by in {"all", "partition"}):
-        was, now = (each.recorded_min or 0.0) + _SLACK_MIN, each.today_min + _SLACK_MIN
+        if each.recorded_min is None or each.same_jobs_min is None:
+            yield (
+                f"Of jobs of partition {each.name} the log has no starts: whether the twin is right there cannot be"
+                " seen."
+            )
+            continue
+        was, now = each.recorded_min + _SLACK_MIN, each.same_jobs_min + _SLACK_MIN
         if 1 / _FAR <= now / was <= _FAR:
             continue
         where = "Jobs" if each.by == "all" else f"Jobs of partition {each.name}"
@@ -243,7 +261,5 @@ def _doubts(groups: list[Group]) -> Iterator[str]:
             " reservations) or does not know: dependencies (a job that is not eligible counts as waiting), nodes"
             " that were down"
         )
-        waited = (
-            f"{grouped(each.recorded_min)} min by the log and wait {grouped(each.today_min)} min in the twin"
-        )
+        waited = f"{grouped(each.recorded_min)} min by the log and wait {grouped(each.same_jobs_min)} min in the twin"
         yield f"{where} waited {waited}: {why}."

@@ -68,17 +68,15 @@ def conf(tmp_path):
     return path
 
 
-@pytest.fixture
-def site(tmp_path, conf):
-    """A log that the twin wrote under this slurm.conf."""
-    jobs = made_jobs()
+def written(jobs, path, waits):
+    """These jobs, and what they waited, as a log."""
     submit, run, limit, nodes, queue, group = zip(*jobs, strict=True)
     log = SwfLog.build(
         len(jobs),
         [f"; MaxNodes: {NODES}", f"; MaxProcs: {NODES}", "; Queue: 1 batch", "; Queue: 2 debug"],
         number=list(range(1, len(jobs) + 1)),
         submit_s=submit,
-        wait_s=waits_of(jobs, conf=conf, queues={1: "batch", 2: "debug"}),
+        wait_s=waits,
         run_s=run,
         allocated_procs=nodes,
         requested_procs=nodes,
@@ -87,8 +85,22 @@ def site(tmp_path, conf):
         group=group,
         status=[1] * len(jobs),
     )
-    write_swf(log, tmp_path / "log.swf")
-    return tmp_path / "log.swf"
+    write_swf(log, path)
+    return path
+
+
+def answered(log, *options):
+    done = CliRunner().invoke(main, ["whatif", "--log", str(log), *options, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def site(tmp_path, conf):
+    """A log that the twin wrote under this slurm.conf."""
+    jobs = made_jobs()
+    waits = waits_of(jobs, conf=conf, queues={1: "batch", 2: "debug"})
+    return written(jobs, tmp_path / "log.swf", waits)
 
 
 @pytest.fixture
@@ -126,6 +138,33 @@ def test_today_is_the_log_and_the_change_is_that_of_the_changed_rules(whatif, co
     assert debug["changed_min"] == mean_min(
         [wait for wait, job in zip(changed, jobs, strict=True) if job[4] == 2]
     )
+
+
+def test_a_log_of_a_day_gives_no_interval(tmp_path, conf):
+    jobs = [job for job in made_jobs() if job[0] < DAY]
+    log = written(jobs, tmp_path / "day.swf", waits_of(jobs, conf=conf))
+    found = answered(log, "--slurm-conf", str(conf), "--set", "bf_interval=-1")
+    assert {(each["low_min"], each["high_min"]) for each in found["groups"]} == {(None, None)}
+    done = CliRunner().invoke(main, ["whatif", "--log", str(log), "--set", "bf_interval=-1"])
+    assert "(no interval: 1 days are too few to draw from)" in done.stdout
+
+
+def test_jobs_without_a_recorded_start_are_held_against_nothing(tmp_path, conf):
+    """Half of the log, and all of debug, has no starts: the others wait as they did, and nobody doubts that."""
+    jobs = made_jobs()
+    waits = waits_of(jobs, conf=conf, queues={1: "batch", 2: "debug"})
+    known = [job[4] == 1 and number % 2 == 0 for number, job in enumerate(jobs)]
+    log = written(jobs, tmp_path / "half.swf", [w if k else -1 for w, k in zip(waits, known, strict=True)])
+    found = answered(log, "--slurm-conf", str(conf), "--set", "bf_interval=-1")
+    mean = mean_min([wait for wait, k in zip(waits, known, strict=True) if k])
+    everybody = found["groups"][0]
+    assert (everybody["recorded_min"], everybody["same_jobs_min"]) == (mean, mean)
+    assert everybody["today_min"] == mean_min(waits)
+    assert found["doubts"] == [
+        "Of jobs of partition debug the log has no starts: whether the twin is right there cannot be seen."
+    ]
+    unknown = len(jobs) - sum(known)
+    assert f"{unknown} jobs have no recorded start: recorded waits are those of the others" in found["notes"]
 
 
 def test_lent_nodes_are_nobodys_and_jobs_that_they_make_impossible_are_left_out_of_both(whatif, conf):
