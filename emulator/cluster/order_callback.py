@@ -178,7 +178,10 @@ class OrderHook:
         found = []
         for job in self._seen.waiting(self._job, rows, now_us):
             try:
-                found.append(float(order.rank(job)))
+                said = order.rank(job)
+                if not hasattr(said, "__float__"):  # float() takes texts, too
+                    raise TypeError(f"it returned {said!r}; return a number")
+                found.append(float(said))
             except Exception:
                 self._event = f"rank of job {job.number}"
                 raise
