@@ -178,10 +178,7 @@ class OrderHook:
         found = []
         for job in self._seen.waiting(self._job, rows, now_us):
             try:
-                said = order.rank(job)
-                if not hasattr(said, "__float__"):  # float() takes texts, too
-                    raise TypeError(f"it returned {said!r}; return a number")
-                found.append(float(said))
+                found.append(_number(order.rank(job)))
             except Exception:
                 self._event = f"rank of job {job.number}"
                 raise
@@ -213,3 +210,10 @@ def _record_of(order: Any) -> NDArray[np.void]:
     }
     dtype = np.dtype([(name, "f8") for name in numbers]) if numbers else _NO_PARAMETERS
     return np.array([tuple(numbers.values()) or (0.0,)], dtype)
+
+
+def _number(said: Any) -> float:
+    """Raises TypeError for what is none, such as a text of digits."""
+    if not hasattr(said, "__float__"):
+        raise TypeError(f"it returned {said!r}; return a number")
+    return float(said)

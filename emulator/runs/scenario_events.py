@@ -181,7 +181,9 @@ def _guarded(name: str, model: FailureModel, rng: Generator, names: Sequence[str
 def _check_outage(outage: object, latest_us: int, nodes: int) -> None:
     """Raises TypeError and ValueError."""
     if not isinstance(outage, Outage) or not all(isinstance(each, int | integer) for each in outage):
-        raise TypeError(f"it gave {outage!r}; an Outage of whole numbers (emulator.events.node_failures) is expected")
+        raise TypeError(
+            f"it gave {outage!r}; an Outage of whole numbers (emulator.events.node_failures) is expected"
+        )
     if not 0 <= outage.node < nodes:
         raise ValueError(f"it gave an outage of node {outage.node}; the nodes are 0 to {nodes - 1}")
     if not latest_us <= outage.begin_us < outage.end_us:

@@ -1,4 +1,4 @@
-"""Plug-ins of every kind that raise, answer nonsense, or wait for calls: each error has the plug-in's name and a way out."""
+"""Plug-ins of every kind that raise, answer nonsense or wait for calls: each error has the plug-in's name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ KINDS_TRIED = {
     "backfills": Kind("may_start(self, job, reservation)", {"scheduler": "fcfs+mine"}, ("None", "NAN", "'yes'", "-5")),
     "schedulers": Kind("decide(self, now_us, view)", {"scheduler": "mine"}, ("None", "NAN", "'no'", "[-5]", "7")),
     "queue_orders": Kind("rank(self, job)", {"scheduler": "mine+easy"}, ("None", "NAN", "'5'", "[5]")),
-    "queue_orders of all": Kind("priority(self, now_us, queue)", {"scheduler": "mine+easy"}, ("None", "NAN", "'x'", "[]")),
+    "queue_orders of all": Kind(
+        "priority(self, now_us, queue)", {"scheduler": "mine+easy"}, ("None", "NAN", "'x'", "[]")
+    ),
     "run_time_predictors": Kind(
         "predict(self, job, history)", {"scheduler": {"predict": "mine"}}, ("NAN", "'5'", "[5]", "-5", "0")
     ),
@@ -96,8 +98,13 @@ def run(kind: Kind, body: str, folder: Any) -> str:
     )
     (folder / "leases.py").write_text(LEASES_SOURCE)
     keys = dict(kind.keys)
-    plain = not {"mechanism"} & {*keys} or any(each in str(keys) for each in ("oversubscribe", "malleable", "realtime"))
-    workload = {"generate": keys.pop("generate", BATCH if plain else LEASES), "transforms": keys.pop("transforms", [])}
+    plain = not {"mechanism"} & {*keys} or any(
+        each in str(keys) for each in ("oversubscribe", "malleable", "realtime")
+    )
+    workload = {
+        "generate": keys.pop("generate", BATCH if plain else LEASES),
+        "transforms": keys.pop("transforms", []),
+    }
     scenario = {"name": "wrong", "nodes": 8, "workload": workload, **keys}
     scenario["plugins"] = [f"{folder}/mine.py:Mine", f"{folder}/leases.py:Leases"]
     with pytest.raises((emulator.ScenarioError, emulator.TraceError, emulator.PluginError)) as error:
@@ -106,7 +113,9 @@ def run(kind: Kind, body: str, folder: Any) -> str:
 
 
 def test_every_kind_is_tried_here_or_elsewhere():
-    tried = {f"{'balancer' if name in ('algorithms', 'predictors') else 'emulator'}.{name}" for name in KINDS_TRIED}
+    tried = {
+        f"{'balancer' if name in ('algorithms', 'predictors') else 'emulator'}.{name}" for name in KINDS_TRIED
+    }
     elsewhere = {f"{package}.{name}" for name in NOT_HERE for package in ("emulator", "balancer")}
     assert set(KINDS) <= tried | elsewhere
 
