@@ -282,7 +282,9 @@ def _checked(figures: Any, mechanism: object) -> dict[str, Any]:
     """What goes into `summary.json`. Raises TypeError and ValueError."""
     if not isinstance(figures, dict):
         raise TypeError(f"it returned {figures!r}; return a dictionary of figures, {{}} for none")
-    for name, value in figures.items() if is_own(mechanism) else ():
+    if not is_own(mechanism):
+        return figures
+    for name, value in figures.items():
         if isinstance(value, float | np.floating) and not np.isfinite(value):
             raise ValueError(f"its figure {name} is {value}; return a number, or None where there is none")
     return figures
