@@ -17,8 +17,8 @@ from emulator.workload.table import JobTable, Kind
 
 class Leases:
     def generate(self, rng, *, nodes):
-        return JobTable.build(submit_us=[10_000_000], run_us=[60_000_000], nodes=[2], kind=[Kind.ON_DEMAND],
-                              extra={"notice_us": np.array([1_000_000])})
+        return JobTable.build(submit_us=[4_000_000_000], run_us=[60_000_000], nodes=[nodes], kind=[Kind.ON_DEMAND],
+                              extra={"notice_us": np.array([3_600_000_000])})
 """
 
 
@@ -66,7 +66,7 @@ KINDS_TRIED = {
         "prepare(self, outlook)", {"mechanism": {"hybrid": {"strategy": "mine+paa"}}}, ("NAN", "'no'", "[5]")
     ),
     "hybrid_arrivals": Kind(
-        "make_room(self, running, needed)", {"mechanism": {"hybrid": {"strategy": "n+mine"}}, "nodes": 2},
+        "make_room(self, running, needed)", {"mechanism": {"hybrid": {"strategy": "n+mine"}}},
         ("NAN", "'no'", "[5]"),
     ),
     "mechanisms": Kind("on_arrival(self, job, act)", {"mechanism": "mine"}, ("act.start(job, [-5])",)),
@@ -74,20 +74,18 @@ KINDS_TRIED = {
         "make_machine(self, node_count, scheduler, jobs, seed)", {"mechanism": "mine", "generate": BATCH},
         ("None", "NAN", "'no'"),
     ),
+    "platforms": Kind(
+        "can_read(self, path): return True\n    def read_platform(self, path)", {"nodes": "FOLDER/hosts"},
+        ("None", "NAN", "'no'", "[5]", "7"),
+    ),
     "generators": Kind("generate(self, rng, *, nodes)", {"generate": ["mine"]}, ("None", "NAN", "'no'", "[5]")),
     "transforms": Kind("apply(self, jobs, *, nodes)", {"transforms": ["mine"]}, ("None", "NAN", "'no'", "[5]")),
 }  # fmt: skip
 NOT_HERE = {
-    "platforms": "test_platforms.py",
-    "trace_formats": "test_own_plugins.py",
-    "batch_systems": "live/test_launchers.py",
-    "ondemand_systems": "live",
-    "submitters": "live/test_submissions.py",
-    "papers": "experiments",
-    "batch_drivers": "of the service",
-    "cloud_drivers": "of the service",
-    "clocks": "of the service",
-}
+    "emulator.trace_formats",  # workload/test_own_plugins.py
+    "emulator.papers", "emulator.batch_systems", "emulator.ondemand_systems", "emulator.submitters",
+    "balancer.batch_drivers", "balancer.cloud_drivers", "balancer.clocks",
+}  # fmt: skip
 LISTED = [(name, each) for name in KINDS_TRIED for each in KINDS_TRIED[name].nonsense]
 
 
@@ -97,7 +95,9 @@ def run(kind: Kind, body: str, folder: Any) -> str:
         f"{kind.before}\nNAN = float('nan')\nclass Mine:\n    def {kind.method}:\n        {body}\n"
     )
     (folder / "leases.py").write_text(LEASES_SOURCE)
+    (folder / "hosts").write_text("three hosts\n")
     keys = dict(kind.keys)
+    keys |= {"nodes": str(folder / "hosts")} if "nodes" in keys else {}
     plain = not {"mechanism"} & {*keys} or any(
         each in str(keys) for each in ("oversubscribe", "malleable", "realtime")
     )
@@ -116,8 +116,7 @@ def test_every_kind_is_tried_here_or_elsewhere():
     tried = {
         f"{'balancer' if name in ('algorithms', 'predictors') else 'emulator'}.{name}" for name in KINDS_TRIED
     }
-    elsewhere = {f"{package}.{name}" for name in NOT_HERE for package in ("emulator", "balancer")}
-    assert set(KINDS) <= tried | elsewhere
+    assert set(KINDS) <= tried | NOT_HERE
 
 
 @pytest.mark.parametrize("error", ["ZeroDivisionError", "ValueError"])
