@@ -273,6 +273,14 @@ def noun(group: str) -> str:
     return f"{text[:-3]}y" if text.endswith("ies") else text.removesuffix("s")
 
 
+def whose(group: str, thing: object) -> str:
+    """Kind, name and place of a plug-in, for errors."""
+    for each in IN_USE.get().things:
+        if each.group == group and (each.thing is thing or each.thing is type(thing)):
+            return f"{noun(group)} {each.name} ({each.source})"
+    return f"{noun(group)} {type(thing).__module__}:{type(thing).__qualname__}"
+
+
 def a_noun(group: str) -> str:
     return f"{'an' if noun(group)[0] in 'aeiou' else 'a'} {noun(group)}"
 

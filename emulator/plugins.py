@@ -58,12 +58,12 @@ CALLED_BACK: Mapping[str, Mapping[str, str]] = {
         "on_preempted": "",
         "on_timer": "",
     },
-    "emulator.schedulers": {},
-    "emulator.backfills": {},
-    "emulator.queue_orders": {},
     "emulator.run_time_predictors": {"on_job_end": ""},
 }
-"""The methods `on_...` that plug-ins of these kinds are called back by, with the attribute that one needs."""
+"""The methods `on_...` that plug-ins of these kinds are called back by, with the attribute that one needs.
+
+Others are not.
+"""
 
 
 def named(item: object, name: str) -> dict[str, Any] | None:
@@ -93,15 +93,13 @@ def make_plugin(group: str, item: object) -> Any:
 
 def _no_deaf_methods(group: str, item: object, made: object) -> None:
     """Raises PluginError for a method `on_...` that nobody would call."""
-    if group not in CALLED_BACK:
-        return
-    known = CALLED_BACK[group]
+    known = CALLED_BACK.get(group, {})
     who = f"{plugins.noun(group)} {plugins.name_of(group, item)}"
     for name in dir(made):
         if not name.startswith("on_") or not callable(getattr(type(made), name, None)):
             continue
         if name not in known:
-            told = "a " + plugins.noun(group) + " gets no events"
+            told = f"{plugins.a_noun(group)} gets no events"
             hint = plugins.nearest(name, known) if known else f"; {told}"
             raise PluginError(f"{who}: nothing calls its method {name}{hint}")
         missing = known[name]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from balancer.predictors.interface import DAY_S
+from balancer.predictors.planner import predicted
 
 if TYPE_CHECKING:
     from balancer.predictors.interface import History, Predictor
@@ -52,13 +53,13 @@ def backtest(
     loss = 0.0
     requested = short = excess = slots_short = 0
     for slot in slots:
-        predicted = max(0, predictor.predict(history.until(slot), slot))
+        wanted = max(0, predicted(predictor, history.until(slot), slot))
         actual = history.requested(slot) or 0
-        loss += pinball(quantile, actual, predicted)
+        loss += pinball(quantile, actual, wanted)
         requested += actual
-        short += max(0, actual - predicted)
-        excess += max(0, predicted - actual)
-        slots_short += actual > predicted
+        short += max(0, actual - wanted)
+        excess += max(0, wanted - actual)
+        slots_short += actual > wanted
     return Score(
         slots=len(slots),
         pinball_loss=loss / len(slots),

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import index
 from typing import TYPE_CHECKING
 
+from balancer.plugins import PREDICTORS, PluginError, whose
 from balancer.predictors.interface import History, Slots
 
 if TYPE_CHECKING:
@@ -33,6 +35,22 @@ class Reservation:
     keep_us: int | None
 
 
+def predicted(predictor: Predictor, history: History, slot: int) -> int:
+    """How many nodes the predictor wants in the slot. Raises PluginError where it raises, or says no whole number."""
+    try:
+        nodes = predictor.predict(history, slot)
+    except Exception as error:
+        raise PluginError(
+            f"{whose(PREDICTORS, predictor)} failed in predict: {type(error).__name__}: {error}"
+        ) from error
+    try:
+        return index(nodes)
+    except TypeError as error:
+        raise PluginError(
+            f"{whose(PREDICTORS, predictor)}: predict returned {nodes!r}; return a whole number of nodes"
+        ) from error
+
+
 def reservation(
     predictor: Predictor, history: History, now_us: int, *, most: int, keep: Keep = Keep.SLOT
 ) -> Reservation:
@@ -42,6 +60,6 @@ def reservation(
     """
     slots = Slots(history.slots_per_day)
     slot = slots.at(now_us)
-    estimate = predictor.predict(history.until(slot), slot) - (history.requested(slot) or 0)
+    estimate = predicted(predictor, history.until(slot), slot) - (history.requested(slot) or 0)
     keep_us = slots.begin_us(slot + 1) - now_us if keep is Keep.SLOT else None
     return Reservation(min(most, max(0, estimate)), keep_us)

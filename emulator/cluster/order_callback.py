@@ -169,7 +169,7 @@ class OrderHook(PassHook):
         found = []
         for job in self._seen.waiting(self._job, rows, now_us):
             try:
-                found.append(float(order.rank(job)))
+                found.append(_number(order.rank(job)))
             except Exception:
                 self._event = f"rank of job {job.number}"
                 raise
@@ -201,3 +201,10 @@ def _record_of(order: Any) -> NDArray[np.void]:
     }
     dtype = np.dtype([(name, "f8") for name in numbers]) if numbers else _NO_PARAMETERS
     return np.array([tuple(numbers.values()) or (0.0,)], dtype)
+
+
+def _number(said: Any) -> float:
+    """Raises TypeError for what is none, such as a text of digits."""
+    if not hasattr(said, "__float__"):
+        raise TypeError(f"it returned {said!r}; return a number")
+    return float(said)

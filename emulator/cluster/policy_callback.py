@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,6 @@ from emulator.plugin_failure import plugin_error
 from emulator.schedulers.plain import Job, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from emulator.cluster.order_callback import OrderHook
@@ -50,6 +49,8 @@ class PolicyHook(ChoiceHook):
         starts = self._policy.decide(now_us, view)
         if starts is None:
             raise ValueError("it returned None; return the jobs that start now, [] for none")
+        if not isinstance(starts, Iterable) or isinstance(starts, str | bytes):
+            raise TypeError(f"it returned {starts!r}; return the jobs that start now, [] for none")
         chosen = _rows_of(starts, waiting, rows, free)
         if not chosen:
             return

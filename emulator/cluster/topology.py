@@ -16,6 +16,7 @@ import numpy as np
 
 from balancer.plugins import IN_USE
 from emulator.plugins import check_number, make_plugin
+from emulator.workload.plugin_errors import answer_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +110,7 @@ def layout_of(item: object, node_count: int) -> Layout:
 @lru_cache(maxsize=8)
 def _layout(item_json: str, node_count: int, _: Plugins) -> Layout:
     """Made once: the runs of a sweep have the same machine."""
-    return check_topology(json.loads(item_json)).layout(node_count)
+    return answer_of(GROUP, check_topology(json.loads(item_json)), "layout", Layout, node_count)
 
 
 def check_topology(item: object) -> Topology:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.plugins import PluginError, find_plugin
 from emulator.simulation.mechanism import GROUP, ability, plugin_name
-from emulator.simulation.tiles import MOST_TILES, HasPicture, HasTiles, Tile
+from emulator.simulation.tiles import MOST_TILES, HasPicture, HasTiles, Picture, Tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from emulator.record.run_record import RunRecord
-    from emulator.simulation.tiles import Picture
 
 
 def tiles_of(record: RunRecord, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -28,7 +27,10 @@ def tiles_of(record: RunRecord, summary: Mapping[str, Any]) -> list[dict[str, An
 def picture_of(record: RunRecord) -> Picture | None:
     """The mechanism's picture of a run; None without one, or where the mechanism is not installed here."""
     shows = ability(_mechanism(record), HasPicture)  # type: ignore[type-abstract]
-    return None if shows is None else shows.picture(record)
+    found = None if shows is None else shows.picture(record)
+    if found is not None and not isinstance(found, Picture):
+        raise TypeError(f"picture returned {found!r}; return a Picture (emulator.simulation.tiles), or None")
+    return found
 
 
 def at(summary: Mapping[str, Any], path: str) -> Any:

@@ -107,7 +107,8 @@ def _picture(record: RunRecord) -> tuple[Picture | None, str]:
     try:
         return picture_of(record), ""
     except Exception as error:  # noqa: BLE001 - a plug-in's own code; told on the page
-        return None, f"Its picture could not be made: {type(error).__name__}: {error}"
+        name = plugin_name(record.scenario["mechanism"])
+        return None, f"The picture of {name} could not be made: {type(error).__name__}: {error}"
 
 
 def render_comparison(comparison: Comparison, heat: HeatMap, names: tuple[str, str]) -> str:

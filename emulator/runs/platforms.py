@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.plugins import make_plugin, plugin_names
+from emulator.plugins import PluginError, make_plugin, plugin_names
 from emulator.workload.files import TraceError
+from emulator.workload.plugin_errors import answer_of, errors_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,12 +46,22 @@ def load_platform(path: Path) -> Platform:
     names = plugin_names(GROUP)
     for name in names:
         reader: PlatformFormat = make_plugin(GROUP, name)
-        if reader.can_read(path):
-            found = reader.read_platform(path)
+        found = _read(reader, path)
+        if found is not None:
             if not 1 <= found.nodes <= _MOST_NODES:
                 raise TraceError(f"{path}: {found.nodes} nodes; there must be 1 to {_MOST_NODES}")
             return found
     raise TraceError(f"{path}: not a machine in a known format (known: {', '.join(names)})")
+
+
+def _read(reader: PlatformFormat, path: Path) -> Platform | None:
+    """None if the file is of another format. Raises TraceError."""
+    try:
+        with errors_named(GROUP, reader, "can_read"):
+            is_its = reader.can_read(path)
+        return answer_of(GROUP, reader, "read_platform", Platform, path) if is_its else None
+    except PluginError as error:
+        raise TraceError(f"{path}: {error}") from error
 
 
 def taken_from(document: dict[str, Any]) -> str | None:

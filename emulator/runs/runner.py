@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from balancer.clock import seconds, wall_us
+from balancer.plugins import IN_USE
 from emulator.cluster.cluster import Cluster
 from emulator.cluster.selections.moldable import MoldableSelection
 from emulator.cluster.selections.shared_nodes import shared_cluster
@@ -62,7 +63,9 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
         with scenario.plugged_in():
             made = mechanism_of(scenario.mechanism)
     except (ValueError, TypeError) as error:
-        owner = "" if str(error).startswith("mechanism ") else "mechanism: "
+        name = plugin_name(scenario.mechanism)
+        with scenario.plugged_in():
+            owner = "" if str(error).startswith("mechanism ") else f"{_whose('mechanism', name, error)}: "
         raise ScenarioError(f"{owner}{error}") from error
     knows = ability(made, HasFailures)  # type: ignore[type-abstract]
     if knows is not None and not scenario.failures:
@@ -124,7 +127,7 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
             "mechanism",
             plugin_name(scenario.mechanism),
             "make_machine",
-            lambda: maker.make_machine(prepared.nodes, scheduler, jobs, scenario.seed),
+            lambda: _machine(maker.make_machine(prepared.nodes, scheduler, jobs, scenario.seed)),
         )
     if ability(mechanism, HasArrival) is None:  # type: ignore[type-abstract]
         jobs = machine.job_table()
@@ -252,11 +255,23 @@ def _plays_outages(scenario: Scenario, prepared: Prepared) -> bool:
     return live.batch_name == OUR_BATCH_SYSTEM
 
 
+def _machine(made: Machine) -> Machine:
+    if not hasattr(made, "advance"):
+        raise TypeError(f"it returned {made!r}; return a machine (docs/mechanisms.md)")
+    return made
+
+
+def _whose(kind: str, name: str, error: Exception) -> str:
+    """The kind, and the name of a plug-in from a file, which does not say it itself."""
+    is_own = any(name == each.name for each in IN_USE.get().things)
+    return f"{kind} {name}" if is_own and name not in str(error) else kind
+
+
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:
     try:
         return make()
     except ValueError as error:  # what a plug-in says of its parameters and the jobs
-        raise ScenarioError(f"{kind}: {error}") from error
+        raise ScenarioError(f"{_whose(kind, name, error)}: {error}") from error
     except Exception as error:
         raise plugin_error(f"{kind} {name}", event, 0, error) from error
 
@@ -309,7 +324,9 @@ def run_or_fail(
         with scenario.plugged_in(), suppress(PluginError):  # the record tells of it
             complete = loop.run(on_progress if page is None else shown)
     except ValueError as error:  # a mechanism cannot serve these jobs
-        raise ScenarioError(str(error)) from error
+        with scenario.plugged_in():
+            owner = _whose("", plugin_name(scenario.mechanism), error).strip()
+        raise ScenarioError(f"mechanism {owner}: {error}" if owner else str(error)) from error
     record = loop.record(interrupted="" if complete else "stopped by the user")
     record = describe(record, scenario, prepared, wall_s=seconds(wall_us() - began_us))
     return record, loop.decisions.failure

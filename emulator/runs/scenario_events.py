@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from numpy import integer
+
 from emulator.cluster.cluster import Cluster
 from emulator.cluster.placement import Boundaries
 from emulator.config.node_names import default_node_names
@@ -12,6 +14,7 @@ from emulator.events import node_failures
 from emulator.events.external_events import ExternalEvents
 from emulator.events.job_limits import limits_of
 from emulator.events.job_rules import JobRules
+from emulator.events.node_failures import Outage
 from emulator.events.node_outages import NodeOutages, window_of
 from emulator.events.power import SleepingNodes, SleepTimes
 from emulator.machine.machine import HasOutages
@@ -21,14 +24,18 @@ from emulator.runs.qos_rules import WHAT as QOS
 from emulator.runs.qos_rules import check_scheduler
 from emulator.runs.scenario import Scenario, ScenarioError
 from emulator.simulation.mechanism import HasFailures, ability, plugin_name
+from emulator.workload.files import TraceError
+from emulator.workload.plugin_errors import is_own
 from emulator.workload.relations import has_relations
 from emulator.workload.streams import stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.random import Generator
+
     from emulator.config.run_parts import FailuresPart
-    from emulator.events.node_failures import Outage
+    from emulator.events.node_failures import FailureModel
     from emulator.machine.machine import Machine
     from emulator.runs.preparation import Prepared
     from emulator.simulation.mechanism import Mechanism
@@ -151,14 +158,36 @@ def failures_of(part: FailuresPart, seed: int, names: Sequence[str]) -> Iterator
         model = make_plugin(node_failures.GROUP, part.model)
     except ValueError as error:
         raise ScenarioError(f"failures: {error}") from error
-    return _guarded(plugin_name(part.model), model.outages(stream(seed, "failures"), names))
+    return _guarded(plugin_name(part.model), model, stream(seed, "failures"), names)
 
 
-def _guarded(name: str, outages: Iterator[Outage]) -> Iterator[Outage]:
-    """The same, whose failure is the plug-in's. Bad input, told of before the first, stays what it is."""
+def _guarded(name: str, model: FailureModel, rng: Generator, names: Sequence[str]) -> Iterator[Outage]:
+    """The model's outages; its failure is the plug-in's. What our own say of bad input stays what it is."""
+    latest_us, own = 0, is_own(model)
     try:
-        yield from outages
-    except ValueError:
+        for outage in model.outages(rng, names):
+            if own:
+                _check_outage(outage, latest_us, len(names))
+            latest_us = outage.begin_us
+            yield outage
+    except TraceError:
         raise
     except Exception as error:
-        raise plugin_error(f"failure model {name}", "outages", 0, error) from error
+        if isinstance(error, ValueError) and not own:
+            raise
+        raise plugin_error(f"failure model {name}", "outages", latest_us, error) from error
+
+
+def _check_outage(outage: object, latest_us: int, nodes: int) -> None:
+    """Raises TypeError and ValueError."""
+    if not isinstance(outage, Outage) or not all(isinstance(each, int | integer) for each in outage):
+        raise TypeError(
+            f"it gave {outage!r}; an Outage of whole numbers (emulator.events.node_failures) is expected"
+        )
+    if not 0 <= outage.node < nodes:
+        raise ValueError(f"it gave an outage of node {outage.node}; the nodes are 0 to {nodes - 1}")
+    if not latest_us <= outage.begin_us < outage.end_us:
+        raise ValueError(
+            f"it gave an outage from {outage.begin_us} to {outage.end_us} us after one from {latest_us} us;"
+            " it must begin no sooner, and end after its begin"
+        )

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
@@ -198,6 +200,13 @@ def make_rule(item: object) -> Allows:
     return made  # type: ignore[no-any-return]
 
 
+def _yes_or_no(said: object) -> bool:
+    """Raises TypeError for what is neither."""
+    if not isinstance(said, bool | np.bool_):
+        raise TypeError(f"it returned {said!r}; return True or False")
+    return bool(said)
+
+
 class ByRule:
     """Heads in queue order, then whoever behind the first that does not fit the rule lets start.
 
@@ -210,7 +219,7 @@ class ByRule:
 
     def _asked(self, job: Job, reservation: Reservation) -> bool:
         try:
-            return self._rule.may_start(job, reservation)
+            return _yes_or_no(self._rule.may_start(job, reservation))
         except Exception:
             self.event = f"may_start of job {job.number}"
             raise

@@ -34,6 +34,7 @@ from emulator.simulation.mechanism import (
     ability,
 )
 from emulator.simulation.progress import Progress
+from emulator.workload.plugin_errors import is_own
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ class Decisions:
             if counts is None:
                 return record
             try:
-                return replace(record, figures=counts.figures(record, self.machine))
+                return replace(record, figures=_checked(counts.figures(record, self.machine), self.mechanism))
             except Exception as error:  # noqa: BLE001 - told below
                 failure = self._failed("figures", error)
                 failure.__cause__ = error
@@ -275,3 +276,15 @@ class Decisions:
         rows = np.flatnonzero(waited[runs.job])
         job, first = np.unique(runs.job[rows], return_index=True)
         return decided.and_then(LeaseTable.of_granted(job.astype(np.int64), runs.start_us[rows[first]]))
+
+
+def _checked(figures: Any, mechanism: object) -> dict[str, Any]:
+    """What goes into `summary.json`. Raises TypeError and ValueError."""
+    if not isinstance(figures, dict):
+        raise TypeError(f"it returned {figures!r}; return a dictionary of figures, {{}} for none")
+    if not is_own(mechanism):
+        return figures
+    for name, value in figures.items():
+        if isinstance(value, float | np.floating) and not np.isfinite(value):
+            raise ValueError(f"its figure {name} is {value}; return a number, or None where there is none")
+    return figures

@@ -109,9 +109,15 @@ def _names(value: Any) -> list[Any]:
 
 def _floats(value: Any, name: str) -> NDArray[Any]:
     """The column as numbers in one dimension. Raises ValueError."""
-    found = np.asarray(value[name])
+    try:
+        found = np.asarray(value[name])
+    except ValueError as error:  # rows of several lengths
+        raise ValueError(f"jobs: the column {name} has no plain numbers: {error}") from error
     if found.ndim != 1 or found.dtype.kind not in "iuf":
-        raise ValueError(f"jobs: the column {name} has no plain numbers (it is of the type {found.dtype})")
+        hint = "; give seconds as numbers" if found.dtype.kind in "mM" else ""
+        raise ValueError(
+            f"jobs: the column {name} has no plain numbers (it is of the type {found.dtype}){hint}"
+        )
     wrong = np.flatnonzero(~np.isfinite(found))
     if len(wrong):
         raise ValueError(f"jobs: {name} is {found[wrong[0]]} in row {wrong[0]}, which is no number")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import traceback
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from balancer.plugins import IN_USE, noun
+from balancer.plugins import whose
 from emulator.plugins import PluginError
 from emulator.workload.files import TraceError
 from emulator.workload.table import JobTable
@@ -19,19 +19,12 @@ if TYPE_CHECKING:
     from emulator.workload.swf import SwfLog
 
 _OURS = ("emulator", "balancer")
+_Answer = TypeVar("_Answer")
 
 
 def is_own(thing: object) -> bool:
     """Whether a plug-in is none of the project's."""
     return type(thing).__module__.partition(".")[0] not in _OURS
-
-
-def whose(group: str, thing: object) -> str:
-    """Kind, name and place of a plug-in, for errors."""
-    for each in IN_USE.get().things:
-        if each.group == group and (each.thing is thing or each.thing is type(thing)):
-            return f"{noun(group)} {each.name} ({each.source})"
-    return f"{noun(group)} {type(thing).__module__}:{type(thing).__qualname__}"
 
 
 @contextmanager
@@ -51,6 +44,17 @@ def errors_named(group: str, thing: object, method: str) -> Iterator[None]:
         raise PluginError(
             f"{whose(group, thing)} failed in {method}{where}: {type(error).__name__}: {error}"
         ) from error
+
+
+def answer_of(group: str, thing: object, method: str, kind: type[_Answer], *arguments: Any) -> _Answer:
+    """What a plug-in's method returns. Raises PluginError where one of a user's own fails or returns another kind."""
+    with errors_named(group, thing, method):
+        found = getattr(thing, method)(*arguments)
+    if not isinstance(found, kind):
+        raise PluginError(
+            f"{whose(group, thing)}: {method} must return {kind.__name__} ({kind.__module__}), not {_a_thing(found)}"
+        )
+    return found
 
 
 def jobs_from(group: str, thing: object, method: str, *arguments: Any, **named: Any) -> JobTable:

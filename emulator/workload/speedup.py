@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from emulator.plugins import check_number
+from balancer.plugins import whose
+from emulator.plugins import PluginError, check_number
+from emulator.workload.plugin_errors import answer_of, is_own
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,6 +84,17 @@ class Downey:
         return np.where(n < a + a * sigma - sigma, some, a)
 
 
+def speeds_of(model: Speedup, widths: NDArray[np.int64], nominal: int) -> NDArray[np.float64]:
+    """What the model says, as numbers. Raises PluginError where one of a user's own fails or says something else."""
+    found = answer_of(GROUP, model, "of", np.ndarray, widths, nominal)
+    if found.shape != widths.shape or found.dtype.kind not in "iuf":
+        raise PluginError(
+            f"{whose(GROUP, model)}: of must return a number for each of {len(widths)} widths, not an array of"
+            f" shape {found.shape} and type {found.dtype}"
+        )
+    return found.astype(np.float64)
+
+
 def speed_table(
     model: Speedup, nominal: NDArray[np.int32], nodes: int, longest_us: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -97,9 +110,10 @@ def speed_table(
             raise ValueError(f"malleable: a job of {longest_us / 1e6:g} s is too long for {nodes} nodes")
         return table, np.zeros(len(nominal), np.int64)
     kinds, row = np.unique(nominal, return_inverse=True)
-    speeds = np.array([model.of(widths, int(kind)) for kind in kinds]).reshape(len(kinds), nodes)
+    speeds = np.array([speeds_of(model, widths, int(kind)) for kind in kinds]).reshape(len(kinds), nodes)
     if not np.isfinite(speeds).all() or (speeds <= 0).any() or (np.diff(speeds, axis=1) < -_ROUNDING).any():
-        raise ValueError(f"malleable: {model} is no speed-up: it must be above 0 and not fall with the width")
+        named = whose(GROUP, model) if is_own(model) else model
+        raise ValueError(f"malleable: {named} is no speed-up: it must be above 0 and not fall with the width")
     unit = _FINEST
     while unit > _COARSEST and longest_us * float(speeds.max(initial=1.0)) * unit > _MOST_WORK:
         unit >>= 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sized
 
     from numpy.typing import NDArray
 
@@ -78,30 +78,32 @@ class JobTable:
         count = len(submit_us)
         numbers = np.arange(1, count + 1) if number is None else number
         submits = np.asarray(submit_us, np.int64)
+        _check_rows("number", numbers, count)
         order = np.lexsort((np.asarray(numbers), submits))
 
-        def column(values: object, dtype: type[np.generic]) -> NDArray[np.generic]:
+        def column(name: str, values: object, dtype: type[np.generic]) -> NDArray[np.generic]:
             array = np.asarray(values, dtype)
-            return np.full(count, array, dtype) if array.ndim == 0 else array[order]
+            if array.ndim == 0:
+                return np.full(count, array, dtype)
+            _check_rows(name, array, count)  # more rows would not be seen
+            return array[order]
 
         columns = {
-            "number": column(numbers, np.int64),
+            "number": column("number", numbers, np.int64),
             "submit_us": submits[order],
-            "run_us": column(run_us, np.int64),
-            "estimate_us": column(run_us if estimate_us is None else estimate_us, np.int64),
-            "nodes": column(nodes, np.int32),
-            "kind": column(kind, np.int8),
-            "queue": column(queue, np.int32),
-            "user": column(user, np.int32),
-            "group": column(group, np.int32),
-            "status": column(status, np.int32),
+            "run_us": column("run_us", run_us, np.int64),
+            "estimate_us": column("estimate_us", run_us if estimate_us is None else estimate_us, np.int64),
+            "nodes": column("nodes", nodes, np.int32),
+            "kind": column("kind", kind, np.int8),
+            "queue": column("queue", queue, np.int32),
+            "user": column("user", user, np.int32),
+            "group": column("group", group, np.int32),
+            "status": column("status", status, np.int32),
         }
-        more = {name: column(values, np.int64) for name, values in (extra or {}).items()}
-        for name, values in (columns | more).items():
-            if name in columns and name in more:
+        more = {name: column(name, values, np.int64) for name, values in (extra or {}).items()}
+        for name in more:
+            if name in columns:
                 raise ValueError(f"column {name} is one that every table has, it cannot be an extra one")
-            if len(values) != count:
-                raise ValueError(f"column {name} has {len(values)} rows, submit_us has {count}")
         return cls(**columns, extra=more)  # type: ignore[arg-type]
 
     @classmethod
@@ -187,3 +189,9 @@ def _any_of(numbers: NDArray[np.int64], used: NDArray[np.int64]) -> bool:
 
 COLUMNS = tuple(field.name for field in fields(JobTable) if field.name != "extra")
 """The columns that every table has."""
+
+
+def _check_rows(name: str, values: Sized, count: int) -> None:
+    """Raises ValueError."""
+    if len(values) != count:
+        raise ValueError(f"column {name} has {len(values)} rows, submit_us has {count}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from balancer.plugins import PREDICTORS, make_plugin
+from balancer.plugins import PREDICTORS
 from balancer.predictors.interface import Slots
 from balancer.predictors.planner import Keep, reservation
 from emulator.mechanisms.balancer.tally import Tally
+from emulator.plugins import make_plugin
 
 if TYPE_CHECKING:
     from balancer.predictors.interface import Predictor

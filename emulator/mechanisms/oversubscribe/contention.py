@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
+from balancer.plugins import whose
 from emulator.plugins import check_number, make_plugin
+from emulator.workload.plugin_errors import answer_of, is_own
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,15 +78,19 @@ def speed_table(model: Contention, most: int) -> tuple[int, NDArray[np.int64]]:
 
     Raises ValueError for a model whose speeds rise with the jobs, are not positive, or need too fine parts.
     """
-    speeds = [Fraction(1), *(model.speed(jobs) for jobs in range(1, most + 1))]
+    speeds = [Fraction(1), *(answer_of(GROUP, model, "speed", Fraction, jobs) for jobs in range(1, most + 1))]
     full = lcm(*(speed.denominator for speed in speeds))
     if speeds[1] != 1 or any(one < other for one, other in pairwise(speeds)) or speeds[-1] <= 0:
         raise ValueError(
-            f"contention {model}: a job alone must have speed 1, more jobs must not be faster, none may stand still"
+            f"{_named(model)}: a job alone must have speed 1, more jobs must not be faster, none may stand still"
         )
     if full > _FINEST:
-        raise ValueError(f"contention {model}: its speeds need parts of 1/{full}; round its parameters")
+        raise ValueError(f"{_named(model)}: its speeds need parts of 1/{full}; round its parameters")
     return full, np.array([int(speed * full) for speed in speeds], np.int64)
+
+
+def _named(model: Contention) -> str:
+    return whose(GROUP, model) if is_own(model) else f"contention {model}"
 
 
 _FINEST = 1_000_000

@@ -173,7 +173,9 @@ def test_a_picture_that_fails_is_told_on_the_page_and_loses_no_results(tmp_path)
     out = tmp_path / "out"
     done = run_with(tmp_path / "mine.py", out)
     assert done.exit_code == 0, done.output
-    assert "Its picture could not be made: KeyError: 'gone'" in unescape((out / "report.html").read_text())
+    assert "The picture of refuses could not be made: KeyError: 'gone'" in unescape(
+        (out / "report.html").read_text()
+    )
 
 
 def test_a_tile_that_is_none_is_bad_input(tmp_path):

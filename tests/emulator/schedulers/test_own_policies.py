@@ -234,7 +234,7 @@ OTHER_MISTAKES = [
         ORDER.format(
             "ranks_nothing",
             " of job 3",
-            "TypeError: float() argument must be a string or a real number, not 'NoneType'",
+            "TypeError: it returned None; return a number",
         ),
     ),
     (
