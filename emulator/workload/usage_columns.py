@@ -41,9 +41,11 @@ _COUNTED = frozenset({
 _ANOTHER = frozenset({
     "temperature", "temp", "celsius", "watt", "power", "energy", "joule", "frequency", "mhz", "ghz", "util",
     "utilization", "utilisation", "usage", "percent", "percentage", "pct", "share", "ratio", "load", "second", "time",
-    "hour", "id", "uuid", "name", "memory", "ram", "disk", "byte", "price", "cost",
+    "hour", "id", "uuid", "name", "memory", "ram", "disk", "byte", "price", "cost", "packet", "error",
 })  # fmt: skip
 """With one of these a name is of a property of nodes or cores, not of how many there are."""
+_NOT_IN_USE = frozenset({"free", "idle", "available", "total", "capacity", "quota", "down", "drained"})
+"""With one of these it is of those that there are or that nobody has, unless it says `used` (`total_cores_used`)."""
 
 
 @contextmanager
@@ -66,12 +68,14 @@ def usage_in(path: Path, name: str | None) -> Iterator[None]:
 
 
 def counts(text: str) -> bool:
-    """Whether a name or unit says nodes, servers, cores or such.
+    """Whether a name or unit says nodes, servers, cores or such that are in use.
 
     >>> counts("vcpus_used"), counts("cpu_util"), counts("W")
     (True, False, False)
     """
     words = {word.removesuffix("s") for word in re.findall(r"[a-z]+", text.lower())}
+    if words & _NOT_IN_USE and not words & {"used", "use"}:
+        return False
     return bool(words & _COUNTED) and not words & {word.removesuffix("s") for word in _ANOTHER}
 
 

@@ -94,6 +94,7 @@ def test_names_and_units_that_count_nodes_servers_or_cores_are_usage(text_file, 
         ("timestamp,value,unit", ("W",), "cores (said of it: W): it might be watts"),
         ("timestamp,value,name", ("cpu_util",), "cores (said of it: cpu_util)"),
         ("timestamp,value,node_power", ("4",), "its columns are timestamp, value, node_power, and none"),
+        ("timestamp,idle_nodes,value", ("4",), "its columns are timestamp, idle_nodes, value, and none"),
         ("timestamp,value,nodes,cores", ("1", "16"), "nodes and cores may each count what was in use"),
     ],
 )
@@ -160,7 +161,8 @@ def test_an_option_that_no_log_needed_is_told(text_file):
         ("nodes", True), ("Node", True), ("vCPUs in use", True), ("server_count", True), ("instances", True),
         ("gpu", True), ("W", False), ("power", False), ("cpu_util", False), ("node_power", False),
         ("cpu temperature", False), ("gpu-hours", False), ("score", False), ("value", False),
-        ("node_id", False), ("", False),
+        ("node_id", False), ("", False), ("idle_nodes", False), ("nodes_total", False), ("vcpus free", False),
+        ("nodes_down", False), ("node_network_packets", False), ("total_cores_used", True),
     ],
 )  # fmt: skip
 def test_which_words_count(text, is_count):
