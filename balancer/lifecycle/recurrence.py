@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Self
 
 from dateutil.rrule import rrulestr
@@ -19,6 +20,7 @@ from dateutil.rrule import rrulestr
 from balancer.time_zones import zone_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from zoneinfo import ZoneInfo
 
     from dateutil.rrule import rrule
@@ -32,6 +34,7 @@ _FREQUENCY = re.compile(
     r"FREQ=(DAILY|WEEKLY|MONTHLY|YEARLY)"
     r"(;(INTERVAL|COUNT|UNTIL|WKST|BY(DAY|MONTHDAY|YEARDAY|WEEKNO|MONTH|SETPOS))=[^;=]+)*"
 )
+_NUMBER = re.compile(r"0*[1-9]\d{0,8}")
 _HORIZON = timedelta(days=5 * 366)
 """A rule that names no day within this time names none."""
 _LAST_CYCLE = datetime(9972, 1, 1)  # noqa: DTZ001 - of any zone's clocks
@@ -66,7 +69,11 @@ class Recurrence:
                 date.fromisoformat(day)
             except ValueError as error:
                 raise ValueError(f"exceptions: {day!r} is no day: write it like 2026-12-24") from error
-        _rule(self.rule, date(2000, 1, 1))
+        rule = _days(self.rule, date(2000, 1, 1)).rule
+        if next(iter(rule.replace(dtstart=_LAST_CYCLE, until=None)), None) is None:
+            raise ValueError(
+                f"every: {self.rule!r} names no day of any year: compare its months, days and weeks"
+            )
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -86,15 +93,11 @@ class Recurrence:
         `added_us`: when the rule was made; intervals and counts go from that day on.
         """
         local = self._local(after_us)
-        rule = _rule(self.rule, self._local(added_us).date())
-        if "COUNT=" not in self.rule.upper() and "UNTIL=" not in self.rule.upper():
-            rule = rule.replace(
-                until=local + _HORIZON
-            )  # else one that names no day is looked through to the year 9999
-        for begin in rule.xafter(local - 2 * _DAY, inc=True):
-            if begin.date().isoformat() in self.exceptions:
+        days = _days(self.rule, self._local(added_us).date())
+        for day in days.between((local - 2 * _DAY).date(), (local + _HORIZON).date()):
+            if day.isoformat() in self.exceptions:
                 continue
-            begins_us, ends_us = self._on(begin.date())
+            begins_us, ends_us = self._on(day)
             if after_us < ends_us and begins_us < ends_us:
                 return begins_us, ends_us
         return None
@@ -121,26 +124,98 @@ def _zone(name: str) -> ZoneInfo:
         raise ValueError(f"zone: {error}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class _Days:
+    """The days of a rule whose first period has the day `first`: each `interval`th period, `count` days in all.
+
+    `rule` names those of all periods. What is left out is left out here: dateutil would look to the year 9999 for a day
+    in a period that never has one, and at each since `first`.
+    """
+
+    rule: rrule
+    first: date
+    frequency: str
+    week_begins: int
+    interval: int
+    count: int | None
+
+    def between(self, since: date, until: date) -> Iterator[date]:
+        begin = max(self.first, self._period(since))
+        if self.count is not None:  # all that came before must be counted
+            begin = self.first
+        found = (each.date() for each in self.rule.replace(dtstart=datetime.combine(begin, time.min)))
+        in_time = takewhile(lambda day: day <= until, found)
+        counted = islice((day for day in in_time if self._number(day) % self.interval == 0), self.count)
+        return (day for day in counted if day >= since)
+
+    def _period(self, day: date) -> date:
+        """The first day of the day, week, month or year."""
+        if self.frequency == "DAILY":
+            return day
+        if self.frequency == "WEEKLY":
+            return day - (day.weekday() - self.week_begins) % 7 * _DAY
+        return day.replace(day=1) if self.frequency == "MONTHLY" else day.replace(month=1, day=1)
+
+    def _number(self, day: date) -> int:
+        """Of its period, where that of `first` is 0."""
+        if self.frequency in ("DAILY", "WEEKLY"):
+            days = (self._period(day) - self._period(self.first)).days
+            return days if self.frequency == "DAILY" else days // 7
+        years = day.year - self.first.year
+        return years if self.frequency == "YEARLY" else 12 * years + day.month - self.first.month
+
+
 @lru_cache(maxsize=64)
-def _rule(text: str, first: date) -> rrule:
-    """The days, beginning at midnight of the zone's clocks; days of the week count from the day before `first` on."""
+def _days(text: str, first: date) -> _Days:
+    """Days of the week count from the day before `first` on."""
     days = text.split(maxsplit=1)[0].upper()
-    start = datetime(first.year, first.month, first.day)  # noqa: DTZ001 - of the zone's clocks
     if days.startswith("FREQ="):
-        if _FREQUENCY.fullmatch(days) is None:
-            raise ValueError(
-                f"every: {days!r}: FREQ is DAILY, WEEKLY, MONTHLY or YEARLY, with INTERVAL, COUNT, UNTIL, BYDAY, "
-                "BYMONTHDAY, BYYEARDAY, BYWEEKNO, BYMONTH, BYSETPOS and WKST (RFC 5545)"
-            )
+        parts = _parts(days)
     else:
-        days, start = f"FREQ=WEEKLY;BYDAY={','.join(_weekdays(days, text))}", start - _DAY
+        parts, first = {"FREQ": "WEEKLY", "BYDAY": ",".join(_weekdays(days, text))}, first - _DAY
+    interval, count = int(parts.pop("INTERVAL", "1")), parts.pop("COUNT", None)
+    if not parts.keys() & {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}:
+        parts |= _of_first(first, parts["FREQ"], parts.get("BYMONTH"))
     try:
-        rule = rrulestr(days, dtstart=start)
+        rule = rrulestr(
+            ";".join(f"{name}={value}" for name, value in parts.items()),
+            dtstart=datetime.combine(first, time.min),
+        )
     except (ValueError, TypeError) as error:
         raise ValueError(f"every: {days!r} is no rule of RFC 5545: {error}") from error
-    if next(iter(rule.replace(dtstart=_LAST_CYCLE, interval=1, count=None, until=None)), None) is None:
-        raise ValueError(f"every: {days!r} names no day of any year: compare its months, days and weeks")
-    return rule
+    week_begins = _DAYS.index(parts.get("WKST", "MO"))
+    return _Days(rule, first, parts["FREQ"], week_begins, interval, None if count is None else int(count))
+
+
+def _of_first(first: date, frequency: str, month: str | None) -> dict[str, str]:
+    """Which days a rule means that names none: those like the first one."""
+    if frequency == "DAILY":
+        return {}
+    if frequency == "WEEKLY":
+        return {"BYDAY": _DAYS[first.weekday()]}
+    day = {"BYMONTHDAY": str(first.day)}
+    return day if frequency == "MONTHLY" else day | {"BYMONTH": month or str(first.month)}
+
+
+def _parts(days: str) -> dict[str, str]:
+    """`FREQ=DAILY;COUNT=2` by names."""
+    if _FREQUENCY.fullmatch(days) is None:
+        raise ValueError(
+            f"every: {days!r}: FREQ is DAILY, WEEKLY, MONTHLY or YEARLY, with INTERVAL, COUNT, UNTIL, BYDAY, "
+            "BYMONTHDAY, BYYEARDAY, BYWEEKNO, BYMONTH, BYSETPOS and WKST (RFC 5545)"
+        )
+    names = re.findall(r"([A-Z]+)=", days)
+    parts = dict(re.findall(r"([A-Z]+)=([^;]+)", days))
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"every: {days!r}: {', '.join(twice)} may stand once")
+    for name in ("INTERVAL", "COUNT"):
+        if _NUMBER.fullmatch(parts.get(name, "1")) is None:
+            raise ValueError(f"every: {days!r}: {name} is a whole number from 1")
+    if parts.get("UNTIL", "").endswith("Z"):
+        raise ValueError(f"every: {days!r}: UNTIL is a day of the zone's clocks like 20271231")
+    if parts.get("WKST", "MO") not in _DAYS:
+        raise ValueError(f"every: {days!r}: WKST is one of {', '.join(_DAYS)}")
+    return parts
 
 
 def _weekdays(words: str, text: str) -> list[str]:

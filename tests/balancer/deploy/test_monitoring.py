@@ -64,6 +64,37 @@ def test_every_metric_and_label_exists(metrics, expression):
     assert labels <= known
 
 
+TELL_NO_TROUBLE = {
+    "balancer_build_info",
+    "balancer_driver_command_duration_seconds",
+    "balancer_hook_age_seconds",  # where no job begins, no hook comes
+    "balancer_hook_events_total",  # a job on a lent node is contested
+    "balancer_http_request_duration_seconds",
+    "balancer_ledger_newest_event",
+    "balancer_move_duration_seconds",
+    "balancer_reconcile_last_success_timestamp_seconds",  # the reading's age has an alert
+    "balancer_requests_total",
+    "balancer_reserves",
+    "balancer_waiting_request_nodes",
+    "balancer_waiting_requests",
+}
+
+
+def families(expressions):
+    found = {name for each in expressions for name in re.findall(r"\bbalancer_\w+", each)}
+    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in found}
+
+
+def test_every_metric_that_tells_of_trouble_has_an_alert(metrics):
+    alerted = families(rule["expr"] for rule in ALERTS)
+    assert families(metrics) - alerted == TELL_NO_TROUBLE
+
+
+def test_what_has_an_alert_is_on_the_dashboard():
+    shown = families(target["expr"] for panel in PANELS.values() for target in panel["targets"])
+    assert families(rule["expr"] for rule in ALERTS) - shown == set()
+
+
 def test_every_alert_says_what_is_wrong_how_bad_it_is_and_what_to_do():
     assert len({rule["alert"] for rule in ALERTS}) == len(ALERTS)
     for rule in ALERTS:

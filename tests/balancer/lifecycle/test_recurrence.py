@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from dateutil.rrule import rrulestr
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,6 +99,12 @@ def test_clocks_that_change_make_a_night_longer_or_shorter():
         ("Mon-Tue-Wed 20:00-22:00", {}, "is no day"),
         ("FREQ=HOURLY 20:00-22:00", {}, "FREQ is DAILY, WEEKLY, MONTHLY or YEARLY"),
         ("FREQ=DAILY;BYDAY=XX 20:00-22:00", {}, "is no rule of RFC 5545"),
+        ("FREQ=DAILY;INTERVAL=0 20:00-22:00", {}, "INTERVAL is a whole number from 1"),
+        ("FREQ=DAILY;INTERVAL=-1 20:00-22:00", {}, "INTERVAL is a whole number from 1"),
+        ("FREQ=DAILY;COUNT=0 20:00-22:00", {}, "COUNT is a whole number from 1"),
+        ("FREQ=DAILY;COUNT=3;COUNT=4 20:00-22:00", {}, "COUNT may stand once"),
+        ("FREQ=DAILY;WKST=XX 20:00-22:00", {}, "WKST is one of MO, TU"),
+        ("FREQ=DAILY;UNTIL=20270101T000000Z 20:00-22:00", {}, "UNTIL is a day of the zone's clocks"),
         ("daily 20:00-22:00", {"zone": "Berlin"}, "zone: there is no time zone 'Berlin'"),
         ("daily 20:00-22:00", {"zone": "../etc"}, "zone: there is no time zone"),
         ("daily 20:00-22:00", {"exceptions": ("24.12.",)}, "exceptions: '24.12.' is no day"),
@@ -144,6 +151,72 @@ def test_windows_are_in_order_on_their_days_and_none_is_left_out(  # noqa: PLR09
     expected = [(at, to) for at, to in of_days if at < to and to > after_us and to - at > 0]
     assert Recurrence.of(recurrence.text) == recurrence
     assert recurrence.window(added_s * US, after_us) == expected[0]
+
+
+BY_DAY = ("", ";BYDAY=MO,WE", ";BYDAY=SU", ";BYDAY=TU,SA")
+PARTS = {
+    "DAILY": (*BY_DAY, ";BYMONTH=2,11", ";BYMONTHDAY=29,31"),
+    "WEEKLY": (*BY_DAY, ";BYMONTH=3;BYDAY=FR", ";WKST=SU;BYDAY=MO,SU", ";BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1"),
+    "MONTHLY": (*BY_DAY, ";BYMONTHDAY=31", ";BYMONTHDAY=-1", ";BYDAY=2TU", ";BYDAY=MO,FR;BYSETPOS=-1"),
+    "YEARLY": ("", ";BYMONTH=4", ";BYDAY=20MO", ";BYWEEKNO=1,53;BYDAY=MO", ";BYYEARDAY=1,366"),
+}
+
+
+@given(
+    rule=st.sampled_from([f"FREQ={each}{part}" for each, parts in PARTS.items() for part in parts]),
+    interval=st.integers(
+        1, 6
+    ),  # each seventh day is never another weekday: dateutil alone would look to the year 9999
+    ends=st.sampled_from(["", ";COUNT=3", ";COUNT=500", ";UNTIL=20240229", ";UNTIL=20300101"]),
+    first=st.dates(date(1999, 1, 1), date(2026, 1, 1)),
+    later=st.integers(0, 40 * 365),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe"]),
+    excepted=st.integers(0, 2),
+)
+def test_a_rule_that_began_years_ago_keeps_its_days(rule, interval, ends, first, later, zone, excepted):  # noqa: PLR0917
+    """Against all its days since, one by one."""
+    clock, day = ZoneInfo(zone), first + timedelta(days=later)
+    rule += f";INTERVAL={interval}{ends}"
+    days = []
+    for each in rrulestr(rule, dtstart=datetime(first.year, first.month, first.day)):  # noqa: DTZ001
+        if each.date() > day + timedelta(days=5 * 366):
+            break
+        days += [each.date()] if each.date() >= day else []
+    exceptions = tuple(each.isoformat() for each in days[:excepted])
+    added_us, after_us = (
+        int(datetime(each.year, each.month, each.day, 6, tzinfo=clock).timestamp()) * US
+        for each in (first, day)
+    )
+    window = Recurrence(f"{rule} 08:00-09:00", zone, exceptions).window(added_us, after_us)
+    found = None if window is None else datetime.fromtimestamp(window[0] / US, clock)
+    left = days[excepted : excepted + 1]
+    assert found == (datetime(left[0].year, left[0].month, left[0].day, 8, tzinfo=clock) if left else None)
+
+
+@pytest.mark.parametrize(
+    ("rule", "most"),
+    [
+        ("FREQ=DAILY;INTERVAL=3 08:00-09:00", 9),
+        ("FREQ=WEEKLY;INTERVAL=5 08:00-09:00", 9),
+        ("FREQ=MONTHLY;INTERVAL=7;BYDAY=1MO 08:00-09:00", 9),
+        # It has no day: each seventh is a Friday. All days of five years are looked at, none of later years.
+        ("FREQ=DAILY;INTERVAL=7;BYDAY=TU 08:00-09:00", 1850),
+    ],
+)
+def test_the_next_window_is_found_without_all_those_that_were(rule, most):
+    looked_at = 0
+
+    def count(frame, event, _):
+        nonlocal looked_at
+        looked_at += event == "call" and frame.f_code.co_name in ("ddayset", "wdayset", "mdayset")
+
+    recurrence = Recurrence(rule)
+    sys.setprofile(count)
+    try:
+        recurrence.window(us(1971, 1, 1), us(2026, 11, 28))
+    finally:
+        sys.setprofile(None)
+    assert 0 < looked_at <= most
 
 
 # What the life cycle makes of them
