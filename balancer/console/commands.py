@@ -232,8 +232,13 @@ def _answers(system: dict[str, Any]) -> str:
 @click.option("--state", help="Only nodes in this state.")
 def nodes(url: str, as_json: bool, state: str | None) -> None:
     """List the nodes."""
+    from balancer.lifecycle.states import NodeState
+
+    wanted = "QUARANTINED" if state == "HELD" else state  # its name up to 0.3
+    if wanted is not None and wanted not in [*NodeState]:
+        fail(f"--state {state}: a node is {', '.join(NodeState)}")
     with service_at(url) as balancer:
-        found = [node for node in balancer.nodes() if state in (None, node.state)]
+        found = [node for node in balancer.nodes() if wanted in (None, node.state)]
     rows = [
         [n.name, n.state, n.pool, _time(n.since_s), n.request_id or "", " ".join(n.jobs), _reported(n)]
         for n in found

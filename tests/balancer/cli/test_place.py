@@ -66,6 +66,27 @@ def test_the_configuration_of_the_unit_is_found_and_read_back(folder):
     assert names(folder) == []
 
 
+def test_somebody_elses_freeze_stands_as_it_is(folder):
+    (folder / "balancer.db").touch()
+    assert run(*FREEZE).exit_code == 0
+    order = folder / "balancer.db.frozen"
+    for text, said in (
+        (order.read_text(encoding="utf-8"), "moving a rack"),
+        ("{", "not of `balancer freeze`"),
+    ):
+        order.write_text(text, encoding="utf-8")
+        ended = run("freeze", "--reason", "looking at it")
+        assert (ended.exit_code, order.read_text(encoding="utf-8")) == (2, text)
+        assert said in ended.stderr
+
+
+def test_a_freeze_has_a_reason(folder):
+    (folder / "balancer.db").touch()
+    ended = run("freeze", "--reason", " ")
+    assert (ended.exit_code, names(folder)) == (2, ["balancer.db"])
+    assert ended.stderr.startswith("balancer: --reason: say why")
+
+
 def test_a_ledger_in_this_folder_is_found(folder):
     (folder / "balancer.db").touch()
     assert run(*FREEZE).exit_code == 0
