@@ -87,6 +87,18 @@ def test_a_freeze_has_a_reason(folder):
     assert ended.stderr.startswith("balancer: --reason: say why")
 
 
+def test_of_tokens_of_which_one_is_unknown_none_is_revoked(folder):
+    (folder / "balancer.db").touch()
+    assert run(*TOKEN).exit_code == 0
+    (made,) = json.loads(run("token", "list", "--json").stdout)
+    before = (folder / "balancer.db.tokens").read_bytes()
+    ended = run("token", "revoke", made["id"], "nobodys")
+    assert (ended.exit_code, (folder / "balancer.db.tokens").read_bytes()) == (2, before)
+    assert "there is no token nobodys; none is revoked" in ended.stderr
+    assert run("token", "revoke", made["id"]).exit_code == 0
+    assert json.loads(run("token", "list", "--json").stdout) == []
+
+
 def test_a_ledger_in_this_folder_is_found(folder):
     (folder / "balancer.db").touch()
     assert run(*FREEZE).exit_code == 0

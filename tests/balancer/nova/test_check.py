@@ -164,5 +164,11 @@ def test_a_service_that_does_not_answer_and_a_cloud_that_does_not(monkeypatch):
         monkeypatch.setenv(f"OS_{name}", "admin")
     ended = CliRunner().invoke(cli, ["nova", "check", "--url", "http://127.0.0.1:9"])
     assert ended.exit_code == 1
-    lines = ended.output.splitlines()
+    lines = ended.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == ["not so  the Balancer answers", "not so  Nova answers"]
+    assert ended.stderr == "balancer: the scheduler's nova.conf was not looked at: give --nova-conf FILE\n"
+
+
+def test_a_wait_that_is_compared_with_nothing_is_a_wrong_call():
+    ended = CliRunner().invoke(cli, ["nova", "check", "--wait-s", "600"])
+    assert (ended.exit_code, ended.stderr.startswith("balancer: --wait-s goes with --nova-conf")) == (2, True)
