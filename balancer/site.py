@@ -42,7 +42,11 @@ def _batch(
     try:
         listed = driver.get_status_of_all_nodes()
     except DriverError as error:
-        yield SiteCheck(answers, f"{error}; the service starts all the same, and is not ready until it does")
+        yield SiteCheck(
+            answers,
+            f"{error}; the service starts all the same, and is not ready until it does. Nodes, marks and claims were "
+            "not looked at",
+        )
         return
     yield SiteCheck(answers, "")
     unread = [name for name in nodes if name in listed and listed[name].state == "unknown"]
@@ -65,7 +69,10 @@ def _cloud(nodes: Sequence[str], cloud: CloudDriver) -> Iterator[SiteCheck]:
     try:
         listed = cloud.get_status_of_hosts()
     except DriverError as error:
-        yield SiteCheck(answers, f"{error}; leases do not end and doubts are not settled until it does")
+        yield SiteCheck(
+            answers,
+            f"{error}; leases do not end and doubts are not settled until it does. Its hosts were not looked at",
+        )
         return
     yield SiteCheck(answers, "")
     yield SiteCheck(f"{cloud.name} lists the nodes", _missing(nodes, listed, cloud.name))

@@ -161,70 +161,11 @@ def openapi() -> None:
 @asks_service
 def status(url: str, as_json: bool) -> None:
     """Show nodes by state, waiting requests, and whether batch system and cloud answer."""
+    from balancer.console.status_rows import rows_of
+
     with service_at(url) as balancer:
         found = balancer.status()
-    rows = [
-        [state, f"{count}, {_in_words(state)}"] for state, count in sorted(found["nodes"].items()) if count
-    ]
-    rows += _headroom(found)
-    rows += [[f"quarantined {name}", why] for name, why in _quarantined(found)]
-    rows += [[f"failed {name}", f"granted, and down since {since}"] for name, since in _failed(found)]
-    waiting = found["waiting"]
-    rows.append(["waiting requests", _since(waiting["requests"], waiting["oldest_s"], "the oldest for")])
-    systems = [(system, found[system]) for system in ("batch", "cloud") if found[system] is not None]
-    rows += [[f"{system} ({each['name']})", _answers(each)] for system, each in systems]
-    rows.append(["hooks", _hooks(found)])
-    if found["frozen"] is not None:
-        rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
-    if found.get("claimed"):  # not told by older services
-        rows.append(["claimed", "by another Balancer: nothing is moved, see `balancer adopt`"])
-    rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
-    show(as_json, found, ["WHAT", "HOW"], rows)
-
-
-def _hooks(status: dict[str, Any]) -> str:
-    from balancer.nodelist import some
-
-    last_s, unannounced = status.get("last_hook_s"), status.get("unannounced")  # not told by older services
-    text = "not seen since the start" if last_s is None else f"seen {last_s:.0f} s ago"
-    return f"{text}, and none told of the jobs on {some(unannounced)}" if unannounced else text
-
-
-def _in_words(state: str) -> str:
-    from balancer.lifecycle.states import STATE_WORDS
-
-    return {each.value: words for each, words in STATE_WORDS.items()}.get(state, "")
-
-
-def _headroom(status: dict[str, Any]) -> list[list[str]]:
-    """Not told by older services."""
-    if "headroom" not in status:
-        return []
-    room = status["headroom"]
-    parts = f"{room['reserve']} in reserve, {room['idle']} idle, {room['ending']} whose jobs must end"
-    waiting = f", less {room['wanted']} that requests wait for" if room["wanted"] else ""
-    within = f"could be granted within {room['within_s'] / 60:.0f} min"
-    asleep = [["asleep", str(status["asleep"])]] if status["asleep"] else []
-    return [[within, f"{room['nodes']}: {parts}{waiting}"], *asleep]
-
-
-def _quarantined(status: dict[str, Any]) -> list[tuple[str, str]]:
-    """Services up to 0.3 tell it as `held`."""
-    return sorted((status.get("quarantined") or status.get("held", {})).items())
-
-
-def _failed(status: dict[str, Any]) -> list[tuple[str, str]]:
-    """Not told by older services."""
-    return sorted(status.get("failed", {}).items())
-
-
-def _since(count: int, age_s: float | None, text: str) -> str:
-    return f"{count}, {text} {age_s:.0f} s" if age_s is not None else str(count)
-
-
-def _answers(system: dict[str, Any]) -> str:
-    last = "never answered" if system["age_s"] is None else f"answered {system['age_s']:.0f} s ago"
-    return last if system["error"] is None else f"unreachable, {last}: {system['error']}"
+    show(as_json, found, ["WHAT", "HOW"], rows_of(found))
 
 
 @cli.command("nodes")
@@ -232,8 +173,13 @@ def _answers(system: dict[str, Any]) -> str:
 @click.option("--state", help="Only nodes in this state.")
 def nodes(url: str, as_json: bool, state: str | None) -> None:
     """List the nodes."""
+    from balancer.lifecycle.states import NodeState
+
+    wanted = "QUARANTINED" if state == "HELD" else state  # its name up to 0.3
+    if wanted is not None and wanted not in [*NodeState]:
+        fail(f"--state {state}: a node is {', '.join(NodeState)}")
     with service_at(url) as balancer:
-        found = [node for node in balancer.nodes() if state in (None, node.state)]
+        found = [node for node in balancer.nodes() if wanted in (None, node.state)]
     rows = [
         [n.name, n.state, n.pool, _time(n.since_s), n.request_id or "", " ".join(n.jobs), _reported(n)]
         for n in found

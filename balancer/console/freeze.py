@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -18,6 +18,9 @@ from balancer.timestamps import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_T = TypeVar("_T")
 
 
 def _freeze(config: Path | None, db: str | None) -> Freeze:
@@ -48,7 +51,7 @@ def _bad(text: str) -> SystemExit:
     return SystemExit(2)
 
 
-def _clearly(action: Callable[[], bool | None]) -> bool | None:
+def _clearly(action: Callable[[], _T]) -> _T:
     try:
         return action()
     except AuthFileError as error:
@@ -60,9 +63,16 @@ def _clearly(action: Callable[[], bool | None]) -> bool | None:
 @click.option("--reason", required=True, help="Reason, shown with every status of the service.")
 def freeze(config: Path | None, db: str | None, reason: str) -> None:
     """Stop moving nodes until `balancer thaw`. The service still answers calls and grants from the reserve alone."""
+    if not reason.strip():
+        raise _bad("--reason: say why; it is shown wherever the service is looked at")
     order = Order(f"{getpass.getuser()}@{socket.gethostname()}", reason, iso(utc_us()))
     found = _freeze(config, db)
-    _clearly(lambda: found.freeze(order))
+    stands = _clearly(lambda: found.freeze(order))
+    if stands is not None:
+        raise _bad(
+            f"frozen already, by {stands.by} {stands.at}: {stands.reason}. That order stands as it is; "
+            "`balancer thaw` ends it"
+        )
     click.echo(f"frozen, by {found.path.absolute()}: no node changes its pool until `balancer thaw`")
 
 

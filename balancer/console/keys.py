@@ -122,9 +122,14 @@ def list_tokens(config: Path | None, db: str | None, as_json: bool) -> None:
 def revoke(config: Path | None, db: str | None, ids: Sequence[str]) -> None:
     """End tokens, for the very next call."""
     tokens = _tokens(config, db)
-    unknown = [each for each in ids if not tokens.revoke(each)]
+    known = {each.id for each in tokens.tokens()}
+    unknown = [each for each in ids if each not in known]
     if unknown:
-        raise ValueError(f"there is no token {', '.join(unknown)}; see `balancer token list`")
+        raise ValueError(
+            f"there is no token {', '.join(unknown)}; none is revoked, see `balancer token list`"
+        )
+    for each in ids:
+        tokens.revoke(each)
 
 
 @click.command("hook-key", cls=_ClearCommand)

@@ -129,6 +129,8 @@ def check(
     from balancer.nova.check import conf_checks, nova_checks
     from balancer.site import show_checks
 
+    if wait_s is not None and nova_conf is None:
+        fail("--wait-s goes with --nova-conf FILE: it is compared with the time limits there")
     reading = _cloud(cloud)
     with service_at(url) as balancer:
         found = list(nova_checks(balancer, reading, owner))
@@ -137,6 +139,8 @@ def check(
             found += conf_checks(nova_conf, wait_s)
         except ValueError as error:
             fail(str(error))
+    else:
+        click.echo("balancer: the scheduler's nova.conf was not looked at: give --nova-conf FILE", err=True)
     show_checks(found, as_json=as_json)
 
 

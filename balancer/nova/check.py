@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from balancer.client import Balancer
     from balancer.client_records import Node
     from balancer.nova.cloud import NovaCloud
+    from balancer.nova.decide import Plan
 
 FILTER = "balancer.nova.scheduler_filter.BalancerFilter"
 _AFFINITY = ("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter")
@@ -62,20 +63,31 @@ def nova_checks(balancer: Balancer, cloud: NovaCloud, owner: str) -> Iterator[Si
     except BalancerError as error:
         yield SiteCheck("grants can be read", str(error))
         return
-    seen = plan(
-        Rules(owner=owner),
-        cloud=look,
-        nodes=nodes,
-        requests=requests,
-        allocations={},
-        before=Memory(),
-        now_s=0.0,
-    ).intruders
-    for each in seen:
+    yield from server_checks(
+        plan(
+            Rules(owner=owner),
+            cloud=look,
+            nodes=nodes,
+            requests=requests,
+            allocations={},
+            before=Memory(),
+            now_s=0.0,
+        )
+    )
+
+
+def server_checks(seen: Plan) -> Iterator[SiteCheck]:
+    """Servers where none may be, and whether all could be seen."""
+    for each in seen.intruders:
         yield SiteCheck(
             f"no server is where none may be: {each.server} on {each.node}", f"{each.why}: {each.what_to_do}"
         )
-    if not seen:
+    if not seen.is_whole:
+        yield SiteCheck(
+            "all servers could be seen",
+            "a cell of Nova does not answer: no node goes back before it does, start its database and conductor",
+        )
+    elif not seen.intruders:
         yield SiteCheck("no server is where none may be", "")
 
 

@@ -61,10 +61,13 @@ class Freeze:
                 return Order("unknown", str(error), "")
             return self._order
 
-    def freeze(self, order: Order) -> None:
-        """Raises AuthFileError."""
+    def freeze(self, order: Order) -> Order | None:
+        """The order that stood already and is left as it is; None: this one stands. Raises AuthFileError."""
+        if files.stamp(self.path) is not None:
+            return _parse(files.read(self.path))
         text = json.dumps({"by": order.by, "reason": order.reason, "at": order.at})
         files.replace(self.path, text + "\n", mode=0o644)  # no secret; the service must be able to read it
+        return None
 
     def thaw(self) -> bool:
         """False: nothing was frozen. Raises AuthFileError."""

@@ -57,6 +57,15 @@ def test_adopt_with_yes_does_not_ask(asked):
     assert batch.claims.keys() == {w.engine.ledger.ledger_id}
 
 
+def test_a_state_that_no_node_can_have_is_a_wrong_call(asked):
+    _, _, run = asked(claimed=False)
+    status, said = run("nodes", "--state", "ALLOCATED")
+    assert (status, said.startswith("balancer: --state ALLOCATED: a node is OD_RESERVE, ")) == (2, True)
+    assert run("node", "n02", "set", "quarantined", "--reason", "it hangs", "--yes")[0] == 0
+    assert "n02" in run("nodes", "--state", "HELD")[1]
+    assert "n02" not in run("nodes", "--state", "OA_IDLE")[1]
+
+
 def test_a_reserve_that_comes_again_is_made_listed_and_withdrawn(asked):
     _, _, run = asked(claimed=False)
     every = ("--every", "Mon-Fri 20:00-06:00", "--zone", "Europe/Berlin", "--except", "1969-12-31")

@@ -134,6 +134,7 @@ def test_a_batch_system_that_does_not_answer(check, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     status, (*_, line) = check()
     assert (status, line.startswith("not so  torque answers: pbsnodes cannot be started")) == (1, True)
+    assert line.endswith("Nodes, marks and claims were not looked at")
 
 
 def test_as_json(check):

@@ -66,6 +66,39 @@ def test_the_configuration_of_the_unit_is_found_and_read_back(folder):
     assert names(folder) == []
 
 
+def test_somebody_elses_freeze_stands_as_it_is(folder):
+    (folder / "balancer.db").touch()
+    assert run(*FREEZE).exit_code == 0
+    order = folder / "balancer.db.frozen"
+    for text, said in (
+        (order.read_text(encoding="utf-8"), "moving a rack"),
+        ("{", "not of `balancer freeze`"),
+    ):
+        order.write_text(text, encoding="utf-8")
+        ended = run("freeze", "--reason", "looking at it")
+        assert (ended.exit_code, order.read_text(encoding="utf-8")) == (2, text)
+        assert said in ended.stderr
+
+
+def test_a_freeze_has_a_reason(folder):
+    (folder / "balancer.db").touch()
+    ended = run("freeze", "--reason", " ")
+    assert (ended.exit_code, names(folder)) == (2, ["balancer.db"])
+    assert ended.stderr.startswith("balancer: --reason: say why")
+
+
+def test_of_tokens_of_which_one_is_unknown_none_is_revoked(folder):
+    (folder / "balancer.db").touch()
+    assert run(*TOKEN).exit_code == 0
+    (made,) = json.loads(run("token", "list", "--json").stdout)
+    before = (folder / "balancer.db.tokens").read_bytes()
+    ended = run("token", "revoke", made["id"], "nobodys")
+    assert (ended.exit_code, (folder / "balancer.db.tokens").read_bytes()) == (2, before)
+    assert "there is no token nobodys; none is revoked" in ended.stderr
+    assert run("token", "revoke", made["id"]).exit_code == 0
+    assert json.loads(run("token", "list", "--json").stdout) == []
+
+
 def test_a_ledger_in_this_folder_is_found(folder):
     (folder / "balancer.db").touch()
     assert run(*FREEZE).exit_code == 0

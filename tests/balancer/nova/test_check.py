@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from balancer.console.commands import cli
-from balancer.nova.check import conf_checks, read_conf
+from balancer.nova.check import conf_checks, read_conf, server_checks
+from balancer.nova.decide import CloudLook, Memory, Rules, plan
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
 
@@ -164,5 +165,20 @@ def test_a_service_that_does_not_answer_and_a_cloud_that_does_not(monkeypatch):
         monkeypatch.setenv(f"OS_{name}", "admin")
     ended = CliRunner().invoke(cli, ["nova", "check", "--url", "http://127.0.0.1:9"])
     assert ended.exit_code == 1
-    lines = ended.output.splitlines()
+    lines = ended.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == ["not so  the Balancer answers", "not so  Nova answers"]
+    assert ended.stderr == "balancer: the scheduler's nova.conf was not looked at: give --nova-conf FILE\n"
+
+
+@pytest.mark.parametrize(("whole", "said"), [(True, ""), (False, "a cell of Nova does not answer")])
+def test_servers_that_could_not_be_seen_are_not_well(whole, said):
+    look = CloudLook({}, whole=whole)
+    seen = plan(Rules(), cloud=look, nodes=[], requests={}, allocations={}, before=Memory(), now_s=0.0)
+    (only,) = server_checks(seen)
+    assert only.problem.startswith(said)
+    assert bool(only.problem) is not whole
+
+
+def test_a_wait_that_is_compared_with_nothing_is_a_wrong_call():
+    ended = CliRunner().invoke(cli, ["nova", "check", "--wait-s", "600"])
+    assert (ended.exit_code, ended.stderr.startswith("balancer: --wait-s goes with --nova-conf")) == (2, True)
