@@ -33,6 +33,9 @@ class RunFigures:
     granted: int = 0
     rejected: int = 0
     undecided: int = 0
+    mean_ondemand_wait_s: float | None = None
+    killed: int = 0
+    """Batch jobs that were killed at their walltime."""
     reserve_idle_node_h: float | None = None
     tiles: tuple[tuple[str, str, float], ...] = ()
     """Name, unit and figure of what the mechanism shows first, beyond the figures above."""
@@ -48,6 +51,8 @@ class RunFigures:
             granted=found.get("ondemand_granted", 0),
             rejected=found.get("ondemand_rejected", 0),
             undecided=found.get("ondemand_undecided", 0),
+            mean_ondemand_wait_s=found.get("mean_ondemand_wait_s"),
+            killed=found.get("jobs_killed_at_walltime", 0),
             reserve_idle_node_h=found.get("reserve_idle_node_h"),
         )
 
@@ -75,10 +80,20 @@ def workload_difference(a: RunRecord, b: RunRecord) -> str:
 
 
 def headline(a: RunFigures, b: RunFigures) -> list[str]:
-    """What changed from a to b, each in a few words. Response stands beside wait: jobs may run longer instead."""
+    """What changed from a to b, each in a few words.
+
+    What may have been the price stands beside it: response beside wait, since jobs may run longer instead; that
+    requests waited longer, and jobs that did not run or were killed.
+    """
     found = []
     if a.requests or b.requests:
         found.append(_granted(a, b))
+    if (b.mean_ondemand_wait_s or 0) > (a.mean_ondemand_wait_s or 0):
+        found.append(f"requests wait {_time_change(a.mean_ondemand_wait_s or 0, b.mean_ondemand_wait_s)}")
+    if a.jobs_run != b.jobs_run:
+        found.append(f"batch jobs run {number(a.jobs_run)} -> {number(b.jobs_run)}")
+    if a.killed != b.killed:
+        found.append(f"killed at walltime {number(a.killed)} -> {number(b.killed)}")
     found += [
         f"batch wait {_time_change(a.mean_wait_s, b.mean_wait_s)}",
         f"response {_time_change(a.mean_response_s, b.mean_response_s)}",
@@ -106,6 +121,7 @@ def figure_rows(a: RunFigures, b: RunFigures) -> list[Row]:
     """What it is, in a, in b, and the change: texts for people."""
     rows: list[Row] = [
         ("batch jobs run", number(a.jobs_run), number(b.jobs_run), _count_change(a.jobs_run, b.jobs_run)),
+        *_killed_row(a, b),
         _time_row("mean wait", a.mean_wait_s, b.mean_wait_s),
         _time_row("mean response", a.mean_response_s, b.mean_response_s),
         _number_row("slowdown by area", a.slowdown_weighted_by_area, b.slowdown_weighted_by_area),
@@ -126,9 +142,17 @@ def figure_rows(a: RunFigures, b: RunFigures) -> list[Row]:
             )
             if of_a or of_b or name != "unanswered"
         ]
+    if a.mean_ondemand_wait_s or b.mean_ondemand_wait_s:
+        rows.append(_time_row("requests wait", a.mean_ondemand_wait_s, b.mean_ondemand_wait_s))
     if a.reserve_idle_node_h is not None or b.reserve_idle_node_h is not None:
         rows.append(_number_row("idle reserve, node-h", a.reserve_idle_node_h, b.reserve_idle_node_h))
     return rows + _tile_rows(a, b)
+
+
+def _killed_row(a: RunFigures, b: RunFigures) -> list[Row]:
+    if a.killed == b.killed:
+        return []
+    return [("killed at walltime", number(a.killed), number(b.killed), _count_change(a.killed, b.killed))]
 
 
 def _tile_rows(a: RunFigures, b: RunFigures) -> list[Row]:

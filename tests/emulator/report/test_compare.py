@@ -13,6 +13,7 @@ from rich.console import Console
 import emulator
 from emulator.commands import report as cli
 from emulator.report import files
+from emulator.report.changes import RunFigures, figure_rows, headline
 from emulator.report.compare import StartDifference, compare, render
 
 US = 1_000_000
@@ -113,6 +114,15 @@ def folders(tmp_path_factory):
     return root
 
 
+def test_a_wait_that_is_shorter_since_jobs_are_killed_or_never_ran_is_told_with_those():
+    a = RunFigures(300, 600.0, 1200.0, 2.0, 0.8)
+    b = RunFigures(280, 300.0, 800.0, 1.5, 0.7, killed=9)
+
+    assert headline(a, b)[:2] == ["batch jobs run 300 -> 280", "killed at walltime 0 -> 9"]
+    assert ("killed at walltime", "0", "9", "+9") in figure_rows(a, b)
+    assert headline(a, a) == ["batch wait the same", "response the same"]
+
+
 class TestWhatChanged:
     @pytest.fixture
     def say(self, folders, monkeypatch):
@@ -136,9 +146,16 @@ class TestWhatChanged:
         ]
         assert said[4:12:1][-2].split() == ["requests", "rejected", "5", "of", "35", "0", "of", "35", "-5"]
         assert said[-1] == "No interval: one day of jobs; `sweep` gives one."
-        assert len(said) == 3 + 11 + 1
+        assert len(said) == 3 + 12 + 1
         assert max(map(len, said)) <= 80
         assert "1 days" not in result.stdout
+
+    def test_requests_that_were_granted_because_they_waited_are_told_with_their_wait(self, folders, say):
+        emulator.run(DAY, changes={"mechanism.balancer.wait_s": 3600}, out=folders / "waits")
+        result = say("default", "waits")
+
+        assert result.stdout.startswith("granted 30 -> 35 of 35; requests wait +")
+        assert any(line.startswith("requests wait ") for line in result.stdout.splitlines())
 
     def test_several_runs_stand_against_the_first(self, say):
         result = say("default", "twelve", "split")
