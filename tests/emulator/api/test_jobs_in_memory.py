@@ -57,7 +57,11 @@ def test_other_jobs_are_another_workload():
         ({"user": ["a", "b", "c"]}, 4, "jobs: the column user has no plain numbers"),
         ({"user": [[1], [1, 2], 3]}, 4, "jobs: the column user has no plain numbers"),
         ({"run_s": pd.to_timedelta([1, 2, 3], unit="s")}, 4, "(it is of the type timedelta64"),
-        ({"user": pd.array([1, None, 2], dtype="Int64")}, 4, "jobs: user is nan in row 1, which is no number"),
+        (
+            {"user": pd.array([1, None, 2], dtype="Int64")},
+            4,
+            "jobs: user is nan in row 1, which is no number",
+        ),
         (
             {"nodes": [True, True, True]},
             4,
