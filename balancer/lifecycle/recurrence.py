@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -53,9 +53,11 @@ class Recurrence:
     zone: str = "UTC"
     exceptions: tuple[str, ...] = ()
     origin_us: int = 0
+    is_stored: InitVar[bool] = False
+    """Of a ledger: what an older version took is read as it read it."""
     _lasts: tuple[int, int, int, int] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, is_stored: bool) -> None:
         match = _WINDOW.fullmatch(self.rule.strip())
         if match is None:
             raise ValueError(
@@ -69,6 +71,8 @@ class Recurrence:
                 date.fromisoformat(day)
             except ValueError as error:
                 raise ValueError(f"exceptions: {day!r} is no day: write it like 2026-12-24") from error
+        if not is_stored:
+            _check_parts(self.rule.split(maxsplit=1)[0].upper())
         rule = _days(self.rule, date(2000, 1, 1)).rule
         if next(iter(rule.replace(dtstart=_LAST_CYCLE, until=None)), None) is None:
             raise ValueError(
@@ -79,7 +83,7 @@ class Recurrence:
     def of(cls, text: str) -> Self:
         """As `text` gave it."""
         found: dict[str, Any] = json.loads(text)
-        return cls(**found | {"exceptions": tuple(found.get("exceptions", ()))})
+        return cls(**found | {"exceptions": tuple(found.get("exceptions", ()))}, is_stored=True)
 
     @property
     def text(self) -> str:
@@ -173,7 +177,7 @@ def _days(text: str, first: date) -> _Days:
         parts = _parts(days)
     else:
         parts, first = {"FREQ": "WEEKLY", "BYDAY": ",".join(_weekdays(days, text))}, first - _DAY
-    interval, count = int(parts.pop("INTERVAL", "1")), parts.pop("COUNT", None)
+    interval, count = max(1, int(parts.pop("INTERVAL", "1"))), parts.pop("COUNT", None)
     if not parts.keys() & {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}:
         parts |= _of_first(first, parts["FREQ"], parts.get("BYMONTH"))
     try:
@@ -204,8 +208,14 @@ def _parts(days: str) -> dict[str, str]:
             f"every: {days!r}: FREQ is DAILY, WEEKLY, MONTHLY or YEARLY, with INTERVAL, COUNT, UNTIL, BYDAY, "
             "BYMONTHDAY, BYYEARDAY, BYWEEKNO, BYMONTH, BYSETPOS and WKST (RFC 5545)"
         )
-    names = re.findall(r"([A-Z]+)=", days)
-    parts = dict(re.findall(r"([A-Z]+)=([^;]+)", days))
+    return dict(re.findall(r"([A-Z]+)=([^;]+)", days))
+
+
+def _check_parts(days: str) -> None:
+    """Raises ValueError for parts that mean nothing, or that another one like them overrides."""
+    if not days.startswith("FREQ="):
+        return
+    names, parts = re.findall(r"([A-Z]+)=", days), _parts(days)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"every: {days!r}: {', '.join(twice)} may stand once")
     for name in ("INTERVAL", "COUNT"):
@@ -215,7 +225,6 @@ def _parts(days: str) -> dict[str, str]:
         raise ValueError(f"every: {days!r}: UNTIL is a day of the zone's clocks like 20271231")
     if parts.get("WKST", "MO") not in _DAYS:
         raise ValueError(f"every: {days!r}: WKST is one of {', '.join(_DAYS)}")
-    return parts
 
 
 def _weekdays(words: str, text: str) -> list[str]:

@@ -118,7 +118,7 @@ def _show(found: WhatIf, changes: tuple[str, ...]) -> None:
     sure = (
         f"95 %: {between}, {found.blocks} {found.unit} drawn with replacement"
         if between
-        else f"no interval: {grouped(found.blocks)} {found.unit} are too few to draw from"
+        else "no interval: the log has too few days to draw from"
     )
     console.print(
         f"With {', '.join(changes)}: {grouped(everybody.changed_min, 1)} min,"

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from balancer.plugins import whose
 from emulator.cluster.moldable import COLUMNS, is_moldable, joined, sizes_in, with_columns
 from emulator.kernel.molding import Size
 from emulator.kernel.rows import rows_of
 from emulator.plugins import make_plugin
 from emulator.workload.files import TraceError
 from emulator.workload.job_file import lines_by_name, number_in, time_us_in
-from emulator.workload.plugin_errors import is_own
+from emulator.workload.plugin_errors import named
 from emulator.workload.speedup import GROUP, Speedup, speeds_of
 from emulator.workload.table import Kind
 
@@ -84,8 +83,7 @@ class _Speeds:
         if (asked, width) not in self._known:
             speed = speeds_of(self._model, np.array([asked, width], np.int64), asked)
             if not (np.isfinite(speed).all() and (speed > 0).all()):
-                named = whose(GROUP, self._model) if is_own(self._model) else self._model
-                raise ValueError(f"{named} is no speed-up: it must be above 0")
+                raise ValueError(f"{named(GROUP, self._model)} is no speed-up: it must be above 0")
             self._known[asked, width] = float(speed[0] / speed[1])
         return self._known[asked, width]
 

@@ -65,7 +65,7 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
     except (ValueError, TypeError) as error:
         name = plugin_name(scenario.mechanism)
         with scenario.plugged_in():
-            owner = "" if str(error).startswith("mechanism ") else f"{_whose('mechanism', name, error)}: "
+            owner = "" if str(error).startswith("mechanism ") else f"mechanism{_unsaid(name, error)}: "
         raise ScenarioError(f"{owner}{error}") from error
     knows = ability(made, HasFailures)  # type: ignore[type-abstract]
     if knows is not None and not scenario.failures:
@@ -261,17 +261,17 @@ def _machine(made: Machine) -> Machine:
     return made
 
 
-def _whose(kind: str, name: str, error: Exception) -> str:
-    """The kind, and the name of a plug-in from a file, which does not say it itself."""
+def _unsaid(name: str, error: Exception) -> str:
+    """The name of a plug-in from a file, behind a blank, if its error does not say it; nothing else."""
     is_own = any(name == each.name for each in IN_USE.get().things)
-    return f"{kind} {name}" if is_own and name not in str(error) else kind
+    return f" {name}" if is_own and name not in str(error) else ""
 
 
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:
     try:
         return make()
     except ValueError as error:  # what a plug-in says of its parameters and the jobs
-        raise ScenarioError(f"{_whose(kind, name, error)}: {error}") from error
+        raise ScenarioError(f"{kind}{_unsaid(name, error)}: {error}") from error
     except Exception as error:
         raise plugin_error(f"{kind} {name}", event, 0, error) from error
 
@@ -325,8 +325,8 @@ def run_or_fail(
             complete = loop.run(on_progress if page is None else shown)
     except ValueError as error:  # a mechanism cannot serve these jobs
         with scenario.plugged_in():
-            owner = _whose("", plugin_name(scenario.mechanism), error).strip()
-        raise ScenarioError(f"mechanism {owner}: {error}" if owner else str(error)) from error
+            owner = _unsaid(plugin_name(scenario.mechanism), error)
+        raise ScenarioError(f"mechanism{owner}: {error}" if owner else str(error)) from error
     record = loop.record(interrupted="" if complete else "stopped by the user")
     record = describe(record, scenario, prepared, wall_s=seconds(wall_us() - began_us))
     return record, loop.decisions.failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from numpy import integer
+import numpy as np
 
 from emulator.cluster.cluster import Cluster
 from emulator.cluster.placement import Boundaries
@@ -180,7 +180,7 @@ def _guarded(name: str, model: FailureModel, rng: Generator, names: Sequence[str
 
 def _check_outage(outage: object, latest_us: int, nodes: int) -> None:
     """Raises TypeError and ValueError."""
-    if not isinstance(outage, Outage) or not all(isinstance(each, int | integer) for each in outage):
+    if not isinstance(outage, Outage) or not all(isinstance(each, int | np.integer) for each in outage):
         raise TypeError(
             f"it gave {outage!r}; an Outage of whole numbers (emulator.events.node_failures) is expected"
         )

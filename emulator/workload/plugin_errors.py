@@ -27,6 +27,11 @@ def is_own(thing: object) -> bool:
     return type(thing).__module__.partition(".")[0] not in _OURS
 
 
+def named(group: str, thing: object) -> str:
+    """A plug-in for an error: of a user's own kind, name and place, of ours what it says of itself."""
+    return whose(group, thing) if is_own(thing) else str(thing)
+
+
 @contextmanager
 def errors_named(group: str, thing: object, method: str) -> Iterator[None]:
     """What a plug-in of a user's own raises in the block comes out as PluginError with its name, file and line."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from balancer.plugins import whose
 from emulator.plugins import PluginError, check_number
-from emulator.workload.plugin_errors import answer_of, is_own
+from emulator.workload.plugin_errors import answer_of, named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,8 +112,9 @@ def speed_table(
     kinds, row = np.unique(nominal, return_inverse=True)
     speeds = np.array([speeds_of(model, widths, int(kind)) for kind in kinds]).reshape(len(kinds), nodes)
     if not np.isfinite(speeds).all() or (speeds <= 0).any() or (np.diff(speeds, axis=1) < -_ROUNDING).any():
-        named = whose(GROUP, model) if is_own(model) else model
-        raise ValueError(f"malleable: {named} is no speed-up: it must be above 0 and not fall with the width")
+        raise ValueError(
+            f"malleable: {named(GROUP, model)} is no speed-up: it must be above 0 and not fall with the width"
+        )
     unit = _FINEST
     while unit > _COARSEST and longest_us * float(speeds.max(initial=1.0)) * unit > _MOST_WORK:
         unit >>= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -301,3 +302,13 @@ def test_what_makes_no_sense_is_refused(world):
     with pytest.raises(Refused, match="collected -1000000 us ahead"):
         nightly(w, 2, lead_s=-1)
     assert w.lifecycle.snapshot().reserves == ()
+
+
+@pytest.mark.parametrize("parts", ["BYDAY=MO;BYDAY=TU", "INTERVAL=0", "COUNT=0"])
+def test_a_stored_rule_that_is_refused_today_is_read_all_the_same(parts):
+    rule = f"FREQ=WEEKLY;{parts} 20:00-06:00"
+    with pytest.raises(ValueError, match="every: "):
+        Recurrence(rule)
+    stored = Recurrence.of(json.dumps({"rule": rule}))
+    assert json.loads(stored.text)["rule"] == rule
+    stored.window(0, 10**15)

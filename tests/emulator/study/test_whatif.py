@@ -146,7 +146,7 @@ def test_a_log_of_a_day_gives_no_interval(tmp_path, conf):
     found = answered(log, "--slurm-conf", str(conf), "--set", "bf_interval=-1")
     assert {(each["low_min"], each["high_min"]) for each in found["groups"]} == {(None, None)}
     done = CliRunner().invoke(main, ["whatif", "--log", str(log), "--set", "bf_interval=-1"])
-    assert "(no interval: 1 days are too few to draw from)" in done.stdout
+    assert "(no interval: the log has too few days to draw from)" in done.stdout
 
 
 def test_jobs_without_a_recorded_start_are_held_against_nothing(tmp_path, conf):
