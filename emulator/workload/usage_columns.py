@@ -44,7 +44,9 @@ _ANOTHER = frozenset({
     "hour", "id", "uuid", "name", "memory", "ram", "disk", "byte", "price", "cost", "packet", "error",
 })  # fmt: skip
 """With one of these a name is of a property of nodes or cores, not of how many there are."""
-_NOT_IN_USE = frozenset({"free", "idle", "available", "total", "capacity", "quota", "down", "drained"})
+_NOT_IN_USE = frozenset({
+    "free", "idle", "available", "total", "capacity", "quota", "limit", "down", "drained", "offline", "unused", "spare",
+})  # fmt: skip
 """With one of these it is of those that there are or that nobody has, unless it says `used` (`total_cores_used`)."""
 
 

@@ -162,7 +162,7 @@ def test_an_option_that_no_log_needed_is_told(text_file):
         ("gpu", True), ("W", False), ("power", False), ("cpu_util", False), ("node_power", False),
         ("cpu temperature", False), ("gpu-hours", False), ("score", False), ("value", False),
         ("node_id", False), ("", False), ("idle_nodes", False), ("nodes_total", False), ("vcpus free", False),
-        ("nodes_down", False), ("node_network_packets", False), ("total_cores_used", True),
+        ("nodes_down", False), ("unused_nodes", False), ("node_network_packets", False), ("total_cores_used", True),
     ],
 )  # fmt: skip
 def test_which_words_count(text, is_count):
