@@ -63,7 +63,7 @@ class Config(Pluggable):
     reserve: Annotated[int, Field(ge=0)] = 0
     reserve_rule: ReserveRule = ReserveRule.FIXED
     wait_s: SomeSeconds = 0.0
-    idle_hold_s: SomeSeconds = 600.0
+    idle_reserve_s: SomeSeconds = Field(600.0, validation_alias=AliasChoices("idle_reserve_s", "idle_hold_s"))
     at_once_s: PositiveSeconds = 5.0
     confirm_s: SomeSeconds = 60.0
     lease_s: PositiveSeconds | None = None
@@ -123,7 +123,7 @@ class Config(Pluggable):
             static_reserve=self.reserve,
             reserve_rule=self.reserve_rule,
             wait_us=micros(self.wait_s),
-            idle_hold_us=micros(self.idle_hold_s),
+            idle_reserve_us=micros(self.idle_reserve_s),
             pick=self.pick,
             at_once_us=micros(self.at_once_s),
             confirm_us=micros(self.confirm_s),

@@ -35,7 +35,7 @@ class Settings:
     reserve_rule: ReserveRule = ReserveRule.FIXED
     wait_us: int = 0
     """W: how long a request may wait for jobs to end; 0: it is met at once or rejected."""
-    idle_hold_us: int = 600 * US
+    idle_reserve_us: int = 600 * US
     """I: how long a node beyond the reserve stays reserved before it goes back to batch. The paper names
     no value; 600 s covers the gaps within its bursts of requests and costs a node ten minutes at most."""
     pick: PickOrder = PickOrder.LONGEST_IDLE
@@ -55,7 +55,7 @@ class Settings:
         numbers = (
             "static_reserve",
             "wait_us",
-            "idle_hold_us",
+            "idle_reserve_us",
             "at_once_us",
             "confirm_us",
             "lease_us",

@@ -193,7 +193,7 @@ class World:
             static_reserve=options.pop("reserve", 0),
             reserve_rule=options.pop("reserve_rule", ReserveRule.FIXED),
             wait_us=micros(options.pop("wait_s", 0)),
-            idle_hold_us=micros(options.pop("idle_hold_s", 600)),
+            idle_reserve_us=micros(options.pop("idle_reserve_s", 600)),
             at_once_us=micros(options.pop("at_once_s", 5)),
             confirm_us=micros(options.pop("confirm_s", 0)),
         )

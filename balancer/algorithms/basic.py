@@ -75,7 +75,7 @@ def _over_time(view: View, beyond: Iterator[str]) -> tuple[tuple[str, ...], int 
     """
     over: list[str] = []
     for node in beyond:
-        over_us = view.free.since_us(node) + view.settings.idle_hold_us
+        over_us = view.free.since_us(node) + view.settings.idle_reserve_us
         if over_us > view.now_us:
             return tuple(over), over_us
         over.append(node)

@@ -197,7 +197,7 @@ _LIVE = frozenset(
             "reserve",
             "reserve_rule",
             "wait_s",
-            "idle_hold_s",
+            "idle_reserve_s",
             "at_once_s",
             "confirm_s",
             "lease_s",

@@ -47,7 +47,7 @@ def reserve_of(
         raise Refused(Refused.BAD_COUNT, f"a reserve of {event.count} nodes cannot be made of {nodes} nodes")
     if event.by_us < 0:
         raise Refused(Refused.BAD_TIME, f"{event.by_us} us is before the beginning of time")
-    keep_us = settings.idle_hold_us if event.keep_us is None else event.keep_us
+    keep_us = settings.idle_reserve_us if event.keep_us is None else event.keep_us
     if keep_us < 0:
         raise Refused(Refused.BAD_TIME, f"a reserve cannot be kept for {keep_us} us")
     if event.lead_us < 0:

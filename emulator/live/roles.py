@@ -166,7 +166,7 @@ class RunSettings:
             "reserve": mechanism.static_reserve,
             "reserve_rule": mechanism.reserve_rule,
             "wait_s": mechanism.wait_s,
-            "idle_hold_s": mechanism.idle_hold_s,
+            "idle_reserve_s": mechanism.idle_reserve_s,
             "pick": mechanism.pick,
             "db": str(places.ledger),
             "auth": True,

@@ -177,7 +177,7 @@ class TestLists:
     def test_mechanisms_are_listed_with_their_parameters(self, emulator):
         listed = json.loads(emulator("mechanisms", "--json").stdout)
         assert listed["balancer"]["parameters"] == {
-            "algorithm": "basic", "static_reserve": 0, "wait_s": 0, "idle_hold_s": 600,
+            "algorithm": "basic", "static_reserve": 0, "wait_s": 0, "idle_reserve_s": 600,
             "pick": "longest_idle", "notice_s": 0, "predictor": None,
             "slots_per_day": 4, "keep": "slot", "history": [], "reserve_rule": "fixed",
             "boot_s": 0, "delete_s": 0, "cloud_faults": [], "every": [], "time_zero": None,

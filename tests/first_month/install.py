@@ -36,7 +36,7 @@ def install(package: str) -> None:
 def check_says_what_is_missing_and_each_line_says_what_to_do() -> None:
     edit(CONFIG, r"^nodes: .*", "nodes: n[001-008]")
     edit(CONFIG, r"^reserve: .*", "reserve: 1")
-    edit(CONFIG, r"^wait_s: .*", "wait_s: 20\nidle_hold_s: 0\nreconcile_period_s: 5\nfailed_after_s: 5")
+    edit(CONFIG, r"^wait_s: .*", "wait_s: 20\nidle_reserve_s: 0\nreconcile_period_s: 5\nfailed_after_s: 5")
     run(f"cp {CONFIG} {KEPT}")
     said = check(status=1)
     says(

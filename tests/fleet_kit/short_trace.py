@@ -40,7 +40,7 @@ def write_scenario(folder, *, name, jobs=40, **live):
             "generate": [{"bursty_leases": leases}],
             "transforms": [{"scale_interarrival": {"factor": round(9_000 / (last_s - first_s), 6)}}],
         },
-        "mechanism": {"balancer": {"static_reserve": 1, "wait_s": 300, "idle_hold_s": 600}},
+        "mechanism": {"balancer": {"static_reserve": 1, "wait_s": 300, "idle_reserve_s": 600}},
         "live": {"speed": 600} | live,
     }
     path = folder / f"{name}.yaml"

@@ -65,7 +65,7 @@ class Batch:
         settings: dict[str, Any] = {
             "nodes": ",".join(nodes), "driver": {"torque": {"ask_for_cycle": False}},
             "cloud": "openstack", "wait_s": 90, "db": str(folder / "ledger.db"),
-            "idle_hold_s": 0, "confirm_s": 30, "confirm_poll_s": 0.05, "reconcile_period_s": 5,
+            "idle_reserve_s": 0, "confirm_s": 30, "confirm_poll_s": 0.05, "reconcile_period_s": 5,
         }  # fmt: skip
         (folder / "balancer.yaml").write_text(json.dumps(settings), encoding="utf-8")
 

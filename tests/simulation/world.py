@@ -105,7 +105,7 @@ class World:
             static_reserve=self.rng.choice((0, 0, 1, self.size.nodes // 4)),
             reserve_rule=ReserveRule.REFILLED if seed % 2 else ReserveRule.FIXED,
             wait_us=600 * US,
-            idle_hold_us=self.rng.choice((60, 600, 1800)) * US,
+            idle_reserve_us=self.rng.choice((60, 600, 1800)) * US,
             at_once_us=60 * US,
             confirm_us=self.rng.choice((0, 300, 300)) * US,
             lease_us=self.rng.choice((1800, 7200)) * US,
@@ -228,7 +228,7 @@ class World:
             self.end_work()
             # I19: what nobody answers for any more goes back when its lease ends.
             lease_us = self.settings.lease_us or 0
-            self.run_until(self.time.now_us + lease_us + self.settings.idle_hold_us + 2 * _MOVE_US)
+            self.run_until(self.time.now_us + lease_us + self.settings.idle_reserve_us + 2 * _MOVE_US)
             self.checks.healed()
             self.checks.history()
             self.checks.fixed_point()

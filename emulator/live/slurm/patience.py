@@ -13,7 +13,7 @@ _ASK_WALL_S = 1.0
 _STILL_S = 3 * 3600.0
 """Cluster time. Slurm's own pauses are shorter: a requeued job waits two minutes, backfill looks every half."""
 _STILL_WALL_S = 15.0
-_SILENT_WALL_S = 90.0
+_NO_ANSWER_WALL_S = 90.0
 
 
 class Patience:
@@ -22,10 +22,10 @@ class Patience:
     def __init__(self, speed: float) -> None:
         self._ask_us = micros(_ASK_WALL_S * speed)
         self._still_us = max(micros(_STILL_S), micros(_STILL_WALL_S * speed))
-        self._silent_us = micros(_SILENT_WALL_S * speed)
+        self._no_answer_us = micros(_NO_ANSWER_WALL_S * speed)
         self._next_us = 0
         self._still_since_us: int | None = None
-        self._silent_since_us: int | None = None
+        self._unanswered_since_us: int | None = None
 
     def is_due(self, now_us: int) -> bool:
         """Time to ask again: each question costs Slurm something."""
@@ -38,10 +38,10 @@ class Patience:
         """Why to give up, if so. `states`: of the jobs that are not over; None: Slurm did not answer."""
         if states is None:
             self._still_since_us = None
-            self._silent_since_us = _earlier(self._silent_since_us, now_us)
-            is_up = now_us - self._silent_since_us < self._silent_us
+            self._unanswered_since_us = _earlier(self._unanswered_since_us, now_us)
+            is_up = now_us - self._unanswered_since_us < self._no_answer_us
             return None if is_up else "slurmctld does not answer any more"
-        self._silent_since_us = None
+        self._unanswered_since_us = None
         if any(state != "PENDING" for state in states):
             self._still_since_us = None
             return None

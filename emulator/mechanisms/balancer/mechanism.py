@@ -49,7 +49,7 @@ class BalancerMechanism:
     `algorithm`: `basic`, `hint`, or another plug-in, with parameters if it has some (`{NAME: {PARAMETER: VALUE}}`).
     `static_reserve`: R, nodes that stay on-demand; `reserve_rule`: granted ones included (`fixed`), or besides
     them (`refilled`, from idle nodes).
-    `wait_s`: W, how long a request may wait for nodes. `idle_hold_s`: I, how long a node beyond the reserve
+    `wait_s`: W, how long a request may wait for nodes. `idle_reserve_s`: I, how long a node beyond the reserve
     stays on-demand. `pick`: which idle node goes first. `notice_s`: H, how long before its arrival each lease
     is announced to the Balancer (0: not at all). `predictor`: the plug-in that reserves nodes at the beginning of each
     slot, a name or `{NAME: {PARAMETER: VALUE}}`. For it: `slots_per_day`; `keep`: a reserve lasts as long as its
@@ -70,7 +70,7 @@ class BalancerMechanism:
     static_reserve: int = 0
     reserve_rule: str = "fixed"
     wait_s: float = 0
-    idle_hold_s: float = 600
+    idle_reserve_s: float = 600
     pick: str = "longest_idle"
     notice_s: float = 0
     predictor: str | dict[str, Any] | None = None
@@ -101,7 +101,7 @@ class BalancerMechanism:
 
     def __post_init__(self) -> None:
         check_number("balancer", "static_reserve", self.static_reserve, at_least=0, whole=True)
-        for name in ("wait_s", "idle_hold_s", "notice_s", "boot_s", "delete_s"):
+        for name in ("wait_s", "idle_reserve_s", "notice_s", "boot_s", "delete_s"):
             check_number("balancer", name, getattr(self, name), at_least=0)
         for name in ("reconcile_period_s", "failed_after_s"):
             check_number("balancer", name, getattr(self, name), above=0)
@@ -140,7 +140,7 @@ class BalancerMechanism:
             static_reserve=self.static_reserve,
             reserve_rule=ReserveRule(self.reserve_rule),
             wait_us=micros(self.wait_s),
-            idle_hold_us=micros(self.idle_hold_s),
+            idle_reserve_us=micros(self.idle_reserve_s),
             pick=PickOrder(self.pick),
         )
 
@@ -193,7 +193,7 @@ class BalancerMechanism:
         jobs = JobTable.build(
             submit_us=[0, 0], run_us=[US, US], nodes=[1, 1], kind=[Kind.ON_DEMAND, Kind.BATCH]
         )
-        loop = Loop(Cluster(2, SchedulerConfig(), jobs), cls(idle_hold_s=0))
+        loop = Loop(Cluster(2, SchedulerConfig(), jobs), cls(idle_reserve_s=0))
         loop.run()
         loop.record()
 

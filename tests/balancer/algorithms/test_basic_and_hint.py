@@ -60,14 +60,14 @@ def test_nodes_on_their_way_count_for_the_reserve(view):
 
 def test_the_longest_reserved_nodes_are_the_reserve_and_the_others_go_after_i(view):
     free = {"old": 0, "mid": 10, "new": 20}
-    state = {"free": free, "static_reserve": 1, "idle_hold_us": 100}
+    state = {"free": free, "static_reserve": 1, "idle_reserve_us": 100}
     assert Basic().plan(view(**state, now_us=50)) == Plan(wake_us=110)
     assert Basic().plan(view(**state, now_us=110)) == Plan(restore=("mid",), wake_us=120)
     assert Basic().plan(view(**state, now_us=500)) == Plan(restore=("mid", "new"))
 
 
 def test_a_node_that_a_request_takes_is_not_given_back(view):
-    plan = Basic().plan(view(free={"a": 0, "b": 0}, requests=[("r", 1)], now_us=500, idle_hold_us=100))
+    plan = Basic().plan(view(free={"a": 0, "b": 0}, requests=[("r", 1)], now_us=500, idle_reserve_us=100))
     assert plan == Plan(hold={"r": ("a",)}, restore=("b",))
 
 

@@ -263,7 +263,7 @@ def test_windows_that_cannot_be_are_a_bad_request(api, body, said):
 
 
 def test_a_reserve_is_kept_as_long_as_it_says_or_for_i(api):
-    _, http = api(nodes=4, idle_hold_s=600)
+    _, http = api(nodes=4, idle_reserve_s=600)
     for keep in ({}, {"keep_s": 3600}):
         http.post("/v1/add_reserve", json={"nodes": 1, "notice_s": 60} | keep)
     found = http.get("/v1/reserves").get_json()["reserves"]

@@ -34,7 +34,7 @@ def states(world):
 
 
 def test_the_python_of_the_page_requests_confirms_renews_and_releases(served, manager):
-    w, url = served(nodes=3, confirm_s=60, idle_hold_s=0)
+    w, url = served(nodes=3, confirm_s=60, idle_reserve_s=0)
     w.settled()
     odrm = manager(url, "odrm")
     request = odrm.request(2, wait_s=0, lease_s=600)
@@ -60,7 +60,7 @@ def test_it_waits_while_jobs_hold_the_nodes(served, manager):
 @pytest.mark.live
 @pytest.mark.needs("curl", "jq")
 def test_the_curl_of_the_page_does_the_same(served):
-    w, url = served(nodes=3, confirm_s=60, idle_hold_s=0)
+    w, url = served(nodes=3, confirm_s=60, idle_reserve_s=0)
     w.settled()
     on_demand, batch = blocks("bash")
     for script in (on_demand, batch):

@@ -145,7 +145,7 @@ def test_a_second_service_by_mistake_drains_nothing_and_the_first_goes_on(slurm,
 
     for node in slurm.names:
         kit.eventually(lambda node=node: state(slurm, node) == NodeStatus("idle"))
-    first = service("first", reserve=1, idle_hold_s=0)
+    first = service("first", reserve=1, idle_reserve_s=0)
     mine = first.engine.ledger.ledger_id
     kit.eventually(lambda: [*drained().values()] == [mine])
     second = service("second", reserve=2)

@@ -46,7 +46,7 @@ class Service:
             "reconcile_period_s": 2,
             "confirm_poll_s": 0.3,
             "confirm_s": 4,
-            "idle_hold_s": 0,
+            "idle_reserve_s": 0,
             "wait_s": 120,
         }
         self.config.write_text(json.dumps(usual | settings), encoding="utf-8")

@@ -73,7 +73,7 @@ def test_a_service_alone_claims_its_nodes_and_renews_the_claim(service, batch):
 
 @pytest.mark.parametrize("lent_first", [0, 2], ids=["the first has lent nothing", "the first has lent two"])
 def test_the_second_commands_nothing_and_the_first_goes_on(service, batch, lent_first):
-    a = service("a", idle_hold_s=0)
+    a = service("a", idle_reserve_s=0)
     lent = granted(a, lent_first) if lent_first else ()
     commands = len(batch.commands())
     b = service("b", reserve=3)
@@ -158,7 +158,7 @@ def cloned(service, tmp_path):
 
 
 def test_a_copy_of_the_ledger_commands_nothing_while_the_first_service_lives(service, cloned, batch, wall):
-    a = service("a", idle_hold_s=0)
+    a = service("a", idle_reserve_s=0)
     lent = granted(a, 2)
     looks(a, batch)
     commands = batch.commands()
@@ -253,7 +253,9 @@ def test_a_claim_that_cannot_be_kept_stops_nothing(service, batch, error):
 @pytest.mark.parametrize("fails", [(), ("status claims",), ("status renew",), ("status all",)], ids=str)
 def test_whichever_looks_when_and_whatever_fails_no_node_has_two_owners(service, batch, order, fails):
     """Each way round, with answers that are lost: what one has lent the other neither marks nor clears."""
-    services = {name: service(name, reserve=2, idle_hold_s=0) for name in sorted(set(order), key=order.index)}
+    services = {
+        name: service(name, reserve=2, idle_reserve_s=0) for name in sorted(set(order), key=order.index)
+    }
     for step, name in enumerate(order):
         before = owners(batch)
         batch.fails = dict.fromkeys(fails, UnreachableError("lost")) if step % 2 else {}

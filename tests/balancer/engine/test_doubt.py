@@ -166,7 +166,7 @@ def second(world, tmp_path):
 
 
 def test_a_second_balancer_started_by_mistake_moves_no_node_and_says_why(world, second):
-    w = world(nodes=8, reserve=2, idle_hold_s=0, has_cloud=False)
+    w = world(nodes=8, reserve=2, idle_reserve_s=0, has_cloud=False)
     w.settled()
     lent = {*granted(w), *granted(w)}
     w.settled()
@@ -206,7 +206,7 @@ def test_the_second_goes_on_when_an_operator_says_that_the_first_is_gone(world, 
 
 def test_a_service_that_has_lent_nodes_goes_on_when_another_marks_some(world, second):
     """Whoever is there first is not stopped by a second one, also when all its nodes have come back."""
-    w = world(nodes=4, wait_s=0, idle_hold_s=0, has_cloud=False)
+    w = world(nodes=4, wait_s=0, idle_reserve_s=0, has_cloud=False)
     w.settled()
     (lent,) = granted(w)
     w.engine.reconcile()
@@ -335,7 +335,7 @@ def test_a_request_that_waits_with_a_quarantined_node_gets_another(world, kit):
 
 
 def test_an_order_to_take_the_mark_off_ends_when_its_node_is_quarantined(world, kit):
-    w = world(nodes=1, idle_hold_s=0)
+    w = world(nodes=1, idle_reserve_s=0)
     nodes = granted(w)
     w.batch.without_effect.add("restore")
     w.engine.release_nodes(nodes)

@@ -114,7 +114,7 @@ def test_a_prologue_on_a_lent_node_is_refused_and_changes_nothing(world):
 
 
 def test_released_nodes_go_back_to_batch_after_their_time(world, kit):
-    w = world(nodes=1, idle_hold_s=600)
+    w = world(nodes=1, idle_reserve_s=600)
     record = w.engine.submit_request(1)
     w.engine.wait_for_request(record.request_id)
     w.engine.release_nodes(("n01",))

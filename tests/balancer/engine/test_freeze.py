@@ -25,7 +25,7 @@ def test_requests_get_the_reserve_that_is_there_and_no_node_is_taken_from_batch(
 
 
 def test_a_node_beyond_the_reserve_stays_until_the_thaw(world):
-    w = world(nodes=2, idle_hold_s=60)
+    w = world(nodes=2, idle_reserve_s=60)
     w.asked(1)
     w.engine.release_nodes(("n01",))
     w.freeze.freeze(ORDER)

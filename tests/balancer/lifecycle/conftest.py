@@ -199,7 +199,7 @@ def world() -> Callable[..., World]:
             static_reserve=reserve,
             reserve_rule=ReserveRule(reserve_rule),
             wait_us=round(wait_s * US),
-            idle_hold_us=round(hold_s * US),
+            idle_reserve_us=round(hold_s * US),
             pick=pick,
             confirm_us=round(confirm_s * US),
             fresh_us=None if fresh_s is None else round(fresh_s * US),

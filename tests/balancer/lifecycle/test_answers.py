@@ -136,7 +136,7 @@ def test_what_makes_no_sense_is_refused_with_a_code_and_the_value(world, event, 
 
 @pytest.mark.parametrize(("keep_us", "ends_us"), [(None, 110), (0, 10), (7, 17)])
 def test_a_reserve_is_kept_for_as_long_as_it_says_and_else_for_i(keep_us, ends_us):
-    lifecycle = Lifecycle(["n1"], Basic(), Settings(idle_hold_us=100), initial=NodeState.OA_BUSY)
+    lifecycle = Lifecycle(["n1"], Basic(), Settings(idle_reserve_us=100), initial=NodeState.OA_BUSY)
     lifecycle.handle(
         ReserveAdded(at_us=5, reserve_id="h", count=1, by_us=10, keep_us=keep_us, owner="planner")
     )

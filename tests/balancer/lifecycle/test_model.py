@@ -56,7 +56,7 @@ class World(RuleBasedStateMachine):
             static_reserve=0 if hints else reserve,
             reserve_rule=rule,
             wait_us=wait_s * US,
-            idle_hold_us=hold_s * US,
+            idle_reserve_us=hold_s * US,
             pick=pick,
         )
         self.lifecycle = Lifecycle(NODES, self.algorithm, self.settings, initial=NodeState.OA_IDLE)

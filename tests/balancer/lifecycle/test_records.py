@@ -195,7 +195,7 @@ def test_a_node_that_is_listed_twice_is_an_error():
     [
         ("static_reserve", -1),
         ("wait_us", 1.5),
-        ("idle_hold_us", True),
+        ("idle_reserve_us", True),
         ("pick", "random"),
         ("reserve_rule", "often"),
     ],

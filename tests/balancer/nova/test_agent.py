@@ -19,7 +19,7 @@ def site(served, client, cloud, tmp_path):
 
     class Site:
         def __init__(self):
-            self.world, self.url = served(nodes=3, confirm_s=60, idle_hold_s=0)
+            self.world, self.url = served(nodes=3, confirm_s=60, idle_reserve_s=0)
             self.world.settled()
             self.world.cloud.hosts = dict.fromkeys(self.world.names, CloudStatus(enabled=False))
             self.cloud = cloud(self.world.names)

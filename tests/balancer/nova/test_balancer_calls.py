@@ -153,7 +153,7 @@ def all_but(*hosts):
 def test_a_node_that_nova_can_use_no_more_after_the_wait_goes_back_and_the_next_is_waited_for_within_w(
     served, client, stale
 ):
-    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_reserve_s=0)
     w.settled()
     w.start_job("1.server", "n01")
     w.start_job("2.server", "n02")
@@ -174,7 +174,7 @@ def test_a_node_that_nova_can_use_no_more_after_the_wait_goes_back_and_the_next_
 
 
 def test_what_fits_of_a_grant_is_not_lost_to_anybody_while_the_rest_is_asked_for_anew(served, client, stale):
-    w, url = served(nodes=3, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w, url = served(nodes=3, wait_s=600, confirm_s=60, idle_reserve_s=0)
     w.settled()
     w.start_job("1.server", "n02", "n01")
     w.start_job("3.server", "n03")
@@ -189,7 +189,7 @@ def test_what_fits_of_a_grant_is_not_lost_to_anybody_while_the_rest_is_asked_for
 
 
 def test_a_create_whose_nodes_nova_can_all_use_no_more_ends_at_once_and_keeps_none(served, client, stale):
-    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_reserve_s=0)
     w.settled()
     w.start_job("1.server", "n01")
     asked = create(2, hosts=HOSTS[:2])
@@ -223,7 +223,7 @@ def test_what_is_granted_at_once_is_not_looked_at_again(served):
 
 
 def test_when_nova_cannot_be_looked_at_again_what_was_granted_goes_back(served, stale):
-    w, url = served(nodes=1, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w, url = served(nodes=1, wait_s=600, confirm_s=60, idle_reserve_s=0)
     w.settled()
     w.start_job("1.server", "n01")
 
@@ -268,7 +268,7 @@ def test_beside_a_host_of_its_own_only_what_is_short_is_asked_for(served, client
 
 @pytest.mark.parametrize("whose", ["nobody's yet", "batch's", "somebody else's", "gone back"])
 def test_a_host_that_is_not_its_own_is_asked_for_whatever_runs_there(served, client, whose):
-    w, url = served(nodes=2, wait_s=0, confirm_s=60, idle_hold_s=0)
+    w, url = served(nodes=2, wait_s=0, confirm_s=60, idle_reserve_s=0)
     w.settled()
     if whose == "nobody's yet":
         occupied = set()
@@ -289,7 +289,7 @@ def test_a_host_that_became_its_own_while_the_create_waited_passes_where_nova_wa
     served, client, stale
 ):
     """Two servers of an affinity group: while one waits the other starts, and then it can be nowhere else."""
-    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_hold_s=0)
+    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_reserve_s=0)
     w.settled()
     w.start_job("1.server", "n02")
     assert lent(url, HOSTS[:2]) == ["n01"]

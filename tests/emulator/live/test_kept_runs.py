@@ -37,7 +37,7 @@ def document(*, mechanism=None, **live):
         "seed": 3,
         "nodes": 8,
         "workload": {"generate": [{"daily_batch": batch}, {"bursty_leases": leases}]},
-        "mechanism": mechanism or {"balancer": {"static_reserve": 1, "wait_s": 300, "idle_hold_s": 600}},
+        "mechanism": mechanism or {"balancer": {"static_reserve": 1, "wait_s": 300, "idle_reserve_s": 600}},
         "live": {"speed": 1200} | live,
     }
 

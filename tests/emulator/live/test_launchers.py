@@ -35,7 +35,7 @@ class Two:
 """
 _DAY = {"days": 0.02, "jobs": 6, "load": 0.5}
 _BALANCER = {
-    "algorithm": "keep_two", "static_reserve": 1, "wait_s": 240, "idle_hold_s": 300, "notice_s": 60, "boot_s": 30,
+    "algorithm": "keep_two", "static_reserve": 1, "wait_s": 240, "idle_reserve_s": 300, "notice_s": 60, "boot_s": 30,
     "delete_s": 20, "predictor": "two", "slots_per_day": 24, "history": [0, 2],
 }  # fmt: skip
 RUNS = {

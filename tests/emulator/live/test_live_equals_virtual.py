@@ -29,12 +29,12 @@ from gates import GATE
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
-BASIC = {"balancer": {"static_reserve": 2, "idle_hold_s": 600}}
-WAITING = {"balancer": {"static_reserve": 1, "wait_s": 600, "idle_hold_s": 900}}
-WAITING_ON_FAILING = {"static_reserve": 2, "wait_s": 600, "idle_hold_s": 600}
+BASIC = {"balancer": {"static_reserve": 2, "idle_reserve_s": 600}}
+WAITING = {"balancer": {"static_reserve": 1, "wait_s": 600, "idle_reserve_s": 900}}
+WAITING_ON_FAILING = {"static_reserve": 2, "wait_s": 600, "idle_reserve_s": 600}
 PREDICTED = {
     "algorithm": "hint",
-    "idle_hold_s": 300,
+    "idle_reserve_s": 300,
     # Six slots of 36 minutes before the run, and as many in it.
     "predictor": {"seasonal_quantile": {"quantile": 0.8}},
     "slots_per_day": 40,
@@ -61,7 +61,7 @@ WINDOWS = {
         "time_zero": "2026-01-05T00:00:00Z",
     }
 }
-HINT = {"balancer": {"algorithm": "hint", "wait_s": 60, "idle_hold_s": 300, "notice_s": 1800}}
+HINT = {"balancer": {"algorithm": "hint", "wait_s": 60, "idle_reserve_s": 300, "notice_s": 1800}}
 
 
 def scenario(*, mechanism=WAITING, jobs=60, load=0.8, leases_per_day=150, days=0.15, seed=3, **live):

@@ -33,7 +33,8 @@ def scenario(*, faults, mechanism=None, **live):
             "seed": 3,
             "nodes": NODES,
             "workload": {"generate": [{"daily_batch": batch}, {"bursty_leases": leases}]},
-            "mechanism": mechanism or {"balancer": {"static_reserve": 1, "wait_s": 300, "idle_hold_s": 600}},
+            "mechanism": mechanism
+            or {"balancer": {"static_reserve": 1, "wait_s": 300, "idle_reserve_s": 600}},
             "live": {"speed": 1200, "faults": faults} | live,
         }
     )

@@ -188,9 +188,9 @@ def test_a_node_under_repair_is_nobodys() -> None:
 
 
 MECHANISMS = {
-    "at-once": {"static_reserve": 2, "idle_hold_s": 20},
-    "waiting": {"static_reserve": 1, "wait_s": 30, "idle_hold_s": 10},
-    "refilled": {"static_reserve": 2, "reserve_rule": "refilled", "wait_s": 15, "idle_hold_s": 5},
+    "at-once": {"static_reserve": 2, "idle_reserve_s": 20},
+    "waiting": {"static_reserve": 1, "wait_s": 30, "idle_reserve_s": 10},
+    "refilled": {"static_reserve": 2, "reserve_rule": "refilled", "wait_s": 15, "idle_reserve_s": 5},
 }
 
 

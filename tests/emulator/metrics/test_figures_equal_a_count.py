@@ -61,7 +61,7 @@ def balancer_case(rng):
         static_reserve=int(rng.integers(0, nodes // 2 + 1)),
         reserve_rule=str(rng.choice(("fixed", "refilled"))),
         wait_s=float(rng.choice((0, 5, 60))),
-        idle_hold_s=float(rng.choice((0, 3, 600))),
+        idle_reserve_s=float(rng.choice((0, 3, 600))),
     )
     return simulate(replace(table, kind=kind), nodes, SchedulerConfig(), mechanism=mechanism)
 

@@ -124,7 +124,7 @@ def test_the_balancer_leaves_a_lawful_run(algorithm: str) -> None:
             algorithm=algorithm,
             static_reserve=int(rng.integers(0, nodes // 2 + 1)) if algorithm == "basic" else 0,
             wait_s=float(rng.choice((0, 5, 60))),
-            idle_hold_s=float(rng.choice((0, 3, 600))),
+            idle_reserve_s=float(rng.choice((0, 3, 600))),
             notice_s=float(rng.choice((0, 20))),
         )
         record = simulate(jobs, nodes, random_scheduler(rng), mechanism=mechanism)

@@ -39,7 +39,7 @@ def a_scenario(*, nodes, jobs, **changes):
             "name": "nova",
             "nodes": nodes,
             "workload": {"generate": [{"daily_batch": {"days": 1, "jobs": 1}}]},
-            "mechanism": {"balancer": {"static_reserve": 1, "wait_s": 200, "idle_hold_s": 30}},
+            "mechanism": {"balancer": {"static_reserve": 1, "wait_s": 200, "idle_reserve_s": 30}},
             "live": {"ondemand": "nova", "speed": 20},
         }
         | changes

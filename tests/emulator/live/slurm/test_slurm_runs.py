@@ -78,7 +78,7 @@ def morning(**live):
             "seed": 3,
             "nodes": 8,
             "workload": {"generate": [{"daily_batch": batch}, {"bursty_leases": leases}]},
-            "mechanism": {"balancer": {"static_reserve": 1, "wait_s": 600, "idle_hold_s": 600}},
+            "mechanism": {"balancer": {"static_reserve": 1, "wait_s": 600, "idle_reserve_s": 600}},
             "live": {"batch": "slurm", "speed": 300} | live,
         }
     )

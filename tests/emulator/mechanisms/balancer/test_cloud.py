@@ -21,7 +21,7 @@ def run(*jobs, nodes=4, **cloud):
         {
             "nodes": nodes,
             "workload": {"generate": [{"daily_batch": {"days": 1, "jobs": 1}}]},
-            "mechanism": {"balancer": {"idle_hold_s": 0} | cloud},
+            "mechanism": {"balancer": {"idle_reserve_s": 0} | cloud},
         }
     )
     kinds, submits, widths, runs = zip(*jobs, strict=True)

@@ -72,7 +72,7 @@ def random_settings(rng, nodes):
         "static_reserve": 0 if algorithm == "hint" else int(rng.integers(0, nodes + 1)) // draw(rng, 1, 4),
         "reserve_rule": draw(rng, "fixed", "refilled"),
         "wait_s": draw(rng, 0, 0, 3, 17, 60),
-        "idle_hold_s": draw(rng, 0, 1, 9, 45),
+        "idle_reserve_s": draw(rng, 0, 1, 9, 45),
         "pick": draw(rng, "longest_idle", "shortest_idle", "name"),
         "notice_s": draw(rng, 0, 0, 5, 25),
         "predictor": predictor,

@@ -35,7 +35,7 @@ def policy(pool, *, nodes=4, algorithm=None, **settings):
 
 def test_a_lease_gets_idle_nodes_at_once_and_they_go_back_after_i():
     pool = FakePool()
-    p = policy(pool, idle_hold_us=100 * US)
+    p = policy(pool, idle_reserve_us=100 * US)
     assert p.request(0, 7, 2) == [Granted(7, (0, 1))]
     assert p.release(10 * US, [0, 1]) == []
     assert p.next_wake_us == 110 * US

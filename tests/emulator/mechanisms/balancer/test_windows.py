@@ -20,7 +20,7 @@ def scenario(**balancer):
         {
             "nodes": 8,
             "workload": {"generate": [{"daily_batch": batch}]},
-            "mechanism": {"balancer": {"idle_hold_s": 0} | balancer},
+            "mechanism": {"balancer": {"idle_reserve_s": 0} | balancer},
             "seed": 5,
         }
     )
