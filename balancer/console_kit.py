@@ -102,13 +102,18 @@ def service_at(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[B
             try:
                 yield balancer
             except NotObtainable as error:
-                fail(str(error), _NOT_OBTAINABLE)
+                fail(_said(error), _NOT_OBTAINABLE)
             except Refused as error:
-                fail(str(error))
+                fail(_said(error))
             except BalancerError as error:
-                fail(str(error), _NO_ANSWER)
+                fail(_said(error), _NO_ANSWER)
 
     return connected()
+
+
+def _said(error: Exception) -> str:
+    """The error with what a command added to it."""
+    return "\n".join((str(error), *getattr(error, "__notes__", ())))
 
 
 def list_plugins(group: str, as_json: bool) -> None:

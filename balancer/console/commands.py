@@ -220,11 +220,24 @@ def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str,
             if found.state != "QUARANTINED":
                 balancer.quarantine_nodes([name], reason)
             if state in ("on-demand", "batch"):
-                balancer.adopt_nodes([name], state, reason=reason)
+                _adopt(balancer, name, state, reason)
             found = balancer.node(name)
     whom = f", for {found.request_id}" if found.request_id else ""
     rows = [[name, found.state + whom, found.reported or "", state if yes else f"{state}, with --yes"]]
     show(as_json, asdict(found), ["NODE", "STATE", "REPORTED", "SET"], rows)
+
+
+def _adopt(balancer: Balancer, name: str, state: str, reason: str) -> None:
+    """The second half of `node set`; what goes wrong says what the first half has left."""
+    from balancer.client import BalancerError
+
+    try:
+        balancer.adopt_nodes([name], state, reason=reason)
+    except BalancerError as error:
+        error.add_note(
+            f"{name} is quarantined now; give the command again, or `node {name} set` another pool"
+        )
+        raise
 
 
 @cli.command("requests")

@@ -13,7 +13,7 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us
 from balancer.console.places import DEFAULT_CONFIG, missing_ledger, service_config
-from balancer.nodelist import NodeListError, expand
+from balancer.nodelist import NodeListError, expand, some
 from balancer.secret_files import AuthFileError
 from balancer.timestamps import iso, iso_or_none
 
@@ -140,8 +140,17 @@ def revoke(config: Path | None, db: str | None, ids: Sequence[str]) -> None:
 @click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
 def hook_key(config: Path | None, db: str | None, rotate: bool, nodes: Sequence[str]) -> None:
     """Print the keys of nodes (names or patterns): the content of each node's own BALANCER_HOOK_KEY_FILE."""
+    names = expand(",".join(nodes))
     keys = HookKeyFile(_path(config, db, "hook_key_file"))
-    for number, node in enumerate(expand(",".join(nodes))):
+    read = service_config(config, db)
+    # A service that is found by its ledger alone has no list here.
+    unknown = sorted(set(names) - set(read.node_names())) if "nodes" in read.model_fields_set else []
+    if unknown:
+        click.echo(
+            f"balancer: not in `nodes` of the configuration: {some(unknown)}; the service does not know them",
+            err=True,
+        )
+    for number, node in enumerate(names):
         click.echo(f"{node} {keys.issue(node, rotate=rotate and number == 0).hex()}")
 
 

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import service_kit
+from balancer.client import Balancer, Refused
 from balancer.console.commands import cli
 
 
@@ -64,6 +65,19 @@ def test_a_state_that_no_node_can_have_is_a_wrong_call(asked):
     assert run("node", "n02", "set", "quarantined", "--reason", "it hangs", "--yes")[0] == 0
     assert "n02" in run("nodes", "--state", "HELD")[1]
     assert "n02" not in run("nodes", "--state", "OA_IDLE")[1]
+
+
+def test_a_node_that_is_set_halfway_says_where_it_stands(asked, monkeypatch):
+    def refused(*_, **__):
+        raise Refused(409, "balancer.conflict", "another call has the node")
+
+    monkeypatch.setattr(Balancer, "adopt_nodes", refused)
+    _, _, run = asked(claimed=False)
+    to_batch = ("node", "n02", "set", "on-demand", "--reason", "it is well")
+    assert run(*to_batch[:3], "quarantined", *to_batch[4:], "--yes")[0] == 0
+    status, said = run(*to_batch, "--yes")
+    assert (status, said.splitlines()[0]) == (2, "balancer: another call has the node (balancer.conflict)")
+    assert "n02 is quarantined now; give the command again" in said
 
 
 def test_a_reserve_that_comes_again_is_made_listed_and_withdrawn(asked):

@@ -99,6 +99,19 @@ def test_of_tokens_of_which_one_is_unknown_none_is_revoked(folder):
     assert json.loads(run("token", "list", "--json").stdout) == []
 
 
+def test_a_key_for_a_node_that_the_configuration_does_not_have_is_remarked(folder):
+    ledger = folder.parent / "balancer.db"
+    ledger.touch()
+    place.DEFAULT_CONFIG.write_text(f"nodes: n[1-2]\ndb: {ledger}\n", encoding="utf-8")
+    ended = run("hook-key", "n[2-4]")
+    assert (ended.exit_code, [line.split()[0] for line in ended.stdout.splitlines()]) == (
+        0,
+        ["n2", "n3", "n4"],
+    )
+    assert ended.stderr.startswith("balancer: not in `nodes` of the configuration: n3, n4;")
+    assert run("hook-key", "n2").stderr == ""
+
+
 def test_a_ledger_in_this_folder_is_found(folder):
     (folder / "balancer.db").touch()
     assert run(*FREEZE).exit_code == 0
