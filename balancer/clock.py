@@ -3,7 +3,7 @@
 Times are integer microseconds since the Unix epoch, or since whatever a clock of its own begins with: a clock is a
 plug-in (`balancer.clocks`), and what the service has to do and when, it says through an `Alarm`. On the wall clock an
 alarm is a plain timer. A clock that is *paced* by somebody else does not pass the time of an alarm until the alarm is
-moved, and stands still inside `Clock.held`; this is how a simulator runs the service in its own time.
+moved, and stands still inside `Clock.paused`; this is how a simulator runs the service in its own time.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Clock(Protocol):
     def alarm(self) -> Alarm:
         """A new alarm that is set to NEVER_US."""
 
-    def held(self) -> AbstractContextManager[int]:
+    def paused(self) -> AbstractContextManager[int]:
         """Work that is due now: on a paced clock, time stands still inside the block. Yields now_us."""
 
     def not_before(self, at_us: int) -> None:
@@ -137,7 +137,7 @@ class SystemClock:
         return SystemAlarm(self)
 
     @contextmanager
-    def held(self) -> Iterator[int]:
+    def paused(self) -> Iterator[int]:
         yield self.now_us()
 
 
@@ -190,7 +190,7 @@ class ManualClock:
         return ManualAlarm(self)
 
     @contextmanager
-    def held(self) -> Iterator[int]:
+    def paused(self) -> Iterator[int]:
         yield self._now_us
 
 

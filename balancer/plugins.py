@@ -39,7 +39,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     PREDICTORS: (("predict",), ("predict(history, slot)",)),
     BATCH_DRIVERS: (("reclaim_nodes", "restore_nodes", "get_status_of_nodes", "get_status_of_all_nodes"),),
     CLOUD_DRIVERS: (("get_status_of_hosts",),),
-    CLOCKS: (("now_us", "not_before", "alarm", "held"),),
+    CLOCKS: (("now_us", "not_before", "alarm", "paused"),),
 }
 """What a plug-in of each kind of the Balancer must have: all the methods of one of the tuples.
 

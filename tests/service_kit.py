@@ -149,12 +149,12 @@ class WatchedClock(ManualClock):
         self._firing = False
 
     @contextmanager
-    def held(self) -> Iterator[int]:
+    def paused(self) -> Iterator[int]:
         # Others hold it, too: an answer until it has been sent, which no test here does.
         if threading.current_thread().name == "timers":
             self._firing = True
         try:
-            with super().held() as now_us:
+            with super().paused() as now_us:
                 yield now_us
         finally:
             if threading.current_thread().name == "timers":

@@ -91,7 +91,7 @@ class PredictorRunner:
         try:
             while not stop.is_set():
                 # On a paced clock the next alarm is set before time may go on.
-                with clock.held() as now_us:
+                with clock.paused() as now_us:
                     due_us = self._step_and_tell(now_us, on_step)
                     alarm.set(due_us)
                 if due_us == NEVER_US:

@@ -135,7 +135,7 @@ class Calls:
         key: Key | None = None,
         answer: Callable[[Changes], str] | None = None,
     ) -> Decision:
-        with self.clock.held():
+        with self.clock.paused():
             return self._write(make, key=key, answer=answer)
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:

@@ -251,7 +251,7 @@ class Commander(Worker):
     def _wake(self) -> None:
         if self._hold is None:
             self._hold = ExitStack()
-            self._hold.enter_context(self._clock.held())
+            self._hold.enter_context(self._clock.paused())
         self._changed.notify_all()
 
     def _run(self) -> None:

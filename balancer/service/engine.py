@@ -177,7 +177,7 @@ class Engine(OnDemandCalls, NodeCalls):
         """Take up what a former process left open, compare with the batch system, start the timers."""
         if self._bounded is not None:
             self._bounded.start()
-        with self.clock.held():
+        with self.clock.paused():
             instructions = self._writer.start()
             self._commander.begin()
             # First: what a former process left under way is not to be done for nodes that are in doubt.
@@ -217,7 +217,7 @@ class Engine(OnDemandCalls, NodeCalls):
         busy = sorted({node.name for node in self.nodes()}.difference(nodes) & self._commander.open_nodes())
         if busy:
             raise ValueError(f"nodes: a command for {busy[0]} is under way; try again when it has ended")
-        with self.clock.held():
+        with self.clock.paused():
             self._writer.reconfigure(tuple(nodes), self._complete(lifecycle_settings))
             self.settings = replace(
                 self.settings,
@@ -399,7 +399,7 @@ class Engine(OnDemandCalls, NodeCalls):
 
         Waits for both; a call that answers somebody must not.
         """
-        with self.clock.held():
+        with self.clock.paused():
             return self._reconciler.reconcile()
 
     @property
@@ -412,7 +412,7 @@ class Engine(OnDemandCalls, NodeCalls):
         return self._writer.published.open_requests()
 
     def _on_outcome(self, event: Event) -> None:
-        with self.clock.held():
+        with self.clock.paused():
             try:
                 self._write(lambda at_us, _: replace(event, at_us=at_us))
             except StoppingError:

@@ -56,7 +56,7 @@ class NodeCalls(Calls):
             )
 
         self._reconciler.unannounced.announced(busy, self.clock.now_us())
-        with self.clock.held():
+        with self.clock.paused():
             self._give_up_late(busy)
             try:
                 self._write(
@@ -149,7 +149,7 @@ class NodeCalls(Calls):
             why = f"quarantined by {caller.name} at event {seq}: {reason}"
             return NodesDoubted(at_us=at_us, event_id=event_id, reasons=dict.fromkeys(nodes, why))
 
-        with self.clock.held():
+        with self.clock.paused():
             self._write(doubted, key=key, answer=lambda _: answer)
             self._timers.wake_at(self.clock.now_us())  # requests that waited with one get another
             self._reader.ask(with_cloud=True)  # and one without a mark gets it

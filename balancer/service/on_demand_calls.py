@@ -71,7 +71,7 @@ class OnDemandCalls(Calls):
                 replace=replace,
             )
 
-        with self.clock.held():
+        with self.clock.paused():
             done = self._write(requested, key=key)
             self._reconciler.look_ahead()
             self._waker.look()

@@ -59,7 +59,7 @@ class Reader(Worker):
             self._with_cloud = self._with_cloud or with_cloud
             if self._hold is None and self._failures == 0 and not self._stopped:
                 self._hold = ExitStack()
-                self._hold.enter_context(self._clock.held())
+                self._hold.enter_context(self._clock.paused())
             self._changed.notify_all()
 
     @property

@@ -88,7 +88,7 @@ class Timers:
 
     def fire(self) -> None:
         """What is due now. Called by the thread, or with `threaded=False` by whoever drives the clock."""
-        with self._clock.held() as now_us:
+        with self._clock.paused() as now_us:
             if now_us >= self._wake_us:
                 self.wake_at(NEVER_US)
                 self._call(self._on_wake, now_us)

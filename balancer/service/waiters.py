@@ -53,7 +53,7 @@ class Waiters:
         with self._lock:
             for waiter in self._waiting.get(record.request_id, ()):
                 waiter.record = record
-                waiter.hold.enter_context(self._clock.held())
+                waiter.hold.enter_context(self._clock.paused())
                 waiter.answered.set()
 
     def wake_all(self) -> None:

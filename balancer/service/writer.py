@@ -398,7 +398,7 @@ class Writer:
         try:
             with self._committing:
                 self._ledger.probe()
-                with self._clock.held(), self._deciding:
+                with self._clock.paused(), self._deciding:
                     if self.is_broken:
                         self._load()
                     self.read_only = None

@@ -9,7 +9,7 @@ class EventPriority(IntEnum):
     """Who goes first among those that are due at the same time (design: order of events)."""
 
     JOB_END = 0
-    """Also everything that is being worked on at this moment (`Clock.held`)."""
+    """Also everything that is being worked on at this moment (`Clock.paused`)."""
     CHECKPOINT = 1
     FORECAST = 2
     """A predictor: a new slot's reserve comes before the timers that end the old one's."""

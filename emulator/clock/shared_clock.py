@@ -112,7 +112,7 @@ class SharedClock:
             return SharedAlarm(self, self._next_key, self._rank if rank is None else rank)
 
     @contextmanager
-    def held(self) -> Iterator[int]:
+    def paused(self) -> Iterator[int]:
         with self._lock:
             self._next_key += 1
             key = self._next_key

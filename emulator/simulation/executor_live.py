@@ -113,7 +113,7 @@ class LiveExecutor:
         """Keep a paced clock from moving until `release(key)`."""
         if key in self._held:
             return
-        context = self._clock.held()
+        context = self._clock.paused()
         context.__enter__()
         self._held[key] = context
 
@@ -157,7 +157,7 @@ class LiveExecutor:
         self.post(end)
 
     def _turn(self, *, is_due: bool) -> None:
-        with self._clock.held() as now_us:
+        with self._clock.paused() as now_us:
             try:
                 while self._inbox:
                     self._inbox.popleft()(now_us)

@@ -41,10 +41,10 @@ class TestSystemClock:
         alarm.close()
         assert not alarm.wait(0.01)
 
-    def test_held_tells_the_time(self):
+    def test_paused_tells_the_time(self):
         clock = SystemClock()
         before_us = clock.now_us()
-        with clock.held() as now_us:
+        with clock.paused() as now_us:
             assert before_us <= now_us <= clock.now_us()
 
 
@@ -127,7 +127,7 @@ class TestManualClock:
         assert clock.now_us() == 7
         with pytest.raises(ValueError, match="the clock is at 7 us and cannot go back to 6 us"):
             clock.advance_to(6)
-        with clock.held() as now_us:
+        with clock.paused() as now_us:
             assert now_us == 7
 
     def test_an_alarm_rings_when_the_clock_gets_there(self):

@@ -79,7 +79,7 @@ def test_at_one_time_the_lower_rank_goes_first_wherever_it_is(master, connect):
 def test_whoever_holds_the_clock_from_another_host_has_it_when_the_call_returns(master, connect):
     clock = connect()
     master.start()
-    with clock.held() as at_us:
+    with clock.paused() as at_us:
         _until(lambda: master.now_us() >= at_us and master.holders())
         stood_us = master.now_us()
         assert [str(holder.party) for holder in master.holders()] == ["n001"]

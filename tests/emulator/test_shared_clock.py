@@ -17,7 +17,7 @@ from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock, alarm_of
 
 FAST = 100_000
-HOLDS = 'hold = clock.held(); hold.__enter__(); print("held", flush=True); sys.stdin.readline()'
+HOLDS = 'hold = clock.paused(); hold.__enter__(); print("held", flush=True); sys.stdin.readline()'
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def master(tmp_path):
 
 def set_ahead(clock, alarm):
     """Set an alarm 10 s ahead: at this speed they would be over before it is set, did the clock not stand."""
-    with clock.held() as now_us:
+    with clock.paused() as now_us:
         alarm.set(now_us + 10 * US)
     return now_us + 10 * US
 
@@ -147,7 +147,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
     def test_time_stands_still_while_it_is_held(self, master):
         clock = SharedClock(master.path)
         until(lambda: clock.now_us() > 0)
-        with clock.held() as held_us:
+        with clock.paused() as held_us:
             until(lambda: master.pace.longest_hold_us > 3000)
             stands_us = clock.now_us()
             until(lambda: master.pace.longest_hold_us > 6000)
@@ -159,7 +159,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
         alarm = clock.alarm(EventPriority.TIMER)
         set_ahead(clock, alarm)
         assert alarm.wait(120)
-        with other.held():
+        with other.paused():
             assert not alarm.wait(0.01)
         assert alarm.wait(120)
 
@@ -218,7 +218,7 @@ sys.stdin.readline(); alarm.close(); print("moved", flush=True); sys.stdin.readl
             alarm.set(100 * US)
             assert alarm.wait(120)
             until(lambda: master.pace.longest_hold_us > 0)  # told while it lasts
-            with clock.held() as now_us:
+            with clock.paused() as now_us:
                 until(lambda: clock.now_us() > now_us + 2000 * US)
             alarm.close()
             until(lambda: master.pace.holds > 0)

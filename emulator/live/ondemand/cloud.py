@@ -187,7 +187,7 @@ class Cloud:
         held = Event()
 
         def run() -> None:
-            with self.clock.held():
+            with self.clock.paused():
                 held.set()
                 waiting = work()
             if waiting is not None:
@@ -255,7 +255,7 @@ class Cloud:
             except SourceUnreachableError as error:
                 _log.warning("source_unreachable", reservation=reservation.id, error=str(error))
                 answer = Waiting(reservation.waiting_id)
-            with self.clock.held():
+            with self.clock.paused():
                 self._settle(reservation, answer)
             if isinstance(answer, Waiting) and wall_us() - asked_us < micros(_PAUSE_S):
                 self._closing.wait(_PAUSE_S)  # a busy source answers at once; do not make it busier
@@ -265,7 +265,7 @@ class Cloud:
         waiting_id = reservation.waiting_id
         if reservation.decided or waiting_id is None:
             return
-        with self.clock.held():
+        with self.clock.paused():
             try:
                 answer = self._source.poll(waiting_id, 0.0)
             except SourceUnreachableError:
@@ -322,7 +322,7 @@ class Cloud:
 
     def _fail(self, server: Server) -> None:
         """It did not start: its node goes back while it stays in ERROR, as Nova has it."""
-        with self.clock.held():
+        with self.clock.paused():
             with self._lock:
                 if server.deleted_us is not None or server.host is None:
                     return
@@ -339,7 +339,7 @@ class Cloud:
 
     def delete(self, server: Server) -> None:
         """Delete the server; its node goes back with those of the servers deleted together with it."""
-        with self.clock.held() as now_us:
+        with self.clock.paused() as now_us:
             with self._lock:
                 if server.deleting_us is not None:
                     return
@@ -349,7 +349,7 @@ class Cloud:
             self._at(now_us + takes_us, lambda: self._end(server))
 
     def _end(self, server: Server) -> None:
-        with self.clock.held() as now_us:
+        with self.clock.paused() as now_us:
             with self._lock:
                 if server.deleted_us is not None:
                     return

@@ -77,7 +77,7 @@ class FailedHosts:
         while not self._closing:
             if not self._alarm.wait() or self._closing:
                 continue
-            with self._clock.held() as now_us:
+            with self._clock.paused() as now_us:
                 try:
                     self.look()
                 except SourceUnreachableError as error:

@@ -167,7 +167,7 @@ class TorqueServer:
 
     def _break_off(self, error: PluginError) -> None:
         """A plug-in failed: time stands, and nothing happens any more. What happened can still be asked for."""
-        self._to_the_end.enter_context(self._clock.held())
+        self._to_the_end.enter_context(self._clock.paused())
         failure = write_failure(self._config.home, error)
         sys.stderr.write(f"{failure.traceback}torque server: {error}\n")
         if self._batch is None:

@@ -65,7 +65,7 @@ def site() -> Any:
     def look(*, replace: bool) -> tuple[Source, Reservation, list[Server]]:
         if not watching:
             watching.append(FailedHosts(cloud, source, clock, period_us=10**15, replace=replace))
-        with clock.held():
+        with clock.paused():
             watching[0].look()
         return source, reservation, reservation.servers
 
