@@ -28,8 +28,6 @@ from balancer.algorithms.interface import Plan
 from balancer.clock import NEVER_US, US
 from balancer.hooks import client as hook_client
 from balancer.hooks import torque as hooks
-from balancer.ledger import reader
-from balancer.ledger.connect import create_engine
 from balancer.ledger.store import Ledger
 from balancer.policy_settings import ReserveRule, Settings
 from simulation.checks import Checks
@@ -41,8 +39,6 @@ from simulation.torque import Host, Job, Torque
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import sqlalchemy as sa
 
     from balancer.service.engine import Engine
 
@@ -373,7 +369,6 @@ def simulated(world: World) -> Iterator[None]:
     with (
         mock.patch.object(balancer.clock, "time", world.time),
         mock.patch("secrets.token_hex", return_value=f"{world.seed & 0xFFFFFFFF:08x}"),
-        mock.patch.object(reader, "create_engine", _engine),
         mock.patch.object(hook_client, "_post", world.hooks.post),
         mock.patch.object(hooks, "say", return_value=None),
     ):
@@ -391,12 +386,6 @@ def _empty_ledger() -> bytes:
     with scratch() as folder, mock.patch("secrets.token_hex", return_value="5eed1ed9"):
         Ledger(folder / "ledger.db").close()
         return (folder / "ledger.db").read_bytes()
-
-
-@lru_cache(maxsize=2)
-def _engine(url: sa.URL) -> sa.Engine:
-    """One for each file, so that a statement is compiled once and not at each of a thousand starts."""
-    return create_engine(url)
 
 
 @contextmanager
