@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from balancer.ledger import reader
-from balancer.ledger.connect import create_engine
 from balancer.ledger.errors import LedgerError, StaleError
 from balancer.ledger.replay import EMPTY, replay
 from balancer.ledger.store import StoredAnswer
@@ -177,14 +173,7 @@ class LedgerModel(RuleBasedStateMachine):
         assert {each.request_id: each for each in found} == self.requests
 
 
-@pytest.fixture
-def compiled_once(monkeypatch):
-    """One engine for the ledgers of a database: a statement is compiled once and not at each opening."""
-    monkeypatch.setattr(reader, "create_engine", lru_cache(create_engine))
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("compiled_once")
 def test_the_ledger_is_a_dictionary_that_lasts(fast_place):
     place = fast_place
     place.open()
