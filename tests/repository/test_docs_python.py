@@ -47,6 +47,7 @@ def test_the_page_of_own_policies_runs_and_its_policies_are_what_it_says():
     assert emulator.compare(own, emulator.run(log, nodes=100, overrun="kill")).is_same
 
 
+@pytest.mark.slow
 def test_the_page_of_learning_runs():
     names = run(blocks_of("reinforcement-learning.md"))
     assert names["reward"] == -names["result"].summary["mean_bounded_slowdown"]

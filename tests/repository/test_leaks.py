@@ -41,6 +41,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_file_that_is_left_open_fails_the_run_whose_tests_all_passed(run):
     status, output = run("pass")
     assert (status, "1 passed" in output, "left open by some test: unclosed file" in output) == (
@@ -50,6 +51,7 @@ def test_a_file_that_is_left_open_fails_the_run_whose_tests_all_passed(run):
     )
 
 
+@pytest.mark.slow
 def test_a_file_that_is_closed_does_not(run):
     status, output = run("kept[0].close()")
     assert (status, "1 passed" in output, "left open" in output) == (0, True, False)

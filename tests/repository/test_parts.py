@@ -65,6 +65,7 @@ def test_a_test_that_starts_curl_and_does_not_say_so_fails(tried):
     assert "5 failed" in said
 
 
+@pytest.mark.slow
 def test_a_test_that_says_so_is_run_and_where_curl_is_missing_skipped_or_in_ci_failed(tried):
     text = f'@pytest.mark.needs("curl")\ndef test_it(): {RUNS_CURL}\n'
     skipped = tried(text)

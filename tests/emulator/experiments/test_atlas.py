@@ -99,6 +99,7 @@ def test_the_files_of_the_papers_name_what_there_is(name):
     assert set(prior.not_judged) <= {claim.id for claim in paper.claims(options)}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", WITH_ATLAS)
 def test_each_parameter_changes_the_runs(name):
     paper = find_paper(name)

@@ -141,6 +141,7 @@ def compare_partition(rng: np.random.Generator, how: str) -> None:
     assert record.figures["leases_cut"] == sum(told.cut for told in expected)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", HOW)
 def test_a_partition_is_like_the_reference(how: str) -> None:
     rng = np.random.default_rng([61, *how.encode()])
@@ -363,6 +364,7 @@ def test_with_a_model_under_which_nothing_fails_the_run_is_the_same(mechanism: d
     assert (failing.runs.node == plain.runs.node).all()
 
 
+@pytest.mark.slow
 def test_what_a_policy_for_failed_nodes_is_worth() -> None:
     """The figures of the docs: one day, seed 3; node-hours that granted leases lacked."""
     found = {}

@@ -162,6 +162,7 @@ def test_who_does_not_know_the_key_or_comes_by_another_name_sees_nothing(page):
     assert asked(page.url, f"{path}state?seen=x")[0] == 204
 
 
+@pytest.mark.slow
 def test_a_watched_run_is_the_run(page, hand, monkeypatch):
     """Records are made at every instant that is offered, and nothing of the run changes by that."""
     monkeypatch.setattr(loop, "_PAUSE_AFTER", 3)

@@ -155,6 +155,7 @@ def test_parameters_with_defaults_are_set_like_those_of_any_plugin(log):
         emulator.run(log, nodes=4, plugins=plugin, scheduler={"order": {"tuned": {"exp": 1}}})
 
 
+@pytest.mark.slow
 def test_a_compiled_order_is_the_plain_one(log):
     compiled = emulator.compiled(own["patient"])
     assert (

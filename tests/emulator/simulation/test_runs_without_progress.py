@@ -133,6 +133,7 @@ def test_a_job_that_keeps_its_work_may_be_stopped_as_often_as_one_likes():
     assert record.state.tolist() == [JobState.ENDED]
 
 
+@pytest.mark.slow
 def test_a_long_job_under_many_failures_of_other_nodes_comes_to_its_end(tmp_path):
     """25,000 outages, 24,000 more than may lead nowhere; none hits its node twice while it saves."""
     rare = {"model": {"exponential": {"mtbf_s": 60, "repair_s": 1}}, "jobs": "lost"}
@@ -147,6 +148,7 @@ def test_a_job_that_runs_for_a_year_of_seconds_outlives_its_timers():
     assert loop.run()
 
 
+@pytest.mark.slow
 def test_timers_in_a_long_gap_of_the_log_end_nothing():
     jobs = JobTable.build(submit_us=[0, 50_000 * US], run_us=[US] * 2, nodes=[1] * 2, estimate_us=[US] * 2)
     loop = Loop(Cluster(4, SchedulerConfig(), jobs), Interrupter(US, Save.NOW), name="ticker")

@@ -174,6 +174,7 @@ def study(site, *more):
     return [str(word) for word in ("study", "merge", *logs, "--quick", "--cores-per-node", 16, *more)]
 
 
+@pytest.mark.slow
 def test_a_study_of_the_site_s_two_logs_compares_today_with_mergers(site):
     its, folder, _, _ = site
     # Partitions keep nodes from jobs, which the study's one queue does not: its waits are shorter.
@@ -186,6 +187,7 @@ def test_a_study_of_the_site_s_two_logs_compares_today_with_mergers(site):
     assert settings["batch only"]["wait_min"] < settings["split"]["wait_min"]
 
 
+@pytest.mark.slow
 def test_under_the_site_s_own_file_on_demand_nodes_come_behind_those_that_it_has(site):
     its, folder, _, waits = site
     conf = CONFS / its.conf

@@ -28,6 +28,7 @@ CLOSE = {
 """How far, as a part of the log's, the figures of the jobs may be that a fitted model makes."""
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "CTC-SP2-1996-3.1-cln", "SDSC-SP2-1998-4.2-cln"])
 def test_a_fitted_model_makes_jobs_like_those_of_the_log(name):
     workload = to_jobs(load(TRACES / f"{name}.swf.xz"), nodes=None)
@@ -42,6 +43,7 @@ def test_a_fitted_model_makes_jobs_like_those_of_the_log(name):
     assert apart == {}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("published", [ALL, BATCH])
 def test_the_published_parameters_are_found_again_in_the_jobs_they_make(published):
     model = LublinFeitelson(days=2000, own=asdict(published))

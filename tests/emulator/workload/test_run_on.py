@@ -43,6 +43,7 @@ def test_nor_is_a_cluster_of_ones_own(trace, tmp_path):
     assert not (tmp_path / "replay").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_live_jobs_run_past_their_walltime_as_in_virtual_time(tmp_path):
     jobs = JobTable.build(

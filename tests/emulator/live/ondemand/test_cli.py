@@ -58,6 +58,7 @@ def check(command, answer):
     return found
 
 
+@pytest.mark.slow
 def test_the_command_itself_is_unmodified_and_answers_as_recorded(manager):
     environment = {
         "PATH": os.environ["PATH"],

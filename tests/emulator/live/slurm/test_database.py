@@ -42,6 +42,7 @@ def test_users_have_the_accounts_that_their_jobs_name():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @pytest.mark.needs("slurmdbd", "libfaketime")
 @pytest.mark.timeout(120)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from emulator.kernel.occupancy import set_offline, set_online
 from emulator.mechanisms.hybrid import backfill_on_held, holds
@@ -86,6 +87,7 @@ class Claims:
         return max((idle for idle, _ in hosts), default=0), max((at for _, at in hosts), default=-1)
 
 
+@pytest.mark.slow
 def test_nodes_are_collected_and_room_is_found_as_by_a_look_at_all_claims():
     collected = 0
     for seed in range(10):

@@ -83,6 +83,7 @@ class Waiting:
         return np.flatnonzero(fits & (job["state"][:] == JobState.QUEUED) & (job["key"][:] != t.FRONT))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("share", "rounds"), [(0.5, 150), (0.05, 150), (0.0005, 1000)])
 def test_a_search_finds_the_first_within_the_limits(share, rounds):
     waiting = Waiting(np.random.default_rng([7, int(1 / share)]), share)

@@ -201,6 +201,7 @@ class Machine:
         return set(picked[:after]), set(zip(when[promised:after], picked[promised:after], strict=True))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arrival", STRATEGIES)
 def test_an_arrival_has_nodes_of_whom_the_strategy_chooses(arrival):
     met = set()
@@ -219,6 +220,7 @@ def test_an_arrival_has_nodes_of_whom_the_strategy_chooses(arrival):
     assert met == {"nobody", "preempts"} | ({"shrinks"} if arrival == strategies.ArrivalBy.SPAA else set())
 
 
+@pytest.mark.slow
 def test_a_prediction_promises_and_stops_whom_the_strategy_does():
     met = set()
     for seed in range(12):

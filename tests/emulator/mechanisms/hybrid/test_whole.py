@@ -96,6 +96,7 @@ def small_tables(monkeypatch):
     monkeypatch.setattr(machine, "_LOG_ROOM", 1)
 
 
+@pytest.mark.slow
 def test_it_is_the_same_run():
     for world in worlds(GATE.whole_runs):
         assert everything(*world.run(by_steps=False)) == everything(*world.run(by_steps=True)), world

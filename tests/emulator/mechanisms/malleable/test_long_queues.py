@@ -90,6 +90,7 @@ def test_a_dense_queue_is_planned_as_the_reference_plans_it(mix):
         assert segments(planned(jobs, nodes, long=1)) == expected, f"seed {seed}"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mix", MIXES)
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_is_remembered_changes_no_plan(mix, order):
