@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
@@ -23,7 +27,6 @@ from balancer.timestamps import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from pathlib import Path
 
     from balancer.drivers.cloud import CloudStatus
     from balancer.lifecycle.records import RequestRecord
@@ -174,12 +177,29 @@ class WatchedClock(ManualClock):
         )
 
 
+_KEPT_LEDGERS = 4
+"""Worlds of one test have ledgers with different names."""
+_worlds = count()
+
+
+@lru_cache(maxsize=_KEPT_LEDGERS)
+def _empty_ledger(_: int) -> bytes:
+    """As the first start leaves it: not every world need carry out the migrations, which have tests of their own."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        Ledger(path).close()
+        return path.read_bytes()
+
+
 class World:
     """A service on a manual clock; `restart` stops its engine and starts another on the same ledger."""
 
     def __init__(self, folder: Path, *, nodes: int = 6, **options: Any) -> None:
         self.names = [f"n{number:02d}" for number in range(1, nodes + 1)]
         self.db = folder / "ledger.db"
+        if not self.db.exists():
+            self.db.touch(mode=0o600)
+            self.db.write_bytes(_empty_ledger(next(_worlds) % _KEPT_LEDGERS))
         self.clock = WatchedClock(micros(1000))
         self.batch = FakeBatch(self.names)
         self.cloud = FakeCloud()

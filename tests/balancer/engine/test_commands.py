@@ -309,12 +309,12 @@ def test_nobody_waits_for_a_command_while_the_batch_system_is_silent(of):
 
 
 class HeldClock(ManualClock):
-    """Knows how often it is held just now."""
+    """Knows how often it is paused just now."""
 
     holds = 0
 
     @contextmanager
-    def held(self):
+    def paused(self):
         self.holds += 1
         try:
             yield self.now_us()
