@@ -85,4 +85,6 @@ GATES = {
     ),
 }
 
-GATE = GATES[os.environ.get("BALANCER_TEST_GATE", "change")]
+_NAME = os.environ.get("BALANCER_TEST_GATE", "change")
+GATE = GATES[_NAME]
+IS_NIGHT = _NAME == "night"

@@ -1,4 +1,4 @@
-"""What of a long list of cases the quick gate runs; `scripts/test --all` runs every one."""
+"""What the quick gate runs of long lists of cases, and what a change runs at all; the night runs every test."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pytest
+
+from gates import IS_NIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,3 +25,11 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
         for at, item in enumerate(found):
             if at not in kept:
                 item.add_marker(pytest.mark.slow)
+
+
+def without_nightly(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `nightly` are not a change's: others do nearly the same, in less time."""
+    left = [item for item in items if item.get_closest_marker("nightly")]
+    if left and not IS_NIGHT:
+        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=left)

@@ -71,6 +71,7 @@ def left(project):
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.timeout(900)

@@ -157,6 +157,7 @@ def test_hybrid_jobs_are_shrunk_and_expanded_and_preempted_for_announced_ones_un
     assert min(changes) < 0 < max(changes)
 
 
+@pytest.mark.nightly
 def test_hybrid_jobs_are_preempted_for_those_that_nobody_announced(compose):
     record, _ = run_to_its_end(compose("hybrid", write=write_hybrid("n+paa")))
     assert lost(record).min() == 0 < lost(record).max()
@@ -188,6 +189,7 @@ def broken_off(fleet):
     return record.interrupted, record
 
 
+@pytest.mark.nightly
 def test_a_mechanism_that_fails_ends_the_run_as_in_virtual_time(toy_images, compose):
     fleet = compose("failing", write=write_failing({"failing": {"event": "on_arrival"}}), images=toy_images)
     reason, record = broken_off(fleet)
@@ -198,6 +200,7 @@ def test_a_mechanism_that_fails_ends_the_run_as_in_virtual_time(toy_images, comp
     assert record.horizon_us == virtual.horizon_us
 
 
+@pytest.mark.nightly
 def test_a_mechanism_that_fails_as_the_run_begins_ends_it(toy_images, compose):
     fleet = compose("begins", write=write_failing({"failing": {"event": "on_begin"}}), images=toy_images)
     reason, _ = broken_off(fleet)
