@@ -24,7 +24,7 @@ from emulator.live.collect import collect, replayed
 from emulator.live.disk_guard import DiskGuard, is_full
 from emulator.live.failure import FailedPlans
 from emulator.live.finish import abort_reason, record_of
-from emulator.live.fleet_process import FleetProcess, FleetProcessError, read_ready
+from emulator.live.fleet_process import FleetProcess, FleetProcessError
 from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.process import lasting_port
 from emulator.live.process_faults import BATCH, ProcessFaults, check_faults
@@ -338,19 +338,16 @@ class Fleet:
         )
         arguments = ("-m", "balancer", "serve", "--config", config)
         process = self.launch("balancer", *arguments, environ=role_config.environ)
-        process.wait_until(lambda: read_ready(self.balancer_ready) is not None)
-        ready = read_ready(self.balancer_ready)
-        assert ready is not None  # noqa: S101 - waited for
-        self.balancer_url = ready["url"]
+        self.balancer_url = process.wait_ready(self.balancer_ready)["url"]
         self._failed_plans = FailedPlans(self.balancer_url)
 
     def _start_predictor(self) -> None:
-        role_config, ready = self.run_settings.predictor(self.places), self._files.ready("predictor")
+        role_config = self.run_settings.predictor(self.places)
         for name, text in role_config.files.items():
             (self.work / name).write_text(text, encoding="utf-8")
         arguments = ("-m", "balancer", "predict", *role_config.arguments_with(role_config.plugins))
         process = self.launch("predictor", *arguments, environ=role_config.environ)
-        process.wait_until(lambda: read_ready(ready) is not None)
+        process.wait_ready(self._files.ready("predictor"))
 
     def _start_replayer(self) -> None:
         store.save(self.prepared.jobs, self.workload)
@@ -360,7 +357,7 @@ class Fleet:
         role_config = self.run_settings.replayer(self.places, self._batch.replayer_settings(), leases)
         arguments = ("-m", "emulator.live.replayer", "--config", self.config_of("replayer", role_config))
         process = self.launch("replayer", *arguments, environ=role_config.environ)
-        process.wait_until(lambda: read_ready(self._files.ready("replayer")) is not None)
+        process.wait_ready(self._files.ready("replayer"))
 
     @property
     def ledger(self) -> Path | None:

@@ -77,6 +77,12 @@ class FleetProcess:
                 raise FleetProcessError(f"{self.name} was not ready within {limit_s:g} s:\n{self.log_end()}")
             pause.wait(_LOOK_S)
 
+    def wait_ready(self, path: Path, limit_s: float = 60.0) -> dict[str, Any]:
+        """What it writes into its ready file, once it has. Raises FleetProcessError as `wait_until` does."""
+        self.wait_until(path.exists, limit_s)  # the file appears whole
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
     def exit_summary(self) -> str:
         """How it ended, in a line."""
         last = " | ".join(line.strip() for line in self.log_end(3).splitlines())
@@ -92,7 +98,10 @@ class FleetProcess:
 
     def kill(self) -> None:
         """SIGKILL to the whole session; returns when the process is gone."""
-        self._kill_session()
+        self._signal_session(signal.SIGKILL)
+        self._process.wait()
+        if self._reaper is not None:
+            self._reaper.forget(self._process.pid)
 
     def pause(self) -> None:
         """SIGSTOP to the whole session."""
@@ -118,17 +127,11 @@ class FleetProcess:
         except subprocess.TimeoutExpired:
             pass  # killed below, as it is when the user has no patience
         finally:
-            self._kill_session()
+            self.kill()
 
     def _signal_session(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):  # nobody of the session is left
             os.killpg(self._process.pid, number)
-
-    def _kill_session(self) -> None:
-        self._signal_session(signal.SIGKILL)
-        self._process.wait()
-        if self._reaper is not None:
-            self._reaper.forget(self._process.pid)
 
 
 def read_ready(path: Path) -> dict[str, Any] | None:

@@ -11,14 +11,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from balancer.whole_file import write_bytes
-from emulator.background_server import QUEUE, Serving
+from emulator.background_server import HttpHandler, HttpServer, Serving
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -37,29 +35,25 @@ class FolderServer(Serving):
     """Serves `folder` while the block lasts."""
 
     def __init__(self, address: tuple[str, int], folder: Path) -> None:
-        super().__init__(_Server(address, type("_Bound", (_Handler,), {"folder": folder})), "folder")
+        super().__init__(HttpServer(address, type("_Bound", (_Handler,), {"folder": folder})), "folder")
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = QUEUE
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(HttpHandler):
     folder: Path
+    speaker = "folder server"
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class's name
         names = parse_qs(urlsplit(self.path).query).get("name", [])
         found = {
             str(path.relative_to(self.folder)): base64.b64encode(path.read_bytes()).decode()
             for path in files_of(self.folder, names)
         }
-        self._answer(200, {"files": found})
+        self.answer_json(200, {"files": found})
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the base class's name
         size = int(self.headers.get("Content-Length", "0"))
         if size > _MOST_BYTES:
-            self._answer(413, {"error": f"more than {_MOST_BYTES >> 20} MiB at once"})
+            self.answer_json(413, {"error": f"more than {_MOST_BYTES >> 20} MiB at once"})
             return
         try:
             document = json.loads(self.rfile.read(size))
@@ -71,26 +65,14 @@ class _Handler(BaseHTTPRequestHandler):
             for path in gone:
                 path.unlink(missing_ok=True)
         except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
-            self._answer(400, {"error": f"not files of a job: {error}"})
+            self.answer_json(400, {"error": f"not files of a job: {error}"})
         except OSError as error:  # a full volume, for one: who sent them must know
-            self._answer(507, {"error": str(error)})
+            self.answer_json(507, {"error": str(error)})
         else:
-            self._answer(200, {})
+            self.answer_json(200, {})
 
     def _inside(self, text: str) -> Path:
         path = Path(text)
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise ValueError(f"{text!r} is not a path in the folder")
         return self.folder / path
-
-    def _answer(self, status: int, found: dict[str, Any]) -> None:
-        body = json.dumps(found).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        if args[1:2] != ("200",):
-            sys.stderr.write(f"folder server: {format % args}\n")

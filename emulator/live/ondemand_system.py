@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.config.node_names import default_node_names
 from emulator.live.batch_system import Site, make_system
-from emulator.live.fleet_process import read_ready
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.runs.scenario import Scenario, ScenarioError
 
@@ -95,6 +94,7 @@ class Manager:
     def __init__(self, site: OndemandSite) -> None:
         self._site = site
         self._ready = site.work / "ondemand.ready"
+        self._url = ""
 
     def balancer_settings(self) -> dict[str, Any]:
         return {}
@@ -113,12 +113,10 @@ class Manager:
         role_config = replace(site.run_settings.ondemand(site.places), config=self.settings(mechanism))
         config = site.config_of(_MANAGER, role_config, **process_settings)
         process = site.launch(_MANAGER, "-m", "emulator.live.ondemand", "--config", config)
-        process.wait_until(lambda: read_ready(self._ready) is not None)
+        self._url = process.wait_ready(self._ready)["url"]
 
     def replayer_settings(self) -> dict[str, Any]:
-        ready = read_ready(self._ready)
-        assert ready is not None  # noqa: S101 - waited for
-        return self._site.run_settings.leases(replace(self._site.places, ondemand_url=ready["url"]))
+        return self._site.run_settings.leases(replace(self._site.places, ondemand_url=self._url))
 
     def cost(self) -> Mapping[str, float]:
         return {}

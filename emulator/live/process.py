@@ -1,8 +1,9 @@
-"""What the processes of the live fleet have in common: how they are found and how they are stopped."""
+"""What processes of the live fleet have in common: how they say that they are ready, are found, and are stopped."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import socket
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _FIRST_EPHEMERAL, _FIRST_FREE, _PORTS = 32_768, 1024, 8192
+
+
+def write_ready(path: Path | None, **more: str) -> None:
+    """Write `{"pid": ..., **more}`; the file appears whole. Nothing happens without a path."""
+    if path is not None:
+        write_text(path, json.dumps(more | {"pid": os.getpid()}) + "\n")
 
 
 def lasting_port() -> int:

@@ -27,11 +27,11 @@ from emulator.clock.shared_clock import SharedClock, alarm_of
 from emulator.live.announce import add_reserve
 from emulator.live.config_option import config_option
 from emulator.live.leases import Cloud, CloudError, CloudUnreachableError
+from emulator.live.process import write_ready
 from emulator.live.qsub import (
     QsubError,
     QsubUnreachableError,
 )
-from emulator.live.readiness import write_ready
 from emulator.live.replay_log import ReplayLog
 from emulator.live.replayer_config import ReplayerConfig
 from emulator.live.settings import SettingsError, load_settings

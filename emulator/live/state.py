@@ -11,6 +11,8 @@ from balancer.whole_file import write_text
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from emulator.runs.scenario import Scenario
+
 
 @dataclass(slots=True)
 class State:
@@ -42,3 +44,27 @@ class State:
         state = cls(**json.loads(path.read_text(encoding="utf-8")))
         state.marks = [(int(at_us), str(text)) for at_us, text in state.marks]
         return state
+
+
+def forgotten(state: State, scenario: Scenario) -> str:
+    """What is said of a run that was interrupted, when another scenario takes its place."""
+    now = scenario.model_copy(update={"nodes": state.nodes}).as_json()
+    before, after = _flat(state.scenario), _flat(now)
+    changes = [
+        f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key)
+    ]
+    why = f"the scenario is another one ({'; '.join(changes)})" if changes else "its clock is gone"
+    return f"run {state.run}, which was interrupted, is forgotten: {why}"
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+    """Keys with dots -> what stands there."""
+    if not isinstance(value, dict):
+        return {prefix: str(value)}
+    return {
+        key: text
+        for name, each in value.items()
+        for key, text in _flat(each, f"{prefix}.{name}" if prefix else str(name)).items()
+    }

@@ -115,9 +115,6 @@ def _labels(
     return [f"{machine}/{mix}/{name}" for mix in every for name in names]
 
 
-_Labels = "Callable[..., list[str]]"
-
-
 def _table_3() -> list[Claim]:
     found = []
     rows = (

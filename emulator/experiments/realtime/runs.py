@@ -27,7 +27,6 @@ SCHEMES = ("baseline", "hpq", "pre_rest", "pre_ckpt_sys", "pre_ckpt_app", "pre_c
 PREEMPTIVE = SCHEMES[2:]
 WITH_CHECKPOINTS = SCHEMES[3:]
 DATA_GB = (1, 4, 16)
-INTERVALS_MIN = (15, 30, 60)
 SHARES = (15, 30, 50)
 ONE = 20
 """Per cent of real-time jobs where one value stands for all: other readings, other weeks."""

@@ -11,12 +11,10 @@ from __future__ import annotations
 import json
 import re
 import socket
-import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from emulator.background_server import QUEUE, Serving
+from emulator.background_server import HttpHandler, HttpServer, Serving
 from emulator.live.containers.names import NODE, ROLES, node_name
 
 _MOST_BYTES = 65_536
@@ -54,18 +52,15 @@ class ControlServer(Serving):
     """Listens while the block lasts."""
 
     def __init__(self, address: tuple[str, int], answers: Answers) -> None:
-        super().__init__(_Server(address, type("_Bound", (_Handler,), {"answers": answers})), "control")
+        super().__init__(HttpServer(address, type("_Bound", (_Handler,), {"answers": answers})), "control")
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = QUEUE
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(HttpHandler):
     answers: Answers
+    speaker = "controller"
+    quiet = ("200", "503")
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class's name
         url = urlsplit(self.path)
         match url.path.strip("/").split("/"):
             case ["start", role] if role in ROLES:
@@ -74,19 +69,19 @@ class _Handler(BaseHTTPRequestHandler):
                     name = asks.get("name")
                     if name is None and "host" in asks:
                         name = replica_at(self.client_address[0]) or asks["host"]
-                    self._json(200, self.answers.start_settings(role, name))
+                    self.answer_json(200, self.answers.start_settings(role, name))
                 except NotYet as error:
-                    self._text(503, str(error))
+                    self.answer_text(503, str(error))
                 except ValueError as error:
-                    self._text(400, str(error))
+                    self.answer_text(400, str(error))
             case ["status"]:
-                self._json(200, self.answers.status())
+                self.answer_json(200, self.answers.status())
             case _:
-                self._text(404, f"there is no {url.path} here")
+                self.answer_text(404, f"there is no {url.path} here")
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the base class's name
         if self.path != "/marks":
-            self._text(404, f"there is no {self.path} here")
+            self.answer_text(404, f"there is no {self.path} here")
             return
         try:
             size = int(self.headers.get("Content-Length", "0"))
@@ -99,24 +94,6 @@ class _Handler(BaseHTTPRequestHandler):
                 host=body.get("host"),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self._text(400, f"not a mark: {error!r}")
+            self.answer_text(400, f"not a mark: {error!r}")
             return
-        self._json(200, answer)
-
-    def _json(self, status: int, found: dict[str, Any]) -> None:
-        self._send(status, "application/json", json.dumps(found))
-
-    def _text(self, status: int, text: str) -> None:
-        self._send(status, "text/plain; charset=utf-8", text)
-
-    def _send(self, status: int, kind: str, text: str) -> None:
-        body = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        if args[1:2] not in (("200",), ("503",)):
-            sys.stderr.write(f"controller: {format % args}\n")
+        self.answer_json(200, answer)

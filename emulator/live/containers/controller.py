@@ -55,7 +55,7 @@ from emulator.live.resume_report import WENT_ON
 from emulator.live.roles import EPOCH_S
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
-from emulator.live.state import State
+from emulator.live.state import State, forgotten
 from emulator.live.torque.accounting_parser import batch_side
 from emulator.live.watch import watch
 from emulator.record.run_record import Mark
@@ -399,30 +399,6 @@ class Controller:
             self._state.over = True
             self._state.save(self._shared.state)
         self._clock.stop()
-
-
-def forgotten(state: State, scenario: Scenario) -> str:
-    """What is said of a run that was interrupted, when another scenario takes its place."""
-    now = scenario.model_copy(update={"nodes": state.nodes}).as_json()
-    before, after = _flat(state.scenario), _flat(now)
-    changes = [
-        f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
-        for key in sorted(before.keys() | after.keys())
-        if before.get(key) != after.get(key)
-    ]
-    why = f"the scenario is another one ({'; '.join(changes)})" if changes else "its clock is gone"
-    return f"run {state.run}, which was interrupted, is forgotten: {why}"
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, str]:
-    """Keys with dots -> what stands there."""
-    if not isinstance(value, dict):
-        return {prefix: str(value)}
-    return {
-        key: text
-        for name, each in value.items()
-        for key, text in _flat(each, f"{prefix}.{name}" if prefix else str(name)).items()
-    }
 
 
 def begin(shared: RunFiles) -> Controller:

@@ -54,6 +54,13 @@ class Member:
         return bool(self.container.status in {"running", "paused"})
 
 
+def check_images(client: Any, names: Iterable[str]) -> None:
+    """Raise FleetError for those that the engine does not have."""
+    missing = [name for name in dict.fromkeys(names) if not client.images.list(name)]
+    if missing:
+        raise FleetError(f"there is no image {', '.join(missing)}: build them with scripts/fleet-images")
+
+
 def docker_client(threads: int = 4) -> Any:
     """A client of the Docker Engine at $DOCKER_HOST. Raises FleetError."""
     try:
@@ -234,14 +241,7 @@ class ControllerClient:
 
     def status(self) -> dict[str, Any] | None:
         """Where the run is; None while the controller does not answer."""
-        try:
-            answer = requests.get(f"{self._address()}/status", timeout=_ASK_S)
-            answer.raise_for_status()
-        except (requests.RequestException, KeyError, IndexError, TypeError):
-            self._url = ""
-            return None
-        found: dict[str, Any] = answer.json()
-        return found
+        return self._call("GET", "/status")
 
     def mark(self, text: str, action: FaultAction, host: str, fault: int | None = None) -> float | None:
         """Tell it what was done; the cluster time of the mark, None if nobody listens."""
@@ -252,27 +252,29 @@ class ControllerClient:
         return self._post({"text": text, "fault": fault})
 
     def _post(self, body: dict[str, Any]) -> float | None:
+        answer = self._call("POST", "/marks", body)
+        return None if answer is None else float(answer["at_s"])
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        self._url = self._url or _published_url(self._controller, CONTROLLER_PORT)
         try:
-            answer = requests.post(f"{self._address()}/marks", json=body, timeout=_ASK_S)
+            answer = requests.request(method, f"{self._url}{path}", json=body, timeout=_ASK_S)
             answer.raise_for_status()
-        except (requests.RequestException, KeyError, IndexError, TypeError):
+        except requests.RequestException:  # also where it has no address (now)
             self._url = ""
             return None
-        return float(answer.json()["at_s"])
-
-    def _address(self) -> str:
-        if not self._url:
-            self._controller.container.reload()
-            ports = self._controller.container.attrs["NetworkSettings"]["Ports"][f"{CONTROLLER_PORT}/tcp"]
-            self._url = f"http://{ports[0]['HostIp']}:{ports[0]['HostPort']}"
-        return self._url
+        found: dict[str, Any] = answer.json()
+        return found
 
 
 def address_of(client: Any, fleet: str, role: str, port: int) -> str:
     """http://HOST:PORT of a service as this machine sees it; '' if it has none (now)."""
-    container = member(client, fleet, role).container
-    container.reload()
-    found = (container.attrs["NetworkSettings"]["Ports"] or {}).get(f"{port}/tcp")
+    return _published_url(member(client, fleet, role), port)
+
+
+def _published_url(target: Member, port: int) -> str:
+    target.container.reload()
+    found = (target.container.attrs["NetworkSettings"]["Ports"] or {}).get(f"{port}/tcp")
     return f"http://{found[0]['HostIp']}:{found[0]['HostPort']}" if found else ""
 
 

@@ -24,6 +24,7 @@ from emulator.live.containers.docker_engine import (
     NODE_LABEL,
     ROLE_LABEL,
     FleetError,
+    check_images,
 )
 from emulator.live.containers.names import (
     BALANCER,
@@ -146,10 +147,7 @@ def _names(client: Any) -> set[str]:
 
 
 def _check(client: Any, order: Order) -> None:
-    names = dict.fromkeys(IMAGES.values())
-    missing = [name for name in map(order.image, names) if not client.images.list(name)]
-    if missing:
-        raise FleetError(f"there is no image {', '.join(missing)}: build them with scripts/fleet-images")
+    check_images(client, map(order.image, IMAGES.values()))
     count = order.node_containers
     if count > _FEW and _NEIGHBOURS.exists() and int(_NEIGHBOURS.read_text()) < 16 * count:
         raise FleetError(

@@ -15,7 +15,7 @@ import docker.errors
 
 from balancer.clock import micros, wall_us
 from balancer.version import VERSION
-from emulator.live.containers.docker_engine import FleetError
+from emulator.live.containers.docker_engine import FleetError, check_images
 from emulator.live.containers.names import CONTROLLER, IMAGES, NODE
 from emulator.live.containers.removal import Removed, persist, remove_network
 from emulator.live.containers.swarm_join import JoinTicket
@@ -137,9 +137,7 @@ def check(client: Any, order: SwarmOrder) -> None:
         raise FleetError("the command docker is needed to deploy a stack (apt-get install docker.io)")
     if not order.stack_file.exists():
         raise FleetError(f"there is no {order.stack_file}; --stack says where deploy/swarm.yml is")
-    missing = [name for name in dict.fromkeys(map(order.image, IMAGES)) if not client.images.list(name)]
-    if missing:
-        raise FleetError(f"there is no image {', '.join(missing)}: build them with scripts/fleet-images")
+    check_images(client, map(order.image, IMAGES))
     if client.info()["Swarm"]["LocalNodeState"] == "active" and _containers(client, order.fleet):
         raise FleetError(
             f"there is a stack {order.fleet!r} already; `emulator fleet swarm down --fleet {order.fleet}`"

@@ -14,10 +14,10 @@ import secrets
 import sys
 import threading
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
-from emulator.background_server import Serving
+from emulator.background_server import HttpServer, Serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,9 +73,7 @@ class JoinServer(Serving):
         """What to type on each other host."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(HttpServer):
     def __init__(self, address: tuple[str, int], invitation: JoinTicket) -> None:
         super().__init__(address, _Handler)
         self.invitation = invitation

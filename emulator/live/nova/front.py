@@ -22,8 +22,7 @@ from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.empty_services import network_app, volume_app
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.ondemand.image import image_app
-from emulator.live.process import stop_on_signal
-from emulator.live.readiness import write_ready
+from emulator.live.process import stop_on_signal, write_ready
 from emulator.live.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:

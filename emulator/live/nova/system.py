@@ -123,8 +123,7 @@ class NovaRun:
         process = self._launch(
             _FRONT, "-m", "emulator.live.nova.front", "--config", site.config(_FRONT, settings)
         )
-        process.wait_until(lambda: read_ready(ready) is not None)
-        self.url = (read_ready(ready) or {})["url"]
+        self.url = process.wait_ready(ready)["url"]
 
     def _account(self) -> dict[str, str]:
         return {

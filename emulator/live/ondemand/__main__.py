@@ -11,7 +11,7 @@ import click
 from emulator.live.config_option import config_option
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
-from emulator.live.readiness import write_ready
+from emulator.live.process import write_ready
 from emulator.live.settings import SettingsError, load_settings
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import Clock, SystemClock, micros
-from emulator.live.ondemand.users import Users
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.config import OndemandConfig, User
@@ -69,6 +68,73 @@ class ApplicationCredential:
 
 class LoginError(Exception):
     """Unknown user or project, wrong password, or an expired token."""
+
+
+class Users:
+    """Users that administrators make, passwords that change, and roles in projects. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, dict[str, Any]] = {}
+        self._passwords: dict[str, str] = {}
+        self._roles: dict[tuple[str, str], set[str]] = {}
+        self._projects: dict[str, str] = {}
+        self._lock = Lock()
+
+    def made(self) -> list[dict[str, Any]]:
+        """As Keystone shows them."""
+        with self._lock:
+            return [dict(each) for each in self._made.values()]
+
+    def find(self, user: dict[str, Any]) -> dict[str, Any] | None:
+        """By `id` or `name`, one that may come in."""
+        for each in self.made():
+            if each["enabled"] and (user.get("id") == each["id"] or user.get("name") == each["name"]):
+                return each
+        return None
+
+    def password(self, user_id: str) -> str | None:
+        """What it was changed to, or given when the user was made."""
+        with self._lock:
+            return self._passwords.get(user_id)
+
+    def set_password(self, user_id: str, password: str) -> None:
+        with self._lock:
+            self._passwords[user_id] = password
+
+    def add(self, body: dict[str, Any], password: str | None) -> None:
+        with self._lock:
+            self._made[body["id"]] = body
+            if password is not None:
+                self._passwords[body["id"]] = password
+
+    def change(self, user_id: str, changes: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            self._made[user_id] |= changes
+            return dict(self._made[user_id])
+
+    def remove(self, user_id: str) -> None:
+        with self._lock:
+            del self._made[user_id]
+            self._passwords.pop(user_id, None)
+            self._roles = {key: roles for key, roles in self._roles.items() if key[0] != user_id}
+
+    def grant(self, user_id: str, project_id: str, project: str, role: str) -> None:
+        with self._lock:
+            self._roles.setdefault((user_id, project_id), set()).add(role)
+            self._projects[project_id] = project
+
+    def revoke(self, user_id: str, project_id: str, role: str) -> None:
+        with self._lock:
+            self._roles.get((user_id, project_id), set()).discard(role)
+
+    def granted(self) -> list[tuple[str, str, str, tuple[str, ...]]]:
+        """User, project, the project's name, roles."""
+        with self._lock:
+            return [
+                (user, project, self._projects[project], tuple(sorted(roles)))
+                for (user, project), roles in self._roles.items()
+                if roles
+            ]
 
 
 @dataclass(slots=True)

@@ -11,17 +11,23 @@ from werkzeug.exceptions import HTTPException
 from emulator.live.ondemand import server_states, server_view
 from emulator.live.ondemand.aggregates import add_aggregates
 from emulator.live.ondemand.cloud import made_password
+from emulator.live.ondemand.compute_checks import (
+    after_marker,
+    find_server,
+    only_admin,
+    wrong_value,
+)
 from emulator.live.ondemand.compute_hosts import add_hosts
 from emulator.live.ondemand.compute_images import add_images
 from emulator.live.ondemand.compute_site import Quotas, add_site
-from emulator.live.ondemand.create_request import BadRequestError, ForbiddenError, read_create, read_rebuild
-from emulator.live.ondemand.create_rules import is_named, wrong_field
+from emulator.live.ondemand.create_request import read_create, read_rebuild
+from emulator.live.ondemand.create_rules import is_named, is_true, wrong_field
 from emulator.live.ondemand.flavors import Flavors, add_flavors
-from emulator.live.ondemand.http import caller, service, site_url, unauthorized
+from emulator.live.ondemand.http import ApiError, body_part, caller, service, site_url, unauthorized
 from emulator.live.ondemand.keypairs import Keypairs, add_keypairs
 from emulator.live.ondemand.server_actions import add_actions
 from emulator.live.ondemand.server_groups import ServerGroups, add_server_groups, members
-from emulator.live.ondemand.server_query import QueryError, read_query
+from emulator.live.ondemand.server_query import read_query
 from emulator.live.ondemand.server_tags import add_tags
 
 if TYPE_CHECKING:
@@ -37,7 +43,6 @@ if TYPE_CHECKING:
 _MINIMUM, _MAXIMUM = (2, 1), (2, 104)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _PAGE = 1000
-_TRUE = frozenset({"1", "true", "on", "yes", "t", "y"})
 
 _FAULTS = {
     400: "badRequest",
@@ -48,15 +53,6 @@ _FAULTS = {
     410: "computeFault",
     501: "notImplemented",
 }
-
-
-class ComputeError(Exception):
-    """An answer that is an error."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 def compute_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
@@ -81,7 +77,7 @@ def compute_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
             return unauthorized()
         g.account = token.account
         if not _MINIMUM <= g.version <= _MAXIMUM:
-            raise ComputeError(
+            raise ApiError(
                 406,
                 f"Version {_text(g.version)} is not supported by the API. "
                 f"Minimum is {_text(_MINIMUM)} and maximum is {_text(_MAXIMUM)}.",
@@ -98,21 +94,12 @@ def compute_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
             response.headers["Vary"] = "OpenStack-API-Version, X-OpenStack-Nova-API-Version"
         return response
 
-    @app.errorhandler(ComputeError)
-    def show_error(error: ComputeError) -> Response:
+    @app.errorhandler(ApiError)
+    def show_error(error: ApiError) -> Response:
         response = jsonify({_FAULTS[error.code]: {"code": error.code, "message": error.message}})
         response.status_code = error.code
         response.content_type = "application/json; charset=UTF-8"
         return response
-
-    @app.errorhandler(BadRequestError)
-    @app.errorhandler(QueryError)
-    def show_bad_request(error: Exception) -> Response:
-        return show_error(ComputeError(400, str(error)))
-
-    @app.errorhandler(ForbiddenError)
-    def show_forbidden(error: ForbiddenError) -> Response:
-        return show_error(ComputeError(403, str(error)))
 
     @app.errorhandler(HTTPException)
     def show_page(error: HTTPException) -> Response:
@@ -120,15 +107,15 @@ def compute_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
         return Response(page, status=error.code, content_type="text/html; charset=UTF-8")
 
     _add_versions(app)
-    add_flavors(app, flavors, ComputeError)
+    add_flavors(app, flavors)
     _add_servers(app, site, config, flavors=flavors, quotas=quotas, keypairs=keypairs, groups=groups)
-    add_keypairs(app, keypairs, cloud.clock, lambda project: quotas.of(project)["key_pairs"], ComputeError)
-    add_server_groups(app, groups, cloud, lambda project: quotas.of(project)["server_groups"], ComputeError)
-    add_tags(app, cloud, _find, ComputeError)
-    add_images(app, config.image, ComputeError)
-    add_aggregates(app, site, ComputeError)
-    add_site(app, site, config, quotas, ComputeError)
-    add_hosts(app, site, config, _find, ComputeError)
+    add_keypairs(app, keypairs, cloud.clock, lambda project: quotas.of(project)["key_pairs"])
+    add_server_groups(app, groups, cloud, lambda project: quotas.of(project)["server_groups"])
+    add_tags(app, cloud)
+    add_images(app, config.image)
+    add_aggregates(app, site)
+    add_site(app, site, config, quotas)
+    add_hosts(app, site, config)
     return app
 
 
@@ -145,7 +132,7 @@ def _requested_version() -> tuple[int, int]:
         return _MAXIMUM
     match = _VERSION.fullmatch(text)
     if match is None:
-        raise ComputeError(
+        raise ApiError(
             400, f"API Version String {text} is of invalid format. Must be of format MajorNum.MinorNum."
         )
     return int(match[1]), int(match[2])
@@ -193,15 +180,6 @@ def _add_versions(app: Flask) -> None:
         }
 
 
-def _find(cloud: Cloud, server_id: str) -> Server:
-    """The server, if the caller may see it."""
-    server = cloud.server(server_id)
-    account: Account = g.account
-    if server is None or not (account.admin or server.spec.account.project_id == account.project_id):
-        raise ComputeError(404, f"Instance {server_id} could not be found.")
-    return server
-
-
 def _why_impossible(cloud: Cloud, group: ServerGroup | None, count: int) -> str:
     """Why a server cannot be with the others of its group: each has a node to itself."""
     if group is None or group.policy != "affinity":
@@ -217,7 +195,7 @@ def _check_quota(cloud: Cloud, config: OndemandConfig, limits: dict[str, int], c
     for name, share in each.items():
         if 0 <= limits[name] < (used + count) * share:
             text = f"Requested {count * share}, but already used {used * share} of {limits[name]} {name}"
-            raise ComputeError(403, f"Quota exceeded for {name}: {text}")
+            raise ApiError(403, f"Quota exceeded for {name}: {text}")
 
 
 def _add_servers(
@@ -279,7 +257,7 @@ def _add_servers(
 
     @app.get("/v2.1/servers/<server_id>")
     def one_server(server_id: str) -> dict[str, Any]:
-        return {"server": show(_find(cloud, server_id), is_single=True)}
+        return {"server": show(find_server(cloud, server_id), is_single=True)}
 
     _add_changes(app, cloud, config, show)
 
@@ -291,14 +269,13 @@ def _add_changes(
 
     @app.put("/v2.1/servers/<server_id>")
     def update(server_id: str) -> dict[str, Any]:
-        server = _find(cloud, server_id)
-        body = request.get_json(silent=True)
-        changes = body.get("server") if isinstance(body, dict) else None
+        server = find_server(cloud, server_id)
+        changes = body_part("server")
         known = {"name", "description"} | ({"hostname"} if g.version >= (2, 90) else set())
         if not isinstance(changes, dict) or not changes.keys() <= known:
-            raise ComputeError(400, f"Invalid input for field/attribute server. Value: {changes}.")
+            raise wrong_value("server", changes)
         if (wrong := wrong_field(changes)) is not None:
-            raise ComputeError(400, f"Invalid input for field/attribute {wrong}. Value: {changes[wrong]}.")
+            raise wrong_value(wrong, changes[wrong])
         server.name = _checked_name(changes.get("name", server.name))
         server.description = changes.get("description", server.description)
         server.hostname = changes.get("hostname", server.hostname)
@@ -307,16 +284,15 @@ def _add_changes(
 
     @app.delete("/v2.1/servers/<server_id>")
     def delete(server_id: str) -> Response:
-        server = _find(cloud, server_id)
-        if server.locked and not g.account.admin:
-            raise ComputeError(409, f"Instance {server_id} is locked")
+        server = find_server(cloud, server_id)
+        server_states.check_lock(server)
         cloud.delete(server)
         return Response(status=204, content_type="application/json")
 
     def rebuild(server: Server, arguments: Any) -> tuple[dict[str, Any], int]:
         """The same server on the same node, with the image again: what was told of it anew counts."""
         rebuilt = read_rebuild(arguments, g.version, config)
-        server_states.change(server, "rebuild", rebuilt, cloud.clock.now_us(), ComputeError)
+        server_states.change(server, "rebuild", rebuilt, cloud.clock.now_us())
         server.name, server.admin_pass = (
             rebuilt.get("name", server.name),
             rebuilt.get("adminPass") or made_password(),
@@ -326,19 +302,19 @@ def _add_changes(
         cloud.changed(server)
         return {"server": show(server, is_single=True) | {"adminPass": server.admin_pass}}, 202
 
-    add_actions(app, cloud, _find, ComputeError, rebuild)
+    add_actions(app, cloud, rebuild)
 
 
 def _checked_name(name: object) -> str:
     if not is_named(name):
-        raise ComputeError(400, f"Invalid input for field/attribute name. Value: {name}.")
+        raise wrong_value("name", name)
     return str(name)
 
 
 def _check_limit() -> None:
     """Of any list."""
     if not request.args.get("limit", "0").isdecimal():
-        raise ComputeError(400, "Invalid input for query parameters limit.")
+        raise ApiError(400, "Invalid input for query parameters limit.")
 
 
 def _requested_servers(cloud: Cloud) -> list[Server]:
@@ -347,10 +323,8 @@ def _requested_servers(cloud: Cloud) -> list[Server]:
     account: Account = g.account
     query = read_query(args, g.version, account)
     everybody = args.get("all_tenants", "").lower() in {"1", "true"}
-    if everybody and not account.admin:
-        raise ComputeError(
-            403, "Policy doesn't allow os_compute_api:servers:detail:get_all_tenants to be performed."
-        )
+    if everybody:
+        only_admin("servers:detail:get_all_tenants")
     now_us = cloud.clock.now_us()
     return query.sorted(
         [
@@ -367,10 +341,10 @@ def _alive_or_not(cloud: Cloud, account: Account) -> list[Server]:
     args = request.args
     if args.get("status", "").upper() == "DELETED" or args.get("vm_state", "").lower() == "deleted":
         if not account.admin:
-            raise ComputeError(403, "Only administrators may list deleted instances")
+            raise ApiError(403, "Only administrators may list deleted instances")
         return cloud.past()[::-1]
     if account.admin and args.get("deleted"):
-        return cloud.past()[::-1] if args["deleted"].lower() in _TRUE else cloud.servers()
+        return cloud.past()[::-1] if is_true(args["deleted"]) else cloud.servers()
     changed = "changes-since" in args or "changes-before" in args
     found = cloud.servers() + (cloud.past() if changed else [])
     return sorted(found, key=lambda server: server.number, reverse=True) if changed else found
@@ -379,12 +353,7 @@ def _alive_or_not(cloud: Cloud, account: Account) -> list[Server]:
 def _page(rows: list[Server], path: str) -> tuple[list[Server], dict[str, Any]]:
     """One page of a list, and the link to the next one."""
     limit = min(int(request.args.get("limit", _PAGE)), _PAGE)
-    marker = request.args.get("marker")
-    if marker is not None:
-        places = [place for place, server in enumerate(rows) if server.id == marker]
-        if not places:
-            raise ComputeError(400, f"marker [{marker}] not found")
-        rows = rows[places[0] + 1 :]
+    rows = after_marker(rows, lambda server: server.id)
     if limit == 0 or len(rows) <= limit:
         return rows[:limit], {}
     rest = {key: value for key, value in request.args.items() if key != "marker"} | {

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flask import Blueprint, Flask, Response, g, request
+from flask import Blueprint, Flask, Response, g
 
 from emulator.live.ondemand import server_view
-from emulator.live.ondemand.http import site_url
+from emulator.live.ondemand.compute_checks import NOT_FOUND, mapping_of, wrong_value
+from emulator.live.ondemand.http import ApiError, site_url
 from emulator.live.ondemand.image import image_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Error = Callable[[int, str], Exception]
 
 _DATE = "2026-01-01T00:00:00Z"
 _EXTENSION: dict[str, Any] = {
@@ -24,16 +24,16 @@ _LAST_PROXY = (2, 35)
 """From 2.36 on Nova passes nothing through to other services."""
 
 
-def add_images(app: Flask, name: str, error: Error) -> None:
+def add_images(app: Flask, name: str) -> None:
     """`name`: of the one image."""
     routes = Blueprint("images", __name__)
     metadata: dict[str, str] = {}
 
     def check(requested_id: str | None = None) -> None:
         if g.version > _LAST_PROXY:
-            raise error(404, "The resource could not be found.")
+            raise ApiError(404, NOT_FOUND)
         if requested_id not in {None, image_id(name)}:
-            raise error(404, f"Image {requested_id} could not be found.")
+            raise ApiError(404, f"Image {requested_id} could not be found.")
 
     @routes.get("/v2.1/extensions")
     def extensions() -> dict[str, Any]:
@@ -42,7 +42,7 @@ def add_images(app: Flask, name: str, error: Error) -> None:
     @routes.get("/v2.1/extensions/<alias>")
     def extension(alias: str) -> dict[str, Any]:
         if alias != _EXTENSION["alias"]:
-            raise error(404, "The resource could not be found.")
+            raise ApiError(404, NOT_FOUND)
         return {"extension": _EXTENSION}
 
     @routes.get("/v2.1/images")
@@ -60,13 +60,11 @@ def add_images(app: Flask, name: str, error: Error) -> None:
         check(requested_id)
         return {"image": _whole(name, metadata)}
 
-    _add_metadata(routes, metadata, check, error)
+    _add_metadata(routes, metadata, check)
     app.register_blueprint(routes)
 
 
-def _add_metadata(
-    routes: Blueprint, metadata: dict[str, str], check: Callable[[str | None], None], error: Error
-) -> None:
+def _add_metadata(routes: Blueprint, metadata: dict[str, str], check: Callable[[str | None], None]) -> None:
     @routes.get("/v2.1/images/<requested_id>/metadata")
     def shown(requested_id: str) -> dict[str, Any]:
         check(requested_id)
@@ -75,22 +73,21 @@ def _add_metadata(
     @routes.post("/v2.1/images/<requested_id>/metadata")
     def add(requested_id: str) -> dict[str, Any]:
         check(requested_id)
-        metadata.update(_metadata_of(error))
+        metadata.update(_metadata_of())
         return {"metadata": metadata}
 
     @routes.delete("/v2.1/images/<requested_id>/metadata/<key>")
     def remove(requested_id: str, key: str) -> Response:
         check(requested_id)
         if metadata.pop(key, None) is None:
-            raise error(404, "Metadata item was not found")
+            raise ApiError(404, "Metadata item was not found")
         return Response(status=204)
 
 
-def _metadata_of(error: Error) -> dict[str, str]:
-    body = request.get_json(silent=True)
-    metadata = body.get("metadata") if isinstance(body, dict) else None
-    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise error(400, f"Invalid input for field/attribute metadata. Value: {metadata}.")
+def _metadata_of() -> dict[str, str]:
+    metadata = mapping_of("metadata")
+    if not all(isinstance(text, str) for text in metadata.values()):
+        raise wrong_value("metadata", metadata)
     return metadata
 
 

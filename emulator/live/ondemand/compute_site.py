@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, request
 
+from emulator.live.ondemand.compute_checks import (
+    NOT_FOUND,
+    only_admin,
+    wrong_value,
+)
 from emulator.live.ondemand.compute_usage import add_usage
+from emulator.live.ondemand.http import ApiError, body_part
 from emulator.live.ondemand.site import CONTROL, Site, provider_id, service_id
 from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import OndemandConfig
     from emulator.live.ondemand.servers import Server
 
-    Error = Callable[[int, str], Exception]
 
 _QUOTA = {
     "cores": -1,
@@ -52,22 +57,17 @@ class Quotas:
         self._changed[project_id] = self._changed.get(project_id, {}) | limits
 
 
-def add_site(app: Flask, site: Site, config: OndemandConfig, quotas: Quotas, error: Error) -> None:
-    """All routes of this module; `error` makes an answer that is an error."""
+def add_site(app: Flask, site: Site, config: OndemandConfig, quotas: Quotas) -> None:
+    """All routes of this module."""
     cloud = site.cloud
-    _add_services(app, site, error)
-    _add_hypervisors(app, site, config, error)
-    _add_zones(app, site, error)
-    _add_quotas(app, cloud, config, quotas, error)
-    add_usage(app, cloud, config, error)
+    _add_services(app, site)
+    _add_hypervisors(app, site, config)
+    _add_zones(app, site)
+    _add_quotas(app, cloud, config, quotas)
+    add_usage(app, cloud, config)
 
 
-def _only_admin(policy: str, error: Error) -> None:
-    if not g.account.admin:
-        raise error(403, f"Policy doesn't allow os_compute_api:{policy} to be performed.")
-
-
-def _add_services(app: Flask, site: Site, error: Error) -> None:
+def _add_services(app: Flask, site: Site) -> None:
     def row(binary: str, host: str) -> dict[str, Any]:
         state = site.state(host)
         return {
@@ -88,7 +88,7 @@ def _add_services(app: Flask, site: Site, error: Error) -> None:
 
     @app.get("/v2.1/os-services")
     def services() -> dict[str, Any]:
-        _only_admin("os-services:list", error)
+        only_admin("os-services:list")
         binary, host = request.args.get("binary"), request.args.get("host")
         return {
             "services": [
@@ -100,7 +100,7 @@ def _add_services(app: Flask, site: Site, error: Error) -> None:
 
     @app.put("/v2.1/os-services/<row_id>")
     def update_service(row_id: str) -> dict[str, Any]:
-        _only_admin("os-services:update", error)
+        only_admin("os-services:update")
         body = request.get_json(silent=True)
         for service in rows():
             if service["id"] != row_id:
@@ -110,26 +110,26 @@ def _add_services(app: Flask, site: Site, error: Error) -> None:
                 or not body
                 or not body.keys() <= {"status", "disabled_reason", "forced_down"}
             ):
-                raise error(400, f"Invalid input for field/attribute body. Value: {body}.")
+                raise wrong_value("body", body)
             state = site.state(service["host"])
             if "status" in body:
                 state.disabled = body["status"] == "disabled"
                 state.disabled_reason = body.get("disabled_reason") if state.disabled else None
             state.forced_down = bool(body.get("forced_down", state.forced_down))
             return {"service": row(service["binary"], service["host"])}
-        raise error(404, f"Service {row_id} could not be found.")
+        raise ApiError(404, f"Service {row_id} could not be found.")
 
 
-def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig, error: Error) -> None:
+def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig) -> None:
     def rows(*, whole: bool) -> dict[str, Any]:
-        _only_admin(f"os-hypervisors:{'list-detail' if whole else 'list'}", error)
+        only_admin(f"os-hypervisors:{'list-detail' if whole else 'list'}")
         pattern = request.args.get("hypervisor_hostname_pattern", "")
         found = [
             _hypervisor(site, config, host, server, whole=whole)
             for host, server in site.hosts().items()
             if pattern in host
         ]
-        return _pages(found, "os-hypervisors/detail" if whole else "os-hypervisors", error)
+        return _pages(found, "os-hypervisors/detail" if whole else "os-hypervisors")
 
     @app.get("/v2.1/os-hypervisors")
     def hypervisors() -> dict[str, Any]:
@@ -141,36 +141,34 @@ def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig, error: Erro
 
     @app.get("/v2.1/os-hypervisors/statistics")
     def statistics() -> dict[str, Any]:
-        _only_admin("os-hypervisors:statistics", error)
+        only_admin("os-hypervisors:statistics")
         if g.version >= (2, 88):
-            raise error(404, "The resource could not be found.")
+            raise ApiError(404, NOT_FOUND)
         hosts = site.hosts()
         return {"hypervisor_statistics": {"count": len(hosts)} | _numbers(list(hosts.values()), config)}
 
     @app.get("/v2.1/os-hypervisors/<hypervisor_id>")
     def hypervisor(hypervisor_id: str) -> dict[str, Any]:
-        _only_admin("os-hypervisors:show", error)
+        only_admin("os-hypervisors:show")
         try:
             hypervisor_id = str(uuid.UUID(hypervisor_id))
         except ValueError as fault:
-            raise error(400, f"Invalid uuid {hypervisor_id}") from fault
+            raise ApiError(400, f"Invalid uuid {hypervisor_id}") from fault
         for host, server in site.hosts().items():
             if provider_id(host) == hypervisor_id:
                 return {"hypervisor": _hypervisor(site, config, host, server, whole=True)}
-        raise error(404, f"Hypervisor with ID '{hypervisor_id}' could not be found.")
+        raise ApiError(404, f"Hypervisor with ID '{hypervisor_id}' could not be found.")
 
 
-def _pages(rows: list[dict[str, Any]], path: str, error: Error) -> dict[str, Any]:
+def _pages(rows: list[dict[str, Any]], path: str) -> dict[str, Any]:
     """One page of hypervisors, and the link to the next one."""
-    limit, marker = request.args.get("limit", "1000"), request.args.get("marker")
-    if not limit.isdecimal():
-        raise error(400, f"Invalid input for query parameters limit. Value: {limit}.")
+    limit, marker = int(request.args.get("limit", "1000")), request.args.get("marker")
     if marker is not None:
         places = [place for place, row in enumerate(rows) if row["id"] == marker]
         if not places:
-            raise error(400, f"Marker {marker} not found")
+            raise ApiError(400, f"Marker {marker} not found")
         rows = rows[places[0] + 1 :]
-    page, rest = rows[: int(limit)], rows[int(limit) :]
+    page, rest = rows[:limit], rows[limit:]
     if not page or not rest:
         return {"hypervisors": page}
     query = f"limit={limit}&marker={page[-1]['id']}"
@@ -226,7 +224,7 @@ def _numbers(servers: list[Server | None], config: OndemandConfig) -> dict[str, 
     }
 
 
-def _add_zones(app: Flask, site: Site, error: Error) -> None:
+def _add_zones(app: Flask, site: Site) -> None:
     @app.get("/v2.1/os-availability-zone")
     def zones() -> dict[str, Any]:
         return {
@@ -235,7 +233,7 @@ def _add_zones(app: Flask, site: Site, error: Error) -> None:
 
     @app.get("/v2.1/os-availability-zone/detail")
     def zones_detail() -> dict[str, Any]:
-        _only_admin("os-availability-zone:detail", error)
+        only_admin("os-availability-zone:detail")
         seen = {"available": True, "active": True, "updated_at": iso(site.cloud.clock.now_us())}
         internal = {"controller": dict.fromkeys(CONTROL, seen)}
         hosts = {host: {"nova-compute": seen} for host in site.hosts()}
@@ -252,13 +250,13 @@ def _in_use(cloud: Cloud, project_id: str, config: OndemandConfig) -> dict[str, 
     return {"instances": count, "cores": count * config.flavor.vcpus, "ram": count * config.flavor.ram_mb}
 
 
-def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas, error: Error) -> None:
+def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas) -> None:
     def shown(limits: dict[str, int]) -> dict[str, int]:
         return {key: limit for key, limit in limits.items() if g.version < (2, 57) or key not in _FILES}
 
     def check(project_id: str) -> None:
-        if not g.account.admin and g.account.project_id != project_id:
-            _only_admin("os-quota-sets:show", error)
+        if g.account.project_id != project_id:
+            only_admin("os-quota-sets:show")
 
     @app.get("/v2.1/os-quota-sets/<project_id>")
     def quota(project_id: str) -> dict[str, Any]:
@@ -281,22 +279,21 @@ def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas
 
     @app.put("/v2.1/os-quota-sets/<project_id>")
     def change_quota(project_id: str) -> dict[str, Any]:
-        _only_admin("os-quota-sets:update", error)
-        body = request.get_json(silent=True)
-        quota_set = dict(body.get("quota_set") or {}) if isinstance(body, dict) else {}
+        only_admin("os-quota-sets:update")
+        quota_set = dict(body_part("quota_set") or {})
         quota_set.pop("force", None)
         if (
             not quota_set
             or not quota_set.keys() <= _QUOTA.keys()
             or not all(isinstance(n, int) for n in quota_set.values())
         ):
-            raise error(400, f"Invalid input for field/attribute quota_set. Value: {quota_set}.")
+            raise wrong_value("quota_set", quota_set)
         quotas.change(project_id, quota_set)
         return {"quota_set": shown(quotas.of(project_id))}
 
     @app.delete("/v2.1/os-quota-sets/<project_id>")
     def revert_quota(project_id: str) -> Response:
-        _only_admin("os-quota-sets:delete", error)
+        only_admin("os-quota-sets:delete")
         quotas.revert(project_id)
         return Response(status=202, content_type="application/json")
 
@@ -304,7 +301,7 @@ def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas
     def limits() -> dict[str, Any]:
         project_id = request.args.get("tenant_id", g.account.project_id)
         if project_id != g.account.project_id:
-            _only_admin("limits:other_project", error)
+            only_admin("limits:other_project")
         return {
             "limits": {
                 "rate": [],

@@ -7,31 +7,27 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, g, request
 
 from balancer.clock import US
+from emulator.live.ondemand.compute_checks import only_admin, wrong_parameter
 from emulator.live.ondemand.times import from_iso, iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import OndemandConfig
     from emulator.live.ondemand.servers import Server
 
-    Error = Callable[[int, str], Exception]
 
 _HOUR_US = 3600 * US
 
 
-def add_usage(app: Flask, cloud: Cloud, config: OndemandConfig, error: Error) -> None:
+def add_usage(app: Flask, cloud: Cloud, config: OndemandConfig) -> None:
     def found() -> tuple[dict[str, list[dict[str, Any]]], int, int]:
         now_us = cloud.clock.now_us()
-        start_us, stop_us = _moment("start", now_us, error), _moment("end", now_us, error)
+        start_us, stop_us = _moment("start", now_us), _moment("end", now_us)
         return _found(cloud, config, now_us, start_us, stop_us), start_us, stop_us
 
     @app.get("/v2.1/os-simple-tenant-usage")
     def usages() -> dict[str, Any]:
-        if not g.account.admin:
-            text = "Policy doesn't allow os_compute_api:os-simple-tenant-usage:list to be performed."
-            raise error(403, text)
+        only_admin("os-simple-tenant-usage:list")
         rows, start_us, stop_us = found()
         bodies = [_body(project, rows[project], config, start_us, stop_us) for project in sorted(rows)]
         if request.args.get("detailed", "").lower() not in {"1", "true"}:
@@ -41,21 +37,20 @@ def add_usage(app: Flask, cloud: Cloud, config: OndemandConfig, error: Error) ->
 
     @app.get("/v2.1/os-simple-tenant-usage/<project_id>")
     def usage(project_id: str) -> dict[str, Any]:
-        if project_id != g.account.project_id and not g.account.admin:
-            text = "Policy doesn't allow os_compute_api:os-simple-tenant-usage:show to be performed."
-            raise error(403, text)
+        if project_id != g.account.project_id:
+            only_admin("os-simple-tenant-usage:show")
         rows, start_us, stop_us = found()
         if project_id not in rows:
             return {"tenant_usage": {}}
         return {"tenant_usage": _body(project_id, rows[project_id], config, start_us, stop_us)}
 
 
-def _moment(key: str, default_us: int, error: Error) -> int:
+def _moment(key: str, default_us: int) -> int:
     text = request.args.get(key)
     try:
         return default_us if text is None else from_iso(text)
     except ValueError as fault:
-        raise error(400, f"Invalid input for query parameters {key}. Value: {text}.") from fault
+        raise wrong_parameter(key, text) from fault
 
 
 def _found(

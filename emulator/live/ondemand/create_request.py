@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.ondemand.create_rules import is_offered, is_uuid, wrong_field
+from emulator.live.ondemand.compute_checks import forbidden, wrong_value
+from emulator.live.ondemand.create_rules import is_offered, is_true, is_uuid, wrong_field
+from emulator.live.ondemand.http import ApiError
 from emulator.live.ondemand.image import image_id
 from emulator.live.ondemand.servers import ServerSpec
 
@@ -50,14 +52,6 @@ _ZONE = "nova"
 METADATA_ITEMS = 128
 
 
-class BadRequestError(Exception):
-    """400; the text is the answer's message."""
-
-
-class ForbiddenError(Exception):
-    """403, likewise."""
-
-
 @dataclass(frozen=True, slots=True)
 class CreateRequest:
     """A checked body of POST /servers."""
@@ -88,7 +82,7 @@ class CreateRequest:
             group_id=self.group_id,
             flavor_id=flavor_of(body),
             admin_pass=body.get("adminPass") or "",
-            config_drive=str(body.get("config_drive") or "").lower() in {"true", "1", "on", "yes", "t", "y"},
+            config_drive=is_true(body.get("config_drive")),
             impossible=impossible,
         )
 
@@ -104,14 +98,14 @@ def read_create(
     groups: Collection[str] = (),
     flavors: Collection[str] = (),
 ) -> CreateRequest:
-    """Check the whole body before anything is made; raises BadRequestError and ForbiddenError.
+    """Check the whole body before anything is made; raises ApiError.
 
     `hosts`, `keys`, `groups` and `flavors`: what there is that it may name.
     """
     whole = document if isinstance(document, dict) else {}
     body = whole.get("server")
     if not isinstance(body, dict):
-        raise BadRequestError("Invalid input for field/attribute server. 'server' is a required property")
+        raise ApiError(400, "Invalid input for field/attribute server. 'server' is a required property")
     _check_schema(body, version)
     _check_rights(body, admin=admin)
     _check_references(body, config, hosts, keys, flavors)
@@ -120,13 +114,13 @@ def read_create(
     least = _count(body, "min_count", 1)
     count = _count(body, "max_count", least)
     if least > count:
-        raise BadRequestError("min_count must be <= max_count")
+        raise ApiError(400, "min_count must be <= max_count")
     return CreateRequest(body, count, group_id)
 
 
 def _check_schema(body: dict[str, Any], version: tuple[int, int]) -> None:
     def fail(rule: str) -> None:
-        raise BadRequestError(f"Invalid input for field/attribute server. Value: {body}. {rule}")
+        raise ApiError(400, f"Invalid input for field/attribute server. Value: {body}. {rule}")
 
     required = (*_REQUIRED, "networks") if version >= (2, 37) else _REQUIRED
     for key in required:
@@ -137,26 +131,22 @@ def _check_schema(body: dict[str, Any], version: tuple[int, int]) -> None:
             fail(f"Additional properties are not allowed ('{key}' was unexpected)")
     wrong = wrong_field(body)
     if wrong is not None:
-        raise BadRequestError(f"Invalid input for field/attribute {wrong}. Value: {body[wrong]}.")
+        raise wrong_value(wrong, body[wrong])
     networks = body.get("networks", [])
     allowed = isinstance(networks, list) or (version >= (2, 37) and networks in {"auto", "none"})
     if not allowed:
         text = f"'{networks}' is not of type 'array'"
-        raise BadRequestError(f"Invalid input for field/attribute networks. Value: {networks}. {text}")
+        raise ApiError(400, f"Invalid input for field/attribute networks. Value: {networks}. {text}")
 
 
 def _check_rights(body: dict[str, Any], *, admin: bool) -> None:
     for field in ("host", "hypervisor_hostname"):
         if field in body and not admin:
-            raise ForbiddenError(
-                "Policy doesn't allow compute:servers:create:requested_destination to be performed."
-            )
+            raise forbidden("compute:servers:create:requested_destination")
     if ":" in (body.get("availability_zone") or "") and not admin:
-        raise ForbiddenError(
-            "Policy doesn't allow os_compute_api:servers:create:forced_host to be performed."
-        )
+        raise forbidden("os_compute_api:servers:create:forced_host")
     if len(body.get("metadata") or {}) > METADATA_ITEMS:
-        raise ForbiddenError(f"Maximum number of metadata items exceeds {METADATA_ITEMS}")
+        raise ApiError(403, f"Maximum number of metadata items exceeds {METADATA_ITEMS}")
 
 
 def _group_of(hints: object, groups: Collection[str]) -> str | None:
@@ -164,14 +154,14 @@ def _group_of(hints: object, groups: Collection[str]) -> str | None:
     if hints is None:
         return None
     if not isinstance(hints, dict):
-        raise BadRequestError(f"Invalid input for field/attribute os:scheduler_hints. Value: {hints}.")
+        raise wrong_value("os:scheduler_hints", hints)
     if "group" not in hints:
         return None
     group = hints["group"]
     if not is_uuid(group):
-        raise BadRequestError(f"Invalid input for field/attribute group. Value: {group}.")
+        raise wrong_value("group", group)
     if group not in groups:
-        raise BadRequestError(f"Instance group {group} could not be found.")
+        raise ApiError(400, f"Instance group {group} could not be found.")
     return str(group)
 
 
@@ -184,17 +174,17 @@ def _check_references(
 ) -> None:
     for field in ("host", "hypervisor_hostname"):
         if field in body and body[field] not in hosts:
-            raise BadRequestError(f"Compute host {body[field]} could not be found.")
+            raise ApiError(400, f"Compute host {body[field]} could not be found.")
     if "key_name" in body and body["key_name"] not in keys:
-        raise BadRequestError("Invalid key_name provided.")
+        raise ApiError(400, "Invalid key_name provided.")
     if not body.get("imageRef"):
-        raise BadRequestError("Missing imageRef attribute")
+        raise ApiError(400, "Missing imageRef attribute")
     if body["imageRef"] != image_id(config.image):
-        raise BadRequestError("Can not find requested image")
+        raise ApiError(400, "Can not find requested image")
     if flavor_of(body) not in flavors:
-        raise BadRequestError(f"Flavor {flavor_of(body)} could not be found.")
+        raise ApiError(400, f"Flavor {flavor_of(body)} could not be found.")
     if body.get("availability_zone") not in {None, _ZONE}:
-        raise BadRequestError("The requested availability zone is not available")
+        raise ApiError(400, "The requested availability zone is not available")
 
 
 def flavor_of(body: dict[str, Any]) -> str:
@@ -209,7 +199,7 @@ def _count(body: dict[str, Any], key: str, default: int) -> int:
     except (TypeError, ValueError):
         count = 0
     if count < 1:
-        raise BadRequestError(f"Invalid input for field/attribute {key}. Value: {value}.")
+        raise wrong_value(key, value)
     return count
 
 
@@ -222,14 +212,14 @@ _REBUILD = frozenset(
 
 
 def read_rebuild(body: object, version: tuple[int, int], config: OndemandConfig) -> dict[str, Any]:
-    """What the action `rebuild` is told; raises BadRequestError."""
+    """What the action `rebuild` is told; raises ApiError."""
     if not isinstance(body, dict) or "imageRef" not in body:
-        raise BadRequestError("Invalid input for field/attribute rebuild. 'imageRef' is a required property")
+        raise ApiError(400, "Invalid input for field/attribute rebuild. 'imageRef' is a required property")
     unknown = [name for name in body if name not in _REBUILD or not is_offered(name, version)]
     if unknown:
-        raise BadRequestError(f"Additional properties are not allowed ('{unknown[0]}' was unexpected)")
+        raise ApiError(400, f"Additional properties are not allowed ('{unknown[0]}' was unexpected)")
     if (wrong := wrong_field(body)) is not None:
-        raise BadRequestError(f"Invalid input for field/attribute {wrong}. Value: {body[wrong]}.")
+        raise wrong_value(wrong, body[wrong])
     if body["imageRef"] != image_id(config.image):
-        raise BadRequestError("Cannot find image for rebuild")
+        raise ApiError(400, "Cannot find image for rebuild")
     return body

@@ -18,9 +18,9 @@ _LONGEST_USER_DATA = 65_535
 _METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
 _HOST_NAME = re.compile(r"[a-zA-Z0-9\-._]{2,255}")
 _NETWORK = frozenset({"uuid", "fixed_ip", "port", "tag"})
-_BOOLEAN = frozenset(
-    {"true", "1", "on", "yes", "t", "y", "false", "0", "off", "no", "f", "n"}  # as oslo's strict parser
-)
+_TRUE = frozenset({"true", "1", "on", "yes", "t", "y"})
+_FALSE = frozenset({"false", "0", "off", "no", "f", "n"})
+"""As oslo's strict parser has them."""
 
 _SINCE = {
     "description": (2, 19),
@@ -39,7 +39,11 @@ def is_offered(field: str, version: tuple[int, int]) -> bool:
 
 
 def is_boolean(value: object) -> bool:
-    return isinstance(value, bool) or str(value).lower() in _BOOLEAN
+    return isinstance(value, bool) or str(value).lower() in _TRUE | _FALSE
+
+
+def is_true(value: object) -> bool:
+    return str(value).lower() in _TRUE
 
 
 def is_uuid(value: object) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, request
 
-from emulator.live.ondemand.http import service_for_callers
+from emulator.live.ondemand.http import body_part, service_for_callers
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Keyring
@@ -147,8 +147,7 @@ def _add_volume_quotas(app: Flask) -> None:
 
     @app.put("/v3/os-quota-sets/<project>")
     def change_quota(project: str) -> tuple[dict[str, Any], int]:
-        body = request.get_json(silent=True)
-        limits = body.get("quota_set") if isinstance(body, dict) else None
+        limits = body_part("quota_set")
         if not isinstance(limits, dict) or not all(isinstance(limit, int) for limit in limits.values()):
             return {"badRequest": {"code": 400, "message": f"Invalid input for quota_set: {limits}."}}, 400
         quotas[project] = quotas.get(project, {}) | limits

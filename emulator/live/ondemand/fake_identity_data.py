@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, Response, g, request
 
 from emulator.live.ondemand.auth import DOMAIN, stable_id
+from emulator.live.ondemand.http import ApiError
+from emulator.live.ondemand.identity_checks import forbidden, listed, only_admin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,38 +21,31 @@ _ROLES = ("member", "reader", "manager", "admin")
 
 
 def add_people(
-    app: Flask,
-    keyring: Keyring,
-    region: str,
-    *,
-    catalog: Callable[[], list[dict[str, Any]]],
-    forbidden: Callable[[str], Response],
-    missing: Callable[[str], Response],
+    app: Flask, keyring: Keyring, region: str, *, catalog: Callable[[], list[dict[str, Any]]]
 ) -> None:
-    """All routes of this module. `forbidden` and `missing` make answers that are errors."""
+    """All routes of this module."""
 
     def add(what: str, rows: Rows, filters: Iterable[str]) -> None:
         """The list of these, and each by its id."""
         known = tuple(filters)
         noun = what.removesuffix("s")
 
-        def listing() -> dict[str, Any] | Response:
-            if not g.token.account.admin:
-                return forbidden(f"identity:list_{what}")
+        def listing() -> dict[str, Any]:
+            only_admin(f"identity:list_{what}")
             found = [
                 row
                 for row in rows()
                 if all(str(row.get(name)) == request.args[name] for name in known if name in request.args)
             ]
-            return {what: found, "links": {"next": None, "self": request.url, "previous": None}}
+            return listed(what, found)
 
-        def show(row_id: str) -> dict[str, Any] | Response:
+        def show(row_id: str) -> dict[str, Any]:
             if not g.token.account.admin and row_id != g.token.account.user_id:
-                return forbidden(f"identity:get_{noun}")
+                raise forbidden(f"identity:get_{noun}")
             for row in rows():
                 if row["id"] == row_id:
                     return {noun: row}
-            return missing(f"Could not find {noun}: {row_id}.")
+            raise ApiError(404, f"Could not find {noun}: {row_id}.")
 
         app.add_url_rule(f"/v3/{what}", f"list_{what}", listing)
         app.add_url_rule(f"/v3/{what}/<row_id>", f"get_{what}", show)
@@ -65,12 +60,10 @@ def add_people(
     add("services", lambda: _services(catalog()), ("name", "type"))
     add("endpoints", lambda: _endpoints(catalog()), ("interface", "service_id", "region_id"))
 
-    _add_roles(app, keyring, forbidden, missing)
+    _add_roles(app, keyring)
 
 
-def _add_roles(
-    app: Flask, keyring: Keyring, forbidden: Callable[[str], Response], missing: Callable[[str], Response]
-) -> None:
+def _add_roles(app: Flask, keyring: Keyring) -> None:
     def assigned() -> list[tuple[str, str, str]]:
         """User, project, role, by identifier."""
         explicit = [
@@ -84,9 +77,8 @@ def _add_roles(
         return defaults + explicit
 
     @app.get("/v3/role_assignments")
-    def assignments() -> dict[str, Any] | Response:
-        if not g.token.account.admin:
-            return forbidden("identity:list_role_assignments")
+    def assignments() -> dict[str, Any]:
+        only_admin("identity:list_role_assignments")
         args = request.args
         names = _names(keyring) if args.get("include_names", "false").lower() in {"", "1", "true"} else None
         found = [
@@ -101,21 +93,20 @@ def _add_roles(
             and args.get("scope.project.id", project) == project
             and args.get("role.id", role) == role
         ]
-        return {"role_assignments": found, "links": {"next": None, "self": request.url, "previous": None}}
+        return listed("role_assignments", found)
 
     @app.route("/v3/projects/<project>/users/<user>/roles/<role>", methods=["PUT", "DELETE", "HEAD"])
     def role_of(project: str, user: str, role: str) -> Response:
         verbs = {"PUT": "create", "DELETE": "revoke"}
-        if not g.token.account.admin:
-            return forbidden(f"identity:{verbs.get(request.method, 'check')}_grant")
+        only_admin(f"identity:{verbs.get(request.method, 'check')}_grant")
         names, roles = _names(keyring), {stable_id("role", name): name for name in _ROLES}
         for key, what in ((project, "project"), (user, "user"), (role, "role")):
             if key not in names:
-                return missing(f"Could not find {what}: {key}.")
+                raise ApiError(404, f"Could not find {what}: {key}.")
         if request.method == "PUT":
             keyring.users.grant(user, project, names[project], roles[role])
         elif (user, project, role) not in assigned():
-            return missing(f"Could not find role assignment with role: {role}.")
+            raise ApiError(404, f"Could not find role assignment with role: {role}.")
         elif request.method == "DELETE":
             keyring.users.revoke(user, project, roles[role])
         return Response(status=204)

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, Flask, Response, g, request
 
 from emulator.live.ondemand import server_view
+from emulator.live.ondemand.compute_checks import (
+    after_marker,
+    mapping_of,
+    only_admin,
+    wrong_value,
+)
 from emulator.live.ondemand.config import Flavor
 from emulator.live.ondemand.create_rules import is_named
-from emulator.live.ondemand.http import site_url
+from emulator.live.ondemand.http import ApiError, site_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from emulator.live.ondemand.auth import Account
 
-    Error = Callable[[int, str], Exception]
 
 _NUMBERS = {"ram": 1, "vcpus": 1, "disk": 0, "swap": 0, "OS-FLV-EXT-DATA:ephemeral": 0}
 """Field of a create -> its least value."""
@@ -84,23 +89,23 @@ class Flavors:
             self._past[flavor_id] = self._known.pop(flavor_id).flavor
 
 
-def add_flavors(app: Flask, flavors: Flavors, error: Error) -> None:
+def add_flavors(app: Flask, flavors: Flavors) -> None:
     """Routes of flavors, their extra specs and who may use them."""
     routes = Blueprint("flavors", __name__)
 
     def find(flavor_id: str) -> KnownFlavor:
         known = flavors.get(flavor_id, g.account)
         if known is None:
-            raise error(404, f"Flavor {flavor_id} could not be found.")
+            raise ApiError(404, f"Flavor {flavor_id} could not be found.")
         return known
 
     @routes.get("/v2.1/flavors")
     def listed() -> dict[str, Any]:
-        return {"flavors": [_body(each, whole=False) for each in _page(flavors, error)]}
+        return {"flavors": [_body(each, whole=False) for each in _page(flavors)]}
 
     @routes.get("/v2.1/flavors/detail")
     def detailed() -> dict[str, Any]:
-        return {"flavors": [_body(each, whole=True) for each in _page(flavors, error)]}
+        return {"flavors": [_body(each, whole=True) for each in _page(flavors)]}
 
     @routes.get("/v2.1/flavors/<flavor_id>")
     def show(flavor_id: str) -> dict[str, Any]:
@@ -108,33 +113,33 @@ def add_flavors(app: Flask, flavors: Flavors, error: Error) -> None:
 
     @routes.post("/v2.1/flavors")
     def create() -> dict[str, Any]:
-        _only_admin("os-flavor-manage:create", error)
-        made = _read(request.get_json(silent=True), error)
+        only_admin("os-flavor-manage:create")
+        made = _read()
         if not flavors.add(made):
-            raise error(409, f"Flavor with name {made.flavor.name} already exists.")
+            raise ApiError(409, f"Flavor with name {made.flavor.name} already exists.")
         return {"flavor": _body(made, whole=True)}
 
     @routes.put("/v2.1/flavors/<flavor_id>")
     def update(flavor_id: str) -> dict[str, Any]:
-        _only_admin("os-flavor-manage:update", error)
-        body = _part(request.get_json(silent=True), "flavor", error)
+        only_admin("os-flavor-manage:update")
+        body = mapping_of("flavor")
         if body.keys() != {"description"}:
-            raise error(400, f"Invalid input for field/attribute flavor. Value: {body}.")
+            raise wrong_value("flavor", body)
         changed = flavors.change(find(flavor_id), description=body["description"])
         return {"flavor": _body(changed, whole=True)}
 
     @routes.delete("/v2.1/flavors/<flavor_id>")
     def delete(flavor_id: str) -> Response:
-        _only_admin("os-flavor-manage:delete", error)
+        only_admin("os-flavor-manage:delete")
         flavors.remove(find(flavor_id).flavor.id)
         return Response(status=202, content_type="application/json")
 
-    _add_specs(routes, flavors, find, error)
-    _add_access(routes, flavors, find, error)
+    _add_specs(routes, flavors, find)
+    _add_access(routes, flavors, find)
     app.register_blueprint(routes)
 
 
-def _add_specs(routes: Blueprint, flavors: Flavors, find: Callable[[str], KnownFlavor], error: Error) -> None:
+def _add_specs(routes: Blueprint, flavors: Flavors, find: Callable[[str], KnownFlavor]) -> None:
     path = "/v2.1/flavors/<flavor_id>/os-extra_specs"
 
     @routes.get(path)
@@ -145,88 +150,74 @@ def _add_specs(routes: Blueprint, flavors: Flavors, find: Callable[[str], KnownF
     def spec(flavor_id: str, key: str) -> dict[str, Any]:
         known = find(flavor_id).specs
         if key not in known:
-            raise error(404, f"Flavor {flavor_id} has no extra specs with key {key}.")
+            raise ApiError(404, f"Flavor {flavor_id} has no extra specs with key {key}.")
         return {key: known[key]}
 
     @routes.post(path)
     def add_specs(flavor_id: str) -> dict[str, Any]:
-        _only_admin("os-flavor-extra-specs:create", error)
+        only_admin("os-flavor-extra-specs:create")
         known = find(flavor_id)
-        added = _texts(_part(request.get_json(silent=True), "extra_specs", error), error)
+        added = _texts(mapping_of("extra_specs"))
         flavors.change(known, specs=known.specs | added)
         return {"extra_specs": added}
 
     @routes.put(f"{path}/<key>")
     def set_spec(flavor_id: str, key: str) -> dict[str, Any]:
-        _only_admin("os-flavor-extra-specs:update", error)
+        only_admin("os-flavor-extra-specs:update")
         known, body = find(flavor_id), request.get_json(silent=True)
         if not isinstance(body, dict) or body.keys() != {key}:
-            raise error(400, "Request body contains too many items")
-        flavors.change(known, specs=known.specs | _texts(body, error))
+            raise ApiError(400, "Request body contains too many items")
+        flavors.change(known, specs=known.specs | _texts(body))
         return body
 
     @routes.delete(f"{path}/<key>")
     def remove_spec(flavor_id: str, key: str) -> Response:
-        _only_admin("os-flavor-extra-specs:delete", error)
+        only_admin("os-flavor-extra-specs:delete")
         known = find(flavor_id)
         if key not in known.specs:
-            raise error(404, f"Flavor {flavor_id} has no extra specs with key {key}.")
+            raise ApiError(404, f"Flavor {flavor_id} has no extra specs with key {key}.")
         flavors.change(known, specs={name: text for name, text in known.specs.items() if name != key})
         return Response(status=200, content_type="application/json")
 
 
-def _add_access(
-    routes: Blueprint, flavors: Flavors, find: Callable[[str], KnownFlavor], error: Error
-) -> None:
+def _add_access(routes: Blueprint, flavors: Flavors, find: Callable[[str], KnownFlavor]) -> None:
     def shown(known: KnownFlavor) -> dict[str, Any]:
         rows = [{"flavor_id": known.flavor.id, "tenant_id": each} for each in sorted(known.projects)]
         return {"flavor_access": rows}
 
     @routes.get("/v2.1/flavors/<flavor_id>/os-flavor-access")
     def access(flavor_id: str) -> dict[str, Any]:
-        _only_admin("os-flavor-access", error)
+        only_admin("os-flavor-access")
         known = find(flavor_id)
         if known.is_public:
-            raise error(404, "Access list not available for public flavors.")
+            raise ApiError(404, "Access list not available for public flavors.")
         return shown(known)
 
     @routes.post("/v2.1/flavors/<flavor_id>/action")
     def change_access(flavor_id: str) -> dict[str, Any]:
-        _only_admin("os-flavor-access:add_tenant_access", error)
+        only_admin("os-flavor-access:add_tenant_access")
         known, body = find(flavor_id), request.get_json(silent=True)
         match body:
             case {"addTenantAccess": {"tenant": str(project)}}:
                 if known.is_public:
-                    raise error(409, "Can not add access to a public flavor.")
+                    raise ApiError(409, "Can not add access to a public flavor.")
                 return shown(flavors.change(known, projects=known.projects | {project}))
             case {"removeTenantAccess": {"tenant": str(project)}}:
                 if project not in known.projects:
                     text = f"Flavor access not found for {flavor_id} / {project} combination."
-                    raise error(404, text)
+                    raise ApiError(404, text)
                 return shown(flavors.change(known, projects=known.projects - {project}))
             case _:
-                raise error(400, f"There is no such action: {body}.")
+                raise ApiError(400, f"There is no such action: {body}.")
 
 
-def _only_admin(policy: str, error: Error) -> None:
-    if not g.account.admin:
-        raise error(403, f"Policy doesn't allow os_compute_api:{policy} to be performed.")
-
-
-def _part(document: object, name: str, error: Error) -> dict[str, Any]:
-    part = document.get(name) if isinstance(document, dict) else None
-    if not isinstance(part, dict) or not part:
-        raise error(400, f"Invalid input for field/attribute {name}. Value: {part}.")
-    return part
-
-
-def _texts(specs: Mapping[str, Any], error: Error) -> dict[str, str]:
-    if not all(isinstance(value, str | int | float) for value in specs.values()):
-        raise error(400, f"Invalid input for field/attribute extra_specs. Value: {dict(specs)}.")
+def _texts(specs: Mapping[str, Any]) -> dict[str, str]:
+    if not specs or not all(isinstance(value, str | int | float) for value in specs.values()):
+        raise wrong_value("extra_specs", dict(specs))
     return {key: str(value) for key, value in specs.items()}
 
 
-def _page(flavors: Flavors, error: Error) -> list[KnownFlavor]:
+def _page(flavors: Flavors) -> list[KnownFlavor]:
     """What the query asks for. Administrators see private ones if they say so (`is_public=None`), as in Nova."""
     found, args = flavors.all(g.account), request.args
     is_public = args.get("is_public", "true").lower()
@@ -236,21 +227,18 @@ def _page(flavors: Flavors, error: Error) -> list[KnownFlavor]:
         found = [each for each in found if not each.is_public]
     for name, value in (("minRam", "ram_mb"), ("minDisk", "disk_gb")):
         if not args.get(name, "0").isdecimal():
-            raise error(400, f"Invalid {name} filter [{args[name]}]")
+            raise ApiError(400, f"Invalid {name} filter [{args[name]}]")
         found = [each for each in found if getattr(each.flavor, value) >= int(args.get(name, "0"))]
-    if (marker := args.get("marker")) is not None:
-        places = [place for place, each in enumerate(found) if each.flavor.id == marker]
-        if not places:
-            raise error(400, f"marker [{marker}] not found")
-        found = found[places[0] + 1 :]
-    return found[: int(args.get("limit", "1000"))]
+    return after_marker(found, lambda each: each.flavor.id)[: int(args.get("limit", "1000"))]
 
 
-def _read(document: object, error: Error) -> KnownFlavor:
-    body = _part(document, "flavor", error)
+def _read() -> KnownFlavor:
+    body = mapping_of("flavor")
+    if not body:
+        raise wrong_value("flavor", body)
 
-    def wrong(name: str) -> Exception:
-        return error(400, f"Invalid input for field/attribute {name}. Value: {body.get(name)}.")
+    def wrong(name: str) -> ApiError:
+        return wrong_value(name, body.get(name))
 
     for name in (*body, "name", "ram", "vcpus", "disk"):
         if name not in _FIELDS or name not in body:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask import Flask, g, request
 
@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from emulator.live.ondemand.auth import Keyring, Token
 
 UNAUTHORIZED = "The request you have made requires authentication."
+
+
+class ApiError(Exception):
+    """An answer that is an error; each service shows it in its own form."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 def service(name: str) -> Flask:
@@ -41,6 +50,12 @@ def service_for_callers(name: str, keyring: Keyring, *, free: frozenset[str]) ->
         return None if request.path.rstrip("/") in free or caller(keyring) is not None else unauthorized()
 
     return app
+
+
+def body_part(name: str) -> Any:
+    """What the request's JSON says under this name; None where it is no such mapping."""
+    body = request.get_json(silent=True)
+    return body.get(name) if isinstance(body, dict) else None
 
 
 def caller(keyring: Keyring) -> Token | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, jsonify, request
 
 from emulator.live.ondemand.auth import DOMAIN, ApplicationCredential, Keyring, LoginError, Token, stable_id
 from emulator.live.ondemand.fake_identity_data import add_people
-from emulator.live.ondemand.http import UNAUTHORIZED, caller, service, site_url
-from emulator.live.ondemand.projects import Projects, add_projects
+from emulator.live.ondemand.http import UNAUTHORIZED, ApiError, body_part, caller, service, site_url
+from emulator.live.ondemand.identity_checks import forbidden, listed, only_admin
+from emulator.live.ondemand.projects import add_projects
 from emulator.live.ondemand.times import iso
 from emulator.live.ondemand.users import add_users
 
@@ -35,6 +37,7 @@ Answer = tuple[dict[str, Any], int]
 def identity_app(keyring: Keyring, region: str) -> Flask:
     app = service("identity")
     app.before_request(lambda: _guard(keyring))
+    app.register_error_handler(ApiError, _shown)
 
     @app.after_request
     def vary(response: Response) -> Response:
@@ -51,23 +54,9 @@ def identity_app(keyring: Keyring, region: str) -> Flask:
 
     _add_tokens(app, keyring, region)
     _add_projects(app, keyring)
-    add_people(
-        app,
-        keyring,
-        region,
-        catalog=lambda: _catalog(region),
-        forbidden=_forbidden,
-        missing=lambda text: _error(404, "Not Found", text),
-    )
+    add_people(app, keyring, region, catalog=lambda: _catalog(region))
     _add_credentials(app, keyring)
-    add_users(
-        app,
-        keyring.users,
-        {each.user_id: each.name for each in keyring.accounts},
-        str(DOMAIN["id"]),
-        forbidden=_forbidden,
-        fault=_error,
-    )
+    add_users(app, keyring.users, {each.user_id: each.name for each in keyring.accounts}, str(DOMAIN["id"]))
     return app
 
 
@@ -98,30 +87,25 @@ def _guard(keyring: Keyring) -> Response | None:
     return None
 
 
-def _error(code: int, title: str, message: str) -> Response:
-    response = jsonify({"error": {"code": code, "message": message, "title": title}})
-    response.status_code = code
+def _shown(error: ApiError) -> Response:
+    title = HTTPStatus(error.code).phrase
+    response = jsonify({"error": {"code": error.code, "message": error.message, "title": title}})
+    response.status_code = error.code
     return response
 
 
 def _login_failed() -> Response:
-    response = _error(401, "Unauthorized", UNAUTHORIZED)
+    response = _shown(ApiError(401, UNAUTHORIZED))
     response.headers["WWW-Authenticate"] = f'Keystone uri="{_url()}"'
     return response
-
-
-def _forbidden(policy: str) -> Response:
-    text = f"You are not authorized to perform the requested action: {policy}."
-    return _error(403, "Forbidden", text)
 
 
 def _add_tokens(app: Flask, keyring: Keyring, region: str) -> None:
     @app.post("/v3/auth/tokens")
     def login() -> Response:
-        body = request.get_json(silent=True)
-        auth = body.get("auth") if isinstance(body, dict) else None
+        auth = body_part("auth")
         if not isinstance(auth, dict):
-            return _error(400, "Bad Request", "Expecting to find auth in request body.")
+            raise ApiError(400, "Expecting to find auth in request body.")
         try:
             token = keyring.login(auth)
         except LoginError:
@@ -131,9 +115,9 @@ def _add_tokens(app: Flask, keyring: Keyring, region: str) -> None:
     def of_subject(rule: str, answer: Callable[[Token], Response]) -> Response:
         subject = keyring.token(request.headers.get("X-Subject-Token"))
         if subject is None:
-            return _error(404, "Not Found", "Failed to validate token")
+            raise ApiError(404, "Failed to validate token")
         if not g.token.account.admin and subject.account != g.token.account:
-            return _forbidden(rule)
+            raise forbidden(rule)
         return answer(subject)
 
     @app.get("/v3/auth/tokens")
@@ -202,42 +186,36 @@ def _catalog(region: str) -> list[dict[str, Any]]:
 
 
 def _add_projects(app: Flask, keyring: Keyring) -> None:
-    projects_made = Projects(keyring.projects)
-    names = {account.project for account in keyring.accounts}
-    add_projects(app, projects_made, names, forbidden=_forbidden, fault=_error)
+    add_projects(app, keyring.projects, {account.project for account in keyring.accounts})
 
     def listing(accounts: list[Account], more: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
-        return {
-            "projects": [*(_project(account) for account in accounts), *more],
-            "links": {"next": None, "self": request.url, "previous": None},
-        }
+        return listed("projects", [*(_project(account) for account in accounts), *more])
 
     def distinct() -> list[Account]:
         return list({account.project: account for account in keyring.accounts}.values())
 
     @app.get("/v3/projects")
-    def projects() -> dict[str, Any] | Response:
-        if not g.token.account.admin:
-            return _forbidden("identity:list_projects")
+    def projects() -> dict[str, Any]:
+        only_admin("identity:list_projects")
         name = request.args.get("name")
-        more = [each for each in projects_made.made.values() if name in {None, each["name"]}]
+        more = [each for each in keyring.projects.values() if name in {None, each["name"]}]
         return listing([account for account in distinct() if name in {None, account.project}], more)
 
     @app.get("/v3/projects/<project_id>")
-    def project(project_id: str) -> dict[str, Any] | Response:
+    def project(project_id: str) -> dict[str, Any]:
         for account in distinct():
             if account.project_id == project_id:
                 if not g.token.account.admin and g.token.account.project_id != project_id:
-                    return _forbidden("identity:get_project")
+                    raise forbidden("identity:get_project")
                 return {"project": _project(account)}
-        if g.token.account.admin and project_id in projects_made.made:
-            return {"project": projects_made.made[project_id]}
-        return _error(404, "Not Found", f"Could not find project: {project_id}.")
+        if g.token.account.admin and project_id in keyring.projects:
+            return {"project": keyring.projects[project_id]}
+        raise ApiError(404, f"Could not find project: {project_id}.")
 
     @app.get("/v3/users/<user_id>/projects")
-    def projects_of_user(user_id: str) -> dict[str, Any] | Response:
+    def projects_of_user(user_id: str) -> dict[str, Any]:
         if not _is_own(user_id):
-            return _forbidden("identity:list_user_projects")
+            raise forbidden("identity:list_user_projects")
         return listing([account for account in keyring.accounts if account.user_id == user_id])
 
 
@@ -272,53 +250,50 @@ def _add_credentials(app: Flask, keyring: Keyring) -> None:
     path = "/v3/users/<user_id>/application_credentials"
 
     @app.get(path)
-    def credentials(user_id: str) -> dict[str, Any] | Response:
+    def credentials(user_id: str) -> dict[str, Any]:
         account = _account(keyring, user_id)
         if account is None:
-            return _forbidden("identity:list_application_credentials")
+            raise forbidden("identity:list_application_credentials")
         name = request.args.get("name")
-        return {
-            "application_credentials": [
-                _credential(credential)
-                for credential in keyring.credentials_of(account)
-                if name in {None, credential.name}
-            ],
-            "links": {"next": None, "self": request.url, "previous": None},
-        }
+        found = [
+            _credential(credential)
+            for credential in keyring.credentials_of(account)
+            if name in {None, credential.name}
+        ]
+        return listed("application_credentials", found)
 
     @app.get(f"{path}/<credential_id>")
-    def credential(user_id: str, credential_id: str) -> dict[str, Any] | Response:
+    def credential(user_id: str, credential_id: str) -> dict[str, Any]:
         account = _account(keyring, user_id)
         for known in keyring.credentials_of(account) if account is not None else []:
             if known.id == credential_id:
                 return {"application_credential": _credential(known)}
-        return _no_credential(credential_id)
+        raise _no_credential(credential_id)
 
     @app.get("/v3/users/<user_id>/access_rules")
-    def access_rules(user_id: str) -> dict[str, Any] | Response:
+    def access_rules(user_id: str) -> dict[str, Any]:
         """Credentials have none here: each may do what its user may."""
         if not _is_own(user_id):
-            return _forbidden("identity:list_access_rules")
-        return {"access_rules": [], "links": {"next": None, "self": request.url, "previous": None}}
+            raise forbidden("identity:list_access_rules")
+        return listed("access_rules", [])
 
     _add_credential_changes(app, keyring, path)
 
 
 def _add_credential_changes(app: Flask, keyring: Keyring, path: str) -> None:
     @app.post(path)
-    def create(user_id: str) -> Answer | Response:
+    def create(user_id: str) -> Answer:
         if g.token.account.user_id != user_id:
-            return _forbidden("identity:create_application_credential")
-        body = request.get_json(silent=True)
-        attributes = body.get("application_credential") if isinstance(body, dict) else None
+            raise forbidden("identity:create_application_credential")
+        attributes = body_part("application_credential")
         if not isinstance(attributes, dict) or not isinstance(attributes.get("name"), str):
-            return _error(400, "Bad Request", "'name' is a required property")
+            raise ApiError(400, "'name' is a required property")
         made = keyring.add_credential(
             g.token.account, attributes["name"], attributes.get("description"), attributes.get("secret")
         )
         if made is None:
             text = "Conflict occurred attempting to store application_credential - Duplicate entry."
-            return _error(409, "Conflict", text)
+            raise ApiError(409, text)
         body = _credential(made)
         links = body.pop("links")
         return {"application_credential": {**body, "secret": made.secret, "links": links}}, 201
@@ -327,12 +302,12 @@ def _add_credential_changes(app: Flask, keyring: Keyring, path: str) -> None:
     def delete(user_id: str, credential_id: str) -> Response:
         account = _account(keyring, user_id)
         if account is None or not keyring.remove_credential(account, credential_id):
-            return _no_credential(credential_id)
+            raise _no_credential(credential_id)
         return Response(status=204)
 
 
-def _no_credential(credential_id: str) -> Response:
-    return _error(404, "Not Found", f"Could not find Application Credential: {credential_id}.")
+def _no_credential(credential_id: str) -> ApiError:
+    return ApiError(404, f"Could not find Application Credential: {credential_id}.")
 
 
 def _credential(credential: ApplicationCredential) -> dict[str, Any]:

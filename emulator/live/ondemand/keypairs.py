@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, jsonify, request
 
+from emulator.live.ondemand.compute_checks import after_marker, only_admin, wrong_value
+from emulator.live.ondemand.http import ApiError, body_part
 from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from balancer.clock import Clock
     from emulator.live.ondemand.auth import Account
 
-    Error = Callable[[int, str], Exception]
 
 _NAME = re.compile(r"[a-zA-Z0-9 \-_]{1,255}")
 _NAME_SINCE_2_92 = re.compile(r"[a-zA-Z0-9 \-_@.]{1,255}")
@@ -77,33 +78,26 @@ class Keypairs:
             return self._known.pop((user_id, name), None) is not None
 
 
-def add_keypairs(
-    app: Flask, keypairs: Keypairs, clock: Clock, limit: Callable[[str], int], error: Error
-) -> None:
+def add_keypairs(app: Flask, keypairs: Keypairs, clock: Clock, limit: Callable[[str], int]) -> None:
     """All routes of this module. `limit`: how many a user of this project may have; -1: any number."""
 
     def owner() -> str:
         """Whose keys are meant: an administrator may name somebody."""
         account: Account = g.account
         user_id = request.args.get("user_id", account.user_id)
-        if user_id != account.user_id and not account.admin:
-            raise error(403, "Policy doesn't allow os_compute_api:os-keypairs:index to be performed.")
+        if user_id != account.user_id:
+            only_admin("os-keypairs:index")
         return user_id
 
     def find(name: str) -> Keypair:
         for each in keypairs.of(owner()):
             if each.name == name:
                 return each
-        raise error(404, f"Keypair {name} not found for user {owner()}")
+        raise ApiError(404, f"Keypair {name} not found for user {owner()}")
 
     @app.get("/v2.1/os-keypairs")
     def list_keypairs() -> dict[str, Any]:
-        rows = keypairs.of(owner())
-        if (marker := request.args.get("marker")) is not None:
-            names = [each.name for each in rows]
-            if marker not in names:
-                raise error(400, f"marker [{marker}] not found")
-            rows = rows[names.index(marker) + 1 :]
+        rows = after_marker(keypairs.of(owner()), lambda each: each.name)
         count = int(request.args.get("limit", 0)) or len(rows)
         return {"keypairs": [{"keypair": _brief(each)} for each in rows[:count]]}
 
@@ -118,7 +112,7 @@ def add_keypairs(
 
     @app.post("/v2.1/os-keypairs")
     def create_keypair() -> Response:
-        made, attributes = _create(keypairs, clock.now_us(), limit(g.account.project_id), error)
+        made, attributes = _create(keypairs, clock.now_us(), limit(g.account.project_id))
         private = (
             {} if "public_key" in attributes else {"private_key": _NOBODYS.format(secrets.token_urlsafe(48))}
         )
@@ -132,20 +126,20 @@ def add_keypairs(
         return Response(status=204 if g.version >= (2, 2) else 202, content_type="application/json")
 
 
-def _create(keypairs: Keypairs, now_us: int, most: int, error: Error) -> tuple[Keypair, dict[str, Any]]:
+def _create(keypairs: Keypairs, now_us: int, most: int) -> tuple[Keypair, dict[str, Any]]:
     """The key pair that POST asks for, and what it asked."""
-    attributes = _read(request.get_json(silent=True), error)
+    attributes = _read()
     user_id = attributes.get("user_id", g.account.user_id)
-    if user_id != g.account.user_id and not g.account.admin:
-        raise error(403, "Policy doesn't allow os_compute_api:os-keypairs:create to be performed.")
+    if user_id != g.account.user_id:
+        only_admin("os-keypairs:create")
     if user_id not in keypairs.users():
-        raise error(400, f"User {user_id} could not be found.")
+        raise ApiError(400, f"User {user_id} could not be found.")
     if 0 <= most <= len(keypairs.of(user_id)):
-        raise error(403, "Quota exceeded, too many key pairs.")
+        raise ApiError(403, "Quota exceeded, too many key pairs.")
     public_key = attributes.get("public_key") or _made_key()
     made = keypairs.add(attributes["name"], attributes.get("type", "ssh"), public_key, user_id, now_us)
     if made is None:
-        raise error(409, f"Key pair '{attributes['name']}' already exists.")
+        raise ApiError(409, f"Key pair '{attributes['name']}' already exists.")
     return made, attributes
 
 
@@ -154,24 +148,24 @@ def _brief(each: Keypair) -> dict[str, Any]:
     return shown | ({"type": each.kind} if g.version >= (2, 2) else {})
 
 
-def _read(body: object, error: Error) -> dict[str, Any]:
+def _read() -> dict[str, Any]:
     """What POST asks for, as Nova's schema has it."""
-    attributes = body.get("keypair") if isinstance(body, dict) else None
+    attributes = body_part("keypair")
     if not isinstance(attributes, dict):
-        raise error(400, "Invalid input for field/attribute keypair. 'keypair' is a required property")
+        raise ApiError(400, "Invalid input for field/attribute keypair. 'keypair' is a required property")
     known = {"name", "public_key"}
     known |= {"type"} if g.version >= (2, 2) else set()
     known |= {"user_id"} if g.version >= (2, 10) else set()
     pattern = _NAME_SINCE_2_92 if g.version >= (2, 92) else _NAME
     name = attributes.get("name")
     if not attributes.keys() <= known or not isinstance(name, str) or not pattern.fullmatch(name):
-        raise error(400, f"Invalid input for field/attribute keypair. Value: {attributes}.")
+        raise wrong_value("keypair", attributes)
     if attributes.get("type", "ssh") not in {"ssh", "x509"}:
-        raise error(400, f"Invalid input for field/attribute type. Value: {attributes['type']}.")
+        raise wrong_value("type", attributes["type"])
     if g.version >= (2, 92) and "public_key" not in attributes:
-        raise error(400, "Invalid input for field/attribute keypair. 'public_key' is a required property")
+        raise ApiError(400, "Invalid input for field/attribute keypair. 'public_key' is a required property")
     if "public_key" in attributes and _blob(attributes["public_key"]) is None:
-        raise error(400, "Keypair data is invalid: failed to generate fingerprint")
+        raise ApiError(400, "Keypair data is invalid: failed to generate fingerprint")
     return attributes
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, jsonify, request
 from werkzeug.http import http_date
 
 from balancer.clock import SystemClock, seconds
-from emulator.live.ondemand.http import caller, service, unauthorized
+from emulator.live.ondemand.http import ApiError, caller, service, unauthorized
 from emulator.live.ondemand.site import Site, provider_id
 
 if TYPE_CHECKING:
@@ -20,12 +21,6 @@ _MINIMUM, _MAXIMUM = (1, 0), (1, 39)
 _wall = SystemClock()
 _TRAITS = ["COMPUTE_NODE", "COMPUTE_IMAGE_TYPE_RAW", "OWNER_NOVA"]
 _LINKS = ("inventories", "usages", "aggregates", "traits", "allocations")
-
-
-class _Error(Exception):
-    def __init__(self, code: int, title: str, text: str) -> None:
-        super().__init__(text)
-        self.code, self.title, self.text = code, title, text
 
 
 def placement_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
@@ -42,14 +37,13 @@ def placement_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask
             return unauthorized()
         if not token.account.admin:
             what = request.path.strip("/").split("/", maxsplit=1)[0]
-            raise _Error(
+            raise ApiError(
                 403,
-                "Forbidden",
                 "Access was denied to this resource.\n\n "
                 f"Policy does not allow placement:{what}:list to be performed.  ",
             )
         if not _MINIMUM <= g.version <= _MAXIMUM:
-            raise _Error(406, "Not Acceptable", f"Unacceptable version header: {g.version[0]}.{g.version[1]}")
+            raise ApiError(406, f"Unacceptable version header: {g.version[0]}.{g.version[1]}")
         return None
 
     @app.after_request
@@ -61,9 +55,10 @@ def placement_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask
             response.headers["last-modified"] = http_date(seconds(_wall.now_us()))
         return response
 
-    @app.errorhandler(_Error)
-    def show_error(error: _Error) -> Response:
-        fault = {"status": error.code, "title": error.title, "detail": error.text, "request_id": g.request_id}
+    @app.errorhandler(ApiError)
+    def show_error(error: ApiError) -> Response:
+        title = HTTPStatus(error.code).phrase
+        fault = {"status": error.code, "title": title, "detail": error.message, "request_id": g.request_id}
         response = jsonify({"errors": [fault]})
         response.status_code = error.code
         return response
@@ -99,7 +94,7 @@ class _Hosts:
             if provider_id(host) == uuid:
                 return host, server
         text = f"The resource could not be found.\n\n No resource provider with uuid {uuid} found  "
-        raise _Error(404, "Not Found", text)
+        raise ApiError(404, text)
 
     def used(self, server: Server | None) -> dict[str, int]:
         return dict.fromkeys(self.size, 0) if server is None else dict(self.size)
@@ -212,7 +207,7 @@ def _resources(text: str) -> dict[str, int]:
     for part in text.split(","):
         kind, _, amount = part.partition(":")
         if not kind or not amount.isdigit():
-            raise _Error(400, "Bad Request", f"Badly formed resources parameter: {text}")
+            raise ApiError(400, f"Badly formed resources parameter: {text}")
         amounts[kind] = int(amount)
     return amounts
 

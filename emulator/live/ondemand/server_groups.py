@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, jsonify, request
 
+from emulator.live.ondemand.compute_checks import wrong_value
+from emulator.live.ondemand.http import ApiError, body_part
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.servers import Server
 
-    Error = Callable[[int, str], Exception]
 
 _POLICIES = ("affinity", "anti-affinity")
 _SOFT = ("soft-affinity", "soft-anti-affinity")
@@ -63,16 +65,14 @@ def members(cloud: Cloud, group_id: str) -> list[Server]:
     return [server for server in cloud.servers() if server.spec.group_id == group_id]
 
 
-def add_server_groups(
-    app: Flask, groups: ServerGroups, cloud: Cloud, limit: Callable[[str], int], error: Error
-) -> None:
+def add_server_groups(app: Flask, groups: ServerGroups, cloud: Cloud, limit: Callable[[str], int]) -> None:
     """All routes of this module. `limit`: how many a project may have; -1: any number."""
 
     def find(group_id: str) -> ServerGroup:
         account: Account = g.account
         group = groups.get(group_id)
         if group is None or not (account.admin or group.project_id == account.project_id):
-            raise error(404, f"Instance group {group_id} could not be found.")
+            raise ApiError(404, f"Instance group {group_id} could not be found.")
         return group
 
     def show(group: ServerGroup) -> dict[str, Any]:
@@ -101,10 +101,10 @@ def add_server_groups(
     @app.post("/v2.1/os-server-groups")
     def create_group() -> Response:
         account: Account = g.account
-        name, policy, rules = _read(request.get_json(silent=True), error)
+        name, policy, rules = _read()
         most = limit(account.project_id)
         if 0 <= most <= len(groups.of(account.project_id)):
-            raise error(403, "Quota exceeded, too many server groups.")
+            raise ApiError(403, "Quota exceeded, too many server groups.")
         made = ServerGroup(str(uuid.uuid4()), name, policy, rules, account.project_id, account.user_id)
         groups.add(made)
         return jsonify({"server_group": show(made)})
@@ -115,12 +115,12 @@ def add_server_groups(
         return Response(status=204, content_type="application/json")
 
 
-def _read(body: object, error: Error) -> tuple[str, str, dict[str, int]]:
+def _read() -> tuple[str, str, dict[str, int]]:
     """Name, policy and rules of POST, as Nova's schema has them."""
-    attributes = body.get("server_group") if isinstance(body, dict) else None
+    attributes = body_part("server_group")
 
-    def refuse() -> Exception:
-        return error(400, f"Invalid input for field/attribute server_group. Value: {attributes}.")
+    def refuse() -> ApiError:
+        return wrong_value("server_group", attributes)
 
     if not isinstance(attributes, dict) or not isinstance(attributes.get("name"), str):
         raise refuse()

@@ -6,79 +6,68 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, request
 
+from emulator.live.ondemand.compute_checks import find_server, wrong_value
 from emulator.live.ondemand.create_request import METADATA_ITEMS
 from emulator.live.ondemand.create_rules import wrong_field
-from emulator.live.ondemand.server_states import VM_STATES, check_lock
+from emulator.live.ondemand.http import ApiError
+from emulator.live.ondemand.server_states import MAY_CHANGE, check_lock, check_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.servers import Server
 
-    Find = Callable[[Cloud, str], Server]
-    Error = Callable[[int, str], Exception]
 
-_MAY_CHANGE = frozenset({"ACTIVE", "PAUSED", "SUSPENDED", "SHUTOFF"})
-
-
-def add_metadata(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
-    """`find` and `error` are those of `compute.py`."""
+def add_metadata(app: Flask, cloud: Cloud) -> None:
     path = "/v2.1/servers/<server_id>/metadata"
 
     def change(server: Server, metadata: dict[str, str], verb: str) -> None:
-        check_lock(server, error)
-        status = server.status(cloud.clock.now_us())
-        if status not in _MAY_CHANGE:
-            text = (
-                f"Cannot '{verb} metadata' instance {server.id} while it is in vm_state {VM_STATES[status]}"
-            )
-            raise error(409, text)
+        check_lock(server)
+        check_status(server, f"{verb} metadata", MAY_CHANGE, cloud.clock.now_us())
         if len(metadata) > METADATA_ITEMS:
-            raise error(403, f"Maximum number of metadata items exceeds {METADATA_ITEMS}")
+            raise ApiError(403, f"Maximum number of metadata items exceeds {METADATA_ITEMS}")
         server.metadata = metadata
         cloud.changed(server)
 
     @app.get(path)
     def metadata(server_id: str) -> dict[str, Any]:
-        return {"metadata": find(cloud, server_id).metadata}
+        return {"metadata": find_server(cloud, server_id).metadata}
 
     @app.route(path, methods=["POST", "PUT"])
     def set_metadata(server_id: str) -> dict[str, Any]:
-        values, server = _values("metadata", error), find(cloud, server_id)
+        values, server = _values("metadata"), find_server(cloud, server_id)
         change(server, values if request.method == "PUT" else server.metadata | values, "update")
         return {"metadata": server.metadata}
 
     @app.get(f"{path}/<key>")
     def item(server_id: str, key: str) -> dict[str, Any]:
-        return {"meta": {key: _value(find(cloud, server_id), key, error)}}
+        return {"meta": {key: _value(find_server(cloud, server_id), key)}}
 
     @app.put(f"{path}/<key>")
     def set_item(server_id: str, key: str) -> dict[str, Any]:
-        values, server = _values("meta", error), find(cloud, server_id)
+        values, server = _values("meta"), find_server(cloud, server_id)
         if values.keys() != {key}:
-            raise error(400, "Request body and URI mismatch")
+            raise ApiError(400, "Request body and URI mismatch")
         change(server, server.metadata | values, "update")
         return {"meta": values}
 
     @app.delete(f"{path}/<key>")
     def remove_item(server_id: str, key: str) -> Response:
-        server = find(cloud, server_id)
-        _value(server, key, error)
+        server = find_server(cloud, server_id)
+        _value(server, key)
         change(server, {name: text for name, text in server.metadata.items() if name != key}, "delete")
         return Response(status=204)
 
 
-def _values(name: str, error: Error) -> dict[str, str]:
+def _values(name: str) -> dict[str, str]:
     """What the body says under this name."""
     body = request.get_json(silent=True)
     values = body.get(name) if isinstance(body, dict) and len(body) == 1 else None
     if not isinstance(values, dict) or wrong_field({"metadata": values}) is not None:
-        raise error(400, f"Invalid input for field/attribute {name}. Value: {values}.")
+        raise wrong_value(name, values)
     return values
 
 
-def _value(server: Server, key: str, error: Error) -> str:
+def _value(server: Server, key: str) -> str:
     if key not in server.metadata:
-        raise error(404, "Metadata item was not found")
+        raise ApiError(404, "Metadata item was not found")
     return server.metadata[key]

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from balancer.timestamps import parse_iso
-from emulator.live.ondemand.create_rules import is_boolean
+from emulator.live.ondemand.compute_checks import wrong_parameter
+from emulator.live.ondemand.create_rules import is_boolean, is_true
+from emulator.live.ondemand.http import ApiError
 from emulator.live.ondemand.server_states import VM_STATES
 
 if TYPE_CHECKING:
@@ -53,10 +55,6 @@ _KNOWN = _words(
 _BOOLEANS = ("all_tenants", "deleted", "soft_deleted")
 
 
-class QueryError(Exception):
-    """400; the text is the answer's message."""
-
-
 @dataclass(frozen=True, slots=True)
 class ServerQuery:
     """A checked query. Filters that only administrators have are ignored for others, as Nova ignores them."""
@@ -83,7 +81,7 @@ class ServerQuery:
             "image": lambda server, value: value == server.spec.image_id,
             "flavor": lambda server, value: value == server.spec.flavor_id,
             "availability_zone": lambda server, value: value == "nova" and server.host is not None,
-            "locked": lambda server, value: _true(value) == server.locked,
+            "locked": lambda server, value: is_true(value) == server.locked,
             "vm_state": lambda server, value: value.lower() == _vm_state(server, now_us),
             "tags": lambda server, value: {*value.split(",")} <= tags(server),
             "tags-any": lambda server, value: not tags(server).isdisjoint(value.split(",")),
@@ -110,30 +108,28 @@ class ServerQuery:
 
 
 def read_query(args: Mapping[str, str], version: tuple[int, int], account: Account) -> ServerQuery:
-    """Raises QueryError."""
+    """Raises ApiError."""
     if version >= _STRICT and (unknown := sorted(args.keys() - _KNOWN)):
-        raise QueryError(f"Additional properties are not allowed ('{unknown[0]}' was unexpected)")
+        raise ApiError(400, f"Additional properties are not allowed ('{unknown[0]}' was unexpected)")
     for name in _BOOLEANS:
         if name in args and args[name] and not is_boolean(args[name]):
-            raise QueryError(f"Invalid input for query parameters {name}. Value: {args[name]}.")
+            raise wrong_parameter(name, args[name])
     if version >= (2, 73) and "locked" in args and not is_boolean(args["locked"]):
-        raise QueryError(f"Invalid input for query parameters locked. Value: {args['locked']}.")
+        raise wrong_parameter("locked", args["locked"])
     for name in ("changes-since", "changes-before"):
         if name in args:
             _check_time(name, args[name])
-    if not args.get("limit", "0").isdecimal():
-        raise QueryError(f"Invalid input for query parameters limit. Value: {args['limit']}.")
     status = args.get("status", "").upper()
     if version >= (2, 38) and status and status not in _STATUSES:
-        raise QueryError("Invalid status value")
+        raise ApiError(400, "Invalid status value")
     if args.get("sort_key", "uuid") not in _SORT_KEYS.keys() | _OTHER_SORT_KEYS:
-        raise QueryError(f"Invalid input for query parameters sort_key. Value: {args['sort_key']}.")
+        raise wrong_parameter("sort_key", args["sort_key"])
     if args.get("sort_dir", "asc") not in {"asc", "desc"}:
-        raise QueryError(f"Invalid input for query parameters sort_dir. Value: {args['sort_dir']}.")
+        raise wrong_parameter("sort_dir", args["sort_dir"])
     try:
         re.compile(args.get("name", ""))
     except re.error as error:
-        raise QueryError(f"Invalid filter name: {error}") from error
+        raise ApiError(400, f"Invalid filter name: {error}") from error
     return ServerQuery(args, account)
 
 
@@ -141,11 +137,7 @@ def _check_time(name: str, value: str) -> None:
     try:
         parse_iso(value)
     except ValueError as error:
-        raise QueryError(f"Invalid input for query parameters {name}. Value: {value}.") from error
-
-
-def _true(value: str) -> bool:
-    return value.lower() in {"true", "1", "on", "yes", "t", "y"}
+        raise wrong_parameter(name, value) from error
 
 
 def _vm_state(server: Server, now_us: int) -> str:

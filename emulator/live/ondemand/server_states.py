@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from flask import g
 
+from emulator.live.ondemand.compute_checks import wrong_value
+from emulator.live.ondemand.http import ApiError
 from emulator.live.ondemand.servers import Action
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Collection
 
     from emulator.live.ondemand.servers import Server
 
-    Error = Callable[[int, str], Exception]
 
 VM_STATES = {
     "BUILD": "building", "ACTIVE": "active", "SHUTOFF": "stopped", "ERROR": "error", "PAUSED": "paused",
@@ -67,31 +68,40 @@ def is_later(name: str, version: tuple[int, int]) -> bool:
     return name in _CHANGES and version < _CHANGES[name].since
 
 
-def change(server: Server, name: str, arguments: Any, now_us: int, error: Error) -> None:
+def change(server: Server, name: str, arguments: Any, now_us: int) -> None:
     """Do it, or raise what Nova answers. The arguments have been looked at."""
-    check_lock(server, error)
+    check_lock(server)
     transition = _HARD if name == "reboot" and arguments["type"] == "HARD" else _CHANGES[name]
-    status = server.status(now_us)
-    if status not in transition.allowed or server.launched_us is None:
-        text = f"Cannot '{transition.name}' instance {server.id} while it is in vm_state {VM_STATES[status]}"
-        raise error(409, text)
+    allowed = transition.allowed if server.launched_us is not None else frozenset()
+    check_status(server, transition.name, allowed, now_us)
     if transition.to is not None:
         server.condition = "" if transition.to == "ACTIVE" else transition.to
     note(server, transition.name, now_us)
 
 
-def reset(server: Server, arguments: Any, now_us: int, error: Error) -> None:
+def reset(server: Server, arguments: Any, now_us: int) -> None:
     """An administrator says what state it is in. One that never started stays in ERROR: there is nothing to reset."""
     state = arguments.get("state") if isinstance(arguments, dict) else None
     if state not in {"active", "error"}:
-        raise error(400, f"Invalid input for field/attribute state. Value: {state}.")
+        raise wrong_value("state", state)
     server.condition = "ERROR" if state == "error" else ""
     server.updated_us = now_us
 
 
-def check_lock(server: Server, error: Error) -> None:
+MAY_CHANGE = frozenset({"ACTIVE", "PAUSED", "SUSPENDED", "SHUTOFF"})
+"""Statuses in which tags and metadata may change."""
+
+
+def check_status(server: Server, verb: str, allowed: Collection[str], now_us: int) -> None:
+    status = server.status(now_us)
+    if status not in allowed:
+        text = f"Cannot '{verb}' instance {server.id} while it is in vm_state {VM_STATES[status]}"
+        raise ApiError(409, text)
+
+
+def check_lock(server: Server) -> None:
     if server.locked and not g.account.admin:
-        raise error(409, f"Instance {server.id} is locked")
+        raise ApiError(409, f"Instance {server.id} is locked")
 
 
 def note(server: Server, name: str, now_us: int) -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, request
 
+from emulator.live.ondemand.compute_checks import NOT_FOUND, find_server, wrong_value
 from emulator.live.ondemand.create_rules import MOST_TAGS, is_tags
-from emulator.live.ondemand.http import site_url
-from emulator.live.ondemand.server_states import VM_STATES
+from emulator.live.ondemand.http import ApiError, site_url
+from emulator.live.ondemand.server_states import MAY_CHANGE, check_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.servers import Server
 
-    Find = Callable[[Cloud, str], Server]
-    Error = Callable[[int, str], Exception]
 
-_MAY_CHANGE = frozenset({"ACTIVE", "PAUSED", "SUSPENDED", "SHUTOFF"})
-
-
-def add_tags(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
-    """`find` and `error` are those of `compute.py`."""
+def add_tags(app: Flask, cloud: Cloud) -> None:
     path = "/v2.1/servers/<server_id>/tags"
 
     def known(server_id: str, verb: str = "") -> Server:
-        return _known(cloud, find(cloud, server_id), verb, error)
+        """The server, if its tags may be changed so (`verb`), or only be read."""
+        server = find_server(cloud, server_id)
+        if g.version < (2, 26):
+            raise ApiError(404, NOT_FOUND)
+        if verb:
+            check_status(server, verb, MAY_CHANGE, cloud.clock.now_us())
+        return server
 
     def put(server: Server, tags: Iterable[str]) -> None:
         server.tags = sorted(set(tags))
@@ -35,13 +36,13 @@ def add_tags(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
 
     @app.get(path)
     def tags(server_id: str) -> dict[str, Any]:
-        return {"tags": list(known(server_id).spec.tags)}
+        return {"tags": list(known(server_id).tags)}
 
     @app.put(path)
     def replace_tags(server_id: str) -> dict[str, Any]:
         body = request.get_json(silent=True)
         if not isinstance(body, dict) or body.keys() != {"tags"} or not is_tags(body["tags"]):
-            raise error(400, f"Invalid input for field/attribute tags. Value: {body}.")
+            raise wrong_value("tags", body)
         server = known(server_id, "update tags")
         put(server, body["tags"])
         return {"tags": list(server.tags)}
@@ -51,7 +52,7 @@ def add_tags(app: Flask, cloud: Cloud, find: Find, error: Error) -> None:
         put(known(server_id, "delete tags"), ())
         return Response(status=204)
 
-    _add_one(app, path, known, put, error)
+    _add_one(app, path, known, put)
 
 
 def _add_one(
@@ -59,20 +60,19 @@ def _add_one(
     path: str,
     known: Callable[..., Server],
     put: Callable[[Server, Iterable[str]], None],
-    error: Error,
 ) -> None:
     @app.get(f"{path}/<tag>")
     def has_tag(server_id: str, tag: str) -> Response:
-        _check_has(known(server_id), tag, error)
+        _check_has(known(server_id), tag)
         return Response(status=204)
 
     @app.put(f"{path}/<tag>")
     def add_tag(server_id: str, tag: str) -> Response:
         server = known(server_id, "update tag")
         if not is_tags([tag]):
-            raise error(400, f"Tag '{tag}' is invalid. It must be a non empty string without '/' and ','.")
+            raise ApiError(400, f"Tag '{tag}' is invalid. It must be a non empty string without '/' and ','.")
         if len(server.tags) >= MOST_TAGS:
-            raise error(400, f"The number of tags exceeded the per-server limit {MOST_TAGS}")
+            raise ApiError(400, f"The number of tags exceeded the per-server limit {MOST_TAGS}")
         if tag in server.tags:
             return Response(status=204)
         put(server, (*server.tags, tag))
@@ -82,22 +82,11 @@ def _add_one(
     @app.delete(f"{path}/<tag>")
     def remove_tag(server_id: str, tag: str) -> Response:
         server = known(server_id, "delete tag")
-        _check_has(server, tag, error)
+        _check_has(server, tag)
         put(server, (each for each in server.tags if each != tag))
         return Response(status=204)
 
 
-def _known(cloud: Cloud, server: Server, verb: str, error: Error) -> Server:
-    """The server, if its tags may be changed so (`verb`), or only be read."""
-    if g.version < (2, 26):
-        raise error(404, "The resource could not be found.")
-    status = server.status(cloud.clock.now_us())
-    if verb and status not in _MAY_CHANGE:
-        text = f"Cannot '{verb}' instance {server.id} while it is in vm_state {VM_STATES[status]}"
-        raise error(409, text)
-    return server
-
-
-def _check_has(server: Server, tag: str, error: Error) -> None:
+def _check_has(server: Server, tag: str) -> None:
     if tag not in server.tags:
-        raise error(404, f"Server {server.id} has no tag '{tag}'")
+        raise ApiError(404, f"Server {server.id} has no tag '{tag}'")

@@ -20,9 +20,8 @@ from emulator.clock.shared_clock import SharedClock
 from emulator.live.failure import forget_failure, write_failure
 from emulator.live.job.orders import HEARD
 from emulator.live.machine_follower import MachineFollower
-from emulator.live.process import stop_on_signal
+from emulator.live.process import stop_on_signal, write_ready
 from emulator.live.progress import Tail
-from emulator.live.readiness import write_ready
 from emulator.live.replay_log import partial_path
 from emulator.live.settings import Settings, load_settings
 from emulator.live.slurm.accounting import read_line

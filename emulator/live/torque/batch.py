@@ -68,18 +68,17 @@ class BatchServer:
         """When nodes failed and were repaired, as a scenario says."""
         self.contradictions: list[str] = []
         """What jobs say of themselves that their account does not, and nodes that went where they must not."""
-        self._actions = RunActions(self, executor, checks_work=checks_work)
+        self.actions = RunActions(self, executor, checks_work=checks_work)
         self.scheduler: Scheduler = (
             QueueScheduler(config, executor)
             if make_scheduler is None
-            else make_scheduler(JobEffects(self, self._actions, log))
+            else make_scheduler(JobEffects(self, self.actions, log))
         )
         self.nodes = [Node(name=name, index=index, np=config.np) for index, name in enumerate(config.nodes)]
         self._node_by_name = {node.name: node for node in self.nodes}
         self.next_number = marks.next_number
         for node in self.nodes:
             node.offline, node.note = marks.nodes.get(node.name, (False, ""))
-            node.pooled = False
 
     # What can be seen.
 
@@ -192,7 +191,7 @@ class BatchServer:
 
     def _kill(self, job: Job, why: str, now_us: int, *, dead: str = "") -> None:
         job.state, job.mtime_us, job.ended_by = PbsState.EXITING, now_us, why
-        self._actions.kill(job, why, dead=dead)
+        self.actions.kill(job, why, dead=dead)
 
     def hold(self, job: Job, now_us: int) -> None:
         """qhold; a running job only remembers it."""
@@ -307,7 +306,7 @@ class BatchServer:
         """A job has got nodes."""
         job = self._by_row[row]
         # Real Torque listed a job's nodes from the highest down; the first is the mother superior.
-        job.exec_nodes = tuple(sorted(self.nodes_of(job.row), reverse=True))
+        job.exec_nodes = tuple(sorted(self.scheduler.nodes_of(job.row), reverse=True))
         job.state, job.start_us, job.mtime_us = PbsState.RUNNING, now_us, now_us
         job.run += 1
         job.session, job.ended_by = None, ""
@@ -319,10 +318,7 @@ class BatchServer:
         if lost:
             self._cannot_start(job, lost, now_us)
             return
-        self._actions.begin(job)
-
-    def nodes_of(self, row: int) -> Sequence[int]:
-        return self.scheduler.nodes_of(row)
+        self.actions.begin(job)
 
     def link_of(self, job: Job) -> Link | None:
         """The way to the agent of a running job's mother superior."""
@@ -353,10 +349,8 @@ class BatchServer:
         """An agent serves these nodes and runs these jobs, as (number, run). Returns the answer to it."""
         unknown = [name for name in names if name not in self._node_by_name]
         if unknown:
-            return {
-                "do": "refused",
-                "error": f"unknown nodes: {', '.join(unknown)}; see `nodes` in the server's file",
-            }
+            error = f"unknown nodes: {', '.join(unknown)}; see `nodes` in the server's file"
+            return {"do": "refused", "error": error}
         if slots != self.config.np:
             error = f"the agent's nodes have np = {slots}, the server's have np = {self.config.np}"
             return {"do": "refused", "error": error}
@@ -371,7 +365,7 @@ class BatchServer:
         starts = []
         for key in expected.keys() - here:
             self._executor.hold(("start", *key))
-            starts.append(self._actions.start_message(expected[key], adopt=expected[key].session is not None))
+            starts.append(self.actions.start_message(expected[key], adopt=expected[key].session is not None))
         if not any(node.down for node in self.nodes):
             self.scheduler.nodes_are_up(now_us)
         return {"do": "registered", "start": starts, "drop": sorted(here - set(expected))}
@@ -396,7 +390,7 @@ class BatchServer:
             if self._runs_on(job, indices):
                 self._executor.release(("start", job.number, job.run))
                 self._executor.release(("kill", job.number, job.run))
-        self._actions.lost(link)
+        self.actions.lost(link)
 
         def check(at_us: int) -> None:
             for index in indices - set(self._links):
@@ -419,7 +413,7 @@ class BatchServer:
     ) -> None:  # fmt: skip
         """A run is over, its epilogue included; `requeue`: the prologue sent the job back; `done`: what it has done."""
         job = self._jobs.get(number)
-        if self._actions.has_left(number, run, done):
+        if self.actions.has_left(number, run, done):
             pass  # it had to: all is accounted for
         elif job is not None and job.run == run and self._runs_on(job, set(job.exec_nodes)):
             job.session = session
@@ -476,14 +470,6 @@ class BatchServer:
         for index in job.exec_nodes:
             self.nodes[index].jobs.pop(job.number, None)
 
-    def changed(self, seq: int, done: int | None = None) -> None:
-        """An agent's job knows of a change, and says how much it has done."""
-        self._actions.changed(seq, done)
-
-    def notice(self, number: int, now_us: int) -> None:
-        """An on-demand job of the workload is announced."""
-        self.scheduler.notice(number, now_us)
-
     # Afterwards.
 
     def short_state(self) -> dict[str, bool | int]:
@@ -493,12 +479,11 @@ class BatchServer:
         """
         # Between an end and the pass that follows it nothing runs either: that is not the end of all.
         over = self.scheduler.is_over and self._executor.is_idle
-        all_up = not any(node.down for node in self.nodes)
         return {
-            "all_nodes_up": all_up,
+            "all_nodes_up": not any(node.down for node in self.nodes),
             "nodes_served": len(self._links),
             "is_over": over,
-            "all_told": self._actions.all_done,
+            "all_told": self.actions.all_done,
         }
 
     def export(self) -> dict[str, Any]:

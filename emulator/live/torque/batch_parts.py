@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.format import View
     from emulator.live.torque.jobs import Job
@@ -40,8 +38,6 @@ class Server(Protocol):
 
     def name_of(self, number: int) -> str:
         """`26.server`, or just the number of a job that is forgotten."""
-
-    def nodes_of(self, row: int) -> Sequence[int]: ...
 
     def link_of(self, job: Job) -> Link | None:
         """The way to the agent of a running job's mother superior."""

@@ -401,7 +401,7 @@ def _qnotice(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     if len(call.argv) != 2 or not call.argv[1].isdecimal():  # noqa: PLR2004 - the command and its operand
         return Reply(2, stderr="usage: qnotice NUMBER_IN_WORKLOAD\n")
     try:
-        server.notice(int(call.argv[1]), now_us)
+        server.scheduler.notice(int(call.argv[1]), now_us)
     except PbsError as error:
         return Reply(error.status, stderr=f"qnotice: {error}\n")
     return Reply()

@@ -47,7 +47,7 @@ class JobEffects:
         """Other nodes or another phase; `save_us`: when what is done by now is a whole checkpoint."""
         job = self._batch.job_of_row(row)
         link = self._batch.link_of(job)
-        nodes = sorted(self._batch.nodes_of(row), reverse=True)
+        nodes = sorted(self._batch.scheduler.nodes_of(row), reverse=True)
         if link is not None and set(nodes) != set(job.exec_nodes):
             self._batch.vacate(job)
             # The mother superior stays if it can; another node of its agent may take over, else the job moves.

@@ -30,7 +30,7 @@ class Node:
     note: str = ""
     down: bool = True
     seen_us: int = -1
-    pooled: bool = True
+    pooled: bool = False
     """What the cluster was last told: the scheduler may use the node."""
     jobs: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Numbers of the jobs that run on it, and the slots that each has."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.cluster.cluster import Cluster
-from emulator.kernel.job_states import JobState
+from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.torque import errors
-from emulator.live.torque.export import export_jobs
 from emulator.live.torque.jobs import trace_numbers
 from emulator.plugin_failure import plugin_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from emulator.kernel.job_states import RunOutcome
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.jobs import JobRequest
     from emulator.simulation.executor_live import LiveExecutor
@@ -191,4 +189,34 @@ class QueueScheduler(WholeNodes):
         return None
 
     def export(self, exit_status: Mapping[int, int | None]) -> dict[str, Any]:
-        return {"jobs": export_jobs(self.cluster, exit_status)}
+        return {"jobs": _export_jobs(self.cluster, exit_status)}
+
+
+def _export_jobs(cluster: Cluster, exit_status: Mapping[int, int | None]) -> list[dict[str, Any]]:
+    """Every job with its runs, in the order of their rows; times in us of cluster time, -1: not yet.
+
+    `exit_status`: of the last run of each row.
+    """
+    table, runs = cluster.job_table(), cluster.run_table()
+    found: list[dict[str, Any]] = [
+        {
+            "number": int(table.number[row]),
+            "submit_us": int(table.submit_us[row]),
+            "estimate_us": int(table.estimate_us[row]),
+            "nodes": int(table.nodes[row]),
+            "state": JobState(int(cluster.state[row])).name,
+            "exit_status": exit_status[row],
+            "runs": [],
+        }
+        for row in range(len(table))
+    ]
+    for run, row in enumerate(runs.job):
+        found[row]["runs"].append(
+            {
+                "start_us": int(runs.start_us[run]),
+                "end_us": int(runs.end_us[run]),
+                "outcome": RunOutcome(int(runs.outcome[run])).name,
+                "nodes": runs.node[runs.first[run] : runs.first[run + 1]].tolist(),
+            }
+        )
+    return found

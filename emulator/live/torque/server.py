@@ -383,7 +383,7 @@ def report(batch: BatchServer, link: Link, message: Message, now_us: int) -> Non
     number, run, session = int(message["job"]), int(message["run"]), int(message["session"])
     match message["do"]:
         case "changed":
-            batch.changed(int(message["seq"]), message.get("done"))
+            batch.actions.changed(int(message["seq"]), message.get("done"))
         case "started":
             batch.started(number, run, session)
         case "ended":

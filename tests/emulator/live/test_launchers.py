@@ -86,6 +86,9 @@ class NothingRuns:
     def wait_until(self, ready, limit_s=0):
         """It is ready."""
 
+    def wait_ready(self, path, limit_s=0):
+        return json.loads(path.read_text())
+
 
 class Noted(Fleet):
     """A fleet of processes that notes how they would be started."""

@@ -113,8 +113,11 @@ def test_tags_and_states_outlive_the_manager(tmp_path, connect):
         user.compute.add_tag_to_server(server, "mine")
         act(user, server, "pause")
     with OndemandServer(config) as manager:
-        again = connect(manager).compute.get_server(server.id)
+        user = connect(manager)
+        again = user.compute.get_server(server.id)
         assert (again.status, again.tags) == ("PAUSED", ["mine"])
+        tags = user.compute.get(f"/servers/{server.id}/tags", microversion="2.26")
+        assert tags.json() == {"tags": ["mine"]}
 
 
 def test_a_host_whose_compute_service_was_deleted_gets_no_server(manager, connect):
