@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from balancer.nodelist import some
-from emulator.workload.files import TraceError, has_returns_alone, open_trace
+from emulator.workload.files import TraceError, has_returns_alone, is_cut, open_trace
 from emulator.workload.local_times import LocalTimes
 from emulator.workload.swf import (
     FIELDS,
@@ -38,6 +38,11 @@ _MOST_DIGITS, _MOST_LINES = 18, 50
 _START = 1 << 16
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
+SUSPENDED, UNKNOWN_SUSPENSION = (
+    "was suspended, and that time is no part of its run",
+    "has a record that does not say how long it was suspended; if it was, that time counts as run",
+)
+"""Remarks on jobs that stood still for a while."""
 HEADING = "heading again"
 """A line of names within a table that was put together from several."""
 UNREAD_KEY = "FilesNotRead"
@@ -48,7 +53,7 @@ _WHOLE_FRACTION = re.compile(r"(\d{1,18})\.0*")
 _UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 1000))
 """Times from these on are in nano-, micro- and milliseconds: no job was submitted as late (the year 5138)."""
 __all__ = [
-    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "UNREAD_KEY", "UNSET", "Faults", "Malformed", "Names", "Rows",
+    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "SUSPENDED", "UNKNOWN_SUSPENSION", "UNREAD_KEY", "UNSET", "Faults", "Malformed", "Names", "Rows",
     "count_or_0", "csv_fields", "csv_rows", "files_of", "first_line", "first_lines", "json_line", "lines_of",
     "read_records", "seconds_between", "span_s", "units_a_second", "unix_time_s", "whole",
 ]  # fmt: skip
@@ -309,6 +314,9 @@ def json_line(line: str) -> dict[str, Any]:
     """The object of a line of JSON. Raises Malformed."""
     try:
         found = json.loads(line)
+    except json.JSONDecodeError as error:
+        why = "the line is cut off" if is_cut(error) else error.msg
+        raise Malformed(f"not valid JSON: {why} (column {error.colno})") from error
     except (ValueError, RecursionError) as error:
         raise Malformed(f"not valid JSON: {error}") from error
     if not isinstance(found, dict):
