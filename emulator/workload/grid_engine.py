@@ -211,8 +211,8 @@ def _is_real(text: str) -> bool:
 
 def _of_json(line: str) -> dict[str, str]:
     record = json_line(line)
-    for usage in (record.get("usage"), _part(record.get("usage"), "usage")):
-        record = {"wallclock": _part(usage, "wallclock")} | record
+    usage = _part(record, "usage")
+    record |= {"wallclock": _part(_part(usage, "usage"), "wallclock") or _part(usage, "wallclock")}
     return {
         name: str(record[name]) for name in (*FIELDS, "type", "wallclock") if record.get(name) is not None
     }

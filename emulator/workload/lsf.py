@@ -52,8 +52,8 @@ _AFTER_USAGE = (
 )  # fmt: skip
 """After the 19 numbers of resource usage. Older versions end earlier."""
 _AFTER_HOSTS = (
-    "runLimit", "options3", "avgMem", "effectiveResReq", "srcCluster", "srcJobId", "dstCluster", "dstJobId", "forwardTime",
-    "flow_id",
+    "runLimit", "options3", "avgMem", "effectiveResReq", "srcCluster", "srcJobId", "dstCluster", "dstJobId",
+    "forwardTime", "flow_id",
 )  # fmt: skip
 """After the usage of each host: the order of real records. lsb.acct(5) lists options3 before the run limit."""
 _LONGEST_STILL_S = 60

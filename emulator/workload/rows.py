@@ -53,7 +53,8 @@ _WHOLE_FRACTION = re.compile(r"(\d{1,18})\.0*")
 _UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 1000))
 """Times from these on are in nano-, micro- and milliseconds: no job was submitted as late (the year 5138)."""
 __all__ = [
-    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "SUSPENDED", "UNKNOWN_SUSPENSION", "UNREAD_KEY", "UNSET", "Faults", "Malformed", "Names", "Rows",
+    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "SUSPENDED", "UNKNOWN_SUSPENSION", "UNREAD_KEY", "UNSET",
+    "Faults", "Malformed", "Names", "Rows",
     "count_or_0", "csv_fields", "csv_rows", "files_of", "first_line", "first_lines", "json_line", "lines_of",
     "read_records", "seconds_between", "span_s", "units_a_second", "unix_time_s", "whole",
 ]  # fmt: skip

@@ -86,7 +86,8 @@ NEEDED = (
 """One of each must be there."""
 COLUMNS = (
     *(name for choice in NEEDED for name in choice), "Eligible", "Suspended", "TimelimitRaw", "Timelimit",
-    "ReqTRES", "ReqMem", "AllocGRES", "ReqGRES", "Reservation", "Cluster", "User", "UID", "Group", "GID", "Account", "Partition",
+    "ReqTRES", "ReqMem", "AllocGRES", "ReqGRES", "Reservation", "Cluster", "User", "UID", "Group", "GID", "Account",
+    "Partition",
 )  # fmt: skip
 """All that are read."""
 _NODE_COLUMNS = ("AllocNodes", "NNodes", "ReqNodes")

@@ -41,11 +41,12 @@ class Tres:
 def tres_of(text: str) -> Tres:
     counts = dict(_COUNTS.findall(text))
     memory = _MEMORY.search(text)
+    memory_kib, of_each = _size_kib(memory[1]) if memory else (-1.0, "")
     gpus = _GPUS.findall(text)
     return Tres(
         nodes=int(counts.get("node", 0)),
         procs=int(counts.get("cpu", 0)),
-        memory_kib=_size_kib(memory[1])[0] if memory else -1,
+        memory_kib=_NOT_UNDERSTOOD if of_each else memory_kib,
         # gres/gpu is the sum of all types, where it is there.
         gpus=max(
             sum(int(count) for kind, count in gpus if kind),
