@@ -11,7 +11,9 @@ from testdata import RECORDED
 
 TIME = {"submission": 100, "start": 160, "elapsed": 300}
 DOCUMENTS = {
-    "sacct_json": {"jobs": [{"association": {}, "job_id": 1, "state": {"current": ["COMPLETED"]}, "time": TIME}]},
+    "sacct_json": {
+        "jobs": [{"association": {}, "job_id": 1, "state": {"current": ["COMPLETED"]}, "time": TIME}]
+    },
     "oar": json.loads((RECORDED / "oar/oarstat.json").read_text()),
     "batsim": {"nb_res": 4, "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "a"}], "profiles": {}},
     "elastisim": {"jobs": [{"application_model": "a.json"}, {"type": "rigid"}]},
@@ -43,15 +45,18 @@ def test_what_follows_a_document_is_named_with_its_byte(tmp_path, name):
     path.write_text(f"{text}\nsacct: error: lost the connection\n")
     with pytest.raises(TraceError) as raised:
         load(path, trace_format=name)
-    assert f"'sacct: error: lost the connection\\n' follows the document (line 2 column 1, byte {len(text) + 1})" in str(
-        raised.value
+    assert (
+        f"'sacct: error: lost the connection\\n' follows the document (line 2 column 1, byte {len(text) + 1})"
+        in str(raised.value)
     )
 
 
 def test_json_that_is_wrong_in_its_middle_is_named_there(tmp_path):
     path = tmp_path / "log.json"
     path.write_text('{"é": [1, 2 3]}')
-    with pytest.raises(TraceError, match=r"Expecting ',' delimiter \(line 1 column 13, byte 13\): mend it there"):
+    with pytest.raises(
+        TraceError, match=r"Expecting ',' delimiter \(line 1 column 13, byte 13\): mend it there"
+    ):
         load(path, trace_format="sacct_json")
 
 
@@ -65,7 +70,9 @@ def test_a_last_line_that_is_cut_off_is_an_error_or_counted(tmp_path, name):
     line = json.dumps(records[name])
     path = tmp_path / "log.jsonl"
     path.write_text(f"{line}\n{line[:-20]}")
-    with pytest.raises(TraceError, match=r"log.jsonl:2: not valid JSON: the line is cut off .*; mend the line"):
+    with pytest.raises(
+        TraceError, match=r"log.jsonl:2: not valid JSON: the line is cut off .*; mend the line"
+    ):
         load(path, trace_format=name)
     log = load(path, trace_format=name, lenient=True)
     assert (len(log), log.malformed) == (1, 1)

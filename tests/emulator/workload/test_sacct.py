@@ -251,7 +251,11 @@ def test_memory_that_was_asked_for_is_read_in_each_form(text_file, asked, each_k
     head = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|ReqMem"
     log = load(text_file(head, f"7|100|160|300|2|4|COMPLETED|{asked}"))
     assert log.column("requested_memory_kb").tolist() == [each_kb]
-    assert log.remarks == {"memory of ReqMem not understood, taken to be unknown": 1} if told else not log.remarks
+    assert (
+        log.remarks == {"memory of ReqMem not understood, taken to be unknown": 1}
+        if told
+        else not log.remarks
+    )
 
 
 def test_memory_that_was_allocated_is_named_if_it_is_not_understood(text_file):
