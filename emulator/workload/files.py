@@ -107,7 +107,8 @@ def is_cut(error: json.JSONDecodeError) -> bool:
 
 
 def _past_space(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
+    # Between files that were put together there may be the mark of a beginning.
+    while at < len(text) and (text[at].isspace() or text[at] == "\N{ZERO WIDTH NO-BREAK SPACE}"):
         at += 1
     return at
 

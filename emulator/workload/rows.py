@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 _MOST_COMPLAINTS = 10
+_LONGEST_NAME = 80
 _BIGGEST = 2**62
 _MOST_DIGITS, _MOST_LINES = 18, 50
 _START = 1 << 16
@@ -99,7 +100,10 @@ class Faults:
 
 
 def _at(path: Path, place: int | str) -> str:
-    return f"{path}:{place}" if isinstance(place, int) else f"{path}: {place}"
+    if isinstance(place, int):
+        return f"{path}:{place}"
+    name = place if place.isprintable() else ascii(place)[1:-1]
+    return f"{path}: {name[:_LONGEST_NAME]}"
 
 
 class Names:
@@ -306,8 +310,8 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         mark = "\r" if has_returns_alone(start) else "\n"
         lines = TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline=mark)
         for number, line in enumerate(lines, 1):
-            text = line.rstrip("\r\n")
-            yield number, text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}") if number == 1 else text
+            # Files that were put together have a mark each.
+            yield number, line.rstrip("\r\n").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
         lines.detach()
 
 
