@@ -68,7 +68,9 @@ def test_bytes_of_nothing_in_front_are_named(tmp_path, name):
 def test_messages_above_json_are_named(tmp_path, name, above):
     path = tmp_path / "log"
     path.write_text(above + FILES[name])
-    with pytest.raises(TraceError, match="JSON below messages of its program: leave out what stands above it"):
+    with pytest.raises(
+        TraceError, match="JSON below messages of its program: leave out what stands above it"
+    ):
         load(path)
 
 
@@ -88,7 +90,10 @@ def test_names_in_errors_are_short_and_can_be_printed(tmp_path):
         (["5|100|Unknown|Unknown|0|2|PENDING"], [(100, -1)]),
         (["5|100|None|460|0|2|CANCELLED by 7"], [(100, -1)]),
         (["5|100|160|Unknown||2|RUNNING"], [(100, -1)]),
-        (["5_[1-9%2]|100|Unknown|Unknown|0|2|PENDING", "5_1|100|160|460|300|2|COMPLETED"], [(100, -1), (100, 300)]),
+        (
+            ["5_[1-9%2]|100|Unknown|Unknown|0|2|PENDING", "5_1|100|160|460|300|2|COMPLETED"],
+            [(100, -1), (100, 300)],
+        ),
         (["5+0|100|160|460|300|2|COMPLETED", "5+1|100|160|460|300|1|COMPLETED"], [(100, 300)]),
         (["5|100|160|460|300|2|REQUEUED", "5|460|500|800|300|2|COMPLETED"], [(100, 300)]),
         (["5|460|500|800|300|2|COMPLETED", "5|100|160|460|300|2|REQUEUED"], [(100, 300)]),
