@@ -102,8 +102,12 @@ class Faults:
 def _at(path: Path, place: int | str) -> str:
     if isinstance(place, int):
         return f"{path}:{place}"
-    name = place if place.isprintable() else ascii(place)[1:-1]
-    return f"{path}: {name[:_LONGEST_NAME]}"
+    return f"{path}: {_printable(place)[:_LONGEST_NAME]}"
+
+
+def _printable(text: str) -> str:
+    """A text with names of a file in it, whatever their encoding."""
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 class Names:
@@ -271,7 +275,7 @@ class Rows:
     def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
         """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
         self._fill()
-        remarks = {what: count for what, count in self.remarks.items() if count}
+        remarks = {_printable(what): count for what, count in self.remarks.items() if count}
         header = [
             "; Version: 2.2",
             f"; MaxJobs: {len(self)}",
@@ -292,7 +296,7 @@ class Rows:
                 log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
         return replace(
             faults.within(log),
-            passed_over=dict(self.passed_over),
+            passed_over={_printable(what): count for what, count in self.passed_over.items()},
             remarks=remarks,
             user_names=self.users.names(),
             group_names=self.groups.names(),
