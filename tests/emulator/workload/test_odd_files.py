@@ -131,7 +131,9 @@ def test_rows_of_sacct_that_cannot_be_are_named_or_counted(text_file, row, reaso
 @pytest.mark.parametrize("name", [b"b\xe4r", "b\u00e4r".encode()])
 def test_what_is_told_of_names_in_any_encoding_can_be_written(tmp_path, name):
     path = tmp_path / "log"
-    rows = (b"%d|100|160|460|300|2|COMPLETED|%s\n" % (job, cluster) for job, cluster in ((1, b"a"), (2, name)))
+    rows = (
+        b"%d|100|160|460|300|2|COMPLETED|%s\n" % (job, cluster) for job, cluster in ((1, b"a"), (2, name))
+    )
     path.write_bytes(SACCT.strip().encode() + b"|Cluster\n" + b"".join(rows))
     (told,) = load(path).remarks
     assert told.startswith("of cluster b")
