@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DECODER = json.JSONDecoder()
+_WORDS = ("true", "false", "null", "-")
+"""Values of JSON, apart from texts, that are none before they are whole."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 
@@ -80,13 +82,33 @@ def read_json_documents(path: Path) -> list[Any]:
             document, at = _DECODER.raw_decode(text, at)
             found.append(document)
             at = _past_space(text, at)
+    except json.JSONDecodeError as error:
+        before = len(text[: error.pos].encode(encoding, errors))
+        raise TraceError(f"{path}: {_json_fault(error, len(found), before)}") from error
     except (ValueError, RecursionError) as error:
-        raise TraceError(f"{path}: not valid JSON: {error}") from error
+        raise TraceError(f"{path}: not valid JSON: {error}; write the file again") from error
     return found
 
 
+def _json_fault(error: json.JSONDecodeError, whole_documents: int, at_byte: int) -> str:
+    """What is wrong with a file of JSON, where, and what to do."""
+    where, rest = f"line {error.lineno} column {error.colno}, byte {at_byte}", error.doc[error.pos :]
+    if is_cut(error):
+        return f"not valid JSON: it ends in the middle of a document ({where}): fetch it or write it again, whole"
+    if whole_documents and not rest.startswith(("{", "[")) and error.msg == "Expecting value":
+        return f"not valid JSON: {rest[:40]!r} follows the document ({where}): delete that, or write the file again"
+    return f"not valid JSON: {error.msg} ({where}): mend it there, or write the file again"
+
+
+def is_cut(error: json.JSONDecodeError) -> bool:
+    """Whether JSON is faulty because its end is missing."""
+    rest = error.doc[error.pos :].strip()
+    return error.msg.startswith("Unterminated") or any(word.startswith(rest) for word in _WORDS)
+
+
 def _past_space(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
+    # Between files that were put together there may be the mark of a beginning.
+    while at < len(text) and (text[at].isspace() or text[at] == "\N{ZERO WIDTH NO-BREAK SPACE}"):
         at += 1
     return at
 

@@ -94,9 +94,11 @@ def _hints_of_folder(path: Path) -> list[str]:
 
 
 def _hints(path: Path, names: list[str]) -> list[str]:
-    """What the formats say of a file that none of them can read, else what is known of files that are no logs."""
+    """What a file is that no format can read: by its bytes, as the formats say, or of a program that none is for."""
+    if by_bytes := other_files.hint_of_bytes(path):
+        return [by_bytes]
     readers = (_reader(name) for name in names)
     found = (reader.hint(path) for reader in readers if hasattr(reader, "hint"))
     hints = [hint for hint in found if hint]
-    other = None if hints else other_files.hint(path)
+    other = None if hints else other_files.hint_of_text(path)
     return hints if other is None else [other]

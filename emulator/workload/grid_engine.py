@@ -11,10 +11,19 @@ those of a limit (`h_rt=24:00:00`) are told from separators.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
-from emulator.workload.rows import Malformed, files_of, json_line, read_records, span_s, units_a_second, whole
+from emulator.workload.rows import (
+    UNKNOWN_SUSPENSION,
+    Malformed,
+    files_of,
+    json_line,
+    read_records,
+    span_s,
+    units_a_second,
+    whole,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +78,9 @@ FIELDS = (
     "arid",
 )
 """Of a record, in their order: accounting(5)."""
+_WALLCLOCK_AT = FIELDS.index("arid") + 9
+"""Univa's and Altair's version writes it behind further names and the command, which may have colons."""
+_WALLCLOCK = re.compile(r"\d+\.\d+")
 _AT = {name: index for index, name in enumerate(FIELDS)}
 _FEWEST = _AT["slots"] + 1
 _NUMERIC = ("job_number", "submission_time", "start_time", "end_time", "failed", "exit_status", "slots")
@@ -95,6 +107,8 @@ _TASK = re.compile(r"NONE|past_usage|\d+\.\S+|")
 _LIMIT = re.compile(r"\b([hs])_rt=([^\s,]+)")
 _CUT_LIMIT = re.compile(r"_(?:rt|cpu)=$")
 _SHIFTED = "a ':' in a name shifts the fields behind it"
+_PAUSE_S, _PAUSE_SHARE = 300, 0.05
+PAUSED = "lasted longer than its wallclock says it ran (suspended?), and that time counts as run"
 SLAVE = "slave task of a parallel job"
 _KILLED_BY_USER = 100
 """`failed`: the job ended by a signal; 137 and 143 as exit status are KILL and TERM (qdel)."""
@@ -173,6 +187,8 @@ def _of_fields(fields: list[str]) -> dict[str, str]:
     if len(fields) < _FEWEST:
         raise Malformed(f"{len(fields)} fields where an accounting record has at least {_FEWEST}")
     record = dict(zip(FIELDS, fields, strict=False))
+    if _WALLCLOCK.fullmatch(wallclock := next(iter(fields[_WALLCLOCK_AT:]), "")):
+        record["wallclock"] = wallclock
     if _CUT_LIMIT.search(record.get("category", "")):
         raise Malformed(f"category ends in a limit without its value ({_SHIFTED})")
     if not _TASK.fullmatch(record.get("pe_taskid", "")):
@@ -195,7 +211,15 @@ def _is_real(text: str) -> bool:
 
 def _of_json(line: str) -> dict[str, str]:
     record = json_line(line)
-    return {name: str(record[name]) for name in (*FIELDS, "type") if record.get(name) is not None}
+    usage = _part(record, "usage")
+    record |= {"wallclock": _part(_part(usage, "usage"), "wallclock") or _part(usage, "wallclock")}
+    return {
+        name: str(record[name]) for name in (*FIELDS, "type", "wallclock") if record.get(name) is not None
+    }
+
+
+def _part(document: Any, name: str) -> Any:
+    return document.get(name) if isinstance(document, dict) else None
 
 
 def _take(line: str, rows: Rows) -> None:
@@ -217,6 +241,8 @@ def _take(line: str, rows: Rows) -> None:
     if ran and not submit <= start <= end:
         raise Malformed(f"submission {submit}, start {start} and end {end} are not in this order")
     a_second = units_a_second(max(submit, start))
+    if ran:
+        _tell_pauses(record, _seconds(end - start, a_second), rows)
     rows.add_run(
         (number, record.get("task_number"), submit, record.get("owner")),
         start if ran else -1,
@@ -235,6 +261,15 @@ def _take(line: str, rows: Rows) -> None:
         group=rows.groups.number(record.get("group")),
         queue=rows.queues.number(record.get("qname")),
     )
+
+
+def _tell_pauses(record: dict[str, str], lasted_s: float, rows: Rows) -> None:
+    """Remark on a job from its start to its end that may have been suspended in between."""
+    wallclock = record.get("wallclock", "")
+    if not _is_real(wallclock):
+        rows.remark(UNKNOWN_SUSPENSION)
+    elif lasted_s - float(wallclock) > max(_PAUSE_S, _PAUSE_SHARE * lasted_s):
+        rows.remark(PAUSED)
 
 
 def _limit_s(request: str, rows: Rows) -> int:

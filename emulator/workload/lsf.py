@@ -5,7 +5,8 @@ doubled within. Their order is in lsb.acct(5) (LSF 10.1 reference). A job ends w
 the hosts that it ran on, processors its slots, GPUs what its resource requirement reserves on each host (by `bsub -gpu`
 or `-R "rusage[ngpus_excl_p=2]"`). The estimate is the run limit, which newer versions write, else the deadline. A job
 that was requeued has a record a run; it is its last one, submitted when the first was. One with a begin time
-(`bsub -b`) is submitted then.
+(`bsub -b`) is submitted then. The run time is without the time in which a job was suspended, where the record has
+`runTime` (LSF 9.1.3 and newer).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from emulator.workload.cloud_rows import beginning
 from emulator.workload.rows import (
+    SUSPENDED,
+    UNKNOWN_SUSPENSION,
     Malformed,
     count_or_0,
     files_of,
@@ -48,8 +51,13 @@ _AFTER_USAGE = (
     "jobGroupName", "requeueEvalues", "options2", "resizeNotifyCmd", "lastResizeTime", "rsvId2", "jobDescription",
 )  # fmt: skip
 """After the 19 numbers of resource usage. Older versions end earlier."""
-_AFTER_HOSTS = ("runLimit", "options3", "avgMem", "effectiveResReq")
+_AFTER_HOSTS = (
+    "runLimit", "options3", "avgMem", "effectiveResReq", "srcCluster", "srcJobId", "dstCluster", "dstJobId",
+    "forwardTime", "flow_id",
+)  # fmt: skip
 """After the usage of each host: the order of real records. lsb.acct(5) lists options3 before the run limit."""
+_LONGEST_STILL_S = 60
+"""Seconds that a job may need to begin and to end. One that ran for less of its time than that was suspended."""
 _FEWEST_AFTER = _AFTER_USAGE.index("idx") + 1
 """The oldest versions write so many."""
 _USAGE = 19
@@ -150,7 +158,7 @@ def _take(line: str, rows: Rows) -> None:
         number=number,
         submit_s=submit_s,
         wait_s=start_s - submit_s if ran else -1,
-        run_s=end_s - start_s if ran else -1,
+        run_s=_run_s(record, end_s - start_s, rows) if ran else -1,
         allocated_procs=procs or -1,
         requested_procs=requested or procs or -1,
         nodes=len(nodes) or -1,
@@ -164,6 +172,17 @@ def _take(line: str, rows: Rows) -> None:
         group=rows.groups.number(record.get("projectName")),
         queue=rows.queues.number(record["queue"]),
     )
+
+
+def _run_s(record: dict[str, str], lasted_s: float, rows: Rows) -> float:
+    """Of a job from its start to its end: how long it ran, without the time in which it was suspended."""
+    ran_s = count_or_0(record.get("runTime"))
+    if not ran_s:
+        rows.remark(UNKNOWN_SUSPENSION)
+    elif ran_s < lasted_s - _LONGEST_STILL_S:
+        rows.remark(SUSPENDED)
+        return ran_s
+    return lasted_s
 
 
 def _named(fields: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -187,6 +206,10 @@ def _named(fields: list[str]) -> tuple[dict[str, str], list[str]]:
         if at < len(fields):
             at += 1 + _HOST_USAGE * _number_at(fields, at, "numHostRusage")
             record |= dict(zip(_AFTER_HOSTS, fields[at:], strict=False))
+            at += len(_AFTER_HOSTS)
+            # Before the output folder LSF 10 has two times (acJobWaitTime, totalProvisionTime), LSF 9 has none.
+            at += 3 if at < len(fields) and fields[at].isdecimal() else 1
+            record |= dict(zip(("runTime",), fields[at:], strict=False))
     return record, hosts
 
 

@@ -50,6 +50,7 @@ _WALLTIME = re.compile(r"\b(?:W|walltime)=(\d+(?::\d+){0,2})")
 _REQUEST = re.compile(r"""-l\s+(["'])(.*?)\1(?=\s|$)|-l\s+(\S+)""")
 _PROPERTIES = re.compile(r"\{[^}]*\}")
 _LEVEL = re.compile(r"/?([\w.-]+)=(\d{1,9})")
+SUSPENDED = "was suspended, and that time counts as run"
 _COMPLETED, _FAILED = {"terminated", "finishing"}, {"error", "toerror"}
 _ENDED = _COMPLETED | _FAILED
 """States, in small letters."""
@@ -117,6 +118,8 @@ def _take(name: str, job: Any, rows: Rows) -> None:
         raise Malformed(
             f"submissionTime {submit_s}, startTime {start_s} and stopTime {stop_s} are not in this order"
         )
+    if has_started and (str(job.get("suspended")).upper() == "YES" or "HOLD_RUNNING_JOB" in _events(job)):
+        rows.remark(SUSPENDED)
     hosts = {str(each) for each in _first(job, "nodes") or ()}
     nodes, resources = len(hosts), len(_listed(job, "assigned_resources"))
     number = whole(_text(job, "number") or name, "Job_Id")
@@ -199,7 +202,11 @@ def _status(job: dict[str, Any]) -> int:
     """SWF's: 1 completed, 0 failed, 5 cancelled, -1 not ended."""
     if _state(job) not in _ENDED:
         return -1
-    kinds = {str(each.get("type")) for each in _listed(job, "events") if isinstance(each, dict)}
-    if "FRAG_JOB_REQUEST" in kinds:  # oardel
+    if "FRAG_JOB_REQUEST" in _events(job):  # oardel
         return 5
     return 1 if _state(job) in _COMPLETED and str(job.get("exit_code") or 0) == "0" else 0
+
+
+def _events(job: dict[str, Any]) -> set[str]:
+    """The kinds of what befell a job."""
+    return {str(each.get("type")) for each in _listed(job, "events") if isinstance(each, dict)}

@@ -35,6 +35,10 @@ _BYTES = (
     ),
     (b"PAR1", "a Parquet table: write the log that it was made of, or read it with a format of your own"),
     (b"SQLite format 3\x00", "a SQLite database: export the accounting as text"),
+    (
+        b"\0\0\0\0",
+        "its beginning is NUL bytes, as when it was emptied while its writer had it open: remove them (tr -d '\\000')",
+    ),
     (b"\xff\xfe", "text in UTF-16, as PowerShell writes it: write it again as UTF-8"),
     (b"\xfe\xff", "text in UTF-16: write it again as UTF-8"),
 )
@@ -45,6 +49,10 @@ _TAR, _TAR_AT = b"ustar", 257
 _TEXTS = tuple(
     (re.compile(pattern, re.MULTILINE), advice)
     for pattern, advice in (
+        (
+            r'\A(?![\[{])(?:[^\n<]*: .*\n){1,20}?[\[{](\s|"|\{)',
+            "JSON below messages of its program: leave out what stands above it",
+        ),
         (r"\AJobId=\S+ UserId=", f"text of Slurm's plug-in jobcomp/filetxt: {_SLURM}"),
         (r"\AJobId=\S+ (ArrayJobId=.* )?JobName=", f"scontrol shows jobs of the last minutes: {_SLURM}"),
         (
@@ -145,10 +153,9 @@ def hints_of_folder(path: Path) -> list[str]:
     return []
 
 
-def hint(path: Path) -> str | None:
-    """What a file is that no format can read, and what to export in its place; None if it is not known."""
-    with open_trace(path) as stream:
-        begin = stream.read(_BEGINNING)
+def hint_of_bytes(path: Path) -> str | None:
+    """What a file is that no format can read, if its bytes tell; None if they do not."""
+    begin = _begin(path)
     for zeros, mark in _UTF_16:
         others = begin[1 - zeros : _FEW : 2]
         if len(others) > 1 and 0 not in others and not begin[zeros:_FEW:2].strip(b"\0"):
@@ -156,7 +163,16 @@ def hint(path: Path) -> str | None:
     for magic, advice in _BYTES:
         if begin.startswith(magic):
             return advice
-    if begin[_TAR_AT:].startswith(_TAR):
-        return "a tar archive: unpack it"
+    return "a tar archive: unpack it" if begin[_TAR_AT:].startswith(_TAR) else None
+
+
+def _begin(path: Path) -> bytes:
+    with open_trace(path) as stream:
+        return stream.read(_BEGINNING)
+
+
+def hint_of_text(path: Path) -> str | None:
+    """What a text is that no format can read, and what to export in its place; None if it is not known."""
+    begin = _begin(path)
     text = begin.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n").lstrip()
     return next((advice for pattern, advice in _TEXTS if pattern.search(text)), None)

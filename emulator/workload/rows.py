@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from balancer.nodelist import some
-from emulator.workload.files import TraceError, has_returns_alone, open_trace
+from emulator.workload.files import TraceError, has_returns_alone, is_cut, open_trace
 from emulator.workload.local_times import LocalTimes
 from emulator.workload.swf import (
     FIELDS,
@@ -33,11 +33,17 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 _MOST_COMPLAINTS = 10
+_LONGEST_NAME = 80
 _BIGGEST = 2**62
 _MOST_DIGITS, _MOST_LINES = 18, 50
 _START = 1 << 16
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
+SUSPENDED, UNKNOWN_SUSPENSION = (
+    "was suspended, and that time is no part of its run",
+    "has a record that does not say how long it was suspended; if it was, that time counts as run",
+)
+"""Remarks on jobs that stood still for a while."""
 HEADING = "heading again"
 """A line of names within a table that was put together from several."""
 UNREAD_KEY = "FilesNotRead"
@@ -48,7 +54,8 @@ _WHOLE_FRACTION = re.compile(r"(\d{1,18})\.0*")
 _UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 1000))
 """Times from these on are in nano-, micro- and milliseconds: no job was submitted as late (the year 5138)."""
 __all__ = [
-    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "UNREAD_KEY", "UNSET", "Faults", "Malformed", "Names", "Rows",
+    "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "SUSPENDED", "UNKNOWN_SUSPENSION", "UNREAD_KEY", "UNSET",
+    "Faults", "Malformed", "Names", "Rows",
     "count_or_0", "csv_fields", "csv_rows", "files_of", "first_line", "first_lines", "json_line", "lines_of",
     "read_records", "seconds_between", "span_s", "units_a_second", "unix_time_s", "whole",
 ]  # fmt: skip
@@ -93,7 +100,14 @@ class Faults:
 
 
 def _at(path: Path, place: int | str) -> str:
-    return f"{path}:{place}" if isinstance(place, int) else f"{path}: {place}"
+    if isinstance(place, int):
+        return f"{path}:{place}"
+    return f"{path}: {_printable(place)[:_LONGEST_NAME]}"
+
+
+def _printable(text: str) -> str:
+    """A text with names of a file in it, whatever their encoding."""
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 class Names:
@@ -261,7 +275,7 @@ class Rows:
     def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
         """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
         self._fill()
-        remarks = {what: count for what, count in self.remarks.items() if count}
+        remarks = {_printable(what): count for what, count in self.remarks.items() if count}
         header = [
             "; Version: 2.2",
             f"; MaxJobs: {len(self)}",
@@ -282,7 +296,7 @@ class Rows:
                 log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
         return replace(
             faults.within(log),
-            passed_over=dict(self.passed_over),
+            passed_over={_printable(what): count for what, count in self.passed_over.items()},
             remarks=remarks,
             user_names=self.users.names(),
             group_names=self.groups.names(),
@@ -300,8 +314,8 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         mark = "\r" if has_returns_alone(start) else "\n"
         lines = TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline=mark)
         for number, line in enumerate(lines, 1):
-            text = line.rstrip("\r\n")
-            yield number, text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}") if number == 1 else text
+            # Files that were put together have a mark each.
+            yield number, line.rstrip("\r\n").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
         lines.detach()
 
 
@@ -309,6 +323,9 @@ def json_line(line: str) -> dict[str, Any]:
     """The object of a line of JSON. Raises Malformed."""
     try:
         found = json.loads(line)
+    except json.JSONDecodeError as error:
+        why = "the line is cut off" if is_cut(error) else error.msg
+        raise Malformed(f"not valid JSON: {why} (column {error.colno})") from error
     except (ValueError, RecursionError) as error:
         raise Malformed(f"not valid JSON: {error}") from error
     if not isinstance(found, dict):

@@ -122,7 +122,7 @@ def _is_heading(line: str) -> bool:
         "state" in names
         and bool({"jobid", "jobidraw"} & names)
         and "JOBID" not in found
-        and not line.startswith("{")
+        and not line.startswith(("{", "\0"))
     )
 
 

@@ -3,9 +3,9 @@
 A job that was requeued, preempted, lost a node or was resized has several rows under one number (of one cluster and
 user, each submitted before the one above it was a day over): it is its last run, submitted when it first was; a resized
 one keeps the size that it was first given. A job that waited for another one or for its begin time comes when it was
-eligible. Rows may come newest first. The components of a heterogeneous job, which start
-together, are one job where the number tells them (`5+0`, `5+1`). Time in which a job was suspended is not part of
-`Elapsed`, nor of its run time here.
+eligible. Rows may come newest first. The components of a heterogeneous job, which start together, are one job where
+the number tells them (`5+0`, `5+1`). Time in which a job was suspended is no part of `Elapsed`, nor of its run time
+here: without that column it is `End` - `Start` - `Suspended`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,22 @@ import re
 from array import array
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from balancer.nodelist import NodeListError, expand
 from emulator.workload.local_times import SACCT_REMEDY, LocalTimes
-from emulator.workload.rows import SAME_RUN, UNSET, Malformed, Rows, span_s, whole
+from emulator.workload.rows import (
+    SAME_RUN,
+    SUSPENDED,
+    UNKNOWN_SUSPENSION,
+    UNSET,
+    Malformed,
+    Rows,
+    span_s,
+    whole,
+)
+from emulator.workload.sacct_tres import gpus_of, memory_kb, nodes_in, tres_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,13 +56,7 @@ _UNSAID = {
 _NOT_ENDED = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING"}
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(_NOT_ENDED, -1)
 """SWF's numbers for Slurm's states; all others are 0, failed."""
-_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d{1,15})")
-_GPUS_OF_A_NODE = re.compile(r"(?:^|,)(?:gres:)?gpu(?::[A-Za-z][^:,(]*)?(?::(\d{1,15}))?(?=[,(]|$)")
 _SEVERAL = re.compile(r"[\[,]")
-_MEMORY = re.compile(r"(?:^|,)mem=([^,]+)")
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([KMGTP]?)")
-_KIB = {"K": 1, "": 1024, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
-"""Slurm counts memory in MiB where it names no unit."""
 _NO_END, _MAYBE_THE_END = {"REQUEUED", "RESIZING"}, {"PREEMPTED", "NODE_FAIL"}
 _MAY_GO_ON = _NO_END | _MAYBE_THE_END
 _LATE_S = 86_400
@@ -67,7 +69,6 @@ _A_DAY, _LONGEST_DATE, _LONGEST_UNIX = 8, 10, 11
 """Characters of a date without the time of day, such a date with dashes, and the largest Unix time in seconds."""
 _FIRST_YEAR, _LAST_YEAR = 1970, 2200
 _FRACTION = re.compile(r"\d{9,11}\.\d*")
-_COUNTS = re.compile(r"(?:^|,)(node|cpu)=(\d{1,15})(?=,|$)")
 _HOW = "run sacct with SLURM_TIME_FORMAT=%s"
 STEPS, RUNS, RESIZES, COMPONENTS, SIBLINGS = (
     "step of a job", "earlier run of a job that ran again", "earlier size of a resized job",
@@ -84,8 +85,9 @@ NEEDED = (
 )
 """One of each must be there."""
 COLUMNS = (
-    *(name for choice in NEEDED for name in choice), "Eligible", "TimelimitRaw", "Timelimit", "ReqTRES", "AllocGRES",
-    "ReqGRES", "Reservation", "Cluster", "User", "UID", "Group", "GID", "Account", "Partition",
+    *(name for choice in NEEDED for name in choice), "Eligible", "Suspended", "TimelimitRaw", "Timelimit",
+    "ReqTRES", "ReqMem", "AllocGRES", "ReqGRES", "Reservation", "Cluster", "User", "UID", "Group", "GID", "Account",
+    "Partition",
 )  # fmt: skip
 """All that are read."""
 _NODE_COLUMNS = ("AllocNodes", "NNodes", "ReqNodes")
@@ -98,8 +100,6 @@ _GIVEN = (
     "requested_memory_kb", "gpus", "host", "reservation", "status", "user", "group", "queue",
 )  # fmt: skip
 """What a row says of its job, in this order."""
-_MOST_KEPT = 1 << 16
-"""Texts of resources and nodes whose meaning is kept: most come again."""
 
 
 @dataclass(slots=True)  # not frozen: a million of them are made
@@ -228,7 +228,7 @@ class SacctJobs:
         if "ReqNodes" in said and start_s is not None and _number(said, "ReqNodes") not in {0, nodes}:
             self.rows.remark(OTHER_NODES)
         size = row.procs if row.procs > 0 else nodes
-        gpus = _gpus(said, nodes)
+        gpus = gpus_of(said, nodes)
         if "+" in (said.get("JobID") or row.job) and self._is_component(row, size, gpus):
             return
         self._keep_key(row)
@@ -246,7 +246,7 @@ class SacctJobs:
                 size,
                 nodes,
                 row.limit_s,
-                _memory_kb(said, size),
+                memory_kb(said, size, nodes, self.rows),
                 gpus,
                 self._host(said),
                 rows.reservations.number(said.get("Reservation")),
@@ -328,7 +328,7 @@ def _row(job: str, number: int, said: Mapping[str, str], rows: Rows) -> _Row:
         raise Malformed("Submit is missing")
     start_s = _time_s(said, "Start", clock, submit_s)
     eligible_s = _time_s(said, "Eligible", clock, submit_s)
-    run_s = -1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s, clock)
+    run_s = -1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s, rows)
     if eligible_s is None or (start_s is not None and eligible_s > start_s):
         eligible_s = submit_s  # who is cancelled before being eligible "starts" then
     if state == "CANCELLED" and run_s == 0:
@@ -358,10 +358,10 @@ def _size(said: Mapping[str, str], columns: tuple[str, str, str]) -> int:
     if had := _number(said, allocated):
         return had
     if "AllocTRES" in said:
-        tres = _tres(said["AllocTRES"])
+        tres = tres_of(said["AllocTRES"])
         had = tres.nodes if columns is _NODE_COLUMNS else tres.procs
     if not had and columns is _NODE_COLUMNS and "NodeList" in said:
-        had = _nodes_in(said["NodeList"])
+        had = nodes_in(said["NodeList"])
     return had or _number(said, either) or _number(said, requested) or -1
 
 
@@ -393,18 +393,23 @@ def _time_s(
     return int(clock.unix_s(when, not_before_s=not_before_s))
 
 
-def _run_s(said: Mapping[str, str], start_s: int, clock: LocalTimes) -> int:
-    """What sacct calls elapsed, else end - start; -1 if it says neither."""
+def _run_s(said: Mapping[str, str], start_s: int, rows: Rows) -> int:
+    """What sacct calls elapsed, else end - start without the time suspended; -1 if it says neither."""
+    suspended_s = 0
+    if "Suspended" in said and (suspended_s := rows.known(span_s, said["Suspended"], "Suspended", 0)):
+        rows.remark(SUSPENDED)
     if "ElapsedRaw" in said:
         return whole(said["ElapsedRaw"], "ElapsedRaw")
     if "Elapsed" in said:
         return span_s(said["Elapsed"], "Elapsed")
-    end_s = _time_s(said, "End", clock, start_s)
+    end_s = _time_s(said, "End", rows.clock, start_s)
     if end_s is None:
         return -1
     if end_s < start_s:
         raise Malformed(f"End {end_s} is before Start {start_s}")
-    return end_s - start_s
+    if "Suspended" not in said:
+        rows.remark(UNKNOWN_SUSPENSION)
+    return max(end_s - start_s - suspended_s, 0)
 
 
 def _limit_s(said: Mapping[str, str], rows: Rows) -> int:
@@ -412,66 +417,6 @@ def _limit_s(said: Mapping[str, str], rows: Rows) -> int:
         minutes = rows.known(whole, said["TimelimitRaw"], "TimelimitRaw", -1)
         return 60 * minutes if minutes >= 0 else -1
     return rows.known(span_s, said["Timelimit"], "Timelimit", -1) if "Timelimit" in said else -1
-
-
-@dataclass(frozen=True, slots=True)
-class _Tres:
-    """What a list of trackable resources says; 0 where it does not, memory and GPUs -1."""
-
-    nodes: int
-    procs: int
-    memory_kib: float
-    gpus: int
-
-
-@lru_cache(_MOST_KEPT)
-def _tres(text: str) -> _Tres:
-    counts = dict(_COUNTS.findall(text))
-    memory = _MEMORY.search(text)
-    size = _SIZE.fullmatch(memory[1]) if memory else None
-    gpus = _GPUS.findall(text)
-    return _Tres(
-        nodes=int(counts.get("node", 0)),
-        procs=int(counts.get("cpu", 0)),
-        memory_kib=float(size[1]) * _KIB[size[2]] if size else -1,
-        # gres/gpu is the sum of all types, where it is there.
-        gpus=max(
-            sum(int(count) for kind, count in gpus if kind),
-            *(int(count) for kind, count in gpus if not kind),
-            0,
-        )
-        if gpus
-        else -1,
-    )
-
-
-@lru_cache(_MOST_KEPT)
-def _nodes_in(text: str) -> int:
-    """How many nodes a list names, 0 if it is none."""
-    try:
-        return len(expand(text))
-    except NodeListError:
-        return 0
-
-
-def _memory_kb(said: Mapping[str, str], procs: int) -> int:
-    """Memory of each processor in KiB, by what was allocated, else asked for; -1 if it says neither."""
-    if procs > 0:
-        for name in ("AllocTRES", "ReqTRES"):
-            if name in said and (memory_kib := _tres(said[name]).memory_kib) >= 0:
-                return round(memory_kib / procs)
-    return -1
-
-
-def _gpus(said: Mapping[str, str], nodes: int) -> int:
-    """GPUs of the job, by what was allocated, else asked for; -1 if it has none. Old versions say them of a node."""
-    for name in ("AllocTRES", "ReqTRES"):
-        if name in said and (gpus := _tres(said[name]).gpus) >= 0:
-            return gpus
-    for name in ("AllocGRES", "ReqGRES"):
-        if name in said and (of_a_node := _GPUS_OF_A_NODE.findall(said[name])):
-            return sum(int(count or 1) for count in of_a_node) * max(nodes, 1)
-    return -1
 
 
 def _number(said: Mapping[str, str], name: str) -> int:

@@ -66,6 +66,8 @@ def _row(job: Any) -> dict[str, str]:
         "Eligible": time.get("eligible") or None,  # 0: not yet
         "Start": time.get("start") or None,
         "ElapsedRaw": time.get("elapsed"),
+        "End": time.get("end") or None,
+        "Suspended": time.get("suspended"),
         "TimelimitRaw": time.get("limit"),
         "AllocNodes": job.get("allocation_nodes"),
         "ReqNodes": requested.get("node"),

@@ -85,6 +85,7 @@ _CLASS[list(b" \t\r\v\f")] = _Byte.BLANK
 _CLASS[list(b"\n")] = _Byte.NEWLINE
 _CLASS[list(b"0123456789.+-")] = _Byte.NUMERIC
 
+_FEW_BYTES = 64
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,18})")
 _HEADER_KEY = re.compile(r"^;\s*([A-Za-z]\w*)\s*:\s*(.*?)\s*$")
@@ -213,6 +214,8 @@ class SwfFormat:
             return True
         with open_trace(path) as stream:
             start = stream.read(1 << 16)
+        if b"\0" in start[:_FEW_BYTES]:  # UTF-16, or no text
+            return False
         for line in start.removeprefix(b"\xef\xbb\xbf").splitlines():
             if line.strip() and not line.lstrip().startswith(b"#"):
                 words = line.split()

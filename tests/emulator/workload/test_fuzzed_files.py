@@ -52,7 +52,8 @@ def test_a_file_is_read_with_every_record_accounted_for_or_refused(account, name
 
 def lines_in(content):
     end = b"\n" if b"\n" in content else b"\r"
-    return [line for line in content.split(end) if line.decode("utf-8", "surrogateescape").strip()]
+    lines = (line.removeprefix(b"\xef\xbb\xbf") for line in content.split(end))
+    return [line for line in lines if line.decode("utf-8", "surrogateescape").strip()]
 
 
 RECORDS = {

@@ -208,7 +208,7 @@ def test_a_limit_that_is_not_understood_is_unknown_and_told(text_file, record, r
     line = json.dumps(dict(zip(FIELDS, record(category="C").split(":"), strict=True)))
     log = load(text_file(line.replace('"C"', f'"-l h_rt={limit}"')))
     assert rows_of(log, "run_s", "requested_s") == [(300, -1)]
-    assert log.remarks == {"h_rt not understood, taken to be unknown": 1}
+    assert log.remarks["h_rt not understood, taken to be unknown"] == 1
     assert log.complaints[0].startswith(f"{log.source}:1: h_rt is '{limit}'")
 
 

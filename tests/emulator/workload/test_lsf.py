@@ -182,4 +182,4 @@ def test_other_slots_than_a_job_asked_for_are_told(text_file, rows_of):
     log = load(text_file(fit, fit.replace('4 "c1" "c1" "c2" "c2"', '2 "8*c1" "8*c2"')))
     assert rows_of(log, "allocated_procs", "requested_procs") == [(16, 4)]
     assert log.passed_over == {"second record of the same run": 1}
-    assert log.remarks == {"had another number of slots than it asked for, and what it had counts": 1}
+    assert log.remarks["had another number of slots than it asked for, and what it had counts"] == 1

@@ -229,6 +229,42 @@ def test_memory_is_what_was_allocated_for_each_processor(text_file, allocated, e
     assert log.column("requested_memory_kb").tolist() == [each_kb]
 
 
+@pytest.mark.parametrize(
+    ("asked", "each_kb", "told"),
+    [
+        ("4Gn", 2 * 1024**2, 0),  # of each of 2 nodes, before 21.08
+        ("4000Mc", 4_096_000, 0),  # of each processor, before 21.08
+        ("16G", 4 * 1024**2, 0),  # of the job
+        ("1.50G", 384 * 1024, 0),
+        ("512000K", 128_000, 0),
+        ("1T", 256 * 1024**2, 0),
+        ("400", 102_400, 0),
+        ("0", -1, 0),  # all that the nodes have
+        ("0n", -1, 0),
+        ("0c", -1, 0),
+        ("", -1, 0),
+        ("4Gx", -1, 1),
+        ("?", -1, 1),
+    ],
+)
+def test_memory_that_was_asked_for_is_read_in_each_form(text_file, asked, each_kb, told):
+    head = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|ReqMem"
+    log = load(text_file(head, f"7|100|160|300|2|4|COMPLETED|{asked}"))
+    assert log.column("requested_memory_kb").tolist() == [each_kb]
+    assert (
+        log.remarks == {"memory of ReqMem not understood, taken to be unknown": 1}
+        if told
+        else not log.remarks
+    )
+
+
+def test_memory_that_was_allocated_is_named_if_it_is_not_understood(text_file):
+    head = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|AllocTRES|ReqMem"
+    log = load(text_file(head, "7|100|160|300|2|4|COMPLETED|cpu=4,mem=lots|16G"))
+    assert log.column("requested_memory_kb").tolist() == [4 * 1024**2]
+    assert list(log.remarks) == ["memory of AllocTRES not understood, taken to be unknown"]
+
+
 FURTHER = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|AllocTRES|NodeList|Reservation"
 
 
