@@ -29,6 +29,8 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
     if today is not None:
         wait = f"{duration(60 * today.wait_min)} to {wait}"
         refused_today = f"today {grouped(today.rejected)} of {grouped(today.requests)}"
+        if answer.pairings > 1:
+            refused_today += f"; {answer.pairings} pairings, so requests count more than once"
     between = ""
     if advice.wait_ratio is not None:
         low, high = advice.wait_ratio

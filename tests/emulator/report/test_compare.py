@@ -146,6 +146,9 @@ class TestWhatChanged:
         ]
         assert said[4:12:1][-2].split() == ["requests", "rejected", "5", "of", "35", "0", "of", "35", "-5"]
         assert said[-1] == "No interval: one day of jobs; `sweep` gives one."
+        assert ["utilisation", "63.54", "%", "59.16", "%", "-4.38", "points"] in [
+            line.split() for line in said
+        ]
         assert len(said) == 3 + 12 + 1
         assert max(map(len, said)) <= 80
         assert "1 days" not in result.stdout
