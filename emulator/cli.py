@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.terminal import UsageError
+from emulator.terminal import UsageError, file_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,13 +88,17 @@ def _with_short_help(command: click.Command) -> click.Command:
 
 @contextmanager
 def _in_one_form() -> Iterator[None]:
-    """What click finds wrong looks as every other error does."""
+    """What click finds wrong, and what the system refuses, looks as every other error does."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
         raise UsageError(error) from error
+    except OSError as error:
+        if (refused := file_error(error)) is None:
+            raise
+        raise refused from error
 
 
 class _Lazy(click.Group):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,35 @@ class UsageError(InputError):
         hint = "; `--set KEY=VALUE` changes a key of a scenario" if _EXTRA_KEY.search(said) else ""
         joint = "" if not help_of or said.endswith("?") else ";"
         super().__init__(f"{said}{hint}{joint}{help_of}")
+
+
+_FILE_ERRORS = {
+    errno.ENOSPC: "free space, or name another folder",
+    errno.EDQUOT: "free space, or name another folder",
+    errno.EACCES: "ask for the right, or name another",
+    errno.EPERM: "ask for the right, or name another",
+    errno.EROFS: "name another folder",
+    errno.ENOENT: "look at the name",
+    errno.ENOTDIR: "name a folder",
+    errno.EISDIR: "name a file",
+    errno.EEXIST: "name another",
+    errno.ENAMETOOLONG: "take a shorter name",
+}
+"""What the system refuses because of what the user named, and what to do."""
+
+
+def file_error(error: OSError) -> InputError | None:
+    """The error as one line with what to do; None if no file that the user named can have been the cause."""
+    advice = _FILE_ERRORS.get(error.errno or 0)
+    if advice is None:
+        return None
+    where = "" if error.filename is None else f"{error.filename}: "
+    return InputError(f"{where}{error.strerror}; {advice}")
+
+
+def input_error(error: Exception) -> InputError:
+    """What was wrong with an input, as one line."""
+    return (file_error(error) if isinstance(error, OSError) else None) or InputError(str(error))
 
 
 def stdout_console(**options: Any) -> Console:

@@ -141,13 +141,13 @@ def merge(**options: Any) -> None:
     are kept in --out: the same command goes on after Ctrl-C, and more weeks or settings add only what is new.
     """
     from emulator.runs.scenario import ScenarioError  # noqa: PLC0415
-    from emulator.terminal import InputError  # noqa: PLC0415
+    from emulator.terminal import input_error  # noqa: PLC0415
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
     try:
         _merge(**options)
     except (ScenarioError, TraceError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
 
 
 def _merge(**options: Any) -> None:

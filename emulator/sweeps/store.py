@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from emulator.sweeps.grid import Run, Sweep
 
 PARQUET, CSV, RUNS = "results.parquet", "results.csv", "runs"
+_SUMMARY = "summary.json"
+"""Of a single run, whose folder is its own."""
 _KEY, _SOURCES, _ROW = "config_hash", "sources", "row"
 
 
@@ -39,6 +41,8 @@ class Store:
         self._journal = Journal(runs)
         self._rows: dict[str, dict[str, Any]] = {}
         """By key, as they were read or written here: the tables are made of them."""
+        if (folder / _SUMMARY).exists():
+            raise ScenarioError(f"{folder} holds the results of one run; name another folder with --out")
         try:
             runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
