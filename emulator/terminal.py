@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ class UsageError(InputError):
 
     def __init__(self, error: click.UsageError) -> None:
         help_of = "" if error.ctx is None else f" `{error.ctx.command_path} --help` shows what there is"
-        said = error.format_message().rstrip(".")
+        said = " ".join(error.format_message().split()).rstrip(".")
         # A key of the scenario that was given as a word of its own.
         hint = "; `--set KEY=VALUE` changes a key of a scenario" if _EXTRA_KEY.search(said) else ""
         joint = "" if not help_of or said.endswith("?") else ";"
@@ -59,7 +60,7 @@ def file_error(error: OSError) -> InputError | None:
     if advice is None:
         return None
     where = "" if error.filename is None else f"{error.filename}: "
-    return InputError(f"{where}{error.strerror}; {advice}")
+    return InputError(f"{where}{os.strerror(error.errno or 0)}; {advice}")
 
 
 def input_error(error: Exception) -> InputError:

@@ -8,6 +8,7 @@ OUT/results.csv        the same for people and spreadsheets
 from __future__ import annotations
 
 import json
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,8 @@ def _refusals(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename or folder
-        raise ScenarioError(f"{where}: {error.strerror or error}; what is finished is kept") from error
+        reason = os.strerror(error.errno) if error.errno else error  # libraries add words of their own
+        raise ScenarioError(f"{where}: {reason}; what is finished is kept") from error
 
 
 def _cell(value: Any) -> Any:

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
+from emulator.report import files
 from emulator.runs.scenario import ScenarioError
+from emulator.sweeps import store
 from emulator.sweeps.store import Store
 from emulator.terminal import file_error
 from testdata import TRACES
@@ -33,13 +35,26 @@ def refused(*words):
     ],
 )
 def test_what_the_system_refuses_says_where_why_and_what_to_do(number, name, text):
-    error = file_error(OSError(number, os.strerror(number), name))
+    error = file_error(OSError(number, f"Detail: [errno {number}] {os.strerror(number)}", name))
     assert error is not None
     assert (error.message, error.exit_code) == (text, 2)
 
 
 def test_what_no_file_can_have_caused_is_no_input_error():
     assert file_error(ConnectionRefusedError(errno.ECONNREFUSED, "refused")) is None
+
+
+def test_a_usage_error_with_choices_is_one_line():
+    assert "batsim, accasim; `" in refused("export", "runs/default")
+
+
+def test_a_library_that_writes_results_adds_no_words(tmp_path):
+    refusal = OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
+    text = ": No space left on device; "
+    with pytest.raises(files.ResultsError, match=text), files.folder_for(tmp_path / "out"):
+        raise refusal
+    with pytest.raises(ScenarioError, match=text), store._refusals(tmp_path):
+        raise refusal
 
 
 def test_any_command_tells_it_in_one_line(tmp_path):
