@@ -131,6 +131,8 @@ class _Lazy(click.Group):
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS and Path(args[0]).exists():
             args = ["run", *args]  # a log or a scenario
         elif args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            if Path(args[0]).name != args[0] or Path(args[0]).suffix:  # a scenario or a log was meant
+                ctx.fail(f"{args[0]}: no such file")
             ctx.fail(f"unknown command {args[0]!r}{nearest(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
 

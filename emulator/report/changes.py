@@ -168,6 +168,8 @@ def _tile_rows(a: RunFigures, b: RunFigures) -> list[Row]:
 
 def percent_change(a: float | None, b: float | None) -> str:
     """`+45 %`; a dash where there is no figure, or a is 0."""
+    if a is not None and a == b:
+        return "the same"
     return NO_FIGURE if not a or b is None else percent((b - a) / a, 0, signed=True)
 
 

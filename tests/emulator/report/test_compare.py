@@ -121,6 +121,7 @@ def test_a_wait_that_is_shorter_since_jobs_are_killed_or_never_ran_is_told_with_
     assert headline(a, b)[:2] == ["batch jobs run 300 -> 280", "killed at walltime 0 -> 9"]
     assert ("killed at walltime", "0", "9", "+9") in figure_rows(a, b)
     assert headline(a, a) == ["batch wait the same", "response the same"]
+    assert {change for *_, change in figure_rows(a, a)} == {"the same"}
 
 
 class TestWhatChanged:
