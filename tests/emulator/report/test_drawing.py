@@ -98,11 +98,9 @@ def test_a_legend_of_several_lines_stands_above_the_plot():
             axes.legend(f"requests wait up to {at} min", ACCENT)
 
     found = draw("name", "label", legend)
-    for svg, lines in ((found.wide, 2), (found.narrow, 5)):
+    for svg, lines in ((found.wide, 3), (found.narrow, 9)):
         heights = [float(y) for y in re.findall(r'y="([\d.-]+)"[^>]*>requests', svg)]
-        assert (
-            sorted({round(height, 1) for height in heights}) == [13.9 - 12 * at for at in range(lines)][::-1]
-        )
+        assert sorted({*heights}) == pytest.approx([13.9 - 12 * at for at in reversed(range(lines))])
         top, height = re.findall(r'viewBox="0 ([\d.-]+) [\d.]+ ([\d.]+)"', svg)[0]
         assert (float(top), float(height)) == (-12 * (lines - 1), pytest.approx(187.2 + 12 * (lines - 1)))
 
