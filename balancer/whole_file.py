@@ -35,7 +35,8 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     finally:
-        draft.unlink(missing_ok=True)
+        if os.path.lexists(draft):  # else to unlink it could fail, and hide why there is none
+            draft.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str, *, durable: bool = False) -> None:

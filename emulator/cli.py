@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.terminal import UsageError
+from emulator.terminal import UsageError, file_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,13 +88,17 @@ def _with_short_help(command: click.Command) -> click.Command:
 
 @contextmanager
 def _in_one_form() -> Iterator[None]:
-    """What click finds wrong looks as every other error does."""
+    """What click finds wrong, and what the system refuses, looks as every other error does."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
         raise UsageError(error) from error
+    except OSError as error:
+        if (refused := file_error(error)) is None:
+            raise
+        raise refused from error
 
 
 class _Lazy(click.Group):
@@ -127,6 +131,8 @@ class _Lazy(click.Group):
         if args and not args[0].startswith("-") and args[0] not in _COMMANDS and Path(args[0]).exists():
             args = ["run", *args]  # a log or a scenario
         elif args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            if Path(args[0]).name != args[0] or Path(args[0]).suffix:  # a scenario or a log was meant
+                ctx.fail(f"{args[0]}: no such file")
             ctx.fail(f"unknown command {args[0]!r}{nearest(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
 

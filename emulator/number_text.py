@@ -22,6 +22,11 @@ def grouped(value: float | None, decimals: int = 0, *, signed: bool = False) -> 
     return f"{value:{'+' if signed else ''}z,.{decimals}f}".replace(",", _THIN_SPACE)
 
 
+def number_of(count: int, noun: str) -> str:
+    """`1 week`, `4 weeks`: how many of what an `s` makes many."""
+    return f"{grouped(count)} {noun}{'' if count == 1 else 's'}"
+
+
 def number(value: float | str | None) -> str:
     """A number that stands alone, in at most five figures; texts are left as they are."""
     if value is None or isinstance(value, str):
@@ -52,6 +57,11 @@ def decimals_of(values: Iterable[float | None]) -> int:
 def percent(share: float | None, decimals: int = 1, *, signed: bool = False) -> str:
     """A share of 1 as `63.5 %`; a dash for None."""
     return NO_FIGURE if share is None else f"{grouped(100 * share, decimals, signed=signed)} %"
+
+
+def points(change: float | None) -> str:
+    """A change of a share of 1 as `-4.38 points`; a dash for None."""
+    return NO_FIGURE if change is None else f"{grouped(100 * change, 2, signed=True)} points"
 
 
 def duration(time_s: float | None) -> str:

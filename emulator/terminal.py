@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -30,11 +32,40 @@ class UsageError(InputError):
 
     def __init__(self, error: click.UsageError) -> None:
         help_of = "" if error.ctx is None else f" `{error.ctx.command_path} --help` shows what there is"
-        said = error.format_message().rstrip(".")
+        said = " ".join(error.format_message().split()).rstrip(".")
         # A key of the scenario that was given as a word of its own.
         hint = "; `--set KEY=VALUE` changes a key of a scenario" if _EXTRA_KEY.search(said) else ""
         joint = "" if not help_of or said.endswith("?") else ";"
         super().__init__(f"{said}{hint}{joint}{help_of}")
+
+
+_FILE_ERRORS = {
+    errno.ENOSPC: "free space, or name another folder",
+    errno.EDQUOT: "free space, or name another folder",
+    errno.EACCES: "ask for the right, or name another",
+    errno.EPERM: "ask for the right, or name another",
+    errno.EROFS: "name another folder",
+    errno.ENOENT: "look at the name",
+    errno.ENOTDIR: "name a folder",
+    errno.EISDIR: "name a file",
+    errno.EEXIST: "name another",
+    errno.ENAMETOOLONG: "take a shorter name",
+}
+"""What the system refuses because of what the user named, and what to do."""
+
+
+def file_error(error: OSError) -> InputError | None:
+    """The error as one line with what to do; None if no file that the user named can have been the cause."""
+    advice = _FILE_ERRORS.get(error.errno or 0)
+    if advice is None:
+        return None
+    where = "" if error.filename is None else f"{error.filename}: "
+    return InputError(f"{where}{os.strerror(error.errno or 0)}; {advice}")
+
+
+def input_error(error: Exception) -> InputError:
+    """What was wrong with an input, as one line."""
+    return (file_error(error) if isinstance(error, OSError) else None) or InputError(str(error))
 
 
 def stdout_console(**options: Any) -> Console:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
 
 def _use_files(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> None:
@@ -83,6 +84,22 @@ usage_option = click.option(
     help="Of a table over time: the column that counts nodes, servers or cores in use.",
 )  # fmt: skip
 """For commands that read logs: which column of a series is usage, where its name and unit do not say so."""
+
+
+def refuse_others(used: Container[str], why: str) -> None:
+    """Raise InputError that names the options of this command line whose parameters are not among those used."""
+    context = click.get_current_context()
+    others = [
+        each.opts[0]
+        for each in context.command.params
+        if each.name not in used
+        and isinstance(each, click.Option)
+        and context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+    ]
+    if others:
+        from emulator.terminal import InputError  # noqa: PLC0415 - only then
+
+        raise InputError(f"{', '.join(others)}: {why}; leave {'it' if len(others) == 1 else 'them'} out")
 
 
 def grouped(sections: Mapping[str, Sequence[str]]) -> type[click.Command]:

@@ -13,7 +13,7 @@ import click
 from balancer.nodelist import some
 from emulator.commands.options import plugin_option
 from emulator.commands.run import SIGNAL, RunError, scenario_of
-from emulator.terminal import InputError
+from emulator.terminal import input_error
 
 if TYPE_CHECKING:
     from emulator.live.own_cluster import Replay
@@ -75,7 +75,7 @@ def replay(  # noqa: PLR0917
         if cancel:
             replayed.cancel_command()
     except (ValueError, TypeError, OSError, yaml.YAMLError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
     interrupted = _run(replayer, quiet=quiet)
     _tell(replayed, is_cancelled=cancel and interrupted)
     sys.exit(SIGNAL + signal.SIGINT if interrupted else int(bool(replayed.result().failed)))

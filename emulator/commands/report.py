@@ -13,7 +13,7 @@ from emulator.report import compare as comparing
 from emulator.report import files
 from emulator.report.pairs import METRICS, HeatMap, Pairs, write_jobs
 from emulator.report.summary_text import print_summary
-from emulator.terminal import InputError, stdout_console
+from emulator.terminal import InputError, input_error, stdout_console
 
 if TYPE_CHECKING:
     from emulator.metrics.heat import Average
@@ -180,7 +180,7 @@ def export(folder: Path, program: str, prefix: Path) -> None:
     except files.ResultsError as error:
         raise InputError(str(error)) from error
     except OSError as error:
-        raise InputError(f"{error.filename}: {error.strerror}") from error
+        raise input_error(error) from error
     for end in texts:
         click.echo(prefix.with_name(prefix.name + end))
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 from balancer.clock import seconds, wall_us
-from emulator.commands.options import names_of, plugin_option
+from emulator.commands.options import names_of, plugin_option, refuse_others
 from emulator.commands.reproduce_tables import TABLES, reproduce_tables
 from emulator.commands.run import interruptible
 from emulator.commands.sweep import SweepProgress, choose_pool
@@ -183,6 +183,7 @@ def _tables(
         raise InputError(
             f"reproduce: {TABLES} stands alone, and --only goes with it: reproduce {TABLES} --only NAME"
         )
+    refuse_others({"only", "traces", "as_json", "quiet", "plugin"}, f"not used by reproduce {TABLES}")
     try:
         reproduce_tables(only, checkout_logs() if traces is None else traces, as_json=as_json, quiet=quiet)
     except ScenarioError as error:
@@ -309,14 +310,17 @@ def _tell(job: _Job, *, quiet: bool) -> tuple[list[Verdict], dict[str, Any]]:
 
 
 def _run(plan: Sweep, folder: Path, pool: Pool, *, quiet: bool) -> Outcome:
-    """Do what is missing and say what failed. Raises ScenarioError; ends the command when it is interrupted."""
-    with (
-        SweepProgress(quiet=quiet, costs=plan.costs) as progress,
-        interruptible() as interrupted,
-    ):
-        outcome = run_sweep(
-            plan, Store(folder), pool, stop=lambda: bool(interrupted), on_done=progress.update
-        )
+    """Do what is missing and say what failed. Raises InputError; ends the command when it is interrupted."""
+    try:
+        with (
+            SweepProgress(quiet=quiet, costs=plan.costs) as progress,
+            interruptible() as interrupted,
+        ):
+            outcome = run_sweep(
+                plan, Store(folder), pool, stop=lambda: bool(interrupted), on_done=progress.update
+            )
+    except ScenarioError as error:
+        raise InputError(str(error)) from error
     if outcome.interrupted:
         click.echo(f"Interrupted: {outcome.rows} runs are in {folder}; the same command goes on.", err=True)
         sys.exit(130)

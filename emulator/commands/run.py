@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from emulator.commands.options import changes as complete_changes
-from emulator.commands.options import grouped, plugin_option, schedulers, usage_option
+from emulator.commands.options import grouped, plugin_option, refuse_others, schedulers, usage_option
 from emulator.runs.scenario import (
     Scenario,
     ScenarioError,
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 _STDERR = 2
 _ENDING = b"emulator: ending the run; once more stops at once, without results\n"
+_OF_ACCOUNTING = {
+    "accounting", "replay", "scenario_file", "out", "as_json", "anonymous", "no_report", "check", "quiet",
+    "with_traceback", "plugin", "trace",
+}  # fmt: skip
 SIGNAL = 128
 """Exit status of a run that a signal ended: this and the signal's number, as in a shell."""
 
@@ -193,6 +197,7 @@ def run(  # noqa: PLR0917
     no_report = no_report or streamed
     try:
         if accounting is not None or replay is not None:
+            refuse_others(_OF_ACCOUNTING, "--from-accounting runs nothing, and a replay knows its scenario")
             folder, record, summary, status = _from_accounting(
                 accounting, replay, scenario_file or trace, out, check=check, report=not no_report
             )
@@ -287,6 +292,8 @@ def _run(
     """Run and write. Returns the record, its summary and the exit status."""
     if keep is not None and clock != "live":
         raise ScenarioError("--keep: only a live run can be stopped and gone on with (--clock live)")
+    if baseline and clock == "live":
+        raise ScenarioError("--baseline: a live run has none; leave it out")
     from emulator.report import files  # noqa: PLC0415
     from emulator.runs.preparation import prepare  # noqa: PLC0415
     from emulator.runs.runner import make_mechanism  # noqa: PLC0415
@@ -364,14 +371,14 @@ def _baseline(
 
 
 def _stream(
-    scenario: Scenario, clock: str, folder: Path, *, check: bool, watch: bool, keep: Path | None, **_: bool
+    scenario: Scenario, clock: str, folder: Path, *, check: bool, watch: bool, keep: Path | None, **more: bool
 ) -> tuple[None, dict[str, Any], int]:
     """Run and write block by block; there is no record. Ctrl-C ends it without results."""
     from emulator.report import files  # noqa: PLC0415
     from emulator.stream.run import stream  # noqa: PLC0415
 
-    if clock == "live" or watch or check or keep is not None:
-        raise ScenarioError("--stream goes with neither --clock live nor --watch, --check or --keep")
+    if clock == "live" or watch or check or more["baseline"] or keep is not None:
+        raise ScenarioError("--stream goes with none of --clock live, --watch, --check, --baseline, --keep")
     files.check_target(folder)
     with interruptible() as interrupted:
         return None, stream(scenario, folder, go_on=lambda: not interrupted), 0

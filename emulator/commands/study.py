@@ -141,16 +141,17 @@ def merge(**options: Any) -> None:
     are kept in --out: the same command goes on after Ctrl-C, and more weeks or settings add only what is new.
     """
     from emulator.runs.scenario import ScenarioError  # noqa: PLC0415
-    from emulator.terminal import InputError  # noqa: PLC0415
+    from emulator.terminal import input_error  # noqa: PLC0415
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
     try:
         _merge(**options)
     except (ScenarioError, TraceError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
 
 
 def _merge(**options: Any) -> None:
+    from emulator.number_text import number_of  # noqa: PLC0415
     from emulator.study import plausible  # noqa: PLC0415
     from emulator.study.logs import pairs, week_name  # noqa: PLC0415
     from emulator.study.merge import plan  # noqa: PLC0415
@@ -182,8 +183,10 @@ def _merge(**options: Any) -> None:
         seed=options["seed"],
         folder=folder / "weeks",
     )
-    paired = f"{pairings} pairing{'s' if pairings > 1 else ''}"
-    tell(f"{len(sweep.runs)} runs: {len(tried)} settings, {len(weeks)} weeks, {paired}")
+    counts = ((len(tried), "setting"), (len(weeks), "week"), (pairings, "pairing"))
+    tell(
+        f"{number_of(len(sweep.runs), 'run')}: {', '.join(number_of(*each) for each in counts)}; today's split first"
+    )
     record = plausible.recorded(logs, weeks, [week_name(logs, week) for week in weeks])
     doubts = _doubt(plausible.doubts_of_the_log(record, batch_nodes), options)
     # Today first: if it is not understood, the other settings are not worth their time.
@@ -335,6 +338,7 @@ def _answer(  # noqa: PLR0917 - all of one study
         console.print(f"{name}: {value}{f' ({remark})' if remark else ''}", markup=False)
     console.print(plausible.trust(today) + "\n", markup=False)
     console.print(show.terminal_table(answer))
+    console.print("\n" + show.LEGEND, markup=False)
     for paragraph in wording.recommendations(answer):
         console.print("\n" + " ".join(paragraph), markup=False)
     if answer.growth:

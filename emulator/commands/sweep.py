@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from balancer.clock import US, wall_us
 from emulator.commands.options import figures, plugin_option
 from emulator.commands.run import interruptible
-from emulator.number_text import duration, number
+from emulator.number_text import duration, number, number_of
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import InputError, stdout_console
 
@@ -143,6 +143,7 @@ def sweep(  # noqa: PLR0917
         if dry_run:
             for run in plan.runs:
                 click.echo(f"{run.key}  {describe(run)}")
+            click.echo(f"{number_of(len(plan.runs), 'run')}; --dry-run does none of them", err=True)
             return
         folder = out or Path("sweeps") / plan.name
         store = Store(folder)
@@ -164,7 +165,7 @@ def sweep(  # noqa: PLR0917
         _print_json(folder, outcome.rows, figure, ranked)
     else:
         already = f" ({number(outcome.skipped)} were there already)" if outcome.skipped else ""
-        click.echo(f"{number(outcome.rows)} runs{already} in {folder / PARQUET} and {CSV}")
+        click.echo(f"{number_of(outcome.rows, 'run')}{already} in {folder / PARQUET} and {CSV}")
         if has_page:
             click.echo(f"The settings in order, with intervals: {folder / _PAGE}")
         if len(set(clocks)) > 1:

@@ -10,7 +10,7 @@ import click
 
 from emulator.commands.options import names_of, plugin_option, usage_option, zone_option
 from emulator.number_text import grouped
-from emulator.terminal import InputError, stdout_console
+from emulator.terminal import InputError, input_error, stdout_console
 from emulator.workload.overruns import Overrun, Size
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def info(  # noqa: PLR0917 - click passes them by name
 
             plot_workload(workload, plot)
     except (ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
     if as_json:
         click.echo(json.dumps(figures.as_dict(), indent=2))
     else:
@@ -159,7 +159,7 @@ def check(  # noqa: PLR0917
             reservations=reservations,
         )  # fmt: skip
     except (ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
     if as_json:
         click.echo(json.dumps(found.as_dict(), indent=2))
     else:
@@ -185,7 +185,7 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
         log = load(source, lenient=lenient)
         write_swf(log, target)
     except (ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
     of_all = "" if log.records == len(log) else f" of {grouped(log.records)} records"
     click.echo(f"{target}: {grouped(len(log))} jobs{of_all}{_left_out(log)}")
 
@@ -236,7 +236,7 @@ def weeks(  # noqa: PLR0917
             known_core_hours=known,
         )
     except (ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
     if as_json:
         hardest = challenge.most_challenging_week(figures)
         document = {"weeks": [week.as_dict() for week in figures], "hardest": hardest.begin.isoformat()}
@@ -296,7 +296,7 @@ def pack(  # noqa: PLR0917
             if out is not None:
                 store.save(leases, out)
     except (ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
     if as_json:
         click.echo(json.dumps([row.as_dict() for row in rows], indent=2))
     else:
@@ -335,7 +335,7 @@ def generate(  # noqa: PLR0917
     except yaml.YAMLError as error:
         raise InputError(f"{generator}: not valid YAML") from error
     except (ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
     if as_json:
         document = {name: {"printed": printed, "obtained": value} for name, printed, value in rows}
         click.echo(json.dumps(document, indent=2))
@@ -399,7 +399,7 @@ def fit(  # noqa: PLR0917
             scenario = {"name": out.stem, "seed": seed, **part}
             out.write_text(f"# Fitted to {file.name}.\n{yaml.safe_dump(scenario, sort_keys=False)}")
     except (ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
     if as_json:
         click.echo(json.dumps({**part, "log": both[0], "model": both[1]}, indent=2))
     else:

@@ -12,7 +12,7 @@ import click
 from emulator.commands.options import zone_option
 from emulator.number_text import grouped
 from emulator.runs.scenario import ScenarioError
-from emulator.terminal import InputError
+from emulator.terminal import input_error
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -78,7 +78,7 @@ def whatif(  # noqa: PLR0917 - click passes them by name
             click.echo(f"{jobs} jobs on {grouped(site.nodes)} nodes, under both settings ...", err=True)
         found = answer(site, seed=seed)
     except (ScenarioError, TraceError, ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise input_error(error) from error
     if as_json:
         click.echo(json.dumps(asdict(found), indent=2))
     else:

@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.metrics.mechanism_tiles import at, tiles_of
 from emulator.metrics.summary import figures
-from emulator.number_text import NO_FIGURE, duration, number, numbers, percent
+from emulator.number_text import NO_FIGURE, duration, number, numbers, percent, points
 from emulator.report.tiles import figure_texts, own_tiles
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def figure_rows(a: RunFigures, b: RunFigures) -> list[Row]:
         _time_row("mean wait", a.mean_wait_s, b.mean_wait_s),
         _time_row("mean response", a.mean_response_s, b.mean_response_s),
         _number_row("slowdown by area", a.slowdown_weighted_by_area, b.slowdown_weighted_by_area),
-        ("utilisation", percent(a.utilization, 2), percent(b.utilization, 2), ""),
+        ("utilisation", percent(a.utilization, 2), percent(b.utilization, 2), _points_change(a, b)),
     ]
     if a.requests or b.requests:
         rows += [
@@ -168,6 +168,8 @@ def _tile_rows(a: RunFigures, b: RunFigures) -> list[Row]:
 
 def percent_change(a: float | None, b: float | None) -> str:
     """`+45 %`; a dash where there is no figure, or a is 0."""
+    if a is not None and a == b:
+        return "the same"
     return NO_FIGURE if not a or b is None else percent((b - a) / a, 0, signed=True)
 
 
@@ -194,6 +196,12 @@ def _time_row(name: str, a_s: float | None, b_s: float | None) -> Row:
 
 def _number_row(name: str, a: float | None, b: float | None) -> Row:
     return name, *_both(a, b), percent_change(a, b)
+
+
+def _points_change(a: RunFigures, b: RunFigures) -> str:
+    if a.utilization is None or b.utilization is None:
+        return NO_FIGURE
+    return "the same" if a.utilization == b.utilization else points(b.utilization - a.utilization)
 
 
 def _both(a: float | None, b: float | None) -> tuple[str, str]:

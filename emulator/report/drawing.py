@@ -31,6 +31,7 @@ _INCH = 72.0
 _LEFT, _RIGHT, _TOP = 0.68 * _INCH, 0.18 * _INCH, 0.26 * _INCH
 """The same for all plots, so that their time axes line up."""
 _TEXT = 11.0
+_LEGEND_LINE = 12.0
 _GLYPH = 0.56
 """Width of a usual letter, in sizes of the text."""
 _MARGIN = 0.05
@@ -259,15 +260,16 @@ class Axes:
 
     def svg(self, label: str) -> str:
         """The drawing as part of a page."""
-        size = f"{_tenth(self._width)} {_tenth(self._height)}"
+        entries, above = self._entries()
+        size = f"{_tenth(-above)} {_tenth(self._width)} {_tenth(self._height + above)}"
         named = f'role="img" aria-label="{escape(label)}"{self._linked()}'
         parts = [
-            f'<svg {named} viewBox="0 0 {size}" xmlns="http://www.w3.org/2000/svg">',
+            f'<svg {named} viewBox="0 {size}" xmlns="http://www.w3.org/2000/svg">',
             *self._frame(),
             '<g class="shapes">',
             *(shape() for shape in self._shapes),
             "</g>",
-            *self._entries(),
+            *entries,
             "</svg>",
         ]
         return "\n".join(part for part in parts if part)
@@ -313,17 +315,21 @@ class Axes:
             for row, part in enumerate(name.split("\n"))
         ]
 
-    def _entries(self) -> list[str]:
-        """The legend, in lines as long as the plot is wide."""
-        found, x, y = [], _LEFT, _TOP - 8
-        for name, colour, mark in self._legend:
+    def _entries(self) -> tuple[list[str], float]:
+        """The legend, in lines as long as the plot is wide, and the room that it takes above the drawing."""
+        places, x, line = [], _LEFT, 0
+        for name, _, _ in self._legend:
             needs = 18 + _GLYPH * 9 * len(name)
             if x > _LEFT and x + needs > self._width - _RIGHT:
-                x, y = _LEFT, y + 12
-            found.append(_sample(x, y, colour, mark))
-            found.append(_text(x + 12, y + 3.2, name, INK, 9, anchor="start"))
+                x, line = _LEFT, line + 1
+            places.append((x, line))
             x += needs
-        return found
+        found = []
+        for (left, at), (name, colour, mark) in zip(places, self._legend, strict=True):
+            y = _TOP - 8 - _LEGEND_LINE * (line - at)
+            found.append(_sample(left, y, colour, mark))
+            found.append(_text(left + 12, y + 3.2, name, INK, 9, anchor="start"))
+        return found, _LEGEND_LINE * line
 
     def _held(self, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
         xs = np.atleast_1d(np.asarray(x, np.float64))

@@ -359,7 +359,7 @@ def _writing(out_dir: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = os.strerror(error.errno) if error.errno else error  # libraries add words of their own
         raise ResultsError(
             f"cannot write results into {out_dir}: {reason}; free space or name another folder with --out"
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ _POOL_NAMES = {
     NodePool.DOWN: "down",
 }
 _MOST_MARKS = 200
+_LONGEST_SETTING = 240
 _environment = environment()
 
 
@@ -60,6 +62,7 @@ def render(record: RunRecord, summary: dict[str, Any], baseline: Baseline | None
         opening=opening(summary),
         beside=beside(summary, baseline),
         places=_places(summary),
+        settings=_settings(record),
         record=record,
         summary=summary,
         span=duration((record.horizon_us - record.begin_us) / US),
@@ -136,6 +139,21 @@ def _title(record: RunRecord) -> str:
     if name and name != NO_NAME:
         return str(name)
     return Path(trace).name.split(".")[0] if trace else "Emulator run"
+
+
+def _settings(record: RunRecord) -> str:
+    """Scheduler and mechanism as `--set` takes them, which tell runs of one scenario from each other."""
+    found = ((key, record.scenario.get(key)) for key in ("scheduler", "mechanism"))
+    return "; ".join(
+        f"{key}: {textwrap.shorten(_in_one_line(value), _LONGEST_SETTING, placeholder=' ...')}"
+        for key, value in found
+        if value
+    )
+
+
+def _in_one_line(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True)
+    return text.removesuffix("...\n").strip()
 
 
 def _headlines(summary: dict[str, Any], baseline: Baseline | None) -> list[tuple[str, str, str, str]]:

@@ -63,16 +63,16 @@ def _colours(style: str) -> dict[str, str]:
 
 def _alone(svg: str, colours: dict[str, str], label: str, above: str = "", height_above: float = 0) -> str:
     svg = re.sub(r"var\(--([a-z-]+)\)", lambda found: colours[found[1]], svg)
-    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    found = re.search(r'viewBox="0 (-?[\d.]+) ([\d.]+) ([\d.]+)"', svg)
     if found is None:
         raise ValueError("the plot has no viewBox")
-    width, height = float(found[1]), float(found[2]) + height_above
+    top, width, height = (float(each) for each in found.groups())
     inner = svg[svg.index(">", svg.index("<svg")) + 1 : svg.rindex("</svg>")]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">\n'
+        f'viewBox="0 0 {width:g} {height + height_above:g}" role="img" aria-label="{label}">\n'
         f'<rect width="100%" height="100%" fill="#ffffff"/>\n{above}\n'
-        f'<g transform="translate(0 {height_above:g})" font-family="sans-serif">{inner}</g>\n</svg>\n'
+        f'<g transform="translate(0 {height_above - top:g})" font-family="sans-serif">{inner}</g>\n</svg>\n'
     )
 
 

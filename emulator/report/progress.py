@@ -77,6 +77,8 @@ class RunProgress:
 
     def update(self, cluster_us: int, jobs_done: int, granted: int = 0, rejected: int = 0) -> None:
         """Where the run is now: cluster time, jobs ended, on-demand requests granted and rejected so far."""
+        if self._jobs:  # a job that is preempted leaves its nodes more than once
+            jobs_done = min(jobs_done, self._jobs)
         if self._first_us is None:
             self._first_us = cluster_us
             self._jobs_before = jobs_done if self._goes_on else 0

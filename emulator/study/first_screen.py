@@ -8,6 +8,7 @@ from emulator.number_text import duration, grouped, percent
 from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw
 from emulator.study.plausible import trust
 from emulator.study.settings import SPLIT
+from emulator.study.verdict import MERGE
 
 if TYPE_CHECKING:
     from emulator.report.drawing import Axes, Plot
@@ -24,23 +25,28 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
         return []
     advice = answer.advice[0][1]
     each, today = advice.figures, _today(answer)
-    reserve = each.setting.reserve if each.setting.algorithm == "basic" else 0
+    kept = f"{each.setting.reserve} of {answer.ondemand_nodes}"
+    if each.setting.algorithm not in ("basic", "hint"):
+        kept = "as predicted"
+    merged = "" if answer.verdicts[0].value == MERGE else ", if merged"  # else they read as advice
     wait, refused_today = f"{duration(60 * each.wait_min)}", ""
     if today is not None:
         wait = f"{duration(60 * today.wait_min)} to {wait}"
         refused_today = f"today {grouped(today.rejected)} of {grouped(today.requests)}"
+        if answer.pairings > 1:
+            refused_today += f"; {answer.pairings} pairings, so requests count more than once"
     between = ""
     if advice.wait_ratio is not None:
         low, high = advice.wait_ratio
         between = f"95 %: {100 * low:.0f} to {percent(high, 0)} of today's"
     return [
         (
-            "On-demand nodes kept",
-            f"{reserve} of {answer.ondemand_nodes}",
+            f"On-demand nodes kept{merged}",
+            kept,
             f"{each.setting.label} in the tables",
         ),
         ("Mean batch wait, today to merged", wait, between),
-        ("Requests refused", f"{grouped(each.rejected)} of {grouped(each.requests)}", refused_today),
+        (f"Requests refused{merged}", f"{grouped(each.rejected)} of {grouped(each.requests)}", refused_today),
     ]
 
 

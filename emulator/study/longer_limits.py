@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.number_text import duration, grouped, percent
+from emulator.number_text import duration, grouped, number_of, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +40,11 @@ def _is_better(each: Figures, other: Figures) -> bool:
 def sentence(each: Figures) -> str:
     """What becomes possible."""
     setting = each.setting
-    nodes = f"{setting.reserve} node{'s' if setting.reserve > 1 else ''}"
-    reserve = f"a reserve of {nodes} is enough" if setting.reserve else "no reserve is needed"
+    reserve = (
+        f"a reserve of {number_of(setting.reserve, 'node')} is enough"
+        if setting.reserve
+        else "no reserve is needed"
+    )
     share = "" if each.wait_ratio is None else f", {percent(each.wait_ratio, 0)} of today's"
     return (
         f"If requests may wait {setting.wait_min:g} min, {reserve}: {setting.label} rejects {grouped(each.rejected)} of"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from emulator.number_text import grouped, percent
+from emulator.number_text import grouped, number_of, percent
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.report.templates import environment
 from emulator.study import first_screen
@@ -37,6 +37,17 @@ HEADINGS = (
     "idle reserve",
     "utilisation",
 )
+GROWTH_HEADINGS = (
+    ("load", "load"),
+    ("asked of the machine", "asked"),
+    ("today: rejected", "today\nrejects"),
+    ("kept: rejected", "kept\nrejects"),
+    ("kept: batch wait, min", "wait,\nmin"),
+    ("best then", "then\ntake"),
+    ("best then: nodes given up", "gives\nup"),
+    ("best then: batch wait, min", "wait,\nmin"),
+)
+"""Of what `growth_cells` tells: on the page, and in 80 columns."""
 _environment = environment(Path(__file__).parent)
 
 
@@ -55,6 +66,15 @@ def cells(each: Figures) -> tuple[str, ...]:
         f"{grouped(each.idle_node_h)} node-h",
         percent(each.utilisation),
     )
+
+
+LEGEND = (
+    "Split: today's two machines. Batch only: all nodes for batch jobs. Basic R=3 W=5: 3 nodes kept in reserve, a"
+    " request waits up to 5 min for nodes. Hint H=15: users give notice 15 min before. Others: a predictor of that name"
+    " says how many nodes to keep. Worst: the largest share of a run's requests rejected. Means over all weeks and"
+    " pairings; waits of batch jobs submitted in the week, without those that ran when it began."
+)
+"""What the tables of settings mean."""
 
 
 def terminal_table(answer: Answer) -> Table:
@@ -128,8 +148,8 @@ def growth_cells(each: GrowthOutcome) -> tuple[str, ...]:
 def growth_table(answer: Answer) -> Table:
     """For the terminal, in 80 columns."""
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    for heading in ("load", "asked", "today rej.", "kept rej.", "wait", "then take", "gives up", "wait"):
-        is_text = heading in {"load", "then take"}
+    for _, heading in GROWTH_HEADINGS:
+        is_text = heading in {"load", "then\ntake"}
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=True)
     for each in answer.growth:
         table.add_row(*growth_cells(each))
@@ -150,8 +170,8 @@ def page(answer: Answer) -> str:
     return _environment.get_template("study.html.j2").render(
         title=f"One machine of {logs.batch_nodes} + {answer.ondemand_nodes} nodes?",
         lead=(
-            f"{len(answer.found)} settings on {len(answer.weeks)} weeks, each with {pairings} pairing"
-            f"{'s' if pairings > 1 else ''} of batch jobs and leases"
+            f"{len(answer.found)} settings on {number_of(len(answer.weeks), 'week')}, each with"
+            f" {number_of(pairings, 'pairing')} of batch jobs and leases"
         ),
         verdict=answer.verdicts[0],
         tiles=first_screen.tiles(answer),
@@ -174,19 +194,11 @@ def page(answer: Answer) -> str:
             for each in kind
         ],
         growth=growth(answer),
-        growth_headings=(
-            "load",
-            "asked of the machine",
-            "kept: rejected",
-            "kept: batch wait",
-            "of today's then",
-            "best then",
-            "nodes given up",
-            "batch wait",
-        ),
+        growth_headings=[heading for heading, _ in GROWTH_HEADINGS],
         growth_rows=[growth_cells(each) for each in answer.growth],
         plots=_plots(answer.found),
         headings=HEADINGS,
+        legend=LEGEND,
         rows=[(cells(each), each.setting.label in answer.best) for each in answer.found],
         week_headings=("week", "jobs", "free nodes", "on-demand core-hours", "score"),
         weeks=[
@@ -202,10 +214,10 @@ def page(answer: Answer) -> str:
         today=f"{sentence(answer.today)} {trust(answer.today)}",
         today_headings=(
             "week",
-            "waited, min",
-            "simulated",
-            "in use",
-            "simulated",
+            "wait by the log, min",
+            "wait simulated, min",
+            "in use by the log",
+            "in use simulated",
             "most nodes at once",
             "leases",
             "refused",

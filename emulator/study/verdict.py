@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.number_text import grouped
+from emulator.number_text import grouped, number_of
 from emulator.study.judge import at_most
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def verdict(  # noqa: PLR0911 - a reason each
     if advice.weeks < FEWEST_WEEKS:
         return Verdict(
             UNTOLD,
-            f"{between}, but that is seen in {advice.weeks} week{'s' if advice.weeks > 1 else ''} only; {FEWEST_WEEKS}"
-            " or more would tell (--weeks, without --quick).",
+            f"{between}, but that is seen in {number_of(advice.weeks, 'week')} only; {FEWEST_WEEKS} or more would tell"
+            " (--weeks, without --quick).",
         )
     if high >= 1 or advice.confidence < _SURE:
         return Verdict(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.number_text import duration, grouped, percent
+from emulator.number_text import duration, grouped, number_of, percent
 from emulator.study import longer_limits
 from emulator.study.growth import LOADS
 from emulator.study.settings import SPLIT
@@ -67,7 +67,7 @@ def sentences(answer: Answer, advice: Advice) -> list[str]:
     sure = (
         f"Confidence: with weeks drawn anew from these {advice.weeks}, it meets your limits and batch jobs wait no"
         f" longer than today in {percent(advice.confidence, 0)} of the draws, and it is the best choice in"
-        f" {percent(advice.same_choice, 0)}. With {advice.weeks} weeks simulated, up to"
+        f" {percent(advice.same_choice, 0)}. With {number_of(advice.weeks, 'week')} simulated, up to"
         f" {percent(advice.unseen_weeks, 0)} of future weeks could still see a refusal (95 % bound)."
     )
     is_out = answer.verdict_of(advice).value == KEEP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.number_text import number, numbers
+from emulator.number_text import number, number_of, numbers
 from emulator.report.drawing import ACCENT, FAINT, Plot, draw
 from emulator.report.plots import HeatCell, heat_map
 from emulator.report.templates import environment
@@ -114,7 +114,8 @@ def _opening(rows: Sequence[Mapping[str, Any]], ranked: Sequence[Ranked], figure
         for name in shown_names(ranked)
     )
     text = (
-        f"{number(len(rows))} runs of {number(len(ranked))} settings, {number(ranked[0].seeds)} seeds each."
+        f"{number_of(len(rows), 'run')} of {number_of(len(ranked), 'setting')},"
+        f" {number_of(ranked[0].seeds, 'seed')} each."
     )
     if len(ranked) == 1:
         return text

@@ -13,7 +13,7 @@ import numpy as np
 from rich.table import Table
 
 from emulator.metrics.intervals import MeanChange, mean_over_seeds
-from emulator.number_text import decimals_of, grouped
+from emulator.number_text import decimals_of, grouped, number_of
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, REPEAT, SEED
 
@@ -147,7 +147,7 @@ def _differs(change: MeanChange | None) -> str:
     if change is None:
         return "best"
     if change.low is None:
-        return f"{change.blocks} seeds cannot tell"
+        return f"{number_of(change.blocks, 'seed')} cannot tell"
     return "yes" if change.is_sure else "cannot be told"
 
 

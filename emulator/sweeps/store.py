@@ -8,6 +8,7 @@ OUT/results.csv        the same for people and spreadsheets
 from __future__ import annotations
 
 import json
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from emulator.sweeps.grid import Run, Sweep
 
 PARQUET, CSV, RUNS = "results.parquet", "results.csv", "runs"
+_SUMMARY = "summary.json"
+"""Of a single run, whose folder is its own."""
 _KEY, _SOURCES, _ROW = "config_hash", "sources", "row"
 
 
@@ -39,6 +42,8 @@ class Store:
         self._journal = Journal(runs)
         self._rows: dict[str, dict[str, Any]] = {}
         """By key, as they were read or written here: the tables are made of them."""
+        if (folder / _SUMMARY).exists():
+            raise ScenarioError(f"{folder} holds the results of one run; name another folder with --out")
         try:
             runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -98,7 +103,8 @@ def _refusals(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename or folder
-        raise ScenarioError(f"{where}: {error.strerror or error}; what is finished is kept") from error
+        reason = os.strerror(error.errno) if error.errno else error  # libraries add words of their own
+        raise ScenarioError(f"{where}: {reason}; what is finished is kept") from error
 
 
 def _cell(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.number_text import grouped, percent
+from emulator.number_text import grouped, number_of, percent
 from emulator.workload import rules
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.local_times import ZONE_KEY, is_assumed
@@ -187,8 +187,8 @@ def _understood(
     cluster = (
         f"{grouped(workload.nodes)} nodes{'' if is_size_known else ' (as many as the widest job has)'}{most}"
     )
-    kinds = (("users", jobs.user), ("groups", jobs.group), ("queues", jobs.queue))
-    names = ", ".join(f"{grouped(len(np.unique(column[column >= 0])))} {name}" for name, column in kinds)
+    kinds = (("user", jobs.user), ("group", jobs.group), ("queue", jobs.queue))
+    names = ", ".join(number_of(len(np.unique(column[column >= 0])), name) for name, column in kinds)
     return [
         ("format", format_name),
         ("jobs", f"{grouped(len(jobs))} of {grouped(log.records)} lines"),

@@ -59,6 +59,7 @@ def test_papers_and_schedulers_are_completed():
         (("compare", "no-such-folder", "nor-this"), "no-such-folder/summary.json does not exist"),
         (("trace", "info", "no-such-log"), "no-such-log"),
         (("bogus",), "unknown command 'bogus'"),
+        (("bogus.swf",), "bogus.swf: no such file"),
         (("run", "nodes=64nodes"), "nodes=64nodes: there is no such file; `--set nodes=64nodes` changes a key"),
         (("run", "scenarios/default.yaml", "nodes=64"), "`--set KEY=VALUE` changes a key of a scenario"),
         (("run", "scenarios/default.yaml", "--set", "nodes=64nodes"), "nodes: '64nodes' is neither a number"),

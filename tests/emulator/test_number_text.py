@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.number_text import NO_FIGURE, number, numbers, percent
+from emulator.number_text import NO_FIGURE, number, number_of, numbers, percent
 
 ROOT = Path(__file__).parents[2]
 _OTHER_FORMS = re.compile(
@@ -32,6 +32,12 @@ def test_numbers_of_a_column_have_the_same_decimals(column, texts):
 
 def test_changes_have_signs_and_nothing_has_none():
     assert numbers([1194, -0.2, 0], signed=True) == ["+1\u202f194", "+0", "+0"]
+
+
+def test_one_of_a_thing_is_not_many():
+    assert [number_of(count, "week") for count in (0, 1, 2, 1000)] == [
+        "0 weeks", "1 week", "2 weeks", "1\u202f000 weeks",
+    ]  # fmt: skip
 
 
 def test_a_number_alone_has_at_most_five_figures():

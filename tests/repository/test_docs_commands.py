@@ -15,7 +15,11 @@ from click.testing import CliRunner
 
 from balancer.console.commands import cli as balancer
 from emulator.cli import main as emulator
+from emulator.commands.run import run as run_command
+from emulator.commands.run import scenario_of
 from emulator.live.job.program import _parser as job_parser
+from emulator.runs.runner import make_mechanism
+from emulator.runs.scenario import ScenarioError
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "traces" / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -148,6 +152,33 @@ def here(words: list[str], folder: Path) -> list[str]:
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_command_of_the_docs_exists_and_finds_its_files(words, folder):
     check(here(words, folder))
+
+
+RUNS = [
+    param
+    for param in COMMANDS
+    if param.values[0][:2] == ["emulator", "run"] and not {*GIVEN, "--from-accounting"} & {*param.values[0]}
+]
+
+
+def make(words: list[str]) -> None:
+    """The scenario of `emulator run`, with its mechanism: unknown keys and wrong values are errors."""
+    with run_command.make_context("run", words[2:]) as context:
+        given = context.params
+        names = ("trace", "nodes", "scheduler", "overrun", "time_zone", "seed", "speed")
+        make_mechanism(
+            scenario_of(given["scenario_file"], given["changes"], **{name: given[name] for name in names})
+        )
+
+
+@pytest.mark.parametrize("words", RUNS)
+def test_the_scenario_of_a_command_can_be_made(words, folder):
+    make(here(words, folder))
+
+
+def test_a_wrong_key_of_a_mechanism_is_noticed(folder):
+    with pytest.raises(ScenarioError, match="has no parameter 'notice'"):
+        make(["emulator", "run", "scenarios/default.yaml", "--set", "mechanism={hybrid: {notice: n}}"])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -24,6 +25,7 @@ from emulator.experiments.criteria import (
 from emulator.experiments.page import render
 from emulator.experiments.paper import Options, find_paper
 from emulator.number_text import percent
+from emulator.report.drawing import Plot
 from emulator.runs.scenario import ScenarioError
 from testdata import TRACES
 
@@ -155,6 +157,19 @@ def test_every_claim_of_the_paper_can_be_judged_from_the_planned_runs(quick, tra
     page = render(PAPER, options, verdicts, found)
     assert page.count("<svg") == 2 * 12  # Figures 2 to 5: rejections, wait, utilisation; wide and narrow
     assert all(verdict.claim.id in page for verdict in verdicts)
+
+
+def test_a_page_begins_with_what_came_of_the_paper_then_its_figures_then_the_claims():
+    paper = SimpleNamespace(
+        title="A paper",
+        about=lambda _: "What was run.",
+        tables=lambda _: [],
+        figures=lambda _: [("Figure 4", "Rejected", Plot("four", "<svg></svg>", "<svg></svg>"))],
+    )
+    found = judge([claim()], seeds(0.1))
+    page = render(paper, Options(quick=True), found, [])
+    parts = [">A paper</h1>", summary(found), "What was run.", "<svg>", "<h2>Claims</h2>", ">X</strong>"]
+    assert sorted(parts, key=page.index) == parts
 
 
 def test_an_unknown_paper_is_an_error_with_the_nearest_name():

@@ -121,6 +121,7 @@ def test_a_wait_that_is_shorter_since_jobs_are_killed_or_never_ran_is_told_with_
     assert headline(a, b)[:2] == ["batch jobs run 300 -> 280", "killed at walltime 0 -> 9"]
     assert ("killed at walltime", "0", "9", "+9") in figure_rows(a, b)
     assert headline(a, a) == ["batch wait the same", "response the same"]
+    assert {change for *_, change in figure_rows(a, a)} == {"the same"}
 
 
 class TestWhatChanged:
@@ -146,6 +147,9 @@ class TestWhatChanged:
         ]
         assert said[4:12:1][-2].split() == ["requests", "rejected", "5", "of", "35", "0", "of", "35", "-5"]
         assert said[-1] == "No interval: one day of jobs; `sweep` gives one."
+        assert ["utilisation", "63.54", "%", "59.16", "%", "-4.38", "points"] in [
+            line.split() for line in said
+        ]
         assert len(said) == 3 + 12 + 1
         assert max(map(len, said)) <= 80
         assert "1 days" not in result.stdout

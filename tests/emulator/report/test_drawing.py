@@ -92,6 +92,19 @@ def test_a_legend_has_the_mark_that_it_is_about(mark, shape):
     assert all(shape in svg for svg in (found.wide, found.narrow))
 
 
+def test_a_legend_of_several_lines_stands_above_the_plot():
+    def legend(axes, is_wide):
+        for at in range(9):
+            axes.legend(f"requests wait up to {at} min", ACCENT)
+
+    found = draw("name", "label", legend)
+    for svg, lines in ((found.wide, 3), (found.narrow, 9)):
+        heights = [float(y) for y in re.findall(r'y="([\d.-]+)"[^>]*>requests', svg)]
+        assert sorted({*heights}) == pytest.approx([13.9 - 12 * at for at in reversed(range(lines))])
+        top, height = re.findall(r'viewBox="0 ([\d.-]+) [\d.]+ ([\d.]+)"', svg)[0]
+        assert (float(top), float(height)) == (-12 * (lines - 1), pytest.approx(187.2 + 12 * (lines - 1)))
+
+
 def test_a_drawing_is_well_formed_whatever_its_texts_are_and_the_same_each_time():
     def paint(axes, is_wide):
         axes.legend('<b>&"', ACCENT)

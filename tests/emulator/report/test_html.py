@@ -31,6 +31,19 @@ def test_the_page_opens_with_the_picture_of_the_nodes(week):
     assert page.index('id="node-states"') < page.index('class="cards"') < page.index('id="queue-length"')
 
 
+def test_the_top_says_what_tells_runs_of_one_scenario_from_each_other(week):
+    scenario = {
+        "scheduler": "sjf+easy",
+        "mechanism": {"balancer": {"static_reserve": 12, "history": [3] * 200}},
+    }
+    top = unescape(page_of(replace(week, scenario=scenario))).partition("<main>")[0]
+    assert "; scheduler: sjf+easy; mechanism: {balancer: {static_reserve: 12, history: [3, 3, " in top
+    assert ", 3, 3, ...</p>" in top
+    assert (
+        "scheduler" not in page_of(replace(week, scenario={})).partition("</header>")[0].partition("<h1>")[2]
+    )
+
+
 def test_the_page_needs_nothing_from_outside(week):
     page = page_of(week)
 

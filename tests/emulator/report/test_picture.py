@@ -40,6 +40,12 @@ def test_a_plot_of_a_page_is_a_picture_of_its_own(tmp_path):
     )
     found = picture_of_page(page, "one")
     assert (found.count("#101010"), "var(" in found, 'aria-label="A line"' in found) == (1, False, True)
+    assert 'viewBox="0 0 10 5"' in found
+    assert 'translate(0 0)"' in found
+    page.write_text(page.read_text().replace("0 0 10 5", "0 -12 10 17"))
+    found = picture_of_page(page, "one")  # its legend has two lines
+    assert 'viewBox="0 0 10 17"' in found
+    assert 'translate(0 12)"' in found
     with pytest.raises(ValueError, match="has no plot two; there are: one"):
         picture_of_page(page, "two")
 

@@ -125,6 +125,15 @@ def test_a_run_that_goes_on_is_not_taken_for_one_that_did_all_before_in_a_moment
     ]
 
 
+def test_jobs_that_left_their_nodes_more_than_once_are_no_more_than_there_are(wall):
+    out = console(terminal=False)
+    with RunProgress(jobs=335, console=out, wall=wall) as progress:
+        for wall.now_us in (0, 3 * US):
+            progress.update(3600 * US, 361)
+
+    assert out.file.getvalue() == "cluster time 01:00:00, 335 of 335 jobs done\n"
+
+
 def test_the_last_jobs_that_outlast_every_submit_have_no_fraction_of_a_second_to_go(wall):
     out = console(terminal=False)
     with RunProgress(jobs=100, end_us=100 * US, console=out, wall=wall) as progress:

@@ -197,4 +197,4 @@ def test_the_command_writes_all_but_the_report(tmp_path):
     assert found.exit_code == 0, found.output
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted([*FILES, "summary.json"])
     assert (refused.exit_code, (tmp_path / "no").exists()) == (2, False)
-    assert "--stream goes with neither" in refused.output
+    assert "--stream goes with none of" in refused.output

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.study import growth
+from emulator.study import growth, show
 from emulator.study.judge import Wishes
 from emulator.study.logs import batch_of, leases_of, read_logs, usable_weeks
 from emulator.study.settings import SPLIT, Setting
@@ -102,6 +102,26 @@ def test_each_growth_says_what_today_and_the_recommendation_do_and_what_would_be
         asis, grown, growth.Growth(None, steps), [today, few], few, Wishes(), ondemand_nodes=4
     )
     assert (nothing[0].best, nothing[1].best) == (few_now, None)
+
+
+def test_each_figure_of_a_growth_stands_below_its_own_heading():
+    each = growth.GrowthOutcome(
+        "batch", 25, 25, 0.6,
+        growth.Outcome("split", 0, 10, 1, 20.0, 1.0),
+        growth.Outcome("basic R=1 W=0", 3, 10, 2, 30.0, 1.5),
+        growth.Outcome("basic R=2 W=0", 4, 10, 0, 40.0, 2.0),
+    )  # fmt: skip
+    found = zip(show.GROWTH_HEADINGS, show.growth_cells(each), strict=True)
+    assert [(long, cell) for (long, _), cell in found] == [
+        ("load", "batch +25 %"),
+        ("asked of the machine", "60 %"),
+        ("today: rejected", "1"),
+        ("kept: rejected", "2"),
+        ("kept: batch wait, min", "30"),
+        ("best then", "basic R=2 W=0"),
+        ("best then: nodes given up", "4"),
+        ("best then: batch wait, min", "40"),
+    ]
 
 
 def study(folder, *more):

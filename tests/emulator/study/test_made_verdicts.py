@@ -93,7 +93,7 @@ def test_the_page_opens_with_verdict_tiles_trust_and_one_chart(judge, batch_jobs
     assert "some requests refused" not in drawn  # since none are
 
 
-def test_where_merging_is_worse_two_machines_are_kept(judge, batch_jobs):
+def test_where_merging_is_worse_two_machines_are_kept(judge, batch_jobs, tmp_path):
     status, document, _ = judge(made_site.sacct(batch_jobs), made_site.usage(long_servers()))
     assert (status, document["verdict"]) == (0, "keep two machines")
     advice = document["advice"][0]
@@ -101,6 +101,12 @@ def test_where_merging_is_worse_two_machines_are_kept(judge, batch_jobs):
     assert advice["wait_ratio"][0] > 1
     assert "and that is the best merger without a notice from users within your limits" in document["reason"]
     assert document["who"] is None
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert re.findall("<dt>(.*?)</dt>", page) == [
+        "On-demand nodes kept, if merged",
+        "Mean batch wait, today to merged",
+        "Requests refused, if merged",
+    ]
 
 
 @pytest.mark.parametrize(("more", "weeks"), [(("--quick",), 2), (("--weeks", "1"), 1)])

@@ -192,7 +192,9 @@ SMALL = (
 def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
     done = study(site, *SMALL, "--accept-rejected", "50")
     assert done.exit_code == 0, done.output
-    assert "48 runs: 8 settings, 3 weeks, 2 pairings" in done.stderr
+    assert "48 runs: 8 settings, 3 weeks, 2 pairings; today's split first" in done.stderr
+    assert "Basic R=3 W=5: 3 nodes kept in reserve" in done.stdout
+    assert "; 2 pairings, so requests count more than once)" in done.stdout
     for label in ("split", "batch only", "basic R=0 W=10", "basic R=2 W=0", "hint H=30", "peak"):
         assert label in done.stdout
     assert "If on-demand users give notice: " in done.stdout

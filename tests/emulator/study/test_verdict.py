@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from emulator.study.first_screen import tiles
 from emulator.study.held_out import on_trial
-from emulator.study.judge import Wishes, advise
+from emulator.study.judge import Wishes, advise, figures
 from emulator.study.settings import SPLIT, Setting
-from emulator.study.verdict import KEEP, MERGE, UNTOLD, verdict
+from emulator.study.verdict import KEEP, MERGE, UNTOLD, Verdict, verdict
 
-TODAY, MERGED = Setting(SPLIT), Setting("basic", 3)
+TODAY, MERGED, PEAK = Setting(SPLIT), Setting("basic", 3), Setting("peak")
 
 
 def rows(waits_min, rejected=None):
@@ -56,6 +59,24 @@ def test_a_merger_has_to_beat_today_by_the_whole_interval_and_on_weeks_that_did_
 ):
     found = judged(rows(waits_min))
     assert (found.value, reason in found.reason) == (value, True), found
+
+
+def test_the_nearest_merger_does_not_read_as_advice_and_a_predictor_keeps_no_fixed_number():
+    found = figures(
+        [row | {"label": "peak"} for row in rows([50], rejected=[1]) if row["label"] != "split"], [PEAK]
+    )
+    answer = SimpleNamespace(
+        advice=[("", SimpleNamespace(figures=found[0], wait_ratio=None))],
+        found=(),
+        ondemand_nodes=4,
+        pairings=1,
+        verdicts=(Verdict(KEEP, "no merger keeps to the limits"),),
+    )
+    assert [(name, value) for name, value, _ in tiles(answer)] == [
+        ("On-demand nodes kept, if merged", "as predicted"),
+        ("Mean batch wait, today to merged", "50 min"),
+        ("Requests refused, if merged", "1 of 50"),
+    ]
 
 
 def test_a_merger_that_rejects_more_than_is_wished_is_no_reason_to_give_up_two_machines():

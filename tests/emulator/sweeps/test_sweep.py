@@ -253,7 +253,8 @@ def test_the_command_prints_where_the_rows_are_and_refuses_bad_input_with_status
 
 def test_a_dry_run_lists_the_runs(sweep_file):
     listed = CliRunner().invoke(main, ["sweep", str(sweep_file(seeds=2)), "--dry-run"])
-    assert [line.split("  ")[1] for line in listed.output.splitlines()] == ["seed=1", "seed=2"]
+    assert [line.split("  ")[1] for line in listed.stdout.splitlines()] == ["seed=1", "seed=2"]
+    assert listed.stderr == "2 runs; --dry-run does none of them\n"
 
 
 def test_a_stored_row_is_plain_json(sweep_file, tmp_path):

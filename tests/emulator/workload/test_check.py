@@ -35,7 +35,7 @@ def test_a_log_without_faults_is_told_in_eight_lines_and_ends_with_0(check, swf_
         "size of jobs": "from the processors of each job",
         "waits": "of 100.0 % of the jobs; 0 min on average",
         "estimates": "of 100.0 % of the jobs",
-        "names": "1 users, 0 groups, 0 queues",
+        "names": "1 user, 0 groups, 0 queues",
     }
     ((count, reason, why),) = found["left_out"]
     assert (count, reason) == (1, "no run time")

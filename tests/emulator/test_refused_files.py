@@ -1,0 +1,98 @@
+"""What the system refuses, and options that a command would not use, are one clear line and exit status 2."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from emulator.cli import main
+from emulator.report import files
+from emulator.runs.scenario import ScenarioError
+from emulator.sweeps import store
+from emulator.sweeps.store import Store
+from emulator.terminal import file_error
+from testdata import TRACES
+
+
+def refused(*words):
+    """What the command says."""
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    assert done.exit_code == 2, (done.output, done.exception)
+    assert done.stderr.count("\n") == 1
+    assert "[Errno" not in done.stderr
+    return done.stderr.strip()
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "text"),
+    [
+        (errno.ENOSPC, "out/a.csv", "out/a.csv: No space left on device; free space, or name another folder"),
+        (errno.ENOSPC, None, "No space left on device; free space, or name another folder"),
+        (errno.EACCES, "log", "log: Permission denied; ask for the right, or name another"),
+    ],
+)
+def test_what_the_system_refuses_says_where_why_and_what_to_do(number, name, text):
+    error = file_error(OSError(number, f"Detail: [errno {number}] {os.strerror(number)}", name))
+    assert error is not None
+    assert (error.message, error.exit_code) == (text, 2)
+
+
+def test_what_no_file_can_have_caused_is_no_input_error():
+    assert file_error(ConnectionRefusedError(errno.ECONNREFUSED, "refused")) is None
+
+
+def test_a_usage_error_with_choices_is_one_line():
+    assert "batsim, accasim; `" in refused("export", "runs/default")
+
+
+def test_a_library_that_writes_results_adds_no_words(tmp_path):
+    refusal = OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
+    text = ": No space left on device; "
+    with pytest.raises(files.ResultsError, match=text), files.folder_for(tmp_path / "out"):
+        raise refusal
+    with pytest.raises(ScenarioError, match=text), store._refusals(tmp_path):
+        raise refusal
+
+
+def test_any_command_tells_it_in_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    said = refused("trace", "convert", TRACES / "day-64.swf", tmp_path / "file" / "x.swf")
+    assert said == f"emulator: {tmp_path / 'file' / 'x.swf'}: Not a directory; name a folder"
+
+
+def test_a_paper_whose_folder_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    said = refused("reproduce", "oversubscribe", "--quick", "--stand-in", "--out", tmp_path / "file" / "x")
+    assert said == f"emulator: {tmp_path / 'file' / 'x'}: Not a directory; name another folder with --out"
+
+
+def test_many_runs_do_not_go_into_the_folder_of_one(tmp_path):
+    (tmp_path / "summary.json").touch()
+    with pytest.raises(ScenarioError, match="holds the results of one run; name another folder with --out"):
+        Store(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (
+            ["run", "--from-accounting", "sacct", "--replay", "x", "--seed", "3", "--set", "seed=4"],
+            "--seed, --set: --from-accounting runs nothing, and a replay knows its scenario; leave them out",
+        ),
+        (["reproduce", "tables", "--seeds", "3"], "--seeds: not used by reproduce tables; leave it out"),
+        (
+            ["run", TRACES / "day-64.swf", "--clock", "live", "--baseline"],
+            "--baseline: a live run has none; leave it out",
+        ),
+        (
+            ["run", TRACES / "day-64.swf", "--stream", "--baseline"],
+            "--stream goes with none of --clock live, --watch, --check, --baseline, --keep",
+        ),
+    ],
+)
+def test_an_option_that_would_not_be_used_is_refused(words, text):
+    assert refused(*words) == f"emulator: {text}"
