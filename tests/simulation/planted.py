@@ -21,13 +21,17 @@ _FOUND = (3, 4, 5)
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """`old` in `file` becomes `new`. `first`: of the seeds that are tried; the one that found it, if it is rare."""
+    """`old` in `file` becomes `new`. `first`: of the seeds that are tried; the one that found it, if it is rare.
+
+    `seed`: from here on a change tries, since this one found it when all bugs were last planted.
+    """
 
     name: str
     file: str
     old: str
     new: str
     first: int = field(default=1, kw_only=True)
+    seed: int = field(default=1, kw_only=True)
 
 
 BUGS = (
@@ -44,18 +48,21 @@ BUGS = (
         "balancer/lifecycle/nodes.py",
         "            node.generation += 1",
         "            node.generation += node.state is not NodeState.OD_ALLOC",
+        seed=6,
     ),
     Bug(
         "what cannot be read means offline and empty",
         "balancer/service/commands.py",
         "work, status = self._open.get(node), states.get(node, UNKNOWN)",
         'work, status = self._open.get(node), states.get(node, NodeStatus("offline", marked=True))',
+        seed=18,
     ),
     Bug(
         "wall clock for deadlines",
         "balancer/clock.py",
         "self._now_us = steady_us - max(0, min(most_us, ahead_us))",
         "self._now_us = utc_us()",
+        seed=14,
     ),
     Bug(
         "missing intent",
@@ -96,6 +103,7 @@ BUGS = (
         "balancer/service/reconcile.py",
         '"left_marked" if (status or UNKNOWN).is_ours else "by_hand"',
         '"left_marked"',
+        seed=15,
     ),
     Bug(
         "the key is not stored",
@@ -120,6 +128,7 @@ BUGS = (
         "balancer/lifecycle/leases.py",
         "            if self._settings.has_cloud:",
         "            if not self._settings:",
+        seed=10,
     ),
     Bug(
         "anybody may end what is others'",
@@ -138,6 +147,7 @@ BUGS = (
         "balancer/service/callers.py",
         '        self._leave(request_id, self._settings.hangup_s, "its caller hung up and did not come back")',
         "        pass",
+        seed=34,
     ),
     Bug(
         "a job reported on a lent node is forgotten",
@@ -150,12 +160,14 @@ BUGS = (
         "balancer/lifecycle/looks.py",
         "        if fresh_us is None:\n            return True",
         "        if fresh_us is not None:\n            return True",
+        seed=20,
     ),
     Bug(
         "a node that somebody else has marked is handed over",
         "balancer/service/confirmation.py",
         '    if status.is_foreign and status.state not in ("idle", "busy"):',
         '    if status.is_foreign and not status.note and status.state not in ("idle", "busy"):',
+        seed=19,
     ),
     Bug(
         "somebody else's mark on a reserved node does not count",
