@@ -146,7 +146,7 @@ def test_lenient_reading_counts_malformed_lines_and_shows_them(swf_file, swf_lin
         (
             ["LINE"],
             ["--nodes", "4", "--plot", "absent/out.png"],
-            "No such file or directory: 'absent/out.png'",
+            "absent/out.png: No such file or directory",
         ),
     ],
 )
