@@ -64,15 +64,18 @@ class ExternalEvents:
         """Whether it must be told of every pass."""
         return self._sleeping is not None or (self._rules is not None and self._rules.watches_passes)
 
-    def next_us(self, act: Accounting, *, leases_to_come: bool = False) -> int:
-        """When something is due, NEVER_US if nothing is. `leases_to_come`: some are not decided yet."""
+    def next_us(self, act: Accounting, *, more_to_come: bool = False) -> int:
+        """When something is due, NEVER_US if nothing is.
+
+        `more_to_come`: leases that are not decided yet, or a time that a mechanism waits for while jobs wait for it.
+        """
         next_us = NEVER_US if self._rules is None else self._rules.next_us(act)
         if self._boundaries is not None:
             next_us = min(next_us, self._next_boundary_us(next_us, act))
         if self._outages is None:
             return next_us
         goes_on = next_us != NEVER_US or act.cluster.next_event_us != NEVER_US
-        goes_on = goes_on or leases_to_come or act.has_leases
+        goes_on = goes_on or more_to_come or act.has_leases
         return min(next_us, self._outages.next_us(goes_on=goes_on, waiting=len(act.cluster.queue)))
 
     def _next_boundary_us(self, next_us: int, act: Accounting) -> int:

@@ -186,7 +186,10 @@ class Loop:
         if external is None:
             return NEVER_US
         actions = self.decisions.actions
-        return external.next_us(actions, leases_to_come=actions.granted + actions.rejected < self._leases)
+        # A mechanism may give nodes to jobs that wait, at its next time; until then nodes fail.
+        waits = len(actions.cluster.queue) > 0 and self._next_point_us() != NEVER_US
+        leases_to_come = actions.granted + actions.rejected < self._leases
+        return external.next_us(actions, more_to_come=leases_to_come or waits)
 
     def step(self, limit_us: int = NEVER_US, pause_after: int = -1) -> Stop:
         """Go to the next decision point, at the latest to `limit_us`, and let that instant happen."""

@@ -256,6 +256,16 @@ def test_hundreds_of_workloads_keep_the_laws(how: str, settings: dict[str, Any])
         compare_balancer(rng, how, settings)
 
 
+def test_a_node_fails_at_its_time_while_jobs_wait_for_the_balancer_to_give_nodes_back() -> None:
+    """Nothing runs from 10 s to 60 s: found by the 20th case of seed 62, settings "refilled", "end"."""
+    settings = {"static_reserve": 0, "wait_s": 0, "idle_reserve_s": 50}
+    record = run(
+        balancer("keep", **settings), 2, [Lease(0, 10, 2)], [Outage(20, 30, 0)], batch=[Lease(5, 10, 2)]
+    )
+    down = [(move.at_us // US, move.nodes) for move in record.moves if move.pool == NodePool.DOWN]
+    assert down == [(20, (0,))]
+
+
 def test_the_service_tells_of_a_failed_node_when_two_readings_found_it_down_for_long_enough() -> None:
     """Readings at 70, 77 and 84 s; the node must read down for 10 s, so the third one tells."""
     record = run(balancer("end", static_reserve=2), 4, [Lease(0, 600, 2)], [Outage(65, 500, 0)])
