@@ -16,7 +16,7 @@ class Gate:
 
     patience: int = 1
 
-    small_worlds: int = 100
+    small_worlds: int = 60
     large_worlds: int = 2
     crashes_a_point: int = 10
     kills: int = 150

@@ -14,6 +14,7 @@ from emulator.study.settings import Setting
 TRACES = Path(__file__).parents[3] / "traces"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(3600)  # half a minute of a processor, whatever else it does
 def test_what_half_of_the_weeks_recommends_holds_on_the_other_half(tmp_path):

@@ -69,6 +69,7 @@ def test_qsub_from_outside_is_a_job_of_the_fleet(compose, tmp_path):
     assert _run(tmp_path / "bin" / "qstat", job)
 
 
+@pytest.mark.nightly
 def test_each_container_is_paused_cut_off_or_killed_by_hand_and_nothing_is_lost(compose):
     fleet = compose("killed", patience_s=3, speed=100)  # so that it is not over before the last one is killed
     fleet.wait_for_jobs(2)

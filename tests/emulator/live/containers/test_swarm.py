@@ -144,6 +144,7 @@ def write_wanderer(folder):
     return path
 
 
+@pytest.mark.nightly
 def test_a_job_goes_on_from_its_checkpoint_on_every_node_of_both_hosts(other, tmp_path):
     scenario = write_wanderer(tmp_path)
     record, folder = run_on_both(other, tmp_path, scenario)
