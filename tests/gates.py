@@ -18,10 +18,10 @@ class Gate:
 
     small_worlds: int = 60
     large_worlds: int = 2
-    crashes_a_point: int = 10
+    crashes_a_point: int = 6
     kills: int = 150
     power_cut_workloads: int = 1
-    model_examples: int = 150
+    model_examples: int = 100
     model_steps: int = 50
     race_writers: int = 8
     race_steps: int = 150
@@ -33,7 +33,7 @@ class Gate:
     clock_seeds: int = 1
     takeovers: int = 20
     outage_seeds: int = 1
-    fuzz_examples: int = 50
+    fuzz_examples: int = 30
     fuzzed_files: int = 25  # of each reader
     reference_workloads: int = 100
     counted_workloads: int = 5

@@ -131,6 +131,7 @@ def test_a_run_whose_volume_is_full_ends_and_says_so_and_its_jobs_and_leases_are
     assert (record.state == JobState.ENDED).sum() >= 2
 
 
+@pytest.mark.nightly
 def test_a_typed_ctrl_c_in_mid_run_then_down_and_up_goes_on_with_every_node_accounted_for_and_at_the_same_pace(
     compose,
 ):
