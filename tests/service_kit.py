@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from functools import lru_cache
-from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
@@ -24,9 +21,11 @@ from balancer.service.engine import Engine
 from balancer.service.freeze import Freeze
 from balancer.service.metrics import Metrics
 from balancer.timestamps import iso
+from ledger_kit.empty import empty_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from pathlib import Path
 
     from balancer.drivers.cloud import CloudStatus
     from balancer.lifecycle.records import RequestRecord
@@ -177,18 +176,8 @@ class WatchedClock(ManualClock):
         )
 
 
-_KEPT_LEDGERS = 4
+_LEDGER_IDS = cycle(f"1ed9e00{number}" for number in range(4))
 """Worlds of one test have ledgers with different names."""
-_worlds = count()
-
-
-@lru_cache(maxsize=_KEPT_LEDGERS)
-def _empty_ledger(_: int) -> bytes:
-    """As the first start leaves it: not every world need carry out the migrations, which have tests of their own."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "ledger.db"
-        Ledger(path).close()
-        return path.read_bytes()
 
 
 class World:
@@ -199,7 +188,7 @@ class World:
         self.db = folder / "ledger.db"
         if not self.db.exists():
             self.db.touch(mode=0o600)
-            self.db.write_bytes(_empty_ledger(next(_worlds) % _KEPT_LEDGERS))
+            self.db.write_bytes(empty_ledger(next(_LEDGER_IDS)))
         self.clock = WatchedClock(micros(1000))
         self.batch = FakeBatch(self.names)
         self.cloud = FakeCloud()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from balancer.auth.tokens import Token
+    from balancer.config import Config
 
 
 def where(function: Callable[..., None]) -> Callable[..., None]:
@@ -35,8 +36,8 @@ def where(function: Callable[..., None]) -> Callable[..., None]:
     )(function)
 
 
-def _path(config: Path | None, db: str | None, key: str) -> Path:
-    read = service_config(config, db)
+def _path(read: Config, db: str | None, key: str) -> Path:
+    """The file of tokens or keys of this service; `db`: the ledger that was given with the command."""
     path = read.tokens_path if key == "token_file" else read.hook_keys_path
     missing = missing_ledger(read)
     if missing is not None and not path.exists():
@@ -53,7 +54,7 @@ def _path(config: Path | None, db: str | None, key: str) -> Path:
 
 
 def _tokens(config: Path | None, db: str | None) -> TokenFile:
-    return TokenFile(_path(config, db, "token_file"))
+    return TokenFile(_path(service_config(config, db), db, "token_file"))
 
 
 class _Clear(click.Group):
@@ -141,8 +142,8 @@ def revoke(config: Path | None, db: str | None, ids: Sequence[str]) -> None:
 def hook_key(config: Path | None, db: str | None, rotate: bool, nodes: Sequence[str]) -> None:
     """Print the keys of nodes (names or patterns): the content of each node's own BALANCER_HOOK_KEY_FILE."""
     names = expand(",".join(nodes))
-    keys = HookKeyFile(_path(config, db, "hook_key_file"))
     read = service_config(config, db)
+    keys = HookKeyFile(_path(read, db, "hook_key_file"))
     # A service that is found by its ledger alone has no list here.
     unknown = sorted(set(names) - set(read.node_names())) if "nodes" in read.model_fields_set else []
     if unknown:

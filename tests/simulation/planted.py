@@ -374,7 +374,8 @@ SURVIVORS = (
 
 def plant(bug: Bug, folder: Path) -> Path:
     """A copy of product and tests with the bug in it. Raises ValueError when the text is not there."""
-    for name in ("balancer", "tests" if isinstance(bug, Survivor) else "tests/simulation"):
+    tests = ("tests",) if isinstance(bug, Survivor) else ("tests/simulation", "tests/ledger_kit")
+    for name in ("balancer", *tests):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     file = folder / bug.file

@@ -15,7 +15,6 @@ import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -28,8 +27,8 @@ from balancer.algorithms.interface import Plan
 from balancer.clock import NEVER_US, US
 from balancer.hooks import client as hook_client
 from balancer.hooks import torque as hooks
-from balancer.ledger.store import Ledger
 from balancer.policy_settings import ReserveRule, Settings
+from ledger_kit.empty import empty_ledger
 from simulation.checks import Checks
 from simulation.clients import Client, Hooks
 from simulation.cloud import Cloud
@@ -80,7 +79,7 @@ class World:
         self.rates = drawn_rates if rates is None else rates
         self.names = [f"n{number:02d}" for number in range(1, self.size.nodes + 1)]
         self.db = folder / "ledger.db"
-        self.db.write_bytes(_empty_ledger())
+        self.db.write_bytes(empty_ledger("5eed1ed9"))
         self.time = Time()
         self.torque = Torque(self, {name: Host(name) for name in self.names})
         self.vms: dict[str, str] = {}
@@ -378,14 +377,6 @@ def simulated(world: World) -> Iterator[None]:
             for each in world.instances:
                 each.close()
             structlog.configure(**logs)
-
-
-@lru_cache(maxsize=1)
-def _empty_ledger() -> bytes:
-    """As the first start leaves it: not every world need carry out the migrations, which have tests of their own."""
-    with scratch() as folder, mock.patch("secrets.token_hex", return_value="5eed1ed9"):
-        Ledger(folder / "ledger.db").close()
-        return (folder / "ledger.db").read_bytes()
 
 
 @contextmanager
