@@ -243,10 +243,13 @@ def _tasks(client: Any, fleet: str, role: str) -> list[dict[str, Any]]:
 
 
 def _controller_lines(client: Any, fleet: str) -> list[str]:
-    """Lines of the controller, which is on this host."""
+    """Lines of the controller, which is on this host; its newest container that is still there."""
     label = {"label": f"{_SERVICE}={fleet}_{CONTROLLER}"}
     for container in client.api.containers(all=True, filters=label):
-        text: bytes = client.api.logs(container["Id"])
+        try:
+            text: bytes = client.api.logs(container["Id"])
+        except docker.errors.NotFound:
+            continue  # a first try that could not start: the Swarm has removed it meanwhile
         return text.decode(errors="replace").splitlines()
     return []
 
