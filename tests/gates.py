@@ -16,10 +16,10 @@ class Gate:
 
     patience: int = 1
 
-    small_worlds: int = 60
+    small_worlds: int = 48
     large_worlds: int = 2
     crashes_a_point: int = 6
-    kills: int = 150
+    kills: int = 100
     power_cut_workloads: int = 1
     model_examples: int = 100
     model_steps: int = 50

@@ -101,7 +101,7 @@ def test_each_container_is_paused_cut_off_or_killed_by_hand_and_nothing_is_lost(
 
 
 def test_all_containers_are_paused_or_killed_at_once_and_nothing_is_lost(compose):
-    fleet = compose("all", speed=100)  # so that it is not over before they are killed
+    fleet = compose("all", speed=200)  # so that it is not over before they are killed
     fleet.wait_for_jobs(2)
     stood_s = fleet.cluster_time_s()
     fleet.docker_all("pause")

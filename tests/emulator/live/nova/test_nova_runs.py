@@ -117,6 +117,7 @@ def test_a_morning_is_decided_as_in_virtual_time(live, tmp_path):
         assert 0 <= record.start_us[row] - virtual.start_us[row] <= late_us
 
 
+@pytest.mark.nightly
 def test_64_hosts_of_which_a_lease_has_some_and_then_a_job_nearly_all(live):
     jobs = ((BATCH, 0, 48, 100), (LEASE, 20, 20, 60), (BATCH, 100, 63, 30))  # one is in reserve
     scenario, prepared = a_scenario(nodes=64, jobs=jobs)
