@@ -44,7 +44,9 @@ class Gate:
     slurm_outage_s: int = 5
     slurm_releases: tuple[str, ...] = ("26.05",)  # beside that of the machine: driver, service, one day
     slurm_releases_of_all: tuple[str, ...] = ()  # whatever else runs on the real one
+    slurm_load_s: int = 60
     database_outage_s: int = 20  # longer than the lease
+    nova_storm_s: int = 60
     every_speed: bool = False
 
 
@@ -80,7 +82,9 @@ GATES = {
         slurm_outage_s=60,
         slurm_releases=("22.05", "24.11", "26.05"),
         slurm_releases_of_all=("22.05", "24.11", "26.05"),
+        slurm_load_s=600,
         database_outage_s=60,
+        nova_storm_s=1800,
         every_speed=True,
     ),
 }

@@ -113,6 +113,15 @@ class Batch:
             file.truncate()
             json.dump(nodes, file)
 
+    def free(self) -> list[str]:
+        """Nodes on which a job could start."""
+        with self._nodes() as nodes:
+            return sorted(name for name, node in nodes.items() if not node["offline"] and node["job"] is None)
+
+    def with_jobs(self) -> list[str]:
+        with self._nodes() as nodes:
+            return sorted(name for name, node in nodes.items() if node["job"])
+
     def start_job(self, *names: str) -> None:
         """On nodes that are free; the service is told, as a prologue does."""
         with self._nodes() as nodes:

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import openstack
@@ -24,10 +23,10 @@ from emulator.live.nova.conf import DATABASES, RAM_MB, VCPUS, NovaConf
 from emulator.live.nova.front import Front, FrontConfig
 from emulator.live.nova.system import SERVICES
 
-__all__ = ["RAM_MB", "VCPUS", "Nova", "agent_of", "until"]
+__all__ = ["RAM_MB", "VCPUS", "Agent", "Nova", "until"]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from ledger_kit.postgresql import Server as Postgres
@@ -139,32 +138,36 @@ class Nova:
         return {f"OS_{name.upper()}": value for name, value in self.account().items()}
 
 
-@contextmanager
-def agent_of(nova: Nova, balancer: str, folder: Path, *options: str) -> Iterator[Path]:
-    """`balancer nova agent` as a process; gives its status file."""
-    status, ready = folder / "agent.json", folder / "agent-ready.json"
-    command = [
-        sys.executable,
-        "-m",
-        "balancer",
-        "nova",
-        "agent",
-        "--url",
-        balancer,
-        "--status-file",
-        str(status),
-    ]
-    with (folder / "agent.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "--ready-file", str(ready), "--period-s", "0.5", *options],
-            env=os.environ | nova.environment() | {"BALANCER_CLIENT": "nova"},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    with ExitStack() as stack:
-        stack.callback(process.wait, 60)
-        stack.callback(process.terminate)
-        until(lambda: process.poll() is not None or status.exists(), "the agent looks")
-        assert process.poll() is None, (folder / "agent.log").read_text()[-3000:]
-        yield status
+class Agent:
+    """`balancer nova agent` as a process, which may be killed and started again; `status`: its status file."""
+
+    def __init__(self, nova: Nova, balancer: str, folder: Path, *options: str) -> None:
+        self.status = folder / "agent.json"
+        self._log = folder / "agent.log"
+        self._command = [
+            sys.executable, "-m", "balancer", "nova", "agent", "--url", balancer, "--period-s", "0.5",
+            "--status-file", str(self.status), "--ready-file", str(folder / "agent-ready.json"), *options,
+        ]  # fmt: skip
+        self._environment = os.environ | nova.environment() | {"BALANCER_CLIENT": "nova"}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """It has looked at everything once when this returns."""
+        self.status.unlink(missing_ok=True)
+        with self._log.open("ab") as log:
+            process = self._process = subprocess.Popen(
+                self._command, env=self._environment, stdout=log, stderr=log, start_new_session=True
+            )
+        until(lambda: process.poll() is not None or self.status.exists(), "the agent looks")
+        assert process.poll() is None, self._log.read_text()[-3000:]
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(how)
+            self._process.wait(60)

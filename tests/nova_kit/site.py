@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import contextmanager
 
 from balancer.client import Balancer
-from nova_kit.rig import RAM_MB, VCPUS, until
+from ledger_kit import postgresql
+from nova_kit.batch import Batch
+from nova_kit.rig import RAM_MB, VCPUS, Agent, Nova, until
 
 NODES = tuple(f"n{number:02d}" for number in range(1, 7))
+
+
+@contextmanager
+def running_site(folder, *options, wait_s=60):
+    """A `Site` all of whose processes run, with further `options` of the agent; they end with the block."""
+    with postgresql.running() as postgres:
+        nova = Nova(folder, postgres, NODES)
+        batch = Batch(folder, NODES, nova.environment())
+        try:
+            batch.start()
+            nova.configure(batch.url, wait_s=wait_s)
+            nova.make_databases()
+            nova.start()
+            agent = Agent(nova, batch.url, folder, "--grace-s", "5", *options)
+            try:
+                agent.start()
+                yield Site(nova, batch, agent)
+            finally:
+                agent.stop()
+        finally:
+            nova.close()
+            batch.kill()
 
 
 class Site:
     """All of it, and what a user and an operator do with it."""
 
-    def __init__(self, nova, batch, status):
-        self.nova, self.batch, self.status = nova, batch, status
+    def __init__(self, nova, batch, agent):
+        self.nova, self.batch, self.agent, self.status = nova, batch, agent, agent.status
         self.admin = nova.connect()
         self.user = nova.connect("demo")
         self.balancer = Balancer(batch.url, name="operator", patience_s=30)

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 MARKED = sorted(
     path.relative_to(ROOT)
     for path in (ROOT / "tests").rglob("test_*.py")
-    if re.search(r"^@pytest\.mark\.nightly$", path.read_text(), re.MULTILINE)
+    if re.search(r"\bpytest\.mark\.nightly\b", path.read_text())
 )
 
 

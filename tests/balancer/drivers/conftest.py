@@ -6,11 +6,13 @@ import importlib.util
 import os
 import stat
 import sys
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from fleet_kit.slurm_site import Service, states
 from service_kit import FakeBatch
 from slurm_releases import each_root
 from testdata import RECORDED
@@ -116,3 +118,30 @@ def slurm_recording():
         return text.split("--- stdout\n")[1].split("--- stderr")[0]
 
     return read
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch, real_slurm, kit):
+    """`site(count=8, hooks="...", **settings)`: a real Slurm and a service for it; all ended with the test."""
+    with ExitStack() as stack:
+
+        def make(*, count, hooks="", partitions="", driver=None, **settings):
+            driver = {"timeout_s": 12} | (driver or {})
+            slurm = real_slurm(
+                tmp_path / "slurm",
+                monkeypatch,
+                hooks=hooks,
+                partitions=partitions,
+                hold=driver.get("hold", "drain"),
+                count=count,
+            )
+            stack.callback(slurm.close, kit.eventually)
+            slurm.start()
+            kit.eventually(lambda: states(slurm) == {"idle"})
+            service = Service(tmp_path, slurm.names, driver={"slurm": driver}, **settings)
+            stack.callback(
+                lambda: service.process is None or (service.process.poll() is None and service.end())
+            )
+            return slurm, service
+
+        yield make

@@ -64,15 +64,15 @@ class RealSlurm:
         root: Path | None = None,
     ) -> None:
         self.home = home
-        self.names = [f"n0{number}" for number in range(1, count + 1)]
+        self.names = [f"n{number:02d}" for number in range(1, count + 1)]
         for folder in ("etc", "state", "run", "log", *(f"spool/{name}" for name in self.names)):
             (home / folder).mkdir(parents=True)
         self._kept = [_kept_port() for _ in range(count + 1)]
         port, *ports = (kept.getsockname()[1] for kept in self._kept)
         host = socket.gethostname().partition(".")[0]
         nodes = "\n".join(
-            f"NodeName=n0{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=1 RealMemory=100 State=UNKNOWN"
-            for number, at in enumerate(ports, 1)
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=1 RealMemory=100 State=UNKNOWN"
+            for name, at in zip(self.names, ports, strict=True)
         )
         user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
         text = CONFIG.format(
@@ -113,8 +113,11 @@ class RealSlurm:
         run = subprocess.run(command, check=True, capture_output=True, text=True)
         self.jobs[node] = run.stdout.strip()
 
-    def queue_jobs(self, count: int, run_s: int) -> list[str]:
-        """So many jobs of one node each, on whatever node there is; they may not be started twice."""
+    def queue_jobs(self, count: int, run_s: int, note: str = ":") -> list[str]:
+        """So many jobs of one node each, on whatever node there is; they may not be started twice.
+
+        `note`: a command that each does when it begins and when it ends.
+        """
         command = [
             "sbatch",
             "--parsable",
@@ -125,7 +128,7 @@ class RealSlurm:
             "-o",
             "/dev/null",
             "--wrap",
-            f"sleep {run_s}",
+            f"{note}; sleep {run_s}; {note}",
         ]
         return [
             subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

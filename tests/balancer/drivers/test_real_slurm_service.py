@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import threading
 from contextlib import ExitStack
 
 import pytest
 
-from balancer.client import Balancer, NotObtainable
+from balancer.client import NotObtainable
 from balancer.clock import US, wall_us
 from balancer.drivers.slurm_text import parse_partition
+from fleet_kit.slurm_site import granted
 from gates import GATE
 
 HOME_S = 60.0
@@ -32,95 +31,8 @@ pytestmark = [
 ]
 
 
-class Service:
-    """`balancer serve` for the nodes of a real Slurm; a restart has the same port."""
-
-    def __init__(self, folder, nodes, **settings):
-        self.folder, self.port, self.process, self.token = folder, 0, None, None
-        self.config = folder / "balancer.json"
-        self.ready = folder / "ready.json"
-        usual = {
-            "nodes": nodes,
-            "db": str(folder / "ledger.db"),
-            "ready_file": str(self.ready),
-            "reconcile_period_s": 2,
-            "confirm_poll_s": 0.3,
-            "confirm_s": 4,
-            "idle_reserve_s": 0,
-            "wait_s": 120,
-        }
-        self.config.write_text(json.dumps(usual | settings), encoding="utf-8")
-
-    def run(self, *arguments, **more):
-        command = [sys.executable, "-c", "from balancer.cli import main; main()", *arguments]
-        more = {"check": True} | more
-        return subprocess.run(command, capture_output=True, text=True, **more).stdout.strip()  # noqa: PLW1510
-
-    def start(self, eventually):
-        self.ready.unlink(missing_ok=True)
-        with (self.folder / "log").open("a", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-c", "from balancer.cli import main; main()", "serve"),
-                    *("--config", str(self.config), "--port", str(self.port)),
-                ],
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                start_new_session=True,
-            )
-        eventually(lambda: self.ready.exists() or self.process.poll() is not None)
-        url = json.loads(self.ready.read_text(encoding="utf-8"))["url"]
-        (self.folder / "url").write_text(url, encoding="utf-8")
-        self.port = int(url.rpartition(":")[2])
-
-    def end(self, number=signal.SIGTERM):
-        os.killpg(self.process.pid, number)
-        self.process.wait(60)
-
-    def log(self):
-        return (self.folder / "log").read_text(encoding="utf-8")
-
-    def client(self, name):
-        return Balancer(f"http://127.0.0.1:{self.port}", name=name, token=self.token)
-
-
-@pytest.fixture
-def site(tmp_path, monkeypatch, real_slurm, kit):
-    """`site(count=8, hooks="...", **settings)`: a real Slurm and a service for it; all ended with the test."""
-    with ExitStack() as stack:
-
-        def make(*, count, hooks="", partitions="", driver=None, **settings):
-            driver = {"timeout_s": 12} | (driver or {})
-            slurm = real_slurm(
-                tmp_path / "slurm",
-                monkeypatch,
-                hooks=hooks,
-                partitions=partitions,
-                hold=driver.get("hold", "drain"),
-                count=count,
-            )
-            stack.callback(slurm.close, kit.eventually)
-            slurm.start()
-            kit.eventually(lambda: states(slurm) == {"idle"})
-            service = Service(tmp_path, slurm.names, driver={"slurm": driver}, **settings)
-            stack.callback(
-                lambda: service.process is None or (service.process.poll() is None and service.end())
-            )
-            return slurm, service
-
-        yield make
-
-
-def states(slurm):
-    return {status.state for status in slurm.driver.get_status_of_all_nodes().values()}
-
-
 def in_partition(slurm, name):
     return parse_partition(slurm.scontrol("--all", "-o", "show", "partition", name), name).nodes
-
-
-def granted(client):
-    return {node.name for node in client.nodes() if node.state == "OD_ALLOC"}
 
 
 def in_thread(stack, action):

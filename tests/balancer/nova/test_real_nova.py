@@ -13,11 +13,9 @@ import uuid
 import pytest
 
 from balancer.client import Balancer
-from ledger_kit import postgresql
-from nova_kit.batch import Batch
-from nova_kit.rig import RAM_MB, VCPUS, Nova, agent_of, until
+from nova_kit.rig import RAM_MB, VCPUS, until
 from nova_kit.script import answers
-from nova_kit.site import NODES, Site
+from nova_kit.site import NODES, running_site
 from testdata import RECORDED
 
 ROUNDS = int(os.environ.get("NOVA_ROUNDS", "8"))
@@ -37,22 +35,10 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("nova")
-    with postgresql.running() as postgres:
-        nova = Nova(folder, postgres, NODES)
-        batch = Batch(folder, NODES, nova.environment())
-        try:
-            batch.start()
-            nova.configure(batch.url, wait_s=60)
-            nova.make_databases()
-            nova.start()
-            with agent_of(
-                nova, batch.url, folder, "--grace-s", "5", "--trait", TRAIT, "--aggregate", "balancer"
-            ) as status:
-                yield Site(nova, batch, status)
-        finally:
-            nova.close()
-            batch.kill()
+    with running_site(
+        tmp_path_factory.mktemp("nova"), "--trait", TRAIT, "--aggregate", "balancer"
+    ) as running:
+        yield running
 
 
 CASES = []

@@ -1,0 +1,174 @@
+"""Mixed load on a real Slurm with every fault: no node has two owners, no job runs on a lent one, none is lost."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+from collections import defaultdict
+from contextlib import suppress
+from itertools import pairwise
+from subprocess import CalledProcessError
+from typing import NamedTuple
+
+import pytest
+
+from balancer.client import BalancerError, NotObtainable
+from balancer.clock import US, utc_us, wall_us
+from fleet_kit.slurm_site import granted
+from gates import GATE
+
+NODES, CLIENTS, HOME_S = 24, 6, 120.0
+
+
+class Span(NamedTuple):
+    """From begin to end, in seconds of the day that all processes have, `node` was `holder`'s."""
+
+    begin_s: float
+    end_s: float
+    node: str
+    holder: str
+
+
+def doubles(spans):
+    """Pairs that overlap on one node."""
+    by_node = defaultdict(list)
+    for each in sorted(spans):
+        by_node[each.node].append(each)
+    return [
+        (one, two) for found in by_node.values() for one, two in pairwise(found) if two.begin_s < one.end_s
+    ]
+
+
+def strayed(look, slurm):
+    """Nodes that are not batch's: their state here and in Slurm."""
+    away = {each.name: each for each in look.nodes() if each.state not in ("OA_IDLE", "OA_BUSY")}
+    states = slurm.states() if away else {}
+    return {name: (each.state, each.reported, states[name]) for name, each in away.items()}
+
+
+def now_s():
+    return utc_us() / US
+
+
+class Client(threading.Thread):
+    """Asks for nodes, has them for a while and gives them back, until `over`; `held`: what it had."""
+
+    def __init__(self, service, number, over):
+        super().__init__()
+        self._service, self._name, self._over = service, f"client-{number}", over
+        self._chance = random.Random(number)
+        self.held: list[Span] = []
+        self.refused = 0
+
+    def run(self):
+        with self._service.client(self._name) as balancer:
+            while not self._over.wait(self._chance.uniform(0, 3)):
+                try:
+                    nodes = balancer.request_nodes(self._chance.randint(1, 3)).nodes
+                except NotObtainable:
+                    self.refused += 1
+                    continue
+                begin_s = now_s()
+                self._over.wait(self._chance.uniform(1, 12))
+                self.held += [Span(begin_s, now_s(), node, self._name) for node in nodes]
+                balancer.release_nodes(nodes)
+
+
+class Faults:
+    """Kills, stops, drains, breaks and resumes, in an order that is drawn; `repair` takes all of it back."""
+
+    def __init__(self, slurm, service, look, kit):
+        self._slurm, self._service, self._look, self._kit = slurm, service, look, kit
+        self._chance = random.Random(47)
+        self._pause = threading.Event()
+        self._touched: set[str] = set()
+        self.done: dict[str, int] = defaultdict(int)
+
+    def one(self):
+        act = self._chance.choice(
+            (self.kill_the_service, self.stop_the_controller, self.drain, self.resume_a_lent_one, self.break_a_lent_one,
+             self.repair, self.repair)
+        )  # fmt: skip
+        self.done[act.__name__] += 1
+        # Asked between two answers, a node may be another's by now: Slurm or the service refuses.
+        with suppress(CalledProcessError, BalancerError, IndexError):
+            act()
+        self._pause.wait(self._chance.uniform(1, 6))
+
+    def kill_the_service(self):
+        self._service.end(signal.SIGKILL)
+        self._pause.wait(self._chance.uniform(0, 5))
+        self._service.start(self._kit.eventually)
+
+    def stop_the_controller(self):
+        self._slurm.stop_controller(self._kit.eventually)
+        self._pause.wait(self._chance.uniform(0, 8))
+        self._slurm.start_controller()
+
+    def _update(self, node, *words):
+        self._slurm.scontrol("update", f"nodename={node}", *words)
+        self._touched.add(node)
+
+    def drain(self):
+        self._update(self._chance.choice(self._slurm.names), "state=drain", "reason=disk")
+
+    def resume_a_lent_one(self):
+        self._slurm.scontrol(
+            "update", f"nodename={self._chance.choice(sorted(granted(self._look)))}", "state=resume"
+        )
+
+    def break_a_lent_one(self):
+        self._update(self._chance.choice(sorted(granted(self._look))), "state=down", "reason=fan")
+
+    def repair(self):
+        for node in sorted(self._touched):
+            with suppress(CalledProcessError):
+                self._slurm.scontrol("update", f"nodename={node}", "state=resume")
+                self._touched.discard(node)
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.timeout(600 + GATE.slurm_load_s)
+def test_no_node_has_two_owners_and_no_job_is_lost_or_on_a_lent_node(site, kit, tmp_path):
+    slurm, service = site(count=NODES, driver={"hold": "reservation"})
+    service.start(kit.eventually)
+    written = tmp_path / "jobs"
+    note = f"echo $SLURM_JOB_ID $SLURM_JOB_NODELIST $(date +%s.%N) >> {written}"
+    over = threading.Event()
+    clients = [Client(service, number, over) for number in range(CLIENTS)]
+    with service.client("look") as look:
+        kit.eventually(lambda: look.status()["nodes"].get("OA_IDLE") == NODES)
+        jobs = slurm.queue_jobs(40, 4, note)
+        for each in clients:
+            each.start()
+        faults, chance, begun_us = Faults(slurm, service, look, kit), random.Random(1), wall_us()
+        while wall_us() - begun_us < GATE.slurm_load_s * US:
+            faults.one()
+            with suppress(CalledProcessError):
+                jobs += slurm.queue_jobs(chance.randint(1, 8), chance.randint(1, 10), note)
+        over.set()
+        for each in clients:
+            each.join()
+        faults.repair()
+        with suppress(AssertionError):  # the next line says which
+            kit.eventually(lambda: not strayed(look, slurm), HOME_S)
+        assert strayed(look, slurm) == {}
+        kit.eventually(lambda: slurm.ended_well(jobs), HOME_S)
+    held = [span for each in clients for span in each.held]
+    runs = defaultdict(list)
+    for job, node, at_s in map(str.split, written.read_text().splitlines()):
+        runs[job, node].append(float(at_s))
+    spans = [Span(begin_s, end_s, node, f"job {job}") for (job, node), (begin_s, end_s) in runs.items()]
+    refused = sum(each.refused for each in clients)
+    print(f"{len(held)} spans of clients, {refused} refused, {len(spans)} of jobs, {dict(faults.done)}")
+    assert {job for job, _ in runs} == set(jobs)
+    assert len(held) > GATE.slurm_load_s / 10
+    assert doubles([*held, *spans]) == []
+
+
+def test_a_node_with_two_owners_would_be_seen():
+    one, two, later = Span(0, 5, "n01", "a"), Span(4, 6, "n01", "job 1"), Span(6, 7, "n01", "b")
+    assert doubles([later, two, one, Span(0, 9, "n02", "a")]) == [(one, two)]
