@@ -42,6 +42,8 @@ _RECONCILE_S = 6 * 3600.0
 _DAY_S = 86_400
 _CONFIRM_LIMIT_S = 2.0
 """Wall time in which our own batch server obeys for sure, where its nodes fail: the clock stands meanwhile."""
+_RELEASE_LINGER_S = 10.0
+"""Wall time that the manager waits for the other servers of a lease: on a busy machine each deletion takes a while."""
 _HOOK_INSIDE = "emulator.live.balancer_hooks:hook"
 
 Part = tuple[dict[str, Any], dict[str, str]]
@@ -201,6 +203,7 @@ class RunSettings:
             "wait_s": mechanism.wait_s,
             "hosts": list(places.nodes),
             "quota": {"instances": -1},
+            "release_linger_s": self._release_linger_s,
             **mechanism.cloud_settings,
         }
         if self.scenario.failures is not None:
@@ -211,6 +214,12 @@ class RunSettings:
         if self.comes_back:
             config["memory"] = str(places.files.ondemand_memory)
         return RoleConfig(config)
+
+    @property
+    def _release_linger_s(self) -> float:
+        """The clock stands meanwhile, and is not kept by anybody for longer than its patience (0: without end)."""
+        patience_s = self.scenario.live.patience_s
+        return min(_RELEASE_LINGER_S, patience_s / 2) if patience_s else _RELEASE_LINGER_S
 
     def predictor(self, places: Places) -> RoleConfig:
         """The service's own `balancer predict`, which knows nothing but the API and the slots before time 0."""

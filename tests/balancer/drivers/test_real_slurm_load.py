@@ -133,7 +133,8 @@ class Faults:
 @pytest.mark.nightly
 @pytest.mark.timeout(600 + GATE.slurm_load_s)
 def test_no_node_has_two_owners_and_no_job_is_lost_or_on_a_lent_node(site, kit, tmp_path):
-    slurm, service = site(count=NODES, driver={"hold": "reservation"})
+    # Slurm forgets a job that ended five minutes ago, unless told.
+    slurm, service = site(count=NODES, hooks="MinJobAge=86400\n", driver={"hold": "reservation"})
     service.start(kit.eventually)
     written = tmp_path / "jobs"
     note = f"echo $SLURM_JOB_ID $SLURM_JOB_NODELIST $(date +%s.%N) >> {written}"
