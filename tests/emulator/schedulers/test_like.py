@@ -13,6 +13,7 @@ from emulator.cluster.cluster import Cluster
 from emulator.cluster.selection import Selection
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.realtime import Realtime
+from emulator.runs.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import PEERS
 from emulator.schedulers.orders import static_keys
@@ -49,6 +50,17 @@ def test_like_stands_for_the_options_in_which_the_program_differs():
         assert SchedulerConfig.from_mapping({"easy": {"like": name}}) == expected
         assert SchedulerConfig.from_mapping({"like": name}) == expected
         assert SchedulerConfig.parse(f"like:{name}") == expected
+
+
+def test_jobs_beyond_their_estimate_run_on_where_they_do_in_the_program():
+    for name, peer in PEERS.items():
+        for scheduler in ({"like": name}, {"easy": {"like": name, "order": "sjf"}}, f"like:{name}"):
+            asked = {"workload": {"trace": "log.swf"}, "scheduler": scheduler}
+            assert from_mapping(asked).workload.overrun == peer.overrun
+            asked["workload"] = {"trace": "log.swf", "overrun": "kill"}
+            assert from_mapping(asked).workload.overrun == "kill"
+    assert {name for name, peer in PEERS.items() if peer.overrun == "run_on"} == {"accasim", "rlscheduler"}
+    assert from_mapping({"workload": {"trace": "log.swf"}}).workload.overrun == "extend"
 
 
 def test_what_is_said_beside_like_goes_before_it():
