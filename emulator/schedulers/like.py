@@ -31,8 +31,9 @@ PEERS: dict[str, Peer] = {
         " submits before ends of one time, those in order of start; held against the program itself",
     ),
     "cqsim": Peer(
-        {"pass": "event", "estimates": "actual_for_queued"},
-        "its sources (Cqsim_sim.py: event_job, start_window, backfill): run times of queued jobs, a pass at each event",
+        {"pass": "event", "estimates": "actual_for_queued", "ends_in_order_of": "start"},
+        "its sources (Cqsim_sim.py: event_job, insert_event, backfill): run times of queued jobs, a pass at each event,"
+        " ends of one time in order of start; held against the program itself",
     ),
     "batsim": Peer(
         {"pass": "event", "exact_ends_first": True},
