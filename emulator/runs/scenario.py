@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from balancer.plugin_files import Pluggable, reason, resolved
 from balancer.plugins import IN_USE, nearest
@@ -44,6 +44,7 @@ from emulator.plugins import KINDS
 from emulator.runs import scenario_files
 from emulator.runs.platforms import taken_from, with_platform
 from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.like import overrun_of
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -96,6 +97,15 @@ class Scenario(Pluggable, _Part):
     energy: EnergyPart | None = None
     live: LivePart = LivePart()
     results: ResultsPart = ResultsPart()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_the_programs_overrun(cls, document: Any) -> Any:
+        """Jobs beyond their estimate as in the program that the scheduler is `like`, unless the scenario says how."""
+        workload = document.get("workload") if isinstance(document, dict) else None
+        if not isinstance(workload, dict) or "overrun" in workload:
+            return document
+        return document | {"workload": workload | {"overrun": overrun_of(document.get("scheduler"))}}
 
     @field_validator("scheduler")
     @classmethod

@@ -6,15 +6,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from emulator.workload.overruns import Overrun
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """How a program backfills: scenario options that differ from the defaults, and where that is known from."""
+    """How a program backfills: scenario options that differ from the defaults, and where that is known from.
+
+    `overrun`: what a run has as `workload: {overrun: ...}` with these rules, unless it says otherwise.
+    """
 
     options: dict[str, Any]
     known_from: str
+    overrun: Overrun = "extend"
 
 
 PEERS: dict[str, Peer] = {
@@ -24,8 +31,9 @@ PEERS: dict[str, Peer] = {
         " submits before ends of one time, those in order of start; held against the program itself",
     ),
     "cqsim": Peer(
-        {"pass": "event", "estimates": "actual_for_queued"},
-        "its sources (Cqsim_sim.py: event_job, start_window, backfill): run times of queued jobs, a pass at each event",
+        {"pass": "event", "estimates": "actual_for_queued", "ends_in_order_of": "start"},
+        "its sources (Cqsim_sim.py: event_job, insert_event, backfill): run times of queued jobs, a pass at each event,"
+        " ends of one time in order of start; held against the program itself",
     ),
     "batsim": Peer(
         {"pass": "event", "exact_ends_first": True},
@@ -34,9 +42,29 @@ PEERS: dict[str, Peer] = {
     "accasim": Peer(
         {"reservation": "kept", "protect_head": False, "head_waits": True},
         "AccaSim 1.1.3 (EASYBackfilling; its allocator gets no reserved nodes), held against the program itself",
+        overrun="run_on",
     ),
     "alea": Peer(
         {"pass": "event", "end_at_shadow": False},
         "its sources (EASY_Backfilling.java: findResourceBF): who ends at the shadow itself must fit beside the head",
     ),
-}
+    "rlscheduler": Peer(
+        {
+            "pass": "event", "submits_first": True, "commit": True, "choice": "first_submitted", "spare_nodes": False,
+            "end_at_shadow": False, "reservation": "kept",
+        },
+        "its sources (HPCSimPickJobs.py: moveforward_for_resources_backfill_greedy): a picked job stays the head with"
+        " one reservation, behind it the first submitted that end before it",
+        overrun="run_on",
+    ),
+}  # fmt: skip
+
+
+def overrun_of(scheduler: object) -> Overrun:
+    """What a run with this scheduler, as a scenario gives it, does with jobs beyond their estimate by default."""
+    inner = scheduler.get("easy", scheduler) if isinstance(scheduler, dict) else scheduler
+    if isinstance(inner, dict):
+        name = str(inner.get("like"))
+    else:
+        name = str(inner).removeprefix("like:") if str(inner).startswith("like:") else ""
+    return PEERS[name].overrun if name in PEERS else "extend"

@@ -13,6 +13,7 @@ from emulator.cluster.cluster import Cluster
 from emulator.cluster.selection import Selection
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.realtime import Realtime
+from emulator.runs.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import PEERS
 from emulator.schedulers.orders import static_keys
@@ -51,9 +52,20 @@ def test_like_stands_for_the_options_in_which_the_program_differs():
         assert SchedulerConfig.parse(f"like:{name}") == expected
 
 
+def test_jobs_beyond_their_estimate_run_on_where_they_do_in_the_program():
+    for name, peer in PEERS.items():
+        for scheduler in ({"like": name}, {"easy": {"like": name, "order": "sjf"}}, f"like:{name}"):
+            asked = {"workload": {"trace": "log.swf"}, "scheduler": scheduler}
+            assert from_mapping(asked).workload.overrun == peer.overrun
+            asked["workload"] = {"trace": "log.swf", "overrun": "kill"}
+            assert from_mapping(asked).workload.overrun == "kill"
+    assert {name for name, peer in PEERS.items() if peer.overrun == "run_on"} == {"accasim", "rlscheduler"}
+    assert from_mapping({"workload": {"trace": "log.swf"}}).workload.overrun == "extend"
+
+
 def test_what_is_said_beside_like_goes_before_it():
     made = SchedulerConfig.from_mapping({"like": "cqsim", "order": "sjf", "estimates": "user"})
-    assert made == SchedulerConfig(order="sjf", pass_="event")
+    assert made == SchedulerConfig(order="sjf", pass_="event", ends_in_order_of="start")
 
 
 def test_who_ends_when_expected_gives_its_nodes_back_before_the_first_pass():
@@ -143,6 +155,18 @@ def test_pyss_itself_starts_these_jobs_then(
 ):
     ours = starts_of("like:pyss", job_table(seconds(*jobs)), nodes)
     assert ours == {number: start * US for number, start in enumerate(starts, 1)}
+
+
+def test_cqsim_itself_starts_these_jobs_then():
+    """By `cqsim.py -b 1`; ends of one time in order of submit would start job 3 at 14."""
+    jobs = (
+        (2, 6, 6, 2), (2, 6, 12, 2), (5, 3, 3, 3), (6, 4, 4, 3), (7, 7, 10, 2),
+        (7, 7, 7, 1), (8, 3, 4, 3), (8, 6, 6, 2), (9, 9, 9, 1), (9, 3, 5, 1),
+    )  # fmt: skip
+    starts = (2, 8, 17, 20, 24, 7, 33, 36, 24, 14)
+    assert starts_of("like:cqsim", job_table(seconds(*jobs)), 3) == {
+        number: start * US for number, start in enumerate(starts, 1)
+    }
 
 
 @pytest.mark.parametrize("program", ["pyss", "batsim"])
