@@ -46,6 +46,8 @@ def predict(  # noqa: PLR0917
 
     if dry_run and not once:
         fail("--dry-run goes with --once")
+    if once and until_s is not None:
+        fail("--until-s ends a predictor that goes on; leave it out with --once")
     try:
         run_predictor(
             url, predictor, changes, slots_per_day=slots_per_day, keep=keep, once=once, dry_run=dry_run,
@@ -92,10 +94,13 @@ def backtest(  # noqa: PLR0917
 ) -> None:
     """How predictors (all, unless named) would have done on past requests.
 
-    Each slot is predicted from what was known when it began. The best is the one with the least pinball loss.
+    A --history goes before $BALANCER_URL. Each slot is predicted from what was known when it began. The best is the one with the least pinball loss.
     """
     from balancer.predictors.console import backtest_table
 
+    source = click.get_current_context().get_parameter_source("url")
+    if history is not None and source is click.core.ParameterSource.ENVIRONMENT:
+        url = None
     try:
         shown, header, rows = backtest_table(
             names, url, history, quantile=quantile, warmup_days=warmup_days, slots_per_day=slots_per_day

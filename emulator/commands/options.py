@@ -86,16 +86,34 @@ usage_option = click.option(
 """For commands that read logs: which column of a series is usage, where its name and unit do not say so."""
 
 
+def _given() -> dict[str, str]:
+    """The options of this command line: name of the parameter to how it is written."""
+    context = click.get_current_context()
+    return {
+        each.name or "": each.opts[0]
+        for each in context.command.params
+        if isinstance(each, click.Option)
+        and context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+    }
+
+
 def refuse_others(used: Container[str], why: str) -> None:
     """Raise InputError that names the options of this command line whose parameters are not among those used."""
-    context = click.get_current_context()
-    others = [
-        each.opts[0]
-        for each in context.command.params
-        if each.name not in used
-        and isinstance(each, click.Option)
-        and context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
-    ]
+    _refuse([option for name, option in _given().items() if name not in used], why)
+
+
+def refuse(unused: Container[str], why: str) -> None:
+    """Raise InputError that names the options of this command line whose parameters are among those not used."""
+    _refuse([option for name, option in _given().items() if name in unused], why)
+
+
+def tell_unused(unused: Container[str], why: str) -> None:
+    """Name the options of this command line whose parameters are among those not used; the command goes on."""
+    if others := [option for name, option in _given().items() if name in unused]:
+        click.echo(f"emulator: {', '.join(others)}: {why}", err=True)
+
+
+def _refuse(others: list[str], why: str) -> None:
     if others:
         from emulator.terminal import InputError  # noqa: PLC0415 - only then
 
