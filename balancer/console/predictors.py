@@ -94,7 +94,8 @@ def backtest(  # noqa: PLR0917
 ) -> None:
     """How predictors (all, unless named) would have done on past requests.
 
-    A --history goes before $BALANCER_URL. Each slot is predicted from what was known when it began. The best is the one with the least pinball loss.
+    Each slot is predicted from what was known when it began. The best is the one with the least pinball loss.
+    --history goes before $BALANCER_URL.
     """
     from balancer.predictors.console import backtest_table
 

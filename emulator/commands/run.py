@@ -93,21 +93,13 @@ def interruptible() -> Iterator[Interrupted]:
 
 _SECTIONS = {
     "What runs": (
-        "changes",
-        "trace",
-        "nodes",
-        "scheduler",
-        "overrun",
-        "usage_column",
-        "time_zone",
-        "plugin",
-        "seed",
+        "changes", "trace", "nodes", "scheduler", "overrun", "usage_column", "time_zone", "plugin", "seed",
     ),
     "Live": ("clock", "speed", "keep"),
     "Results": ("out", "as_json", "anonymous", "no_report", "baseline", "streamed", "check"),
     "While it runs": ("watch", "quiet", "with_traceback"),
     "Of a replay": ("accounting", "replay"),
-}
+}  # fmt: skip
 
 
 @click.command(cls=grouped(_SECTIONS))

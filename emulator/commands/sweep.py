@@ -24,6 +24,7 @@ from emulator.terminal import InputError, stdout_console
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from emulator.sweeps.grid import Sweep
     from emulator.sweeps.pools import Pool
     from emulator.sweeps.ranking import Ranked
 
@@ -87,7 +88,9 @@ class SweepProgress:
         if self._began is None:
             return ""
         began_us, before = self._began
-        return time_left((wall_us() - began_us) / US, (done - before) / (all_ - before)) if all_ > before else ""
+        return (
+            time_left((wall_us() - began_us) / US, (done - before) / (all_ - before)) if all_ > before else ""
+        )
 
     def _cost(self, runs: int, total: int) -> float:
         """Of so many runs; each costs the same if it is not known."""
@@ -145,18 +148,14 @@ def sweep(  # noqa: PLR0917
     grid runs only what is new. Ctrl-C keeps what is finished. Live runs are done one after the other here.
     """
     from emulator.sweeps import ranking  # noqa: PLC0415
-    from emulator.sweeps.figure_names import check_figure  # noqa: PLC0415
-    from emulator.sweeps.grid import load_sweep, on_clocks  # noqa: PLC0415
     from emulator.sweeps.page import WAIT  # noqa: PLC0415
     from emulator.sweeps.side_by_side import print_beside  # noqa: PLC0415
     from emulator.sweeps.store import CSV, PARQUET, Store  # noqa: PLC0415
     from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415
 
     try:
-        plan = on_clocks(load_sweep(grid), tuple(dict.fromkeys(clocks)))
-        if figure is not None:
-            check_figure(figure)
         refuse_jobs_beside(dask)
+        plan = _plan(grid, clocks, figure)
         if dry_run:
             tell_unused(_OF_RUNS, "of runs and their results: not used by --dry-run")
             for run in plan.runs:
@@ -195,6 +194,16 @@ def sweep(  # noqa: PLR0917
         sys.exit(130)
     if outcome.failed:
         sys.exit(1)
+
+
+def _plan(grid: Path, clocks: tuple[str, ...], figure: str | None) -> Sweep:
+    """The runs. Raises ScenarioError, also for a figure to rank them by that none of them can have."""
+    from emulator.sweeps.figure_names import check_figure  # noqa: PLC0415
+    from emulator.sweeps.grid import load_sweep, on_clocks  # noqa: PLC0415
+
+    if figure is not None:
+        check_figure(figure)
+    return on_clocks(load_sweep(grid), tuple(dict.fromkeys(clocks)))
 
 
 def _write_page(folder: Path, name: str, varied: Sequence[str], figure: str | None, *, highest: bool) -> bool:

@@ -87,7 +87,7 @@ class RunProgress:
             jobs_done = min(jobs_done, self._jobs)
         if self._first_us is None:
             self._first_us = cluster_us
-            # What was done and what it took until then (compiling, an earlier part of the run) says nothing of the rest.
+            # What was done until then and what it took (compiling, an earlier part) says nothing of the rest.
             self._jobs_before, self._begin_us = jobs_done, self._wall()
             if self._compiled:
                 self._due_us = self._begin_us + _SILENT_US

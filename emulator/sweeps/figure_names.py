@@ -23,7 +23,9 @@ def figure_names() -> frozenset[str]:
 
     jobs = JobTable.build(submit_us=[0, 0], run_us=[1, 1], nodes=[1, 1], kind=[Kind.BATCH, Kind.ON_DEMAND])
     every = figures(simulate(jobs, 2, SchedulerConfig()))
-    return frozenset(flat({name: value for name, value in every.items() if name not in LEFT_OUT})).union(_OF_SOME)
+    return frozenset(flat({name: value for name, value in every.items() if name not in LEFT_OUT})).union(
+        _OF_SOME
+    )
 
 
 def check_figure(name: str) -> None:

@@ -113,9 +113,7 @@ def test_cluster_time_is_written_with_days():
 
 def test_a_run_that_goes_on_is_not_taken_for_one_that_did_all_before_in_a_moment(wall):
     out = console(terminal=False)
-    with RunProgress(
-        jobs=100, end_us=50 * US, console=out, wall=wall, what="jobs and leases"
-    ) as progress:
+    with RunProgress(jobs=100, end_us=50 * US, console=out, wall=wall, what="jobs and leases") as progress:
         for wall.now_us, done in ((0, 80), (3 * US, 80), (10 * US, 90)):
             progress.update(60 * US, done)
 

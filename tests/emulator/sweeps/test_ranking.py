@@ -114,7 +114,8 @@ def test_the_number_of_runs_at_a_time_is_not_said_of_a_dask_cluster(tmp_path):
     grid = tmp_path / "grid.yaml"
     grid.write_text(yaml.safe_dump({"base": str(DEFAULT), "seeds": 1}))
     refused = CliRunner().invoke(
-        main, ["sweep", str(grid), "--dask", "tcp://127.0.0.1:9", "--jobs", "2", "--out", str(tmp_path / "out")]
+        main,
+        ["sweep", str(grid), "--dask", "tcp://127.0.0.1:9", "--jobs", "2", "--out", str(tmp_path / "out")],
     )
     assert (refused.exit_code, "--jobs: the workers of the Dask cluster say" in refused.stderr) == (2, True)
     assert not (tmp_path / "out").exists()
