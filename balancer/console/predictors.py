@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, list_plugins, show
+from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, given_options, list_plugins, refuse, show
 
 
 @click.command("predict")
@@ -46,8 +46,8 @@ def predict(  # noqa: PLR0917
 
     if dry_run and not once:
         fail("--dry-run goes with --once")
-    if once and until_s is not None:
-        fail("--until-s ends a predictor that goes on; leave it out with --once")
+    if once:
+        refuse({"until_s"}, "--once is one step")
     try:
         run_predictor(
             url, predictor, changes, slots_per_day=slots_per_day, keep=keep, once=once, dry_run=dry_run,
@@ -99,9 +99,8 @@ def backtest(  # noqa: PLR0917
     """
     from balancer.predictors.console import backtest_table
 
-    source = click.get_current_context().get_parameter_source("url")
-    if history is not None and source is click.core.ParameterSource.ENVIRONMENT:
-        url = None
+    if history is not None and "url" not in given_options():
+        url = None  # that of the environment
     try:
         shown, header, rows = backtest_table(
             names, url, history, quantile=quantile, warmup_days=warmup_days, slots_per_day=slots_per_day

@@ -58,7 +58,7 @@ def test_a_history_with_a_hole_is_refused_naming_file_and_line(tmp_path):
         (["predict", "--predictor", "peek", "--once"], "did you mean 'peak'"),
         (["predict", "--set", "combine", "--once"], "expected NAME=VALUE"),
         (["predict", "--dry-run"], "--dry-run goes with --once"),
-        (["predict", "--once", "--until-s", "5"], "leave it out with --once"),
+        (["predict", "--once", "--until-s", "5"], "--until-s: --once is one step; leave it out"),
         (["predict", "--once", "--url", "http://127.0.0.1:9"], "no answer from http://127.0.0.1:9"),
     ],
 )
