@@ -76,7 +76,10 @@ def workload_difference(a: RunRecord, b: RunRecord) -> str:
     same = int(equal.sum())
     if same == len(a.jobs) == len(b.jobs):
         return ""
-    return f"{number(len(a.jobs))} jobs and requests in a, {number(len(b.jobs))} in b, {number(same)} of them the same"
+    return (
+        f"{number(len(a.jobs))} jobs and requests in the baseline, {number(len(b.jobs))} in the other run,"
+        f" {number(same)} of them the same"
+    )
 
 
 def headline(a: RunFigures, b: RunFigures) -> list[str]:
@@ -143,7 +146,7 @@ def figure_rows(a: RunFigures, b: RunFigures) -> list[Row]:
             if of_a or of_b or name != "unanswered"
         ]
     if a.mean_ondemand_wait_s or b.mean_ondemand_wait_s:
-        rows.append(_time_row("requests wait", a.mean_ondemand_wait_s, b.mean_ondemand_wait_s))
+        rows.append(_time_row("granted ones wait", a.mean_ondemand_wait_s, b.mean_ondemand_wait_s))
     if a.reserve_idle_node_h is not None or b.reserve_idle_node_h is not None:
         rows.append(_number_row("idle reserve, node-h", a.reserve_idle_node_h, b.reserve_idle_node_h))
     return rows + _tile_rows(a, b)

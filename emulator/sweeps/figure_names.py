@@ -33,4 +33,5 @@ def check_figure(name: str) -> None:
     part, dot, _ = name.partition(".")
     known = figure_names()
     if name not in known and not (dot and part in _PARTS):
-        raise ScenarioError(f"--rank {name}: no run has such a figure{nearest(name, known)}")
+        meant = [each for each in known if name in each] or known
+        raise ScenarioError(f"--rank {name}: no run has such a figure{nearest(name, meant)}")

@@ -76,7 +76,10 @@ def test_grants_in_another_order_are_named(week):
 def test_a_decision_too_few_is_named(week):
     comparison = compare(week, replace(week, leases=week.leases[:-1]))
 
-    assert comparison.decision_difference == "36 decisions in a, 35 in b; the first ones agree"
+    assert (
+        comparison.decision_difference
+        == "36 decisions in the baseline, 35 in the other run; the first ones agree"
+    )
 
 
 def test_jobs_of_one_run_only_are_counted(simulated):
@@ -159,7 +162,7 @@ class TestWhatChanged:
         result = say("default", "waits")
 
         assert result.stdout.startswith("granted 30 -> 35 of 35; requests wait +")
-        assert any(line.startswith("requests wait ") for line in result.stdout.splitlines())
+        assert any(line.startswith("granted ones wait ") for line in result.stdout.splitlines())
 
     def test_several_runs_stand_against_the_first(self, say):
         result = say("default", "twelve", "split")

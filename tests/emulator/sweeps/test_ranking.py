@@ -87,6 +87,7 @@ def test_a_sweep_prints_the_order_by_the_mean_wait_if_no_figure_is_named(tmp_pat
     ("figure", "said"),
     [
         ("mean_weight_s", "--rank mean_weight_s: no run has such a figure; did you mean 'mean_wait_s'?"),
+        ("p9", "--rank p9: no run has such a figure; there are: p90_wait_s, p95_wait_s, p99_wait_s\n"),
         ("mechanisms.lost", "--rank mechanisms.lost: no run has such a figure"),
         ("format", "--rank format: no run has such a figure"),
     ],
