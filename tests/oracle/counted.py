@@ -229,12 +229,13 @@ def of_pools(record: RunRecord) -> dict[str, Any]:
     ran = [(job, run) for job in every for run in job.runs]
     makespan = max((run.end for _, run in ran), default=0) - min((job.submit for job, _ in ran), default=0)
     refused = [lease.reason or "no reason given" for lease in record.leases if not lease.granted]
-    return {
+    of_requests = {
         "batch_utilization": share(used[True], len(nodes) * makespan),
         "ondemand_utilization": share(used[False], len(nodes) * makespan),
         "ondemand_rejected_by_reason": {reason: refused.count(reason) for reason in refused},
-        "node_time_h": {pool: node_us / HOUR for pool, node_us in spent.items()},
     }
+    hours = {"node_time_h": {pool: node_us / HOUR for pool, node_us in spent.items()}}
+    return hours | (of_requests if any(not job.is_batch for job in every) else {})
 
 
 def of_hybrid(record: RunRecord) -> dict[str, Any]:
