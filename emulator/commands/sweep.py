@@ -201,6 +201,8 @@ def _plan(grid: Path, clocks: tuple[str, ...], figure: str | None) -> Sweep:
     from emulator.sweeps.figure_names import check_figure  # noqa: PLC0415
     from emulator.sweeps.grid import load_sweep, on_clocks  # noqa: PLC0415
 
+    if set(clocks) == {"live"}:
+        refuse({"jobs", "dask"}, "live runs are done here, one after the other")
     if figure is not None:
         check_figure(figure)
     return on_clocks(load_sweep(grid), tuple(dict.fromkeys(clocks)))

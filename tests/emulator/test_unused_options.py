@@ -22,6 +22,10 @@ from emulator.cli import main
             ("calibrate", "slurm", "a.yaml", "b.yaml", "--out", "out"),
             "--out: 2 scenarios would write into one folder",
         ),
+        (
+            ("sweep", "no.yaml", "--clock", "live", "--jobs", "2"),
+            "--jobs: live runs are done here, one after the other; leave it out",
+        ),
         (("compare", "a", "b", "--average", "median"), "--average: it is that of a heat map"),
         (
             ("compare", "a", "b", "--average", "median", "--jobs", "c.csv"),
