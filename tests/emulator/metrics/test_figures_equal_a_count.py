@@ -171,10 +171,11 @@ FAULTS = {
         "static_partition", runs.NodeTime, "batch_utilization", property(lambda used: used.utilization),
     ),
     "refusals without their reason": (
-        "static_partition", ondemand.LeaseTable, "reasons", property(lambda leases: [""] * len(leases.job)),
+        "static_partition", ondemand, "requests",
+        lambda record: replace(REQUESTS(record), rejected_by_reason={}),
     ),
 }  # fmt: skip
-QUEUE = classes.queue_at_submit
+QUEUE, REQUESTS = classes.queue_at_submit, ondemand.requests
 
 
 @pytest.mark.parametrize("fault", FAULTS)
