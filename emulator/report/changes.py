@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.metrics.mechanism_tiles import at, tiles_of
 from emulator.metrics.summary import figures
-from emulator.number_text import NO_FIGURE, duration, number, numbers, percent, points
+from emulator.number_text import NO_FIGURE, duration, grouped, number, numbers, percent, points
 from emulator.report.tiles import figure_texts, own_tiles
 
 if TYPE_CHECKING:
@@ -213,4 +213,4 @@ def _both(a: float | None, b: float | None) -> tuple[str, str]:
 
 
 def _count_change(a: int, b: int) -> str:
-    return "the same" if a == b else f"{b - a:+d}"
+    return "the same" if a == b else grouped(b - a, signed=True)

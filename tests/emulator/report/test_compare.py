@@ -213,3 +213,9 @@ def test_the_report_command_makes_the_page_anew(week, tmp_path):
         tmp_path / "a/summary.json"
     ).read_text(encoding="utf-8")
     assert CliRunner().invoke(cli.report, [str(tmp_path)]).exit_code == 2
+
+
+def test_a_change_of_a_count_is_written_as_every_number_is():
+    figures = RunFigures(300, None, None, None, None)
+    (jobs, *_) = figure_rows(figures, replace(figures, jobs_run=28_467))
+    assert jobs == ("batch jobs run", "300", "28\u202f467", "+28\u202f167")
