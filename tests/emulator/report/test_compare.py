@@ -216,6 +216,6 @@ def test_the_report_command_makes_the_page_anew(week, tmp_path):
 
 
 def test_a_change_of_a_count_is_written_as_every_number_is():
-    figures = RunFigures(300, None, None, None, None)
+    figures = RunFigures(300, 60.0, 90.0, 1.5, 0.5)
     (jobs, *_) = figure_rows(figures, replace(figures, jobs_run=28_467))
     assert jobs == ("batch jobs run", "300", "28\u202f467", "+28\u202f167")
