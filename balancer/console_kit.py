@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from balancer.client import Balancer
@@ -66,6 +66,28 @@ def fail(text: str, status: int = _USAGE) -> NoReturn:
     """One clear text. Exit status 1: not obtainable; 2: a wrong call; 3: no (usable) answer."""
     click.echo(f"balancer: {text}", err=True)
     raise SystemExit(status)
+
+
+def given_options() -> dict[str, str]:
+    """The options of this command line: name of the parameter to how it is written."""
+    context = click.get_current_context()
+    return {
+        each.name or "": each.opts[0]
+        for each in context.command.params
+        if isinstance(each, click.Option)
+        and context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
+    }
+
+
+def left_out(options: Sequence[str], why: str) -> str:
+    """What is said of options that are not used, and why."""
+    return f"{', '.join(options)}: {why}; leave {'it' if len(options) == 1 else 'them'} out"
+
+
+def refuse(unused: Container[str], why: str) -> None:
+    """End with status 2 where options of this command line have no use, by their parameters."""
+    if options := [option for name, option in given_options().items() if name in unused]:
+        fail(left_out(options, why))
 
 
 def asks_service(function: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from balancer.console_kit import fail, service_at
+from balancer.console_kit import fail, refuse, service_at
 from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def agent(
     from balancer.nova.decide import Rules
     from balancer.nova.hints import HintReceiver
 
+    if once:
+        refuse({"period_s", "hint_address", "ready_file"}, "--once is one look")
     configure_logs("info")
     keep_gate = _gate(cloud, trait, aggregate)
     rules = Rules(owner=owner, grace_s=grace_s)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, list_plugins, show
+from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, given_options, list_plugins, refuse, show
 
 
 @click.command("predict")
@@ -46,6 +46,8 @@ def predict(  # noqa: PLR0917
 
     if dry_run and not once:
         fail("--dry-run goes with --once")
+    if once:
+        refuse({"until_s"}, "--once is one step")
     try:
         run_predictor(
             url, predictor, changes, slots_per_day=slots_per_day, keep=keep, once=once, dry_run=dry_run,
@@ -93,9 +95,12 @@ def backtest(  # noqa: PLR0917
     """How predictors (all, unless named) would have done on past requests.
 
     Each slot is predicted from what was known when it began. The best is the one with the least pinball loss.
+    --history goes before $BALANCER_URL.
     """
     from balancer.predictors.console import backtest_table
 
+    if history is not None and "url" not in given_options():
+        url = None  # that of the environment
     try:
         shown, header, rows = backtest_table(
             names, url, history, quantile=quantile, warmup_days=warmup_days, slots_per_day=slots_per_day

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from emulator.commands.options import refuse
 from emulator.commands.run import _run, scenario_of
 from emulator.number_text import grouped, percent
 from emulator.runs.scenario import ScenarioError
@@ -47,6 +48,11 @@ def slurm(
     from emulator.report import files  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
+    scenarios = [source for source in sources if not source.is_dir()]
+    if not scenarios:
+        refuse({"changes", "out", "repeats"}, "nothing is run, since each DIR has its results")
+    if len(scenarios) > 1:
+        refuse({"out"}, f"{len(scenarios)} scenarios would write into one folder")
     found: dict[str, Calibration] = {}
     try:
         for source in sources:

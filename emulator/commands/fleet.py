@@ -11,7 +11,7 @@ from rich.table import Table
 
 from emulator.commands.engine_errors import report_engine_errors, say
 from emulator.commands.fleet_swarm import DEFAULT_SCENARIO, load_for_containers, swarm
-from emulator.commands.options import plugin_option
+from emulator.commands.options import plugin_option, refuse
 from emulator.commands.run import interruptible
 from emulator.terminal import stdout_console
 
@@ -77,6 +77,8 @@ def up(  # noqa: PLR0917
     from emulator.live.containers.fleet import Order, start  # noqa: PLC0415
     from emulator.live.containers.supervise import STOPPED  # noqa: PLC0415
 
+    if detach:
+        refuse({"keep"}, "with --detach the containers stay until `emulator fleet down` removes them")
     path = scenario_file or DEFAULT_SCENARIO
     scenario, nodes = load_for_containers(path, changes, nodes, containers=containers)
     folders = {path.absolute().parent}
@@ -278,6 +280,9 @@ def fault(
     """
     from emulator.live.containers import docker_engine as on  # noqa: PLC0415
     from emulator.live.faults import FaultAction, Slow  # noqa: PLC0415
+
+    if action != "slow":
+        refuse({"rate_kbit", "delay_ms"}, f"of slow, and this is {action}")
 
     def act() -> None:
         client = on.docker_client()

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
-from click.core import ParameterSource
+
+from balancer.console_kit import given_options, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
@@ -88,18 +89,25 @@ usage_option = click.option(
 
 def refuse_others(used: Container[str], why: str) -> None:
     """Raise InputError that names the options of this command line whose parameters are not among those used."""
-    context = click.get_current_context()
-    others = [
-        each.opts[0]
-        for each in context.command.params
-        if each.name not in used
-        and isinstance(each, click.Option)
-        and context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
-    ]
+    _refuse([option for name, option in given_options().items() if name not in used], why)
+
+
+def refuse(unused: Container[str], why: str) -> None:
+    """Raise InputError that names the options of this command line whose parameters are among those not used."""
+    _refuse([option for name, option in given_options().items() if name in unused], why)
+
+
+def tell_unused(unused: Container[str], why: str) -> None:
+    """Name the options of this command line whose parameters are among those not used; the command goes on."""
+    if others := [option for name, option in given_options().items() if name in unused]:
+        click.echo(f"emulator: {', '.join(others)}: {why}", err=True)
+
+
+def _refuse(others: list[str], why: str) -> None:
     if others:
         from emulator.terminal import InputError  # noqa: PLC0415 - only then
 
-        raise InputError(f"{', '.join(others)}: {why}; leave {'it' if len(others) == 1 else 'them'} out")
+        raise InputError(left_out(others, why))
 
 
 def grouped(sections: Mapping[str, Sequence[str]]) -> type[click.Command]:

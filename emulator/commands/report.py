@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from emulator.commands.options import plugin_option
+from emulator.commands.options import plugin_option, refuse
 from emulator.report import compare as comparing
 from emulator.report import files
 from emulator.report.pairs import METRICS, HeatMap, Pairs, write_jobs
@@ -75,6 +75,8 @@ def compare(  # noqa: PLR0917
     their workloads differ, a DIR cannot be read or a FILE not written.
     """
     only_pair = metric or page or job_file
+    if not (metric or page):
+        refuse({"average"}, "it is that of a heat map (--heat-map, --html)")
     if any(other.is_file() for other in others):
         if only_pair or same or other_workloads or len(others) > 1:
             raise InputError(

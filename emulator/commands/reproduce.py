@@ -16,7 +16,7 @@ from balancer.clock import seconds, wall_us
 from emulator.commands.options import names_of, plugin_option, refuse_others
 from emulator.commands.reproduce_tables import TABLES, reproduce_tables
 from emulator.commands.run import interruptible
-from emulator.commands.sweep import SweepProgress, choose_pool
+from emulator.commands.sweep import SweepProgress, choose_pool, refuse_jobs_beside
 from emulator.experiments import fit as fit_
 from emulator.experiments.atlas import command
 from emulator.experiments.atlas.prior import HasAtlas
@@ -140,6 +140,8 @@ def reproduce(  # noqa: PLR0917
         _check_atlas(
             names, atlas=atlas, count=world_count, world=world_id, options={"--fit": fit, "--seeds": seeds}
         )
+        if not atlas:  # which has work of its own here
+            refuse_jobs_beside(dask)
         pool = choose_pool(jobs, dask)
         paper_jobs = [
             _job(name, quick=quick, traces=traces, stand_in=stand_in, read=read, fit=fit, seeds=seeds,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from emulator.commands.options import changes as complete_changes
-from emulator.commands.options import grouped, plugin_option, refuse_others, schedulers, usage_option
+from emulator.commands.options import grouped, plugin_option, refuse, refuse_others, schedulers, usage_option
 from emulator.runs.scenario import (
     Scenario,
     ScenarioError,
@@ -93,21 +93,13 @@ def interruptible() -> Iterator[Interrupted]:
 
 _SECTIONS = {
     "What runs": (
-        "changes",
-        "trace",
-        "nodes",
-        "scheduler",
-        "overrun",
-        "usage_column",
-        "time_zone",
-        "plugin",
-        "seed",
+        "changes", "trace", "nodes", "scheduler", "overrun", "usage_column", "time_zone", "plugin", "seed",
     ),
     "Live": ("clock", "speed", "keep"),
     "Results": ("out", "as_json", "anonymous", "no_report", "baseline", "streamed", "check"),
     "While it runs": ("watch", "quiet", "with_traceback"),
     "Of a replay": ("accounting", "replay"),
-}
+}  # fmt: skip
 
 
 @click.command(cls=grouped(_SECTIONS))
@@ -202,6 +194,8 @@ def run(  # noqa: PLR0917
                 accounting, replay, scenario_file or trace, out, check=check, report=not no_report
             )
         else:
+            if clock != "live":
+                refuse({"speed"}, "virtual time has no speed; it is that of --clock live")
             scenario = scenario_of(
                 scenario_file, changes, trace=trace, nodes=nodes, scheduler=scheduler, overrun=overrun,
                 time_zone=time_zone, seed=seed, speed=speed,

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.commands.options import grouped, names_of, plugin_option, schedulers, usage_option, zone_option
+from emulator.commands.options import (
+    grouped,
+    names_of,
+    plugin_option,
+    refuse,
+    schedulers,
+    tell_unused,
+    usage_option,
+    zone_option,
+)
 
 if TYPE_CHECKING:
     from emulator.study.attribution import WaitChanges
@@ -161,6 +170,9 @@ def _merge(**options: Any) -> None:
     from emulator.sweeps.sweep import describe  # noqa: PLC0415
     from emulator.terminal import InputError  # noqa: PLC0415
 
+    if options["quick"]:
+        unused = {"week_count"} if options["pairings"] == 1 else {"week_count", "pairings"}
+        refuse(unused, "--quick is two weeks as they were")
     batch_nodes, ondemand_nodes = _split(options["nodes"])
     options["percents"] = [] if options["growth"] is None else _numbers(options["growth"], "--growth")
     tried = _settings(options, ondemand_nodes)
@@ -174,6 +186,8 @@ def _merge(**options: Any) -> None:
 
     logs, weeks = _read(options, batch_nodes, tell)
     pairings = 1 if options["quick"] or len(weeks) == 1 else options["pairings"]
+    if pairings < options["pairings"]:
+        tell_unused({"pairings"}, "there is one week, whose leases have no other week to go with")
     sweep = plan(
         logs,
         pairs(weeks, pairings, options["seed"]),
@@ -303,10 +317,6 @@ def _answer(  # noqa: PLR0917 - all of one study
     if not advice or advice[0][0]:  # without a notice there is nothing to judge, and that is the question
         verdicts.insert(0, verdict(None, None, wishes, doubts))
     is_open = verdicts[0].value != KEEP  # else there is nothing to say of whom it costs what
-    if options["percents"] and not is_open:
-        click.echo(
-            "emulator: --growth: no merger is recommended, so there is none whose growth to tell", err=True
-        )
     answer = Answer(
         verdicts=tuple(verdicts),
         found=tuple(judge.figures(rows, tried)),
@@ -324,6 +334,10 @@ def _answer(  # noqa: PLR0917 - all of one study
         price=options["node_hour_price"],
         growth=_grown(rows, tried, logs, weeks, advice, wishes, options) if is_open else (),
     )
+    if not answer.growth and any(options["percents"]):
+        tell_unused({"growth"}, "no merger is recommended, so there is none whose growth to tell")
+    if not any(each.meets and answer.verdict_of(each).value != KEEP for _, each in advice):
+        tell_unused({"node_hour_price"}, "no merger is recommended, so no nodes are given up")
     text = json.dumps(answer_document(answer), indent=2, ensure_ascii=False) + "\n"
     files = {"report.html": show.page(answer), "study.json": text, **show.tables(answer)}
     for name, content in files.items():
@@ -457,7 +471,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
             f"{options['batch']} and {options['ondemand']} have no complete week in common with batch jobs and leases"
         )
     count = len(weeks) if weeks_option == "all" else int(weeks_option)
-    return logs, weeks[: min(count, _QUICK_WEEKS) if options["quick"] else count]
+    return logs, weeks[: _QUICK_WEEKS if options["quick"] else count]
 
 
 def _advice(

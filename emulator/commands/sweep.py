@@ -11,26 +11,27 @@ from typing import TYPE_CHECKING, Self
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from balancer.clock import US, wall_us
-from emulator.commands.options import figures, plugin_option
+from emulator.commands.options import figures, plugin_option, refuse, tell_unused
 from emulator.commands.run import interruptible
-from emulator.number_text import duration, number, number_of
+from emulator.number_text import number, number_of
+from emulator.report.progress import time_left
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import InputError, stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from emulator.sweeps.grid import Sweep
     from emulator.sweeps.pools import Pool
     from emulator.sweeps.ranking import Ranked
 
 _SILENT_US = 2 * US
-_KNOWN_S, _KNOWN_SHARE = 10, 0.1
-"""From when on the time left is said: so long, or so much of the work, after the begin."""
 _LINE_US = 5 * US
 _SHOWN_FAILURES = 10
+_OF_RUNS = {"jobs", "dask", "out", "highest", "quiet", "as_json"}
 _PAGE = "report.html"
 
 
@@ -43,7 +44,9 @@ class SweepProgress:
     def __init__(self, *, quiet: bool, costs: Iterable[float] = ()) -> None:
         self._quiet = quiet
         self._cost_of_first = [0.0, *accumulate(costs)]
+        self._before: float | None = None
         self._began: tuple[int, float] | None = None
+        """When the first run was over, and what was done then: until then processes started and kernels were loaded."""
         self._console = Console(stderr=True)
         self._due_us = wall_us() + _SILENT_US
         self._bar: Progress | None = None
@@ -58,33 +61,46 @@ class SweepProgress:
     def update(self, over: int, total: int) -> None:
         """So many of all runs are over."""
         done, all_ = self._cost(over, total), self._cost(total, total)
-        if self._began is None:
+        if self._before is None:
+            self._before = done
+        elif self._began is None and done > self._before:
             self._began = wall_us(), done
         if self._quiet or (self._bar is None and wall_us() < self._due_us):
             return
         if not self._console.is_terminal:
-            left = _left((wall_us() - self._began[0]) / US, done - self._began[1], all_ - done)
-            self._console.print(f"{over} of {total} runs done{left}", highlight=False)
+            text = ", ".join(filter(None, (f"{over} of {total} runs done", self._left(done, all_))))
+            self._console.print(text, highlight=False)
             self._due_us = wall_us() + _LINE_US
             return
         if self._bar is None:
             self._bar = Progress(
-                BarColumn(bar_width=24), TextColumn("{task.fields[runs]} runs"), TimeRemainingColumn(),
+                BarColumn(bar_width=24), TextColumn("{task.fields[runs]} runs  {task.fields[left]}"),
                 console=self._console, transient=True,
             )  # fmt: skip
-            self._bar.add_task("", total=all_, runs="")
+            self._bar.add_task("", total=all_, runs="", left="")
             self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=done, total=all_, runs=f"{over}/{total}")
+        task = self._bar.task_ids[0]
+        self._bar.update(
+            task, completed=done, total=all_, runs=f"{over}/{total}", left=self._left(done, all_)
+        )
+
+    def _left(self, done: float, all_: float) -> str:
+        if self._began is None:
+            return ""
+        began_us, before = self._began
+        return (
+            time_left((wall_us() - began_us) / US, (done - before) / (all_ - before)) if all_ > before else ""
+        )
 
     def _cost(self, runs: int, total: int) -> float:
         """Of so many runs; each costs the same if it is not known."""
         return self._cost_of_first[runs] if len(self._cost_of_first) == total + 1 else float(runs)
 
 
-def _left(elapsed_s: float, done: float, open_: float) -> str:
-    """How long the rest takes if it goes on like this; the first runs of short ones say nothing of that."""
-    is_known = done > 0 and (elapsed_s >= _KNOWN_S or done >= _KNOWN_SHARE * (done + open_))
-    return f", about {duration(round(elapsed_s * open_ / done))} left" if is_known and open_ else ""
+def refuse_jobs_beside(dask: str | None) -> None:
+    """Raises InputError for --jobs of a command that does all on a Dask cluster."""
+    if dask is not None:
+        refuse({"jobs"}, "the workers of the Dask cluster say how many runs there are at the same time")
 
 
 def choose_pool(jobs: int | None, dask: str | None) -> Pool:
@@ -132,15 +148,16 @@ def sweep(  # noqa: PLR0917
     grid runs only what is new. Ctrl-C keeps what is finished. Live runs are done one after the other here.
     """
     from emulator.sweeps import ranking  # noqa: PLC0415
-    from emulator.sweeps.grid import load_sweep, on_clocks  # noqa: PLC0415
     from emulator.sweeps.page import WAIT  # noqa: PLC0415
     from emulator.sweeps.side_by_side import print_beside  # noqa: PLC0415
     from emulator.sweeps.store import CSV, PARQUET, Store  # noqa: PLC0415
     from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415
 
     try:
-        plan = on_clocks(load_sweep(grid), tuple(dict.fromkeys(clocks)))
+        refuse_jobs_beside(dask)
+        plan = _plan(grid, clocks, figure)
         if dry_run:
+            tell_unused(_OF_RUNS, "of runs and their results: not used by --dry-run")
             for run in plan.runs:
                 click.echo(f"{run.key}  {describe(run)}")
             click.echo(f"{number_of(len(plan.runs), 'run')}; --dry-run does none of them", err=True)
@@ -177,6 +194,18 @@ def sweep(  # noqa: PLR0917
         sys.exit(130)
     if outcome.failed:
         sys.exit(1)
+
+
+def _plan(grid: Path, clocks: tuple[str, ...], figure: str | None) -> Sweep:
+    """The runs. Raises ScenarioError, also for a figure to rank them by that none of them can have."""
+    from emulator.sweeps.figure_names import check_figure  # noqa: PLC0415
+    from emulator.sweeps.grid import load_sweep, on_clocks  # noqa: PLC0415
+
+    if set(clocks) == {"live"}:
+        refuse({"jobs", "dask"}, "live runs are done here, one after the other")
+    if figure is not None:
+        check_figure(figure)
+    return on_clocks(load_sweep(grid), tuple(dict.fromkeys(clocks)))
 
 
 def _write_page(folder: Path, name: str, varied: Sequence[str], figure: str | None, *, highest: bool) -> bool:

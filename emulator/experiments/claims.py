@@ -96,8 +96,8 @@ class Verdict:
 
     @property
     def spread(self) -> str:
-        """Least and largest over the seeds."""
-        if not self.values:
+        """Least and largest over the seeds; empty where there is one figure."""
+        if self.n <= 1:
             return ""
         return f"{self.claim.show(min(self.values))} to {self.claim.show(max(self.values))}"
 

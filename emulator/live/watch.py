@@ -53,7 +53,7 @@ def watch(
     batch_jobs = len(jobs) if run.batch_decides else int((jobs.kind == Kind.BATCH).sum())
     soonest_us = int((jobs.submit_us + jobs.run_us).max(initial=0))  # if nobody waits
     what = counted(jobs) if run.batch_decides else "jobs"
-    with RunProgress(jobs=batch_jobs, end_us=soonest_us, quiet=quiet, what=what, goes_on=True) as progress:
+    with RunProgress(jobs=batch_jobs, end_us=soonest_us, quiet=quiet, what=what) as progress:
         while True:
             if why := run.abort_reason():
                 return why

@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.metrics.mechanism_tiles import at, tiles_of
 from emulator.metrics.summary import figures
-from emulator.number_text import NO_FIGURE, duration, number, numbers, percent, points
+from emulator.number_text import NO_FIGURE, duration, grouped, number, numbers, percent, points
 from emulator.report.tiles import figure_texts, own_tiles
 
 if TYPE_CHECKING:
@@ -76,7 +76,10 @@ def workload_difference(a: RunRecord, b: RunRecord) -> str:
     same = int(equal.sum())
     if same == len(a.jobs) == len(b.jobs):
         return ""
-    return f"{number(len(a.jobs))} jobs and requests in a, {number(len(b.jobs))} in b, {number(same)} of them the same"
+    return (
+        f"{number(len(a.jobs))} jobs and requests in the baseline, {number(len(b.jobs))} in the other run,"
+        f" {number(same)} of them the same"
+    )
 
 
 def headline(a: RunFigures, b: RunFigures) -> list[str]:
@@ -143,7 +146,7 @@ def figure_rows(a: RunFigures, b: RunFigures) -> list[Row]:
             if of_a or of_b or name != "unanswered"
         ]
     if a.mean_ondemand_wait_s or b.mean_ondemand_wait_s:
-        rows.append(_time_row("requests wait", a.mean_ondemand_wait_s, b.mean_ondemand_wait_s))
+        rows.append(_time_row("granted ones wait", a.mean_ondemand_wait_s, b.mean_ondemand_wait_s))
     if a.reserve_idle_node_h is not None or b.reserve_idle_node_h is not None:
         rows.append(_number_row("idle reserve, node-h", a.reserve_idle_node_h, b.reserve_idle_node_h))
     return rows + _tile_rows(a, b)
@@ -210,4 +213,4 @@ def _both(a: float | None, b: float | None) -> tuple[str, str]:
 
 
 def _count_change(a: int, b: int) -> str:
-    return "the same" if a == b else f"{b - a:+d}"
+    return "the same" if a == b else grouped(b - a, signed=True)

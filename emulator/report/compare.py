@@ -188,9 +188,11 @@ def _decision_difference(a: RunRecord, b: RunRecord) -> str:
     decisions_a, decisions_b = _decisions(a), _decisions(b)
     for place, (decision, other_decision) in enumerate(zip(decisions_a, decisions_b, strict=False), 1):
         if decision != other_decision:
-            return f"decision {place}: {_in_words(*decision)} in a, {_in_words(*other_decision)} in b"
+            other = "the other run"
+            return f"decision {place}: {_in_words(*decision)} in the baseline, {_in_words(*other_decision)} in {other}"
     if len(decisions_a) != len(decisions_b):
-        return f"{len(decisions_a)} decisions in a, {len(decisions_b)} in b; the first ones agree"
+        counts = len(decisions_a), len(decisions_b)
+        return f"{counts[0]} decisions in the baseline, {counts[1]} in the other run; the first ones agree"
     return ""
 
 

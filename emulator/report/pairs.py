@@ -110,14 +110,14 @@ class HeatMap:
 
     @property
     def title(self) -> str:
-        return f"{self.average.capitalize()} {METRIC_NAMES[self.metric]}, b over a"
+        return f"{self.average.capitalize()} {METRIC_NAMES[self.metric]}, other run over baseline"
 
     def render(self) -> Table:
         """For the console: largest jobs first, classes without jobs left out."""
         from rich.table import Table  # noqa: PLC0415 - slow to load; most runs and pages need none
 
         used = np.flatnonzero(self.jobs.sum(axis=1))
-        table = Table(title=f"{self.title} (below 1: less in b)", title_justify="left", box=None)
+        table = Table(title=f"{self.title} (below 1: less)", title_justify="left", box=None)
         table.add_column("nodes", justify="right")
         for name in LENGTH_NAMES:
             table.add_column(name, justify="right")

@@ -20,9 +20,17 @@ _SILENT_US = 2 * US
 _REDRAW_US = US // 5
 _LINE_US = 5 * US
 COMPILING = "Compiling the scheduling loops: once for each version, up to a minute"
-_LEAST_SHARE = 0.02
-"""Of a run that is done, before anything is said of the time that is left."""
+_KNOWN = ((5, 0.05), (60, 0.01))
+"""After so many seconds and so much of the work the time that is left is known well enough to be said."""
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+
+
+def time_left(elapsed_s: float, share: float) -> str:
+    """How long the rest takes if it goes on like this (`about 8 s left`); empty while too little is done to tell."""
+    if share >= 1 or not any(elapsed_s >= known_s and share >= known for known_s, known in _KNOWN):
+        return ""
+    left_s = round(elapsed_s * (1 - share) / share)
+    return f"about {duration(left_s)} left" if left_s > 0 else ""
 
 
 def counted(jobs: JobTable) -> str:
@@ -45,14 +53,12 @@ class RunProgress:
         quiet: bool = False,
         verb: str = "done",
         what: str = "jobs",
-        goes_on: bool = False,
         console: Console | None = None,
         wall: Callable[[], int] = wall_us,
     ) -> None:
         """`jobs` to be run in all, 0 if unknown; `end_us`, where known, is the cluster time at the end of the run.
 
         `verb`: what is done to the jobs. `what`: what `jobs` counts, where it is not only jobs.
-        `goes_on`: perhaps a later part of a run. What is done at the first update says nothing of what is to come.
         """
         self._jobs = jobs
         self._end_us = end_us
@@ -64,7 +70,7 @@ class RunProgress:
         self._begin_us = wall()
         self._due_us = self._begin_us + _SILENT_US
         self._first_us: int | None = None
-        self._goes_on, self._jobs_before = goes_on, 0
+        self._jobs_before = 0
         self._compiled = False
         self._bar: Progress | None = None
         self._last: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -81,9 +87,9 @@ class RunProgress:
             jobs_done = min(jobs_done, self._jobs)
         if self._first_us is None:
             self._first_us = cluster_us
-            self._jobs_before = jobs_done if self._goes_on else 0
-            if self._compiled:  # that took its time, which says nothing of what is to come
-                self._begin_us = self._wall()
+            # What was done until then and what it took (compiling, an earlier part) says nothing of the rest.
+            self._jobs_before, self._begin_us = jobs_done, self._wall()
+            if self._compiled:
                 self._due_us = self._begin_us + _SILENT_US
         self._last = (cluster_us, jobs_done, granted, rejected)
         if not self._quiet and self._wall() >= self._due_us:
@@ -163,14 +169,10 @@ class RunProgress:
         ]
         if granted or rejected:
             parts.append(f"on demand {number(granted)} granted, {number(rejected)} rejected")
-        # By the smaller share: the last submit is over long before the last job is. Before the least share the
-        # estimate jumps from years to minutes.
+        # By the smaller share: the last submit is over long before the last job is.
         share = min(self._shares_since_first(), default=0.0)
-        if _LEAST_SHARE <= share < 1:
-            left_s = round(seconds(self._wall() - self._begin_us) * (1 - share) / share)
-            if left_s > 0:
-                parts.append(f"about {duration(left_s)} left")
-        return ", ".join(parts)
+        parts.append(time_left(seconds(self._wall() - self._begin_us), share))
+        return ", ".join(filter(None, parts))
 
 
 def clock_text(time_s: float) -> str:

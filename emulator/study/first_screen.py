@@ -31,7 +31,7 @@ def tiles(answer: Answer) -> list[tuple[str, str, str]]:
     merged = "" if answer.verdicts[0].value == MERGE else ", if merged"  # else they read as advice
     wait, refused_today = f"{duration(60 * each.wait_min)}", ""
     if today is not None:
-        wait = f"{duration(60 * today.wait_min)} to {wait}"
+        wait = f"{duration(60 * today.wait_min)} → {wait}"
         refused_today = f"today {grouped(today.rejected)} of {grouped(today.requests)}"
         if answer.pairings > 1:
             refused_today += f"; {answer.pairings} pairings, so requests count more than once"

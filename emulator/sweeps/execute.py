@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
 
-_LEFT_OUT = ("format", "interrupted", "problems")
+LEFT_OUT = ("format", "interrupted", "problems")
 
 
 _OF_JOBS = {
@@ -98,7 +98,7 @@ def figures(record: RunRecord, scenario: Scenario) -> dict[str, Any]:
     every = summary.figures(record, bounded_slowdown_threshold_s=threshold_s)
     if every["problems"]:
         raise ValueError(f"the record contradicts itself: {every['problems'][0]}")
-    found = {name: value for name, value in every.items() if name not in _LEFT_OUT}
+    found = {name: value for name, value in every.items() if name not in LEFT_OUT}
     if scenario.results.window_s is not None:
         found["window"] = window_figures(
             record, *scenario.results.window_s, without_queue=scenario.results.window_without_queue

@@ -236,7 +236,6 @@ class TestBadInput:
                 "static_reserve is 65, the cluster has 64 nodes",
             ),
             (["--scheduler", "fcfs+eesy"], "unknown scheduler backfill 'eesy'; did you mean 'easy'?"),
-            (["--speed", -1], "live.speed: must be more than 0"),
             (["--seed", -1], "seed: must be at least 0"),
             (["--trace", "a.swf"], "give either a scenario file or --trace, not both"),
         ],
@@ -244,6 +243,17 @@ class TestBadInput:
     @pytest.mark.parametrize("clock", ["virtual", "live"])
     def test_a_wrong_option(self, emulator, tmp_path, options, message, clock):
         result = emulator("run", DEFAULT, *options, "--out", "out", "--clock", clock)
+        assert_refused(result, message, tmp_path / "out")
+
+    @pytest.mark.parametrize(
+        ("clock", "message"),
+        [
+            ("live", "live.speed: must be more than 0"),
+            ("virtual", "--speed: virtual time has no speed; it is that of --clock live; leave it out"),
+        ],
+    )
+    def test_a_wrong_speed(self, emulator, tmp_path, clock, message):
+        result = emulator("run", DEFAULT, "--speed", -1, "--out", "out", "--clock", clock)
         assert_refused(result, message, tmp_path / "out")
 
     @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from emulator.kernel.job_states import JobState, RunOutcome
@@ -191,12 +192,50 @@ def requests(record: RunRecord, every: list[Job]) -> dict[str, Any]:
         "ondemand_requests": len(asked),
         "ondemand_granted": granted,
         "ondemand_rejected": rejected,
+        "ondemand_undecided": len(asked) - granted - rejected,
         "mean_ondemand_wait_s": mean(waits, S),
+        "max_ondemand_wait_s": max(waits) / S if waits else None,
         "reserve_idle_node_h": reserve / HOUR,
     }
 
 
 # Each mechanism's own.
+
+
+def of_pools(record: RunRecord) -> dict[str, Any]:
+    """Of mechanisms that move nodes: why requests were refused, and to whom each node belonged at each moment."""
+    every, nodes = jobs_of(record), range(len(record.node_names))
+    spans: list[list[tuple[int, int, bool]]] = [[] for _ in nodes]
+    used = {True: 0, False: 0}
+    for job in every:
+        for run in job.runs:
+            used[job.is_batch] += run.node_us
+            for node in run.nodes:
+                spans[node].append((run.start, run.end, job.is_batch))
+    moves_tell = any(move.pool == NodePool.OD_ALLOC for move in record.moves)
+    spent = dict.fromkeys((pool.value for pool in NodePool), 0)
+    for node in nodes:
+        moves = [(move.at_us, move.pool) for move in record.moves if node in move.nodes]
+        changes = [at for at, _ in moves] + [at for start, end, _ in spans[node] for at in (start, end)]
+        inside = {at for at in changes if record.begin_us < at < record.horizon_us}
+        for at, until in pairwise(sorted({record.begin_us, record.horizon_us, *inside})):
+            pool = next((pool for moved, pool in reversed(moves) if moved <= at), NodePool.OA_IDLE)
+            running = [is_batch for start, end, is_batch in spans[node] if start <= at < end]
+            if pool == NodePool.OA_IDLE and True in running:
+                pool = NodePool.OA_BUSY
+            elif pool == NodePool.OA_IDLE and running and not moves_tell:
+                pool = NodePool.OD_ALLOC
+            spent[pool.value] += until - at
+    ran = [(job, run) for job in every for run in job.runs]
+    makespan = max((run.end for _, run in ran), default=0) - min((job.submit for job, _ in ran), default=0)
+    refused = [lease.reason or "no reason given" for lease in record.leases if not lease.granted]
+    of_requests = {
+        "batch_utilization": share(used[True], len(nodes) * makespan),
+        "ondemand_utilization": share(used[False], len(nodes) * makespan),
+        "ondemand_rejected_by_reason": {reason: refused.count(reason) for reason in refused},
+    }
+    hours = {"node_time_h": {pool: node_us / HOUR for pool, node_us in spent.items()}}
+    return hours | (of_requests if any(not job.is_batch for job in every) else {})
 
 
 def of_hybrid(record: RunRecord) -> dict[str, Any]:

@@ -102,6 +102,8 @@ def find_world(name: str, world: str, options: Options, folder: Path) -> Options
         raise ScenarioError(f"--world {world}: {path} has no such world; it has {known} and others")
     if has_logs != (options.traces is not None):
         raise ScenarioError(f"--world {world}: give --stand-in as for the atlas in {folder}, or neither")
+    if options.quick and not quick:
+        raise ScenarioError(f"--world {world}: the atlas in {folder} was made without --quick; leave it out")
     if dict(options.readings) not in ({}, readings):
         raise ScenarioError(f"--world {world}: the atlas in {folder} has its own readings; leave --read out")
     return worlds[world].options(replace(options, quick=quick, readings=readings))

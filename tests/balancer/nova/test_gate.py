@@ -119,6 +119,7 @@ def test_the_agent_keeps_the_gate_at_its_first_look_and_then_now_and_then(served
     [
         (["--trait", "BALANCER"], "BALANCER is no custom trait"),
         (["--aggregate", "balancer"], "give --trait, too"),
+        (["--period-s", "3", "--hint-address", "h:1"], "--period-s, --hint-address: --once is one look"),
     ],
 )
 def test_a_gate_that_cannot_be_is_an_error_at_once(options, said):

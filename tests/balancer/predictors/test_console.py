@@ -33,6 +33,17 @@ def test_a_backtest_ranks_the_predictors_by_pinball_loss(tmp_path):
     assert next(score for score in scores if score["predictor"] == "peak")["wasted_node_h"] == 0
 
 
+def test_a_history_in_a_file_goes_before_the_service_of_the_environment(tmp_path, monkeypatch):
+    rows = [
+        (f"2026-01-{day:02}T{hour}:00:00Z", 1) for day in range(1, 31) for hour in ("00", "06", "12", "18")
+    ]
+    path = csv_of(tmp_path / "h.csv", rows)
+    monkeypatch.setenv("BALANCER_URL", "http://127.0.0.1:9")
+    assert call("predictor", "backtest", "--history", path).exit_code == 0
+    both = call("predictor", "backtest", "--history", path, "--url", "http://127.0.0.1:9")
+    assert (both.exit_code, "give either --url or --history" in both.stderr) == (2, True)
+
+
 def test_a_history_with_a_hole_is_refused_naming_file_and_line(tmp_path):
     path = csv_of(tmp_path / "h.csv", [("2026-01-01T00:00:00Z", 1), ("2026-01-01T12:00:00Z", 1)])
     refused = call("predictor", "backtest", "--history", path)
@@ -47,6 +58,7 @@ def test_a_history_with_a_hole_is_refused_naming_file_and_line(tmp_path):
         (["predict", "--predictor", "peek", "--once"], "did you mean 'peak'"),
         (["predict", "--set", "combine", "--once"], "expected NAME=VALUE"),
         (["predict", "--dry-run"], "--dry-run goes with --once"),
+        (["predict", "--once", "--until-s", "5"], "--until-s: --once is one step; leave it out"),
         (["predict", "--once", "--url", "http://127.0.0.1:9"], "no answer from http://127.0.0.1:9"),
     ],
 )

@@ -331,6 +331,15 @@ def test_a_world_of_the_atlas_is_found_by_its_id(small):
             command.find_world("realtime", world, options, where)
 
 
+def test_a_quick_run_is_refused_in_a_world_that_is_not(small, tmp_path):
+    atlas, folder, _ = small
+    document = json.loads((folder / "atlas.json").read_text())
+    document["options"]["quick"] = False
+    (tmp_path / "atlas.json").write_text(json.dumps(document))
+    with pytest.raises(ScenarioError, match="made without --quick; leave it out"):
+        command.find_world("realtime", atlas.sample.worlds[0].draw.id, Options(quick=True), tmp_path)
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"claims": [{}]}', "{}"])
 def test_a_damaged_file_is_told(tmp_path, text):
     (tmp_path / "realtime").mkdir()

@@ -17,7 +17,8 @@ from emulator.mechanisms.oversubscribe import figures as sharing_figures
 from emulator.mechanisms.realtime import Realtime
 from emulator.mechanisms.realtime import figures as realtime_figures
 from emulator.mechanisms.static_partition import StaticPartition
-from emulator.metrics import classes, jobs, runs, summarize, summary
+from emulator.metrics import classes, jobs, ondemand, pools, runs, summarize, summary
+from emulator.record.run_record import NodePool
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
 from emulator.simulation.run import simulate
@@ -117,8 +118,8 @@ def own(record):
 
 
 CASES = {
-    "balancer": (balancer_case, own, lambda _: {}),
-    "static_partition": (partition_case, own, lambda _: {}),
+    "balancer": (balancer_case, summarize, counted.of_pools),
+    "static_partition": (partition_case, summarize, counted.of_pools),
     "hybrid": (hybrid_case, own, counted.of_hybrid),
     "realtime": (realtime_case, own, lambda record: counted.of_realtime(record, narrow_nodes=3)),
     "malleable": (malleable_case, classes.class_figures, counted.of_classes),
@@ -165,8 +166,16 @@ FAULTS = {
         lambda record, _: int((record.start_us - record.jobs.submit_us).max(initial=0)),
     ),
     "hours that are too long": ("balancer", summary, "HOUR_US", 3_600_000_100),
+    "lent nodes that stay batch's": ("balancer", pools, "_TAKEN", (NodePool.OD_RESERVE, NodePool.DOWN)),
+    "leases that count as batch jobs": (
+        "static_partition", runs.NodeTime, "batch_utilization", property(lambda used: used.utilization),
+    ),
+    "refusals without their reason": (
+        "static_partition", ondemand, "requests",
+        lambda record: replace(REQUESTS(record), rejected_by_reason={}),
+    ),
 }  # fmt: skip
-QUEUE = classes.queue_at_submit
+QUEUE, REQUESTS = classes.queue_at_submit, ondemand.requests
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -76,7 +76,10 @@ def test_grants_in_another_order_are_named(week):
 def test_a_decision_too_few_is_named(week):
     comparison = compare(week, replace(week, leases=week.leases[:-1]))
 
-    assert comparison.decision_difference == "36 decisions in a, 35 in b; the first ones agree"
+    assert (
+        comparison.decision_difference
+        == "36 decisions in the baseline, 35 in the other run; the first ones agree"
+    )
 
 
 def test_jobs_of_one_run_only_are_counted(simulated):
@@ -159,7 +162,7 @@ class TestWhatChanged:
         result = say("default", "waits")
 
         assert result.stdout.startswith("granted 30 -> 35 of 35; requests wait +")
-        assert any(line.startswith("requests wait ") for line in result.stdout.splitlines())
+        assert any(line.startswith("granted ones wait ") for line in result.stdout.splitlines())
 
     def test_several_runs_stand_against_the_first(self, say):
         result = say("default", "twelve", "split")
@@ -210,3 +213,9 @@ def test_the_report_command_makes_the_page_anew(week, tmp_path):
         tmp_path / "a/summary.json"
     ).read_text(encoding="utf-8")
     assert CliRunner().invoke(cli.report, [str(tmp_path)]).exit_code == 2
+
+
+def test_a_change_of_a_count_is_written_as_every_number_is():
+    figures = RunFigures(300, 60.0, 90.0, 1.5, 0.5)
+    (jobs, *_) = figure_rows(figures, replace(figures, jobs_run=28_467))
+    assert jobs == ("batch jobs run", "300", "28\u202f467", "+28\u202f167")

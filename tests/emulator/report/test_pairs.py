@@ -96,7 +96,7 @@ class TestCommand:
         result = run("--heat-map", "wait_s")
         assert result.exit_code == 0
         assert "Same workload" in result.output
-        below = result.output[result.output.index("Mean wait time, b over a") :]
+        below = result.output[result.output.index("Mean wait time, other run over baseline") :]
         assert "2.00" in below
         assert "≥ 1 h" in below
 
@@ -110,7 +110,7 @@ class TestCommand:
     def test_the_page_shows_it_too(self, run, tmp_path, crowded):
         run("--heat-map", "wait_s", "--html", str(tmp_path / "page.html"))
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
-        assert 'aria-label="Mean wait time, b over a"' in page
+        assert 'aria-label="Mean wait time, other run over baseline"' in page
         assert f"Of {len(batch_jobs_run(crowded))} batch jobs" in page
         assert "src=" not in page
         assert ">2.00<" in page

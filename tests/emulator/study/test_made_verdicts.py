@@ -70,7 +70,7 @@ def test_the_page_opens_with_verdict_tiles_trust_and_one_chart(judge, batch_jobs
     page = unescape((tmp_path / "out" / "report.html").read_text())
     found = document["advice"][0]["figures"]
     split = next(each for each in document["settings"] if each["setting"] == "split")
-    waits = " to ".join(duration(60 * each["wait_min"]) for each in (split, found))
+    waits = " → ".join(duration(60 * each["wait_min"]) for each in (split, found))
     cards = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page)
     assert cards == [
         ("On-demand nodes kept", f"{found['reserve']} of {document['ondemand_nodes']}"),

@@ -255,6 +255,8 @@ def test_the_split_of_the_study_is_two_separate_clusters(site):
         ),
         (("--nodes", "12+4", "--wait-min", "x"), "expected numbers such as 0,6,12"),
         (("--nodes", "12+4", "--weeks", "0"), "expected a number of weeks or `all`"),
+        (("--nodes", "12+4", "--quick", "--weeks", "all"), "--weeks: --quick is two weeks as they were"),
+        (("--nodes", "12+4", "--quick", "--pairings", "2"), "--pairings: --quick is two weeks as they were"),
         (("--nodes", "12+4", "--predictor", "peek"), "did you mean 'peak'"),
         (("--nodes", "12+4", "--batch", "absent.swf"), "absent.swf"),
         (("--nodes", "12+4", "--scheduler", "fcsf"), "fcsf"),

@@ -81,8 +81,45 @@ def test_a_sweep_prints_the_order_by_the_mean_wait_if_no_figure_is_named(tmp_pat
     assert done.exit_code == 0, done.output
     assert "mean_wait_s: mean of 4 seeds" in done.output
     assert "best" in done.output
-    wrong = CliRunner().invoke(main, [*given, "--rank", "mean_weight"])
-    assert (wrong.exit_code, "no run has such a figure" in wrong.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("figure", "said"),
+    [
+        ("mean_weight_s", "--rank mean_weight_s: no run has such a figure; did you mean 'mean_wait_s'?"),
+        ("p9", "--rank p9: no run has such a figure; there are: p90_wait_s, p95_wait_s, p99_wait_s\n"),
+        ("mechanisms.lost", "--rank mechanisms.lost: no run has such a figure"),
+        ("format", "--rank format: no run has such a figure"),
+    ],
+)
+def test_a_figure_that_no_run_can_have_is_told_before_anything_is_run_or_written(tmp_path, figure, said):
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(yaml.safe_dump({"base": str(DEFAULT), "seeds": 1}))
+    for more in ((), ("--dry-run",)):
+        wrong = CliRunner().invoke(
+            main, ["sweep", str(grid), "--out", str(tmp_path / "out"), "--rank", figure, *more]
+        )
+        assert (wrong.exit_code, said in wrong.stderr) == (2, True), wrong.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_dry_run_does_not_use_is_named(tmp_path):
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(yaml.safe_dump({"base": str(DEFAULT), "seeds": 1}))
+    listed = CliRunner().invoke(main, ["sweep", str(grid), "--dry-run", "--json", "--jobs", "2"])
+    assert listed.exit_code == 0
+    assert "emulator: --jobs, --json: of runs and their results: not used by --dry-run\n" in listed.stderr
+
+
+def test_the_number_of_runs_at_a_time_is_not_said_of_a_dask_cluster(tmp_path):
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(yaml.safe_dump({"base": str(DEFAULT), "seeds": 1}))
+    refused = CliRunner().invoke(
+        main,
+        ["sweep", str(grid), "--dask", "tcp://127.0.0.1:9", "--jobs", "2", "--out", str(tmp_path / "out")],
+    )
+    assert (refused.exit_code, "--jobs: the workers of the Dask cluster say" in refused.stderr) == (2, True)
+    assert not (tmp_path / "out").exists()
 
 
 def completed(*args, begun=""):

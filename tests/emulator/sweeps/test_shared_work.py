@@ -93,11 +93,12 @@ def test_progress_tells_how_long_it_takes_by_what_runs_cost(monkeypatch):
     )
     assert told == [
         "2 of 8 runs done",
-        "4 of 8 runs done, about 3 min 30 s left",
-        "7 of 8 runs done, about 33 s left",
+        "4 of 8 runs done",
+        "7 of 8 runs done, about 27 s left",
         "8 of 8 runs done",
     ]
 
 
-def test_runs_of_unknown_cost_cost_the_same(monkeypatch):
-    assert Lines(monkeypatch).told([], [(0, 0, 4), (10, 1, 4)]) == ["1 of 4 runs done, about 30 s left"]
+def test_runs_of_unknown_cost_cost_the_same_and_the_first_one_tells_nothing(monkeypatch):
+    told = Lines(monkeypatch).told([], [(0, 0, 4), (30, 1, 4), (40, 2, 4)])
+    assert told == ["1 of 4 runs done", "2 of 4 runs done, about 20 s left"]
