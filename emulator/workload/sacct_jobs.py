@@ -20,12 +20,14 @@ import numpy as np
 
 from emulator.workload.local_times import SACCT_REMEDY, LocalTimes
 from emulator.workload.rows import (
+    LAST_YEAR,
     SAME_RUN,
     SUSPENDED,
     UNKNOWN_SUSPENSION,
     UNSET,
     Malformed,
     Rows,
+    in_years,
     span_s,
     whole,
 )
@@ -67,7 +69,7 @@ _CLOCK_FORMATS = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _DATE_ONLY = re.compile(r"(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])")
 _A_DAY, _LONGEST_DATE, _LONGEST_UNIX = 8, 10, 11
 """Characters of a date without the time of day, such a date with dashes, and the largest Unix time in seconds."""
-_FIRST_YEAR, _LAST_YEAR = 1970, 2200
+_FIRST_YEAR = 1970
 _FRACTION = re.compile(r"\d{9,11}\.\d*")
 _HOW = "run sacct with SLURM_TIME_FORMAT=%s"
 STEPS, RUNS, RESIZES, COMPONENTS, SIBLINGS = (
@@ -374,7 +376,7 @@ def _time_s(
         return None
     if text.isdecimal():
         if _A_DAY < len(text) <= _LONGEST_UNIX or (len(text) <= _A_DAY and not _DATE_ONLY.fullmatch(text)):
-            return int(text)
+            return int(in_years(int(text), name))
         form = _CLOCK_FORMATS.get(len(text), "")
     else:
         form = None
@@ -382,13 +384,13 @@ def _time_s(
         when = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)  # noqa: DTZ007 - `clock`
     except ValueError:
         if _FRACTION.fullmatch(text):
-            return int(float(text))
+            return int(in_years(float(text), name))
         if _DATE_ONLY.fullmatch(text):
             raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}") from None
         raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44; {_HOW}") from None
     if len(text) <= _LONGEST_DATE:
         raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}")
-    if not _FIRST_YEAR <= when.year <= _LAST_YEAR:
+    if not _FIRST_YEAR <= when.year <= LAST_YEAR:
         raise Malformed(f"{name} is {text!r}, in the year {when.year}; {_HOW}")
     return int(clock.unix_s(when, not_before_s=not_before_s))
 
