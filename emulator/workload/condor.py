@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from emulator.workload.swf import SwfLog
 
 _LINE = re.compile(r"([A-Za-z_][\w.]*) *= *(.*)")
-_BANNER = "*** "
+_BANNERS = ("*** ", "-- ")
+"""A line of the history's own files, and one that names the schedd whose jobs follow."""
 _JSON = re.compile(r'"(?:QDate|JobStartDate)"\s*:', re.IGNORECASE)
 _PARALLEL = 11
 _ELSEWHERE = {7: "scheduler", 9: "grid", 12: "local"}
@@ -126,7 +127,7 @@ def _long(path: Path) -> Iterator[tuple[int, dict[str, str] | Malformed]]:
     odd: Malformed | None = None
     begin = 0
     for number, line in lines_of(path):
-        if not line.strip() or line.startswith(_BANNER):
+        if not line.strip() or line.startswith(_BANNERS):
             if begin:
                 yield begin, odd or ad
             ad, odd, begin = {}, None, 0
