@@ -119,7 +119,7 @@ def unix_s(value: Any, name: str, clock: LocalTimes | None = None) -> float | No
     try:
         number = float(text)
     except ValueError:
-        return _of_date(text, name, clock)
+        return in_years(_of_date(text, name, clock), name)
     if not 0 <= number < _LATEST:
         raise Malformed(f"{name} is {text[:40]!r}, not a time in seconds or parts of them")
     return in_years(number / units_a_second(number), name)

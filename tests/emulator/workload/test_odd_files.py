@@ -184,9 +184,9 @@ def test_bytes_of_nothing_behind_json_are_named(tmp_path, name):
 LATE = {
     "pbs": r"( end=)\d+",
     "lsf": r'("JOB_FINISH" "[\d.]+" )\d+',
-    "grid_engine": r"(?m)^((?:[^:#]*:){10})\d+",
+    "grid_engine": r"(?m)^((?:[^:#\n]*:){10})\d+",
     "sacct": r"(?m)^(1\|)\d+",
-    "oar": r'("stop_?[tT]ime" ?: ?)\d+',
+    "oar": r'("stop_?[tT]ime" ?: ?"?)\d+',
     "nova_servers": r"(a,)[^,]+",
     "condor": r"(QDate = )6",
 }
