@@ -18,8 +18,9 @@ _MOST_LINES = 50
 
 def csv_fields(line: str, mark: str = ",", *, strict: bool = False) -> list[str]:
     """The fields of a line, which may be quoted; `strict`: quotes must be whole. Raises Malformed."""
+    without_nuls(line)
     try:
-        return next(csv.reader([without_nuls(line)], delimiter=mark, strict=strict), [])
+        return next(csv.reader([line], delimiter=mark, strict=strict), [])
     except (csv.Error, TypeError, ValueError) as error:
         raise Malformed(f"not a line of CSV: {error}") from error
 
