@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
     from pathlib import Path
 
-_Value = TypeVar("_Value")
+_Value, _Time = TypeVar("_Value"), TypeVar("_Time", int, float)
 _MOST_COMPLAINTS = 10
 _LONGEST_NAME = 80
 _BIGGEST = 2**62
@@ -436,7 +436,7 @@ def unix_time_s(text: str | None, name: str) -> float:
     return in_years(time_s, name)
 
 
-def in_years(time_s: float, name: str) -> float:
+def in_years(time_s: _Time, name: str) -> _Time:
     """A Unix time. Raises Malformed naming the field for one that no job had."""
     if time_s >= _LATEST_S:
         raise Malformed(f"{name} is {time_s:.0f}, later than the year {LAST_YEAR}: a wrong time")

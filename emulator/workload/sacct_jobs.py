@@ -14,6 +14,7 @@ import re
 from array import array
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,7 @@ from emulator.workload.rows import (
     span_s,
     whole,
 )
-from emulator.workload.sacct_tres import gpus_of, memory_kb, nodes_in, tres_of
+from emulator.workload.sacct_tres import MOST_KEPT, gpus_of, memory_kb, nodes_in, tres_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -221,8 +222,9 @@ class SacctJobs:
             self._keep_key(row)
 
     def _keep_key(self, row: _Row) -> None:
-        self._keys.append(hash((row.key, row.submitted_s)))
-        self._jobs.append(hash(row.key))
+        job = hash(row.key)
+        self._keys.append(hash((job, row.submitted_s)))
+        self._jobs.append(job)
         self._submitted.append(row.submitted_s)
 
     def _add(self, row: _Row) -> None:
@@ -376,7 +378,7 @@ def _time_s(
         return None
     if text.isdecimal():
         if _A_DAY < len(text) <= _LONGEST_UNIX or (len(text) <= _A_DAY and not _DATE_ONLY.fullmatch(text)):
-            return int(in_years(int(text), name))
+            return in_years(int(text), name)
         form = _CLOCK_FORMATS.get(len(text), "")
     else:
         form = None
@@ -422,10 +424,14 @@ def _limit_s(said: Mapping[str, str], rows: Rows) -> int:
 
 
 def _number(said: Mapping[str, str], name: str) -> int:
-    """A whole number, 0 if unsaid. Without --noconvert sacct shortens multiples of 512: 4096 is 4K, 4608 is 4.50K."""
+    """A whole number, 0 if unsaid."""
     text = said.get(name)
-    if text is None:
-        return 0
+    return 0 if text is None else _count(text, name)
+
+
+@lru_cache(MOST_KEPT)
+def _count(text: str, name: str) -> int:
+    """Without --noconvert sacct shortens multiples of 512: 4096 is 4K, 4608 is 4.50K."""
     if text[-1] not in _UNITS:
         return whole(text, name)
     match = _COUNT.fullmatch(text)
