@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
     from pathlib import Path
 
-_Value, _Time = TypeVar("_Value"), TypeVar("_Time", int, float)
+_Value = TypeVar("_Value")
+_Time = TypeVar("_Time", int, float)
 _MOST_COMPLAINTS = 10
 _LONGEST_NAME = 80
 _BIGGEST = 2**62
