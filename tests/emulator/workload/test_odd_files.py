@@ -231,6 +231,7 @@ def test_a_job_decades_from_the_rest_of_its_log_is_left_out_and_counted(swf_file
          "1: the column 'State'"),
         ([SACCT + ROW.format(1) + SACCT.strip() + "|End"], "3: the column 'End'"),
         (["uuid,created_at,Created At", "a,2026-01-01 00:00:00,2026-02-01 00:00:00"], "1: the column 'created_at'"),
+        (["submit_time,start_time,end_time,run_time,wait_time,run_time", "1,2,3,1,1,1"], "1: the column 'run_time'"),
         (["timestamp,value,value", "2026-01-01T00:00:00,2,3"], "1: the column 'value'"),
     ],
 )  # fmt: skip
