@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 
 from emulator.workload.files import TraceError, open_trace
 from emulator.workload.local_times import LocalTimes
-from emulator.workload.rows import Malformed, no_name_twice, first_line
+from emulator.workload.rows import Malformed, first_line, no_name_twice
 
 if TYPE_CHECKING:
     from pathlib import Path
