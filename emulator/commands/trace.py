@@ -177,12 +177,14 @@ def check(  # noqa: PLR0917
 def convert(source: Path, target: Path, lenient: bool) -> None:
     """Write a log in any known format as SWF: OUT ends in .swf, .swf.gz or .swf.xz."""
     from emulator.workload.formats import load  # noqa: PLC0415
+    from emulator.workload.rules import check_has_jobs  # noqa: PLC0415
     from emulator.workload.swf import write_swf  # noqa: PLC0415
 
     if not target.name.endswith((".swf", ".swf.gz", ".swf.xz")):
         raise InputError(f"{target}: the name must end in .swf, .swf.gz or .swf.xz")
     try:
         log = load(source, lenient=lenient)
+        check_has_jobs(log)
         write_swf(log, target)
     except (ValueError, OSError) as error:
         raise input_error(error) from error
@@ -279,6 +281,7 @@ def pack(  # noqa: PLR0917
     from emulator.workload import store  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
     from emulator.workload.packing import describe, render, to_leases, vms_for, write_history  # noqa: PLC0415
+    from emulator.workload.rules import check_has_jobs  # noqa: PLC0415
 
     if (out is not None or history is not None) and len(logs) > 1:
         raise InputError(
@@ -288,6 +291,8 @@ def pack(  # noqa: PLR0917
     try:
         for path in logs:
             log = load(path, lenient=lenient)
+            if out is not None or history is not None:
+                check_has_jobs(log)
             need = vms_for(log, cores_per_vm)
             leases = to_leases(need)
             if history is not None:

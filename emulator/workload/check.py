@@ -47,6 +47,7 @@ _WHY = {
     rules.TOO_WIDE: "is the size right? --nodes says how many nodes there were, --procs-per-node what a node has",
     rules.NO_SUBMIT: "their submit times are unknown",
     rules.TOO_LONG: "a damaged line, or times in milliseconds",
+    rules.TOO_FAR: "a clock that was wrong, or a damaged line",
 }
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.files import open_trace
-from emulator.workload.rows import SAME_RUN, Malformed, Rows, units_a_second, whole
+from emulator.workload.rows import SAME_RUN, Malformed, Rows, in_years, units_a_second, whole
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -119,10 +119,10 @@ def unix_s(value: Any, name: str, clock: LocalTimes | None = None) -> float | No
     try:
         number = float(text)
     except ValueError:
-        return _of_date(text, name, clock)
+        return in_years(_of_date(text, name, clock), name)
     if not 0 <= number < _LATEST:
         raise Malformed(f"{name} is {text[:40]!r}, not a time in seconds or parts of them")
-    return number / units_a_second(number)
+    return in_years(number / units_a_second(number), name)
 
 
 def _of_date(text: str, name: str, clock: LocalTimes | None) -> float:

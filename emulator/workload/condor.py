@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
 from emulator.workload.files import read_json_documents
-from emulator.workload.rows import Faults, Malformed, Rows, first_line, json_line, lines_of, unix_time_s
+from emulator.workload.rows import (
+    Faults,
+    Malformed,
+    Rows,
+    first_line,
+    in_years,
+    json_line,
+    lines_of,
+    unix_time_s,
+    without_nuls,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +40,9 @@ if TYPE_CHECKING:
 
     from emulator.workload.swf import SwfLog
 
-_LINE = re.compile(r"([A-Za-z_][\w.]*) = (.*)")
-_BANNER = "*** "
+_LINE = re.compile(r"([A-Za-z_][\w.]*) *= *(.*)")
+_BANNERS = ("*** ", "-- ")
+"""A line of the history's own files, and one that names the schedd whose jobs follow."""
 _JSON = re.compile(r'"(?:QDate|JobStartDate)"\s*:', re.IGNORECASE)
 _PARALLEL = 11
 _ELSEWHERE = {7: "scheduler", 9: "grid", 12: "local"}
@@ -110,24 +121,37 @@ def _is_json(line: str) -> bool:
     return True
 
 
-def _long(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+def _long(path: Path) -> Iterator[tuple[int, dict[str, str] | Malformed]]:
     """Jobs between empty lines (`-long`), or before lines of three stars (the history's own files)."""
     ad: dict[str, str] = {}
-    begin = 1
+    odd: Malformed | None = None
+    begin = 0
     for number, line in lines_of(path):
-        match = _LINE.match(line)
-        if match is not None:
-            begin = begin if ad else number
-            ad[match[1]] = match[2].strip().strip('"')
-        elif not line.strip() or line.startswith(_BANNER):
-            if ad:
-                yield begin, ad
-            ad = {}
-    if ad:
-        yield begin, ad
+        if not line.strip() or line.startswith(_BANNERS):
+            if begin:
+                yield begin, odd or ad
+            ad, odd, begin = {}, None, 0
+            continue
+        begin = begin or number
+        try:
+            name, text = _attribute(line)
+            ad[name] = text
+        except Malformed as fault:
+            odd = odd or Malformed(f"{fault} (line {number})")
+    if begin:
+        yield begin, odd or ad
+
+
+def _attribute(line: str) -> tuple[str, str]:
+    match = _LINE.fullmatch(without_nuls(line))
+    if match is None:
+        raise Malformed(f"{line[:40]!r} is no attribute with its value")
+    return match[1], match[2].strip().strip('"')
 
 
 def _take(record: Any, rows: Rows) -> None:
+    if isinstance(record, Malformed):
+        raise record
     ad = json_line(record) if isinstance(record, str) else record
     if not isinstance(ad, dict):
         raise Malformed(f"not a job: {str(ad)[:40]}")
@@ -154,6 +178,8 @@ def _take(record: Any, rows: Rows) -> None:
             start_s = end_s - last_s
         else:
             rows.remark(NO_LAST_START)
+    in_years(start_s, "JobCurrentStartDate")
+    in_years(end_s, "CompletionDate")
     if start_s and (start_s < submit_s or (end_s and end_s < start_s)):
         raise Malformed(f"QDate {submit_s}, start {start_s} and end {end_s} are not in this order")
     if start_s and _known(ad, "CumulativeSuspensionTime"):

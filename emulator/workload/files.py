@@ -93,6 +93,10 @@ def read_json_documents(path: Path) -> list[Any]:
 def _json_fault(error: json.JSONDecodeError, whole_documents: int, at_byte: int) -> str:
     """What is wrong with a file of JSON, where, and what to do."""
     where, rest = f"line {error.lineno} column {error.colno}, byte {at_byte}", error.doc[error.pos :]
+    if rest.startswith("\0"):
+        return (
+            f"not valid JSON: NUL bytes in it ({where}): remove them (tr -d '\\000'), or write the file again"
+        )
     if is_cut(error):
         return f"not valid JSON: it ends in the middle of a document ({where}): fetch it or write it again, whole"
     if whole_documents and not rest.startswith(("{", "[")) and error.msg == "Expecting value":

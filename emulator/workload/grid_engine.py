@@ -18,6 +18,7 @@ from emulator.workload.rows import (
     UNKNOWN_SUSPENSION,
     Malformed,
     files_of,
+    in_years,
     json_line,
     read_records,
     span_s,
@@ -241,6 +242,8 @@ def _take(line: str, rows: Rows) -> None:
     if ran and not submit <= start <= end:
         raise Malformed(f"submission {submit}, start {start} and end {end} are not in this order")
     a_second = units_a_second(max(submit, start))
+    for name, units in (("submission_time", submit), ("start_time", start), ("end_time", end)):
+        in_years(units / a_second, name)
     if ran:
         _tell_pauses(record, _seconds(end - start, a_second), rows)
     rows.add_run(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from balancer.clock import micros
+from emulator.workload.csv_lines import csv_fields
 from emulator.workload.files import TraceError
-from emulator.workload.rows import Malformed, csv_fields, lines_of
+from emulator.workload.rows import Malformed, lines_of, no_name_twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ def lines_by_name(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dic
     if "job" not in names or wrong:
         problem = f"has the column {wrong[0]!r}" if wrong else "has no column `job`"
         raise TraceError(f"{path}:1: the header {problem}; columns are {', '.join(columns)}")
+    no_name_twice(path, 1, names)
     for at, line in lines:
         where = f"{path}:{at}"
         try:

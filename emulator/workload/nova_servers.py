@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import Server, Servers, beginning, count, unix_s
+from emulator.workload.csv_lines import csv_fields, csv_rows
 from emulator.workload.files import TraceError, read_json_documents
-from emulator.workload.rows import Faults, Malformed, csv_fields, csv_rows, lines_of
+from emulator.workload.rows import Faults, Malformed, lines_of, no_name_twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +89,7 @@ def _of_csv(path: Path, faults: Faults, servers: Servers) -> Iterator[dict[str, 
         names = csv_fields(first, mark)
     except Malformed as fault:
         raise TraceError(f"{path}:{at}: {fault}") from fault
+    no_name_twice(path, at, [_plain(name) for name in names])
     for _, fields in csv_rows(path, lines, mark, faults, heading=first, pass_over=servers.pass_over):
         yield dict(zip(names, fields, strict=False))
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
+from emulator.workload.csv_lines import csv_fields
 from emulator.workload.files import TraceError
 from emulator.workload.local_times import LocalTimes
-from emulator.workload.rows import Faults, Malformed, csv_fields, lines_of
+from emulator.workload.rows import Faults, Malformed, lines_of, no_name_twice, without_nuls
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def read_outages(
         raise TraceError(
             f"{path}:1: the header has no column for the {missing[0]} of an outage; write it with {_HOW}"
         )
+    no_name_twice(path, 1, names)
     faults, found = Faults(lenient), dict[str, list[tuple[float, float]]]()
     clock = LocalTimes() if clock is None else clock
     for number, line in lines:
@@ -75,7 +77,7 @@ def _outage(row: dict[str, str], until_s: float, clock: LocalTimes) -> tuple[flo
 def fields_of(line: str, mark: str, names: list[str]) -> dict[str, str]:
     """The fields of a line by their names. Raises Malformed if some are missing."""
     # A reason is free text: it comes last, and may have the mark in it; --parsable ends each line with the mark.
-    fields = csv_fields(line) if mark == "," else line.split(mark)
+    fields = csv_fields(line) if mark == "," else without_nuls(line).split(mark)
     if len(fields) < len(names):
         raise Malformed(f"{len(fields)} fields where the header has {len(names)}")
     return {name: field.strip() for name, field in zip(names, fields, strict=False)}

@@ -18,7 +18,7 @@ from balancer.nodelist import NodeListError, expand
 from emulator.workload.files import TraceError
 from emulator.workload.local_times import LocalTimes
 from emulator.workload.outages import NO_TIME, fields_of, joined, time_s
-from emulator.workload.rows import Faults, Malformed, lines_of
+from emulator.workload.rows import Faults, Malformed, lines_of, no_name_twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,6 +69,7 @@ def _rows(
         raise TraceError(
             f"{path}:1: the header has no column for the {missing[0]} of a reservation; write it with {_HOW}"
         )
+    no_name_twice(path, 1, names)
     for number, line in lines[1:]:
         if re.fullmatch(r"[-| ,]+", line):
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from array import array
@@ -19,6 +18,7 @@ from emulator.workload.local_times import LocalTimes
 from emulator.workload.swf import (
     FIELDS,
     GPUS_KEY,
+    HEADING,
     HOST_KEY,
     NODES_KEY,
     RESERVATION_KEY,
@@ -28,14 +28,15 @@ from emulator.workload.swf import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
     from pathlib import Path
 
 _Value = TypeVar("_Value")
+_Time = TypeVar("_Time", int, float)
 _MOST_COMPLAINTS = 10
 _LONGEST_NAME = 80
 _BIGGEST = 2**62
-_MOST_DIGITS, _MOST_LINES = 18, 50
+_MOST_DIGITS = 18
 _START = 1 << 16
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
@@ -44,8 +45,6 @@ SUSPENDED, UNKNOWN_SUSPENSION = (
     "has a record that does not say how long it was suspended; if it was, that time counts as run",
 )
 """Remarks on jobs that stood still for a while."""
-HEADING = "heading again"
-"""A line of names within a table that was put together from several."""
 UNREAD_KEY = "FilesNotRead"
 """Header key of ours: files of a folder that seem to be of the log and were not read."""
 UNSET = frozenset({"4294967294", "4294967295", "18446744073709551614", "18446744073709551615"})
@@ -53,11 +52,14 @@ UNSET = frozenset({"4294967294", "4294967295", "18446744073709551614", "18446744
 _WHOLE_FRACTION = re.compile(r"(\d{1,18})\.0*")
 _UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 1000))
 """Times from these on are in nano-, micro- and milliseconds: no job was submitted as late (the year 5138)."""
+LAST_YEAR = 2099
+_LATEST_S = 4_102_444_800
+"""Later times (a counter at its end, nines, a damaged line) are no times of jobs."""
 __all__ = [
     "EARLIER_RUN", "HEADING", "SAME_RUN", "SAMPLES", "SUSPENDED", "UNKNOWN_SUSPENSION", "UNREAD_KEY", "UNSET",
     "Faults", "Malformed", "Names", "Rows",
-    "count_or_0", "csv_fields", "csv_rows", "files_of", "first_line", "first_lines", "json_line", "lines_of",
-    "read_records", "seconds_between", "span_s", "units_a_second", "unix_time_s", "whole",
+    "count_or_0", "files_of", "first_line", "first_lines", "in_years", "json_line", "lines_of", "no_name_twice",
+    "read_records", "seconds_between", "span_s", "units_a_second", "unix_time_s", "whole", "without_nuls",
 ]  # fmt: skip
 _FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
 """What accounting logs say beyond SWF, each in a column that the header names."""
@@ -319,6 +321,22 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         lines.detach()
 
 
+def without_nuls(line: str) -> str:
+    """The line. Raises Malformed for one with NUL bytes, which a machine leaves that stops while it writes."""
+    if "\0" in line:
+        raise Malformed("NUL bytes in the line: its writer stopped in the middle")
+    return line
+
+
+def no_name_twice(path: Path, line: int, names: Sequence[str]) -> None:
+    """Raises TraceError if two columns of a table mean the same: which counts is unknown."""
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise TraceError(
+            f"{path}:{line}: the column {twice!r} is there twice; write the table with one of them"
+        )
+
+
 def json_line(line: str) -> dict[str, Any]:
     """The object of a line of JSON. Raises Malformed."""
     try:
@@ -331,56 +349,6 @@ def json_line(line: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Malformed(f"not an object: {line[:40]}")
     return found
-
-
-def csv_fields(line: str, mark: str = ",", *, strict: bool = False) -> list[str]:
-    """The fields of a line, which may be quoted; `strict`: quotes must be whole. Raises Malformed."""
-    try:
-        return next(csv.reader([line], delimiter=mark, strict=strict), [])
-    except (csv.Error, TypeError, ValueError) as error:
-        raise Malformed(f"not a line of CSV: {error}") from error
-
-
-def csv_rows(
-    path: Path,
-    lines: Iterable[tuple[int, str]],
-    mark: str,
-    faults: Faults,
-    *,
-    heading: str,
-    pass_over: Callable[[str], None],
-) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a table below its heading, with their first lines' numbers. The heading may come again."""
-    kept = [each for each in lines if each[1].strip()]
-    width, at = 1 + heading.count(mark), 0
-    while at < len(kept):
-        number, text = kept[at]
-        at += 1
-        if text == heading:
-            pass_over(HEADING)
-            continue
-        try:
-            fields, more = _whole_row(kept[at - 1 : at + _MOST_LINES], mark, width)
-            at += more
-            yield number, fields
-        except Malformed as fault:
-            faults.add(path, number, fault)
-
-
-def _whole_row(lines: Sequence[tuple[int, str]], mark: str, width: int) -> tuple[list[str], int]:
-    """The fields of the row that begins with the first line, and how many more lines its texts take."""
-    first, *others = (text for _, text in lines)
-    is_open = first.count('"') % 2 == 1
-    for more, text in enumerate(others if is_open else (), 1):
-        if text.count('"') % 2:
-            try:
-                fields = csv_fields("\n".join((first, *others[:more])), mark, strict=True)
-            except Malformed:
-                break
-            if len(fields) == width:
-                return fields, more
-            break
-    return csv_fields(first, mark, strict=True), 0
 
 
 def first_lines(path: Path) -> list[str]:
@@ -425,7 +393,7 @@ def read_records(
             if not line.strip() or line.startswith(comment):
                 continue
             try:
-                take(line, rows)
+                take(without_nuls(line), rows)
             except Malformed as fault:
                 faults.add(file, number, fault)
             faults.tell_doubts(file, number, rows)
@@ -466,6 +434,13 @@ def unix_time_s(text: str | None, name: str) -> float:
         time_s = whole(text, name)
     if units_a_second(time_s) > 1:
         raise Malformed(f"{name} is {str(text)[:40]}, not a time in seconds")
+    return in_years(time_s, name)
+
+
+def in_years(time_s: _Time, name: str) -> _Time:
+    """A Unix time. Raises Malformed naming the field for one that no job had."""
+    if time_s >= _LATEST_S:
+        raise Malformed(f"{name} is {time_s:.0f}, later than the year {LAST_YEAR}: a wrong time")
     return time_s
 
 

@@ -37,6 +37,7 @@ NO_RUN = "no run time"
 NO_SIZE = "no size"
 NO_ESTIMATE = "no estimate"
 TOO_LONG = "longer than 285 years"
+TOO_FAR = "20 years or more from the rest of the log"
 TOO_WIDE = "wider than the cluster"
 
 ESTIMATE_MISSING = "estimate missing, run time taken"
@@ -48,13 +49,14 @@ RENUMBERED = "job number missing or taken, renumbered"
 RELABELLED = "{} number too large, renumbered"
 
 _IN_ORDER = (
-    NO_SUBMIT, BEFORE_ORIGIN, NO_RUN, NO_SIZE, NO_ESTIMATE, TOO_WIDE, TOO_LONG, MALFORMED, INSTANT, ESTIMATE_MISSING,
-    ESTIMATE_CUT, OVERRUN,
+    NO_SUBMIT, BEFORE_ORIGIN, NO_RUN, NO_SIZE, NO_ESTIMATE, TOO_WIDE, TOO_LONG, TOO_FAR, MALFORMED, INSTANT,
+    ESTIMATE_MISSING, ESTIMATE_CUT, OVERRUN,
 )  # fmt: skip
 
 _LONGEST_S = 9_000_000_000
 """What fits 64-bit microseconds a thousand times, so that sums of times fit too."""
 _LARGEST_INT32 = 2**31 - 1
+_FAR_S = 20 * 31_557_600
 
 
 class NothingToReplayError(TraceError):
@@ -113,9 +115,7 @@ def to_jobs(
     cluster = cluster_size(log, procs_per_node) if nodes is None else nodes
     if not 1 <= cluster <= _LARGEST_INT32:
         raise ValueError(f"the cluster needs at least 1 node (and at most {_LARGEST_INT32}), not {cluster}")
-    if not len(log):
-        but = f" but {log.malformed} malformed ones" if log.malformed else ""
-        raise TraceError(f"{log.source}: there are no job lines{but}")
+    check_has_jobs(log)
 
     sizes = _sizes(log, procs_per_node, size)
     run_s = log.column("run_s")
@@ -173,6 +173,16 @@ def to_jobs(
         group_names=log.group_names,
         queue_names=log.names_of("Queue") if queue_field == "queue" else {},
     )
+
+
+def check_has_jobs(log: SwfLog) -> None:
+    """Raises TraceError if a log has no job at all."""
+    if not len(log):
+        but = f" but {log.malformed} malformed ones" if log.malformed else ""
+        others = "".join(
+            f", {grouped(count)} x {what} passed over" for what, count in log.passed_over.items()
+        )
+        raise TraceError(f"{log.source}: there are no job lines{but}{others}")
 
 
 def _cancellations(cancel_s: NDArray[np.float64], counted: dict[str, int]) -> dict[str, NDArray[np.int64]]:
@@ -281,6 +291,7 @@ def _replayable(
         NO_ESTIMATE: (log.column("requested_s") <= 0) & needs_estimate,
         TOO_WIDE: sizes > cluster,
         TOO_LONG: (run_s > _LONGEST_S) | (submit_s > _LONGEST_S),
+        TOO_FAR: _is_far(submit_s, np.maximum(log.column("wait_s"), 0) + np.maximum(run_s, 0)),
     }
     fits = np.ones(len(log), np.bool_)
     left_out: dict[str, int] = {}
@@ -290,6 +301,17 @@ def _replayable(
             left_out[reason] = count
         fits &= ~holds
     return np.flatnonzero(fits), left_out
+
+
+def _is_far(submit_s: Column, lasted_s: Column) -> NDArray[np.bool_]:
+    """Of each job whether one of its Unix times is decades from the middle submit: a clock that was wrong."""
+    middle_s = np.partition(submit_s, len(submit_s) // 2)[len(submit_s) // 2]
+    if middle_s < _FAR_S:  # not Unix times
+        return np.zeros(len(submit_s), np.bool_)
+    is_far: NDArray[np.bool_] = (np.abs(submit_s - middle_s) > _FAR_S) | (
+        submit_s + lasted_s - middle_s > _FAR_S
+    )
+    return is_far
 
 
 def _limits(

@@ -15,8 +15,18 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from emulator.workload.csv_lines import csv_fields
 from emulator.workload.files import TraceError
-from emulator.workload.rows import HEADING, Faults, Malformed, csv_fields, first_line, first_lines, lines_of
+from emulator.workload.rows import (
+    HEADING,
+    Faults,
+    Malformed,
+    first_line,
+    first_lines,
+    lines_of,
+    no_name_twice,
+    without_nuls,
+)
 from emulator.workload.sacct_jobs import COLUMNS, NEEDED, SacctJobs
 
 if TYPE_CHECKING:
@@ -74,16 +84,14 @@ class SacctFormat:
         after = next(lines, None)
         if after is not None and _DASHES.fullmatch(after[1]):
             names, cut = _by_widths(heading, after[1])
+            no_name_twice(path, 1, [name for name in names if name in COLUMNS])
         else:
             if not _MARK.search(heading) and " " in heading.strip():
                 raise TraceError(
                     f"{path}:1: columns of blanks need the line of dashes below the header; run sacct with --parsable2"
                 )
             lines = chain(() if after is None else (after,), lines)
-            try:
-                names, cut = _by_character(heading)
-            except Malformed as fault:
-                raise TraceError(f"{path}:1: {fault}") from fault
+            names, cut = _columns(path, 1, heading)
         for choice in NEEDED:
             if not set(choice) & set(names):
                 raise TraceError(
@@ -93,7 +101,7 @@ class SacctFormat:
         jobs, faults = SacctJobs(steps=self.steps), Faults(lenient)
         for number, line in lines:
             try:
-                jobs.take(zip(names, cut(line), strict=True))
+                jobs.take(zip(names, cut(without_nuls(line)), strict=True))
             except Malformed as fault:
                 if not _is_heading(line) and not _DASHES.fullmatch(line):
                     faults.add(path, number, fault)
@@ -101,7 +109,7 @@ class SacctFormat:
                 # Outputs one behind the other: each has its own.
                 jobs.rows.pass_over(HEADING)
                 if " " not in line.strip():
-                    names, cut = _by_character(line)
+                    names, cut = _columns(path, number, line)
             finally:
                 if jobs.rows.doubts:
                     faults.tell_doubts(path, number, jobs.rows)
@@ -122,12 +130,23 @@ def _is_heading(line: str) -> bool:
         "state" in names
         and bool({"jobid", "jobidraw"} & names)
         and "JOBID" not in found
-        and not line.startswith(("{", "\0"))
+        and not line.startswith("{")
+        and "\0" not in line
     )
 
 
+def _columns(path: Path, number: int, heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
+    """The names of the columns of a heading, and what cuts a line into as many fields. Raises TraceError."""
+    try:
+        names, cut = _by_character(heading)
+    except Malformed as fault:
+        raise TraceError(f"{path}:{number}: {fault}") from fault
+    no_name_twice(path, number, [name for name in names if name in COLUMNS])
+    return names, cut
+
+
 def _by_character(heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
-    """The names of the columns, and what cuts a line into as many fields."""
+    """The same. Raises Malformed."""
     found = _MARK.search(heading)
     mark = found[0] if found else "|"
     is_quoted = mark != "|" and '"' in heading

@@ -14,22 +14,25 @@ import re
 from array import array
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from emulator.workload.local_times import SACCT_REMEDY, LocalTimes
 from emulator.workload.rows import (
+    LAST_YEAR,
     SAME_RUN,
     SUSPENDED,
     UNKNOWN_SUSPENSION,
     UNSET,
     Malformed,
     Rows,
+    in_years,
     span_s,
     whole,
 )
-from emulator.workload.sacct_tres import gpus_of, memory_kb, nodes_in, tres_of
+from emulator.workload.sacct_tres import MOST_KEPT, gpus_of, memory_kb, nodes_in, tres_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,7 +70,7 @@ _CLOCK_FORMATS = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _DATE_ONLY = re.compile(r"(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])")
 _A_DAY, _LONGEST_DATE, _LONGEST_UNIX = 8, 10, 11
 """Characters of a date without the time of day, such a date with dashes, and the largest Unix time in seconds."""
-_FIRST_YEAR, _LAST_YEAR = 1970, 2200
+_FIRST_YEAR = 1970
 _FRACTION = re.compile(r"\d{9,11}\.\d*")
 _HOW = "run sacct with SLURM_TIME_FORMAT=%s"
 STEPS, RUNS, RESIZES, COMPONENTS, SIBLINGS = (
@@ -219,8 +222,9 @@ class SacctJobs:
             self._keep_key(row)
 
     def _keep_key(self, row: _Row) -> None:
-        self._keys.append(hash((row.key, row.submitted_s)))
-        self._jobs.append(hash(row.key))
+        job = hash(row.key)
+        self._keys.append(hash((job, row.submitted_s)))
+        self._jobs.append(job)
         self._submitted.append(row.submitted_s)
 
     def _add(self, row: _Row) -> None:
@@ -374,7 +378,7 @@ def _time_s(
         return None
     if text.isdecimal():
         if _A_DAY < len(text) <= _LONGEST_UNIX or (len(text) <= _A_DAY and not _DATE_ONLY.fullmatch(text)):
-            return int(text)
+            return in_years(int(text), name)
         form = _CLOCK_FORMATS.get(len(text), "")
     else:
         form = None
@@ -382,13 +386,13 @@ def _time_s(
         when = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)  # noqa: DTZ007 - `clock`
     except ValueError:
         if _FRACTION.fullmatch(text):
-            return int(float(text))
+            return int(in_years(float(text), name))
         if _DATE_ONLY.fullmatch(text):
             raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}") from None
         raise Malformed(f"{name} is {text[:40]!r}, not a time such as 2026-11-21T01:23:44; {_HOW}") from None
     if len(text) <= _LONGEST_DATE:
         raise Malformed(f"{name} is {text!r}, a date without the time of day; {_HOW}")
-    if not _FIRST_YEAR <= when.year <= _LAST_YEAR:
+    if not _FIRST_YEAR <= when.year <= LAST_YEAR:
         raise Malformed(f"{name} is {text!r}, in the year {when.year}; {_HOW}")
     return int(clock.unix_s(when, not_before_s=not_before_s))
 
@@ -420,10 +424,14 @@ def _limit_s(said: Mapping[str, str], rows: Rows) -> int:
 
 
 def _number(said: Mapping[str, str], name: str) -> int:
-    """A whole number, 0 if unsaid. Without --noconvert sacct shortens multiples of 512: 4096 is 4K, 4608 is 4.50K."""
+    """A whole number, 0 if unsaid."""
     text = said.get(name)
-    if text is None:
-        return 0
+    return 0 if text is None else _count(text, name)
+
+
+@lru_cache(MOST_KEPT)
+def _count(text: str, name: str) -> int:
+    """Without --noconvert sacct shortens multiples of 512: 4096 is 4K, 4608 is 4.50K."""
     if text[-1] not in _UNITS:
         return whole(text, name)
     match = _COUNT.fullmatch(text)

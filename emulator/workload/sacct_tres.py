@@ -23,7 +23,7 @@ _KIB = {"K": 1, "": 1024, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4, "
 """Slurm counts memory in MiB where it names no unit."""
 _NOT_UNDERSTOOD = -2.0
 _COUNTS = re.compile(r"(?:^|,)(node|cpu)=(\d{1,15})(?=,|$)")
-_MOST_KEPT = 1 << 16
+MOST_KEPT = 1 << 16
 """Texts of resources and nodes whose meaning is kept: most come again."""
 
 
@@ -37,7 +37,7 @@ class Tres:
     gpus: int
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(MOST_KEPT)
 def tres_of(text: str) -> Tres:
     counts = dict(_COUNTS.findall(text))
     memory = _MEMORY.search(text)
@@ -58,7 +58,7 @@ def tres_of(text: str) -> Tres:
     )
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(MOST_KEPT)
 def nodes_in(text: str) -> int:
     """How many nodes a list names, 0 if it is none."""
     try:
@@ -67,7 +67,7 @@ def nodes_in(text: str) -> int:
         return 0
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(MOST_KEPT)
 def _size_kib(text: str) -> tuple[float, str]:
     """Memory and of what it is: `n` each node, `c` each processor, nothing the job."""
     size = _SIZE.fullmatch(text)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from emulator.workload.files import TraceError
 from emulator.workload.local_times import LocalTimes
 from emulator.workload.outages import time_s
-from emulator.workload.rows import Faults, Malformed, lines_of
+from emulator.workload.rows import Faults, Malformed, lines_of, without_nuls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +43,7 @@ def read_sreport(
     for number, line in lines_of(path):
         title = _TITLE.match(line)
         try:
+            without_nuls(line)
             if title is not None:
                 begin_s = time_s(title[1], "begin", clock)
                 span, names = (begin_s, time_s(title[2], "end", clock, begin_s) + 1), []

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 
 from emulator.workload.files import TraceError, has_returns_alone, open_trace, write_whole
+from emulator.workload.swf_header import HEADER_KEY, Header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +63,8 @@ GPUS_KEY, HOST_KEY, RESERVATION_KEY = "GpusColumn", "HostColumn", "ReservationCo
 
 SAMPLES = "sample of usage"
 """What is passed over where nobody knows jobs, only how much was in use."""
+HEADING = "heading again"
+"""A line of names (or a header) within a table that was put together from several."""
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_FIELDS = 64
@@ -86,9 +89,9 @@ _CLASS[list(b"\n")] = _Byte.NEWLINE
 _CLASS[list(b"0123456789.+-")] = _Byte.NUMERIC
 
 _FEW_BYTES = 64
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LEADING_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,18})")
-_HEADER_KEY = re.compile(r"^;\s*([A-Za-z]\w*)\s*:\s*(.*?)\s*$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +177,7 @@ class SwfLog:
         """The header's `Key: value` lines; a key may be there several times (Queue, Note)."""
         found: dict[str, tuple[str, ...]] = {}
         for line in self.header:
-            if match := _HEADER_KEY.match(line):
+            if match := HEADER_KEY.match(line):
                 key, value = match.groups()
                 found[key] = (*found.get(key, ()), value)
         return found
@@ -216,7 +219,7 @@ class SwfFormat:
             start = stream.read(1 << 16)
         if b"\0" in start[:_FEW_BYTES]:  # UTF-16, or no text
             return False
-        for line in start.removeprefix(b"\xef\xbb\xbf").splitlines():
+        for line in start.removeprefix(_BYTE_ORDER_MARK).splitlines():
             if line.strip() and not line.lstrip().startswith(b"#"):
                 words = line.split()
                 return line.lstrip().startswith(b";") or (
@@ -240,7 +243,7 @@ class SwfFormat:
                 reader.take(block)
                 if reader.chunks or reader.malformed:
                     yield reader.log()
-                    reader.chunks, reader.malformed = [], 0
+                    reader.chunks, reader.malformed, reader.header.again = [], 0, 0
 
 
 def write_swf(log: SwfLog, path: Path) -> None:
@@ -285,14 +288,13 @@ class _Reader:
         self.lenient = lenient
         self.width = 0
         self.lines_before = 0
-        self.header: list[str] = []
+        self.header = Header(path)
         self.chunks: list[list[Column]] = []
         self.malformed = 0
         self.complaints: list[str] = []
+        self.jobs = 0
 
     def take(self, block: bytes) -> None:
-        if self.lines_before == 0:
-            block = block.removeprefix(b"\xef\xbb\xbf")
         ends, fields, odd = _survey(block)
         if not self.width:
             even = fields[~odd & (fields >= len(FIELDS))]
@@ -304,8 +306,9 @@ class _Reader:
             odd = fields > 0
             even_rows = even_rows[:0]
             matrix = np.empty((0, self.width), np.int64)
-        careful = self._parse_odd(block, ends, np.flatnonzero(odd))
+        careful = self._parse_odd(block, ends, np.flatnonzero(odd), even_rows)
         self._add(even_rows, matrix, careful)
+        self.jobs += len(even_rows) + len(careful)
         self.lines_before += len(ends)
 
     def log(self) -> SwfLog:
@@ -319,19 +322,25 @@ class _Reader:
             columns.append(np.concatenate(parts) if parts else np.empty(0, np.int64))
         return SwfLog(
             columns=tuple(columns),
-            header=tuple(self.header),
+            header=tuple(self.header.lines),
             source=str(self.path),
             malformed=self.malformed,
             complaints=tuple(self.complaints),
+            passed_over={HEADING: self.header.again} if self.header.again else {},
         )
 
     def _parse_odd(
-        self, block: bytes, ends: NDArray[np.intp], odd_rows: NDArray[np.intp]
+        self,
+        block: bytes,
+        ends: NDArray[np.intp],
+        odd_rows: NDArray[np.intp],
+        even_rows: NDArray[np.intp],
     ) -> dict[int, list[int | float]]:
         rows: dict[int, list[int | float]] = {}
         for row in odd_rows.tolist():
             begin = int(ends[row - 1]) + 1 if row else 0
-            line = block[begin : int(ends[row])]
+            # Files that were put together have a mark each.
+            line = block[begin : int(ends[row])].removeprefix(_BYTE_ORDER_MARK)
             if line.lstrip().startswith(b"#"):
                 line = b";" + line.lstrip()
             body, comment, _ = line.partition(b";")
@@ -339,7 +348,10 @@ class _Reader:
             if not words:
                 if comment:
                     text = line[line.index(b";") :].rstrip(b"\r")
-                    self.header.append(text.decode("utf-8", "surrogateescape"))
+                    above = self.jobs + int(np.searchsorted(even_rows, row)) + len(rows)
+                    self.header.take(
+                        text.decode("utf-8", "surrogateescape"), self.lines_before + row + 1, above
+                    )
                 continue
             numbers = _numbers(words)
             if isinstance(numbers, str):

@@ -21,9 +21,10 @@ import numpy as np
 from balancer.clock import US
 from emulator.number_text import grouped
 from emulator.workload.cloud_rows import beginning, unix_s
+from emulator.workload.csv_lines import csv_rows
 from emulator.workload.files import TraceError, read_json_documents
 from emulator.workload.packing import Demand, to_leases
-from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows, csv_rows, lines_of
+from emulator.workload.rows import SAMPLES, Faults, Malformed, Rows, lines_of, no_name_twice
 from emulator.workload.usage_columns import might_be_usage, usage_column
 
 if TYPE_CHECKING:
@@ -133,8 +134,9 @@ def _once(samples: Samples, report: Rows) -> Samples:
 def _of_csv(path: Path, faults: Faults, report: Rows) -> dict[str, Samples]:
     found: dict[str, Samples] = {}
     lines = ((number, line) for number, line in lines_of(path) if line.strip())
-    _, heading = next(lines, (1, ""))
+    at, heading = next(lines, (1, ""))
     names = _names(heading)
+    no_name_twice(path, at, names)
     mark = next((each for each in ("\t", ";") if each in heading), ",")
     rows = [
         (number, dict(zip(names, fields, strict=False)))

@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 
 from emulator.workload.files import TraceError, open_trace
 from emulator.workload.local_times import LocalTimes
-from emulator.workload.rows import Malformed, first_line
+from emulator.workload.rows import Malformed, first_line, no_name_twice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +89,8 @@ def read_weeks(
 def _read_csv(path: Path, names: tuple[str, ...], faults: Faults) -> dict[str, NDArray[np.int64]]:
     with open_trace(path) as stream:
         text = stream.read()
+    heading = text.partition(b"\n")[0].decode("utf-8", "backslashreplace").strip()
+    no_name_twice(path, 1, [name for name in heading.split(",") if name in names])
     try:
         # Line by line only if anything is wrong: that finds the line.
         table = pa_csv.read_csv(

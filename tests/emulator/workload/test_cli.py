@@ -132,3 +132,29 @@ def test_info_tells_what_is_no_job_of_its_own(emulator_trace, output_of):
     assert result.exit_code == 0
     assert "of 44 lines" in result.output
     assert "14  no job of its own: Q record" in result.output
+
+
+HEADINGS = {
+    "sacct": "JobIDRaw|Submit|Start|End|ElapsedRaw|NNodes|State",
+    "nova_servers": "uuid,created_at,deleted_at,vcpus",
+    "usage_series": "timestamp,nodes",
+    "aps": APS,
+    "swf": "; MaxNodes: 4",
+    "pbs": "04/27/2026 00:00:01;Q;1.srv;queue=batch",
+    "lsf": '"EVENT_ADRSV_FINISH" "10.1" 1767225600 1',
+    "oar": '{"items": [], "wanted_resources": "", "state": ""}',
+    "sacct_json": '{"jobs": [], "association": {"derived_exit_code": 0}}',
+    "comments alone": "# nothing\n# nothing",
+}
+
+
+@pytest.mark.parametrize("command", ["convert", "check", "info"])
+@pytest.mark.parametrize("name", HEADINGS)
+def test_a_log_without_a_job_is_an_error_and_nothing_is_written(
+    emulator_trace, text_file, tmp_path, name, command
+):
+    path, out = text_file(HEADINGS[name]), tmp_path / "out.swf"
+    result = emulator_trace(command, path, *([out] if command == "convert" else ["--nodes", 4]))
+    assert result.exit_code == 2
+    assert str(path) in result.output
+    assert not out.exists()

@@ -304,3 +304,31 @@ def test_the_eighteen_names_are_different():
 )
 def test_numbers_of_the_header_may_be_in_groups(swf_file, written, number):
     assert SwfFormat().read(swf_file(f"; MaxNodes: {written}", LINE)).key_int("MaxNodes") == number
+
+
+HEADER = ("; Computer: A", "; MaxNodes: 8", "; UnixStartTime: 100", "; Queue: 1 day")
+
+
+def test_files_that_were_put_together_are_one_log_whose_header_came_again(tmp_path):
+    one = "".join(f"{line}\n" for line in (*HEADER, LINE))
+    path = tmp_path / "both.swf"
+    path.write_text(f"\ufeff{one}\ufeff{one}\ufeff{LINE}\n{one}; Queue: 2 night\n{LINE}\n")
+    log = read(path)
+    assert (len(log), log.malformed, log.passed_over) == (5, 0, {"heading again": 2})
+    assert log.header == (*HEADER, "; Queue: 2 night")
+    assert log.records == 7
+    assert sum(part.records for part in SwfFormat().read_blocks(path)) == 7
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("; UnixStartTime: 200", "UnixStartTime is '200' and not '100'"),
+        ("; MaxNodes: 9", "MaxNodes is '9' and not '8'"),
+        (";Queue: 1 night", "Queue 1 is 'night' and not 'day'"),
+    ],
+)
+def test_a_second_header_that_says_something_else_makes_two_logs_of_a_file(swf_file, line, says):
+    path = swf_file(*HEADER, LINE, "; Computer: B", line, LINE)
+    with pytest.raises(TraceError, match=f"{path}:7: a second header, whose {says}: these are two logs"):
+        read(path, lenient=True)
