@@ -62,14 +62,18 @@ class PluginFile(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, written: Any) -> Any:
-        if not isinstance(written, str):
+        if not isinstance(written, str | dict):
             return written
-        file, colon, name = written.rpartition(":")
-        if not colon or not file or not name.isidentifier():
+        if isinstance(written, dict):
+            is_given = {"file", "name"} <= written.keys()
+        else:
+            file, colon, name = written.rpartition(":")
+            is_given = bool(colon and file and name.isidentifier())
+        if not is_given:
             raise ValueError(
                 f"a plug-in is given as FILE.py:NAME, for example my.py:MyThing, not {written!r}"
             )
-        return {"file": file, "name": name}
+        return written if isinstance(written, dict) else {"file": file, "name": name}
 
     @field_serializer("file")
     def _text(self, file: Path) -> str:
@@ -194,7 +198,13 @@ def _absolute(file: PluginFile, folder: Path) -> PluginFile:
 def reason(error: ValueError) -> str:
     """What is wrong, in one line, whoever found it."""
     errors = getattr(error, "errors", None)
-    return str(error) if errors is None else str(errors()[0]["msg"]).removeprefix("Value error, ")
+    if errors is None:
+        return str(error)
+    first = errors()[0]
+    words = {"missing": "there is no {}", "extra_forbidden": "unknown key {}"}.get(first["type"])
+    if words is not None:
+        return words.format(repr(".".join(map(str, first["loc"]))))
+    return str(first["msg"]).removeprefix("Value error, ")
 
 
 def with_plugin_object(

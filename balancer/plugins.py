@@ -347,7 +347,17 @@ def _installed(group: str, name: str) -> Any:
             ) from error
         except Exception as error:
             raise PluginError(f"{noun(group)} {name} ({entry.value}) cannot be loaded: {error}") from error
-    raise PluginError(f"there is no {noun(group)} {name!r}{nearest(name, plugin_names(group))}")
+    raise PluginError(
+        f"there is no {noun(group)} {name!r}{_of_another_kind(group, name) or nearest(name, plugin_names(group))}"
+    )
+
+
+def _of_another_kind(group: str, name: str) -> str:
+    """What a plug-in of this name is taken for, by what it has; '' if no file has one."""
+    for each in IN_USE.get().things:
+        if each.group != group and name in {each.name, getattr(each.thing, "__name__", "")}:
+            return f"; {each.source} has what {a_noun(each.group)} has"
+    return ""
 
 
 def _called(

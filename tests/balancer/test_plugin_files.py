@@ -8,7 +8,15 @@ import pytest
 
 from balancer.config import ConfigError, read_config
 from balancer.plugin_files import PluginFile, files_of, in_use, load
-from balancer.plugins import ALGORITHMS, IN_USE, PREDICTORS, PluginError, make_plugin, plugin_names
+from balancer.plugins import (
+    ALGORITHMS,
+    IN_USE,
+    PREDICTORS,
+    PluginError,
+    find_plugin,
+    make_plugin,
+    plugin_names,
+)
 from emulator.plugins import KINDS
 
 SOURCE = '''
@@ -159,7 +167,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         loaded(tmp_path / "gone.py", "KeepSome")
 
 
-@pytest.mark.parametrize("written", ["my.py", "my.py:", ":Thing", "my.py:a b"])
+@pytest.mark.parametrize(
+    "written", ["my.py", "my.py:", ":Thing", "my.py:a b", {"file": "my.py"}, {"my.py": "Thing"}]
+)
 def test_how_it_is_written_is_said(written):
     with pytest.raises(ValueError, match=r"a plug-in is given as FILE\.py:NAME, for example my\.py:MyThing"):
         PluginFile.model_validate(written)
@@ -186,11 +196,18 @@ def test_what_the_command_gave_is_added_to_the_configuration(file):
         assert {"keep_some"} <= set(plugin_names(ALGORITHMS))
 
 
+def test_one_of_another_kind_is_told_as_what_it_is_taken_for(file):
+    with in_use(loaded(file, "KeepSome")), pytest.raises(PluginError) as error:
+        find_plugin(PREDICTORS, "keep_some")
+    assert str(error.value) == f"there is no predictor 'keep_some'; {file}:KeepSome has what an algorithm has"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("plugins: my.py:KeepSome\n", "plugins: a list of FILE.py:NAME is expected, not 'my.py:KeepSome'"),
         ("plugins: [my.py]\n", "plugins: a plug-in is given as FILE.py:NAME"),
+        ("plugins: [{file: my.py, name: KeepSome, kind: x}]\n", "plugins: unknown key 'kind'"),
         ("plugins: [my.py:KeepSum]\n", "did you mean 'KeepSome'?"),
     ],
 )
