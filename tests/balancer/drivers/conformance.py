@@ -51,7 +51,7 @@ class Working(Protocol):
     def end_job(self, node: str) -> None: ...
 
 
-def eventually(condition: Callable[[], object], limit_s: float = 60.0) -> None:
+def eventually(condition: Callable[[], object], limit_s: float = 180.0) -> None:
     end_us = wall_us() + micros(limit_s)
     pause = threading.Event()
     while not condition():

@@ -16,7 +16,7 @@ from balancer.drivers.slurm_text import parse_partition
 from fleet_kit.slurm_site import granted
 from gates import GATE
 
-HOME_S = 60.0
+HOME_S = 120.0
 """Within this time of the last release nothing is lent any more: mostly commands that Slurm takes its time for."""
 
 HOOK = """#!/bin/sh
