@@ -62,18 +62,13 @@ class PluginFile(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, written: Any) -> Any:
-        if not isinstance(written, str | dict):
-            return written
-        if isinstance(written, dict):
-            is_given = {"file", "name"} <= written.keys()
-        else:
+        if isinstance(written, str):
             file, colon, name = written.rpartition(":")
-            is_given = bool(colon and file and name.isidentifier())
-        if not is_given:
-            raise ValueError(
-                f"a plug-in is given as FILE.py:NAME, for example my.py:MyThing, not {written!r}"
-            )
-        return written if isinstance(written, dict) else {"file": file, "name": name}
+            if colon and file and name.isidentifier():
+                return {"file": file, "name": name}
+        elif not isinstance(written, dict) or {"file", "name"} <= written.keys():
+            return written
+        raise ValueError(f"a plug-in is given as FILE.py:NAME, for example my.py:MyThing, not {written!r}")
 
     @field_serializer("file")
     def _text(self, file: Path) -> str:

@@ -10,6 +10,9 @@ import sys
 
 from balancer.client import Balancer
 
+HOME_S = 120.0
+"""Within this time of the last release nothing is lent any more: mostly commands that Slurm takes its time for."""
+
 
 class Service:
     """`balancer serve` for the nodes of a real Slurm; a restart has the same port."""

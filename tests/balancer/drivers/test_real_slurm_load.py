@@ -15,10 +15,10 @@ import pytest
 
 from balancer.client import BalancerError, NotObtainable
 from balancer.clock import US, utc_us, wall_us
-from fleet_kit.slurm_site import granted
+from fleet_kit.slurm_site import HOME_S, granted
 from gates import GATE
 
-NODES, CLIENTS, HOME_S = 24, 6, 120.0
+NODES, CLIENTS = 24, 6
 
 
 class Span(NamedTuple):

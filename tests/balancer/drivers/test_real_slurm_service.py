@@ -13,11 +13,8 @@ import pytest
 from balancer.client import NotObtainable
 from balancer.clock import US, wall_us
 from balancer.drivers.slurm_text import parse_partition
-from fleet_kit.slurm_site import granted
+from fleet_kit.slurm_site import HOME_S, granted
 from gates import GATE
-
-HOME_S = 120.0
-"""Within this time of the last release nothing is lent any more: mostly commands that Slurm takes its time for."""
 
 HOOK = """#!/bin/sh
 export BALANCER_URL="$(cat {folder}/url)" BALANCER_HOOK_KEY_FILE={folder}/hook.key
