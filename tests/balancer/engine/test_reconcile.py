@@ -143,11 +143,10 @@ def _its_command_sees_to_it(w, kit, state, what):
         case Action.QUARANTINE_IN_BATCH:
             kit.until(lambda: w.states() == {"n01": "DOWN"})
             assert w.batch.commands() == before
-        case Action.WAIT if batch is not None and batch.state == "down":
-            kit.until(lambda: w.states() == {"n01": "DOWN"})  # without a mark it is batch's, up or not
         case Action.WAIT:
             kit.until(lambda: has_looked(10))
-            assert w.states() == {"n01": state.value}
+            # Down without a mark it is batch's, up or not.
+            assert w.states() == {"n01": state.value if batch is None else "DOWN"}
             assert w.batch.commands() == before
         case other:
             raise AssertionError(other)
