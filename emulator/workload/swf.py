@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -66,6 +66,7 @@ SAMPLES = "sample of usage"
 HEADING = "heading again"
 """A line of names (or a header) within a table that was put together from several."""
 _BLOCK_BYTES = 4 << 20
+_WRITTEN_AT_ONCE = 50_000
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_FIELDS = 64
 _MOST_COMPLAINTS = 10
@@ -254,9 +255,10 @@ def write_swf(log: SwfLog, path: Path) -> None:
     with write_whole(path) as stream:
         for line in log.header:
             stream.write(line.encode("utf-8", "surrogateescape") + b"\n")
-        rows = zip(*(column.tolist() for column in log.columns), strict=True)
-        while part := list(islice(rows, 50_000)):
-            stream.write("".join(" ".join(map(repr, row)) + "\n" for row in part).encode())
+        line_of = (" ".join(["%r"] * len(log.columns)) + "\n").__mod__
+        for begin in range(0, len(log), _WRITTEN_AT_ONCE):
+            part = (column[begin : begin + _WRITTEN_AT_ONCE].tolist() for column in log.columns)
+            stream.write("".join(map(line_of, zip(*part, strict=True))).encode())
 
 
 def _blocks(stream: IO[bytes], path: Path) -> Iterator[bytes]:
