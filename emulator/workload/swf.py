@@ -189,8 +189,7 @@ class SwfLog:
 
         A header's UnixStartTime, or 0 where submits are Unix times themselves: accounting logs have no other.
         """
-        submit_s = self.column("submit_s")
-        if len(submit_s) and float(submit_s.min()) >= _FIRST_UNIX_S:
+        if middle_submit_s(self.column("submit_s")) >= _FIRST_UNIX_S:
             return 0
         return self.key_int("UnixStartTime") or None
 
@@ -205,6 +204,13 @@ class SwfLog:
             if match := _LEADING_NUMBER.match(value):
                 return int(match.group().replace(",", ""))
         return None
+
+
+def middle_submit_s(submit_s: Column) -> float:
+    """Of the submits that are known the middle one, which a wrong one among them hardly moves; -1 if none is."""
+    known_s = submit_s[submit_s >= 0]
+    middle = len(known_s) // 2
+    return float(np.partition(known_s, middle)[middle]) if len(known_s) else UNKNOWN
 
 
 class SwfFormat:
