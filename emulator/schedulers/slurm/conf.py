@@ -9,12 +9,15 @@ from balancer.nodelist import expand
 from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError, read_lines
+from emulator.schedulers.slurm.releases import followed
 from emulator.schedulers.slurm.rules import Partition
 from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from emulator.schedulers.slurm.releases import Release
 
 
 def _number(text: str, what: str = "") -> int:
@@ -61,8 +64,11 @@ _PARAMETERS = (
 _SWITCHES = ("defer", "bf_continue")
 PARAMETERS = frozenset((*_PARAMETERS, *_SWITCHES))
 """Words of SchedulerParameters that are followed."""
+VERSION = "slurm_version"
+"""The key under which `scontrol show config` prints it."""
 FOLLOWED = frozenset((
     *_KEYS, "schedulerparameters", "schedulertype", "prioritytype", "accountingstorageenforce", "partitionname",
+    VERSION,
 ))  # fmt: skip
 """Keys of slurm.conf, in lower case, that are followed."""
 FOLLOWED_OF_PARTITIONS = frozenset((
@@ -109,6 +115,17 @@ def cluster_name(path: Path) -> str:
     return next((line.value.lower() for line in read_lines(path) if line.name == "clustername"), "")
 
 
+def release_in(path: Path) -> Release | None:
+    """The release whose rules are those of the Slurm that printed this, None of a file by hand. Raises ConfError."""
+    for line in read_lines(path):
+        if line.name == VERSION:
+            try:
+                return followed(line.value)
+            except ValueError as error:
+                raise ConfError(f"{line.place}: {line.text}: {error}") from error
+    return None
+
+
 def _state(text: str) -> str:
     found = text.upper()
     if found not in _STATES:
@@ -133,6 +150,8 @@ def _setting(key: str, value: str) -> dict[str, Any]:
         return {"priority_type": value.lower().removeprefix("priority/")}
     if key == "accountingstorageenforce":
         return {"enforce_limits": bool(_ENFORCE_LIMITS & set(value.lower().split(",")))}
+    if key == VERSION:
+        return {"release": followed(value)}
     if key in _KEYS:
         name, read = _KEYS[key]
         return {name: read(value)}
