@@ -393,7 +393,7 @@ class SlurmReference:
                 reserved.append((*self.blocks(job, begin, now), nodes))
 
     def blocks(self, job: Job, begin: int, now: int) -> tuple[int, int]:
-        """What is reserved for a job: blocks from the one it begins in to before the one it ends in; since 24.11 with it."""
+        """The blocks that are reserved: from that of the begin to before that of the end, since 24.11 with it."""
         block = self.rules.bf_resolution * US
         end = begin + limit(job)
         last = -(-end // block) if self.rules.since_24_11 else end // block

@@ -81,8 +81,9 @@ def slot_from(twin_registers: TwinRegisters, slots: Rows[Slot], kept: Bytes, at:
 
 @inner
 def begin_plan(twin: Twin, now: int) -> None:
-    """Slots in which nothing is reserved for a waiting job: from now on; on 22.05 from each time, too, at which advance
-    reservations change.
+    """Slots in which nothing is reserved for a waiting job: from now on.
+
+    On 22.05 from each time, too, at which advance reservations change.
     """
     twin_registers, slots, kept, times = twin.registers, twin.slots, twin.kept, twin.times
     slots[0].at_us = now
@@ -201,7 +202,9 @@ def reservation_end(twin: Twin, row: int, tried: int, limit: int) -> int:
     end: int = NEVER
     for which in range(times.shape[0]):
         is_other = which != twin.job_ext[row].reservation
-        touches = touches or (is_other and times[which].begin_us < tried + limit and tried < times[which].end_us)
+        touches = touches or (
+            is_other and times[which].begin_us < tried + limit and tried < times[which].end_us
+        )
         if times[which].end_us >= tried:
             end = min(end, (times[which].end_us + block - 1) // block * block + SECOND)
     return end if touches else NEVER

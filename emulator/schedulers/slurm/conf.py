@@ -43,6 +43,8 @@ def _no_half_life(text: str) -> int:
     return 0 if text == "0" else _seconds(text)
 
 
+VERSION = "slurm_version"
+"""The key under which `scontrol show config` prints it."""
 _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "overtimelimit": ("over_time_limit", _whole),
     "killwait": ("kill_wait", _whole),
@@ -56,6 +58,7 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "priorityfavorsmall": ("priority_favor_small", _yes),
     "prioritydecayhalflife": ("priority_decay_half_life", _no_half_life),
     "prioritycalcperiod": ("priority_calc_period", _seconds),
+    VERSION: ("release", followed),
 }
 _PARAMETERS = (
     "default_queue_depth", "sched_interval", "sched_min_interval", "bf_interval", "bf_window",
@@ -64,11 +67,8 @@ _PARAMETERS = (
 _SWITCHES = ("defer", "bf_continue")
 PARAMETERS = frozenset((*_PARAMETERS, *_SWITCHES))
 """Words of SchedulerParameters that are followed."""
-VERSION = "slurm_version"
-"""The key under which `scontrol show config` prints it."""
 FOLLOWED = frozenset((
     *_KEYS, "schedulerparameters", "schedulertype", "prioritytype", "accountingstorageenforce", "partitionname",
-    VERSION,
 ))  # fmt: skip
 """Keys of slurm.conf, in lower case, that are followed."""
 FOLLOWED_OF_PARTITIONS = frozenset((
@@ -150,8 +150,6 @@ def _setting(key: str, value: str) -> dict[str, Any]:
         return {"priority_type": value.lower().removeprefix("priority/")}
     if key == "accountingstorageenforce":
         return {"enforce_limits": bool(_ENFORCE_LIMITS & set(value.lower().split(",")))}
-    if key == VERSION:
-        return {"release": followed(value)}
     if key in _KEYS:
         name, read = _KEYS[key]
         return {name: read(value)}
