@@ -72,7 +72,7 @@ class Programs:
 
     def version(self) -> str:
         """Slurm's, as slurmctld prints it: `26.05.5`; '' if it prints none."""
-        words = ["sh", "-c", self.bound("slurmctld", None), "slurmctld", "-V"]
+        words = ["sh", "-c", self.bound("slurmctld", None), "sh", "-V"]
         said = subprocess.run(words, capture_output=True, text=True, timeout=_ANSWERS_S, check=False).stdout
         match = re.search(r"\d+\.\d+\.\d+", said)
         return "" if match is None else match[0]
