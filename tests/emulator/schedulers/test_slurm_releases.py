@@ -138,3 +138,7 @@ def test_calibrate_takes_the_release_from_the_log_of_the_run(tmp_path: Path) -> 
     (tmp_path / "logs" / "slurmctld-log.txt").write_text(line)
     assert release_of(tmp_path) == {"release": "24.11"}
     assert replace(Slurm(), **release_of(tmp_path)).rules(4).since_24_11
+
+
+def test_a_release_may_be_a_number_as_yaml_reads_it() -> None:
+    assert Slurm(release=26.05).rules(4).release == "26.05"  # type: ignore[arg-type]
