@@ -82,6 +82,8 @@ class SlurmSettings:
     priority_calc_period: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.release, float):  # as YAML reads 26.05
+            object.__setattr__(self, "release", f"{self.release:.2f}")
         Rules(**self._said())
         for name in ("nodes_lent", "nodes_added"):
             check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
@@ -92,8 +94,6 @@ class SlurmSettings:
             check_number("slurm", "cpus_per_node", self.cpus_per_node, at_least=1, whole=True)
         if self.associations is not None and self.shares:
             raise ValueError("slurm: shares are those of the associations; leave one of the two out")
-        if isinstance(self.release, float):  # as YAML reads 26.05
-            object.__setattr__(self, "release", f"{self.release:.2f}")
         for name in ("queues", "queue_qos", "user_qos", "users", "accounts"):
             said = getattr(self, name)
             object.__setattr__(self, name, {int(number): str(each) for number, each in said.items()})
