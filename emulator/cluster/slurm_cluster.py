@@ -358,6 +358,7 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
         ("last_fill_us", _LONG_AGO_US),
         ("release_at_us", t.NEVER),
         ("quiet_wait_us", rules.bf_after_quiet * US),
+        ("since_24_11", rules.since_24_11),
         ("partitions", len(rules.partitions)),
         ("per_node", 1 if slurm.select is None else slurm.select.cores),
         ("node_memory_mib", 0 if slurm.select is None else slurm.select.memory_mb),
