@@ -19,7 +19,7 @@ from emulator.runs.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.local_times import is_assumed, not_one_clock
-from emulator.workload.rules import not_read, remarks, to_jobs
+from emulator.workload.rules import not_read, remarks, to_jobs, with_times_of_jobs
 from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
 from emulator.workload.swf import GPUS_KEY
@@ -110,12 +110,18 @@ def read_logs(
     a lease of its own nodes; None: pack where the log says that its jobs share nodes (a cloud's servers: as many cores
     as the largest has) or has only single-core jobs of a machine with more processors than nodes (16 cores).
     """
+    (batch, left_out), (ondemand, left_out_leases) = map(with_times_of_jobs, (batch, ondemand))
     unavailable = unavailable_times(batch, down_nodes, reservations, batch_nodes)
     batch, shared_queue = unavailable.log, None
     notes = [
         f"{which}: {each}"
         for which, log in (("batch", batch), ("on-demand", ondemand))
         for each in remarks(log)
+    ]
+    notes += [
+        f"{which}: left out: {grouped(count)} {reason}"
+        for which, counts in (("batch", left_out), ("on-demand", left_out_leases))
+        for reason, count in counts.items()
     ]
     if shared_nodes:
         if procs_per_node == 1:
