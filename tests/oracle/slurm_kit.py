@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.cluster.slurm_cluster import SlurmCluster
+from emulator.cluster.slurm_cluster import slurm_cluster
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.events.external_events import ExternalEvents
 from emulator.kernel.job_states import RunOutcome
-from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.associations import Association
 from emulator.schedulers.slurm.qos import Qos
 from emulator.schedulers.slurm.releases import RELEASES
@@ -107,11 +106,11 @@ def with_rules(  # noqa: PLR0917
     if wants:
         asked = np.array([wants[number] for number in table.number.tolist()])
         table = table.with_extra(cores=asked[:, 0], memory_kib=asked[:, 1] * 1024)
-    cluster = SlurmCluster(nodes, SchedulerConfig(), table, ruled)
+    cluster = slurm_cluster(nodes, table, ruled)
     external_events = (
         None
         if outages is None
-        else ExternalEvents(None, outages.on(nodes, lost=not cluster.expect_outages()))
+        else ExternalEvents(None, outages.on(nodes, lost=not cluster.rules.expect_outages()))
     )
     loop = Loop(cluster, external_events=external_events)
     loop.run()

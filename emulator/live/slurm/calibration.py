@@ -167,8 +167,8 @@ def _run(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, record: RunReco
     from emulator.runs.scenario_events import outages_of  # noqa: PLC0415 - it imports all that can be run
 
     machine = make_cluster(nodes, scheduler, jobs)
-    assert isinstance(machine, HasOutages)  # noqa: S101 - the twin
-    requeues = machine.expect_outages()
+    assert isinstance(machine.rules, HasOutages)  # noqa: S101 - the twin
+    requeues = machine.rules.expect_outages()
     outages = outages_of(from_mapping(record.scenario), nodes, requeues=requeues)
     loop = Loop(machine, external_events=ExternalEvents(None, outages))
     loop.run()
