@@ -82,8 +82,9 @@ class SlurmSettings:
     priority_calc_period: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.release, float):  # as YAML reads 26.05
-            object.__setattr__(self, "release", f"{self.release:.2f}")
+        release: Any = self.release
+        if isinstance(release, float):  # as YAML reads 26.05
+            object.__setattr__(self, "release", f"{release:.2f}")
         Rules(**self._said())
         for name in ("nodes_lent", "nodes_added"):
             check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
