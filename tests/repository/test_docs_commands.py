@@ -211,7 +211,7 @@ def those(pattern: re.Pattern[str]) -> list[list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 def test_the_quick_commands_of_the_docs_run(folder):
     # What these have is made by a run of minutes, by a real Slurm, and by another program.
     elsewhere = ("runs/unilu-r7", "runs/mine", "runs/mine/results", "THEIRS.csv")
