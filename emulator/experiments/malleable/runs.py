@@ -58,8 +58,7 @@ READ_AT = (5, 25, 50, 75, 100)
 
 
 def seeds(options: Options) -> list[int]:
-    count = options.seeds or (2 if options.quick else 10)
-    return options.seed_list(count)
+    return options.seed_list(10)
 
 
 def logs(options: Options) -> tuple[Log, ...]:
