@@ -77,9 +77,7 @@ def factors(options: Options) -> tuple[float, ...]:
 
 def experiments(options: Options) -> Sweep:
     """All runs. What chance has no part in is run once and stands in the rows of every seed. Raises ScenarioError."""
-    if options.traces is None:
-        raise ScenarioError("reproduce malleable: there is no stand-in for its logs; leave --stand-in out")
-    found = {log.name: find_log(options.traces, *log.files) for log in logs(options)}
+    found = {log.name: _file_of(log, options) for log in logs(options)}
     least = {"least": options.world["least"]} if "least" in options.world else {}
     runs = []
     for seed in seeds(options):
@@ -117,7 +115,7 @@ def baseline(options: Options) -> Run:
     label = label_of(KTH, 1.0, "rigid")
     document = {
         "name": label, "seed": _FIRST_SEED, "nodes": KTH.nodes,
-        "workload": _workload(_kth(options), 1.0, {}, keeps_zero_runs(options)), "scheduler": "fcfs+conservative",
+        "workload": _workload(_file_of(KTH, options), 1.0, {}, keeps_zero_runs(options)), "scheduler": "fcfs+conservative",
         "mechanism": {"malleable": {"tick_s": 1}},
     }  # fmt: skip
     return make_run(document, {LABEL: label}, where=label)
@@ -125,7 +123,7 @@ def baseline(options: Options) -> Run:
 
 def inputs(options: Options) -> dict[str, float]:
     """What Table 1 and section 6 print of KTH's log. Raises ScenarioError."""
-    return _figures_of(_kth(options), keeps_zero_runs(options))
+    return _figures_of(_file_of(KTH, options), keeps_zero_runs(options))
 
 
 @lru_cache(maxsize=2)
@@ -135,10 +133,10 @@ def _figures_of(log: Path, keeps_zero: bool) -> dict[str, float]:
     return {"kth_jobs": float(len(jobs)), "kth_mean_width": float(jobs.nodes.mean())}
 
 
-def _kth(options: Options) -> Path:
+def _file_of(log: Log, options: Options) -> Path:
     if options.traces is None:
         raise ScenarioError("reproduce malleable: there is no stand-in for its logs; leave --stand-in out")
-    return find_log(options.traces, *KTH.files)
+    return find_log(options.traces, *log.files)
 
 
 _Item = tuple[str, Log, float, dict[str, float], dict[str, Any]]
