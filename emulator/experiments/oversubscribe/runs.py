@@ -46,7 +46,7 @@ class Site:
 
 UNILU = Site("unilu", 150, 12, (1, 2, 3, 4, 5, 6, 7, 8), (1, 3, 5, 7, 10), (1, 2, 4), (5, 7, 10))
 KIT = Site("kit", 1152, 20, (1, 2, 3, 4, 5, 6, 7, 8), (0.5, 1, 3, 5), (1, 8), (3, 5))
-_PHASES = {"active_s": 30.0, "idle_s": 120.0}
+_PHASES = {"active_s": 30, "idle_s": 120}
 """Section 5.2, with lengths of our own: users think four fifths of the time."""
 _OF_KIT = (
     "load", "run_spread", "campaign", "responsive_run_s", "responsive_campaign", "day_spread", "size_power",
