@@ -139,23 +139,22 @@ class AnyFigure(dict):
         return 1.0
 
 
-@pytest.mark.parametrize(
-    ("name", "figures", "refused"),
-    [
-        ("malleable", "kth_", {"zero_run": "left_out"}),
-        ("oversubscribe", "unilu_", {"widest_responsive": 0}),
-    ],
-)
-def test_a_published_log_has_what_is_printed_of_it_and_other_readings_of_it_are_refused(
-    name, figures, refused
-):
+@pytest.mark.parametrize(("name", "figures"), [("malleable", "kth_"), ("oversubscribe", "unilu_")])
+def test_a_published_log_has_what_is_printed_of_it(name, figures):
     paper = find_paper(name)
     prior = paper.prior()
     some = [each for each in prior.constraints if each.figure.startswith(figures)]
-    usual = prior.values((0.0,) * len(prior.parameters))
-    found, other = (paper.inputs(options_of(paper, **usual | changed)) for changed in ({}, refused))
+    found = paper.inputs(options_of(paper, **prior.values((0.0,) * len(prior.parameters))))
+    assert some
     assert [each.figure for each in some if each.distance(found[each.figure]) > MET] == []
-    assert prior.distance("inputs", other) > MET
+
+
+def test_a_reading_of_a_log_that_table_1_contradicts_is_refused():
+    """With all interactive jobs the log of UniLu has 88 jobs and two users more than are printed."""
+    paper = find_paper("oversubscribe")
+    prior = paper.prior()
+    world = prior.values((0.0,) * len(prior.parameters)) | {"widest_responsive": 0}
+    assert prior.distance("inputs", paper.inputs(options_of(paper, **world))) > MET
 
 
 NEW_WORLDS = ("malleable", "oversubscribe")
