@@ -168,6 +168,7 @@ def means(folder):
 @pytest.mark.parametrize("name", NEW_WORLDS)
 def test_a_world_is_drawn_whose_runs_differ_by_its_seed_alone(name, tmp_path, monkeypatch):
     monkeypatch.setattr("emulator.experiments.atlas.worlds._BATCH", 8)
+    monkeypatch.setattr("emulator.experiments.atlas.worlds._MOST_DRAWN", 800)
     paper = find_paper(name)
     prior, options = paper.prior(), options_of(paper)
     found = sample(Subject(name, paper), prior, options, 1, means(tmp_path)).worlds
