@@ -193,7 +193,7 @@ def _figures_of(site: Site, workload: str, seed: int) -> dict[str, float]:
     scenario = from_mapping({"nodes": site.nodes, "seed": seed, "workload": json.loads(workload)})
     jobs = prepare(scenario).jobs
     responsive, cores = jobs.queue == 0, jobs.nodes * jobs.extra["cores"]
-    found = {
+    found: dict[str, Any] = {
         "jobs": len(jobs),
         "responsive_jobs": np.count_nonzero(responsive),
         "widest": cores.max(),
