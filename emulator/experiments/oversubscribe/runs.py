@@ -72,7 +72,7 @@ def experiments(options: Options) -> Sweep:
             )
             document = {
                 "name": label,
-                "seed": options.first_seed if is_replay else seed,
+                "seed": _FIRST_SEED if is_replay else seed,
                 "nodes": nodes,
                 "workload": workload,
                 "scheduler": scheduler,
