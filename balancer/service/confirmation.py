@@ -45,9 +45,9 @@ class NodeReading(StrEnum):
     FOREIGN = "taken by others"
     """Not enabled in batch, and the mark on it is somebody else's."""
     DOWN = "down"
-    """Not reachable for the batch system, and offline."""
-    DOWN_UNMARKED = "down, unmarked"
-    """Not reachable for the batch system, and not offline: broken, or asleep."""
+    """Not reachable for the batch system."""
+    ASLEEP = "asleep"
+    """Switched off by power saving, and not offline."""
     UNKNOWN = "unknown"
     """Could not be read."""
 
@@ -111,12 +111,12 @@ TABLE: dict[Aim, dict[NodeReading, Cell]] = {
         NodeReading.DRAINING: Cell(Step.WAIT, Step.GIVE_BACK),
         NodeReading.FOREIGN: _always(Outcome.DOWN),
         NodeReading.DOWN: Cell(Step.WAIT, Outcome.DOWN),
-        NodeReading.DOWN_UNMARKED: Cell(Step.WAIT, Outcome.DOWN),
+        NodeReading.ASLEEP: Cell(Step.WAIT, Outcome.DOWN),
         NodeReading.UNKNOWN: _TO_RECLAIM,
     },
     Aim.GIVE_BACK: dict.fromkeys(NodeReading, _TO_RECLAIM)
     | dict.fromkeys((NodeReading.IDLE, NodeReading.BUSY, NodeReading.RUNS), _always(Outcome.KEPT_JOB))
-    | {NodeReading.DOWN_UNMARKED: _always(Outcome.DOWN)},
+    | {NodeReading.ASLEEP: _always(Outcome.DOWN)},
     Aim.RESTORE: dict.fromkeys(NodeReading, _TO_RESTORE)
     | {
         NodeReading.IDLE: _always(Outcome.RESTORED),
@@ -124,7 +124,7 @@ TABLE: dict[Aim, dict[NodeReading, Cell]] = {
         NodeReading.RUNS: _always(Outcome.RESTORED_BUSY),
         NodeReading.FOREIGN: _always(Outcome.DOWN),
         # Batch has it, and may have switched it off before it was seen idle.
-        NodeReading.DOWN_UNMARKED: _always(Outcome.DOWN),
+        NodeReading.ASLEEP: _always(Outcome.DOWN),
     },
 }
 """Aim -> what is found -> what it means. A node that somebody else has taken is handed to nobody."""
@@ -140,8 +140,8 @@ def reading_of(status: NodeStatus) -> NodeReading:
             return NodeReading.RUNS
         case "offline":
             return NodeReading.DRAINING if runs else NodeReading.DRAINED
-        case "down" if not status.marked:
-            return NodeReading.DOWN_UNMARKED
+        case "down" if status.is_asleep and not status.marked:
+            return NodeReading.ASLEEP
         case state:
             return NodeReading(state)
 

@@ -145,8 +145,7 @@ def _its_command_sees_to_it(w, kit, state, what):
             assert w.batch.commands() == before
         case Action.WAIT:
             kit.until(lambda: has_looked(10))
-            # Down without a mark it is batch's, up or not.
-            assert w.states() == {"n01": state.value if batch is None else "DOWN"}
+            assert w.states() == {"n01": state.value}
             assert w.batch.commands() == before
         case other:
             raise AssertionError(other)
