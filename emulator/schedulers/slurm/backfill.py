@@ -164,34 +164,35 @@ def opens(twin: Twin, slot: int) -> bool:
 
 
 @inner
-def look_at_plan(twin: Twin, row: int, tried: int, limit: int) -> int:
-    """Mark the nodes that a job may be planned on from `tried` on in the first mask. Returns when to try next.
+def look_at_plan(twin: Twin, row: int, first: int, tried: int, limit: int) -> int:
+    """Mark the nodes that a job may be planned on from `tried`, in slot `first`, on. Returns when to try next.
 
     Nobody has reserved them from then until its limit has passed. The next try is at the next slot; since 24.11 at
     the first one that has more nodes, or after those that begin by the end of the job.
     """
-    twin_registers, parts, slots, kept = twin.registers, twin.parts, twin.slots, twin.kept
+    parts, slots, kept = twin.parts, twin.slots, twin.kept
+    is_new = twin.registers.since_24_11 != 0
     partition = twin.job_ext[row].partition
     for which in range(kept.shape[1]):
         twin.first_mask[which] = parts[partition, which]
     close_reserved(twin, row, tried, tried + limit, twin.first_mask)
-    for which in range(kept.shape[1]):
+    for which in range(kept.shape[1] if is_new else 0):
         twin.second_mask[which] = twin.first_mask[which]
+    last = twin.registers.slots_n - 1
     later: int = NEVER
-    last = twin_registers.slots_n - 1
-    for slot in range(last + 1):
-        if slot < last:
-            if slots[slot + 1].at_us <= tried:
-                continue
-            if later == NEVER and (not twin_registers.since_24_11 or opens(twin, slot)):
-                later = slots[slot + 1].at_us
+    if first < last and not is_new:
+        later = slots[first + 1].at_us
+    for slot in range(first, last + 1):
+        if is_new and later == NEVER and slot < last and opens(twin, slot):
+            later = slots[slot + 1].at_us
         if slots[slot].at_us > tried + limit:
-            if later == NEVER and slot + 1 < last:
+            if is_new and later == NEVER and slot + 1 < last:
                 later = slots[slot + 2].at_us
             break
+        mask_row = slots[slot].row
         for which in range(kept.shape[1]):
-            twin.first_mask[which] &= kept[slots[slot].row, which]
-    return min(later, reservation_end(twin, row, tried, limit)) if twin_registers.since_24_11 else later
+            twin.first_mask[which] &= kept[mask_row, which]
+    return min(later, reservation_end(twin, row, tried, limit)) if is_new else later
 
 
 @inner
@@ -219,13 +220,16 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
     if they are not, and if they are, where more nodes are open before it.
     """
     needed, limit = twin.job_ext[row].nodes, state.job[row].estimate_us
-    twin_registers, nodes = twin.registers, twin.nodes
+    twin_registers, nodes, slots = twin.registers, twin.nodes, twin.slots
     is_new = twin_registers.since_24_11 != 0
     tried: int = now
     if is_new and twin.job_ext[row].reservation >= 0:
         tried = max(now, twin.times[twin.job_ext[row].reservation].begin_us)
+    slot = 0
     while tried != NEVER and tried - now <= twin_registers.window_us:
-        later = look_at_plan(twin, row, tried, limit)
+        while slot + 1 < twin_registers.slots_n and slots[slot + 1].at_us <= tried:
+            slot += 1
+        later = look_at_plan(twin, row, slot, tried, limit)
         shares = twin_registers.per_node > 1
         free_at = free_then(state, twin, row, now) if shares else free_by_ends(twin, needed, now)
         begin = max(free_at, tried)
