@@ -122,7 +122,7 @@ def pack_shared(
 def _with_rows(
     log: SwfLog, stays: NDArray[np.bool_], added: dict[str, NDArray[Any]]
 ) -> tuple[NDArray[Any], ...]:
-    """The columns of the jobs that stay, and those of one-node jobs behind them; a field that is not added is unknown."""
+    """The columns of the jobs that stay, and one-node jobs behind them; a field that is not added is unknown."""
     count, nodes_at = len(added["number"]), log.key_int(NODES_KEY)
     columns = []
     for at, column in enumerate(log.columns):
