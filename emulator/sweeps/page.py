@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.number_text import number, number_of, numbers
+from emulator.number_text import number, number_of, numbers, percent
 from emulator.report.drawing import ACCENT, FAINT, Plot, draw
 from emulator.report.plots import HeatCell, heat_map
 from emulator.report.templates import environment
-from emulator.report.wording import headline_text, title
+from emulator.report.wording import headline_text, is_share, title
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL
 from emulator.sweeps.ranking import rank, shown_names, texts
@@ -81,7 +81,11 @@ def _second(rows: Sequence[Mapping[str, Any]], varied: Sequence[str], figure: st
 
 
 def _second_texts(ranked: Sequence[Ranked], second: _Second | None) -> list[str]:
-    return [""] * len(ranked) if second is None else numbers(second[2][_key(each.setting)] for each in ranked)
+    if second is None:
+        return [""] * len(ranked)
+    name, _, means = second
+    values = [means[_key(each.setting)] for each in ranked]
+    return [percent(value) for value in values] if is_share(name) else numbers(values)
 
 
 def _front(ranked: Sequence[Ranked], second: _Second | None, *, highest: bool) -> set[int]:
@@ -121,10 +125,19 @@ def _opening(rows: Sequence[Mapping[str, Any]], ranked: Sequence[Ranked], figure
         return text
     sure = [each for each in ranked[1:] if each.beyond_best is not None and each.beyond_best.is_sure]
     mean = headline_text(figure, ranked[0].mean)
-    return (
-        f"{text} Best by {title(figure)}: {best} ({mean}), surely better than {number(len(sure))} of the other"
-        f" {number(len(ranked) - 1)}."
-    )
+    return f"{text} Best by {title(figure)}: {best} ({mean}), {_how_sure(len(sure), len(ranked) - 1)}."
+
+
+def _how_sure(surely_worse: int, others: int) -> str:
+    if surely_worse == others:
+        return (
+            "surely better than the other"
+            if others == 1
+            else f"surely better than all other {number(others)}"
+        )
+    if not surely_worse:
+        return "which may be chance"
+    return f"surely better than {number(surely_worse)} of the other {number(others)}"
 
 
 def _heat(ranked: Sequence[Ranked], figure: str) -> Plot | None:
@@ -160,8 +173,10 @@ def _pareto(ranked: Sequence[Ranked], second: _Second | None, front: set[int], f
     """Each setting by both figures; the best trade-offs stand out, with their ranks."""
     if second is None:
         return None
+    name, _, means = second
+    scale, unit = (100, ", %") if is_share(name) else (1, "")
     x = [each.mean for each in ranked]
-    y = [second[2][_key(each.setting)] for each in ranked]
+    y = [scale * means[_key(each.setting)] for each in ranked]
 
     def paint(axes: Axes, is_wide: bool) -> None:  # noqa: ARG001 - it is the same
         others = [place for place in range(len(ranked)) if place not in front]
@@ -171,6 +186,6 @@ def _pareto(ranked: Sequence[Ranked], second: _Second | None, front: set[int], f
         axes.dots([x[place] for place in best], [y[place] for place in best], ACCENT, size=8)
         for place in front if len(ranked) > _FEW else range(len(ranked)):
             axes.text(x[place], y[place], str(place + 1), size=10, above=True)
-        axes.label(x=title(figure, with_unit=True), y=title(second[0], with_unit=True))
+        axes.label(x=title(figure, with_unit=True), y=title(name, with_unit=True) + unit)
 
-    return draw("pareto", f"{title(second[0])} by {title(figure)}, a dot a setting", paint, height=3.4)
+    return draw("pareto", f"{title(name)} by {title(figure)}, a dot a setting", paint, height=3.4)
