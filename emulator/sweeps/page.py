@@ -11,13 +11,15 @@ from emulator.report.plots import HeatCell, heat_map
 from emulator.report.templates import environment
 from emulator.report.wording import headline_text, is_share, title
 from emulator.runs.scenario import ScenarioError
-from emulator.sweeps.grid import LABEL
+from emulator.sweeps.grid import LABEL, REPEAT, SEED
+from emulator.sweeps.kept_runs import values_of
 from emulator.sweeps.ranking import rank, shown_names, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from emulator.report.drawing import Axes
+    from emulator.sweeps.kept_runs import Links
 from emulator.sweeps.ranking import Ranked
 
 WAIT = "mean_wait_s"
@@ -35,8 +37,12 @@ def page(
     figure: str = WAIT,
     *,
     highest: bool = False,
+    links: Links | None = None,
 ) -> str:
-    """The page of a sweep's rows, ranked by `figure`. Raises ScenarioError where they cannot be ranked by it."""
+    """The page of a sweep's rows, ranked by `figure`, with `links` to reports of its runs.
+
+    Raises ScenarioError where they cannot be ranked by it.
+    """
     ranked = rank(rows, varied, figure, highest=highest)
     second = _second(rows, varied, figure)
     front = _front(ranked, second, highest=highest)
@@ -48,11 +54,17 @@ def page(
         second=title(second[0]) if second else "",
         names=[name.rpartition(".")[2] for name in shown_names(ranked)],
         rows=[
-            {"rank": place + 1, "texts": row, "second": other, "is_front": place in front}
-            for place, (row, other) in enumerate(
-                zip(texts(ranked), _second_texts(ranked, second), strict=True)
+            {"rank": place + 1, "texts": row, "second": other, "is_front": place in front, "runs": runs}
+            for place, (row, other, runs) in enumerate(
+                zip(
+                    texts(ranked),
+                    _second_texts(ranked, second),
+                    _runs_of(ranked, rows, varied, links or {}),
+                    strict=True,
+                )
             )
         ],
+        has_links=bool(links),
         heat=_heat(ranked, figure),
         pareto=_pareto(ranked, second, front, figure),
     )
@@ -86,6 +98,19 @@ def _second_texts(ranked: Sequence[Ranked], second: _Second | None) -> list[str]
     name, _, means = second
     values = [means[_key(each.setting)] for each in ranked]
     return [percent(value) for value in values] if is_share(name) else numbers(values)
+
+
+def _runs_of(
+    ranked: Sequence[Ranked], rows: Sequence[Mapping[str, Any]], varied: Sequence[str], links: Links
+) -> list[list[tuple[str, str]]]:
+    """(seed, report) of the runs of each setting that have one."""
+    found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for row in rows:
+        report = links.get(values_of(row, varied))
+        if report is not None:
+            setting = tuple(str(row[name]) for name in varied if name not in (SEED, REPEAT))
+            found.setdefault(setting, []).append((str(row[SEED]), report))
+    return [found.get(_key(each.setting), []) for each in ranked]
 
 
 def _front(ranked: Sequence[Ranked], second: _Second | None, *, highest: bool) -> set[int]:
