@@ -89,7 +89,8 @@ class FolderCopy:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
-            why = error.read().decode(errors="replace")
+            with error:
+                why = error.read().decode(errors="replace")
             raise ConnectionError(f"the jobs' folder at {self._server} says {error.code}: {why}") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise ConnectionError(f"the jobs' folder at {self._server} does not answer: {error}") from error

@@ -123,7 +123,8 @@ def _settings(role: str, stopping: threading.Event) -> dict[str, Any] | None:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
-            why = error.read().decode(errors="replace").strip()
+            with error:
+                why = error.read().decode(errors="replace").strip()
             if error.code != _UNAVAILABLE:
                 raise SystemExit(f"{role}: the controller says {error.code}: {why}") from error
         except OSError:
