@@ -165,7 +165,7 @@ class Cluster(ClusterViews):
         registers.exact_first = scheduler.exact_ends_first
         registers.submits_first = scheduler.submits_first
         registers.fitting_submits = scheduler.submit_pass == "if_it_fits"  # noqa: S105 - a scheduling pass
-        registers.ends_by_start = scheduler.ends_in_order_of == "start"
+        registers.ends_by = t.EndOrder[scheduler.ends_in_order_of.upper()]
         registers.kept_head = registers.last_ended = -1
         registers.simulated = simulated
         registers.commit = scheduler.commit

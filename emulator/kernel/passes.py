@@ -87,11 +87,15 @@ def choose_first_fit(
 
 @compiled
 def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
-    """As first fit, but always the widest, the shortest or the first submitted that may start (`BackfillChoice`)."""
+    """As first fit, but always the widest, the shortest or the first submitted that may start (`BackfillChoice`).
+
+    Of jobs of one submit time that had come when the head's reservation was made, the queue order says who is first.
+    """
     job, queue, started, registers = state.job, state.queue, state.started, state.registers
     by_run = registers.queued_estimates != 0
     widest = registers.choice == BackfillChoice.BEST_FIT
     shortest = registers.choice == BackfillChoice.SHORTEST_FIRST
+    by_submit = registers.choice == BackfillChoice.FIRST_SUBMITTED
     latest = shadow - now - registers.before_shadow
     left = registers.idle_nodes
     while left > 0:
@@ -101,8 +105,9 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
             row = queue[place]
             needed = job[row].nodes
             if needed <= left and (length_of(job, row, by_run) <= latest or needed <= spare):
-                score = needed if widest else -(job[row].estimate_us if shortest else row)
-                if score > best_score:
+                score = needed if widest else -(job[row].estimate_us if shortest else job[row].submit_us)
+                by_number = by_submit and row < best and best >= registers.kept_submits
+                if score > best_score or (score == best_score and by_number):
                     best = place
                     best_score = score
         if best < 0:
@@ -133,6 +138,9 @@ def choose_backfill(state: State, now: int) -> None:
             spare = registers.kept_spare
         else:
             shadow, spare = shadow_of(plan, blocks, registers, job[head].nodes, now)
+            if registers.keep_reservation:
+                registers.kept_runs = registers.runs_n
+                registers.kept_submits = registers.next_submit
         if registers.spare_nodes == 0:
             spare = 0
     reserved = shadow

@@ -78,6 +78,7 @@ class Window(Cluster):
         registers.queue_lo, registers.queue_hi = middle, middle + len(waiting)
         registers.jobs_n, registers.next_submit = count, len(kept)
         registers.last_ended = -1
+        registers.kept_submits = np.searchsorted(kept, registers.kept_submits)
         registers.kept_head = row_of[registers.kept_head] if registers.kept_head >= 0 else -1
         self._scratch = self._new_scratch()
         self._make_state()
@@ -92,6 +93,7 @@ class Window(Cluster):
         self._job["run_row"][kept["job"]] = np.arange(len(open_))
         self._runs = longer(kept, jobs + 2 * self.node_count + 8)
         self._registers.runs_n = len(open_)
+        self._registers.kept_runs = np.searchsorted(open_, self._registers.kept_runs)
         self._log = np.zeros(
             int(self._known.nodes.sum()) + 2 * self.node_count + 8, np.int32
         )  # never touched
