@@ -69,14 +69,21 @@ def jobs_of(value: Any) -> JobTable:
         return value
     names = _checked_names(value)
     columns: dict[str, Any] = {}
+    rows: dict[str, int] = {}
     for name in _TIMES:
         least_us = 0 if name == "submit" else 1
         for unit, scale in (("s", US), ("us", 1)):
-            if f"{name}_{unit}" in names:
-                columns[f"{name}_us"] = _times_us(value, f"{name}_{unit}", scale, least_us)
+            if (given := f"{name}_{unit}") in names:
+                columns[f"{name}_us"] = _times_us(value, given, scale, least_us)
+                rows[given] = len(columns[f"{name}_us"])
     for name in _NUMBERS:
         if name in names:
             columns[name] = _whole(value, name, least={"nodes": 1, "number": 0}.get(name, -1))
+            rows[name] = len(columns[name])
+    first, count = next(iter(rows.items()))
+    for name, found in rows.items():
+        if found != count:
+            raise ValueError(f"jobs: the column {name} has {found} rows, {first} has {count}")
     if not len(columns["nodes"]):
         raise ValueError("jobs: there is no row")
     numbers = columns.get("number", [])
