@@ -54,7 +54,7 @@ PEERS: dict[str, Peer] = {
             "end_at_shadow": False, "reservation": "kept", "ends_in_order_of": "expected_end",
         },
         "its sources (HPCSimPickJobs.py: moveforward_for_resources_backfill_greedy): a picked job stays the head with"
-        " one reservation, behind it the first submitted that end before it; held against the program itself",
+        " one reservation, behind it the first submitted that end before it",
         overrun="run_on",
     ),
 }  # fmt: skip

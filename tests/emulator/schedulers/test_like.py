@@ -173,20 +173,20 @@ def test_cqsim_itself_starts_these_jobs_then():
     }
 
 
-MADE_BY_RLSCHEDULER = [
+TRACED_IN_RLSCHEDULER = [
     ("fcfs", 4, ((0, 4, 10, 2), (0, 4, 6, 1), (1, 1, 1, 4), (2, 2, 2, 3), (2, 2, 2, 2)), (0, 0, 6, 7, 4)),
     ("sjf", 3, ((1, 4, 4, 2), (2, 20, 20, 2), (3, 9, 9, 1), (3, 8, 8, 1), (4, 1, 1, 3)), (1, 5, 13, 5, 25)),
     ("f1", 2, ((0, 4, 4, 2), (0, 1, 1, 2), (0, 9, 9, 2), (1, 2, 2, 1)), (0, 4, 5, 14)),
 ]
-"""Order, nodes, jobs, and starts by RLScheduler's schedule_curr_sequence_reset itself.
+"""Order, nodes, jobs, and starts traced by hand through RLScheduler's schedule_curr_sequence_reset.
 
 At 4 jobs 1 and 2 end, job 2 first, for it was expected to; at 5 jobs 3 and 4 both wait when job 5 becomes the head, so
 that the shorter one comes first; a submit at 0 s comes before one at 1 s.
 """
 
 
-@pytest.mark.parametrize(("order", "nodes", "jobs", "starts"), MADE_BY_RLSCHEDULER)
-def test_rlscheduler_itself_starts_these_jobs_then(
+@pytest.mark.parametrize(("order", "nodes", "jobs", "starts"), TRACED_IN_RLSCHEDULER)
+def test_by_rlschedulers_source_these_jobs_start_then(
     order: str, nodes: int, jobs: tuple[tuple[int, int, int, int], ...], starts: tuple[int, ...]
 ):
     config = SchedulerConfig.from_mapping({"like": "rlscheduler", "order": order})
