@@ -35,18 +35,18 @@ class Gate:
     outage_seeds: int = 1
     fuzz_examples: int = 30
     fuzzed_files: int = 25  # of each reader
-    reference_workloads: int = 100
+    reference_workloads: int = 60
     counted_workloads: int = 5
     random_sites: range = range(5, 8)
     whole_runs: int = 72
     bit_flips: int = 300
-    tables_with_predictions: tuple[str, ...] = ("sc15-kth",)
     slurm_outage_s: int = 5
     slurm_releases: tuple[str, ...] = ("26.05",)  # beside that of the machine: driver, service, one day
     slurm_releases_of_all: tuple[str, ...] = ()  # whatever else runs on the real one
     slurm_load_s: int = 60
     database_outage_s: int = 20  # longer than the lease
     nova_storm_s: int = 60
+    nova_rounds: int = 3
     every_speed: bool = False
 
 
@@ -78,13 +78,13 @@ GATES = {
         random_sites=range(200),
         whole_runs=20_000,
         bit_flips=10_000,
-        tables_with_predictions=("sc15-kth", "sc15-ctc"),
         slurm_outage_s=60,
         slurm_releases=("22.05", "24.11", "26.05"),
         slurm_releases_of_all=("22.05", "24.11", "26.05"),
         slurm_load_s=600,
         database_outage_s=60,
         nova_storm_s=1800,
+        nova_rounds=20,
         every_speed=True,
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
@@ -29,14 +30,15 @@ def slow_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     `--dist worksteal` gives each worker a part of the list, all parts of the same length, and whoever is done
     takes half of what the longest part still has, from its end. Modules with a slow test are dealt to the heads of the
     parts, the heaviest first, and stay whole, for the sake of their fixtures; the others fill the parts up. Tests of
-    whole systems of others (containers, Slurm, Nova) mostly wait: they are one worker's, beside whom the others use
-    the processors.
+    whole systems of others mostly wait: containers are one worker's, Slurm and Nova another's, beside whom the others
+    use the processors.
     """
     modules = [list(group) for _, group in groupby(items, key=lambda item: item.path)]
     slow = sorted((each for each in modules if _weight(each)), key=_weight, reverse=True)
-    waiting = [item for module in sorted(slow, key=_waits, reverse=True) if _waits(module) for item in module]
+    alone = [item for module in slow if _waits(module) == _Waits.EACH_OTHER for item in module]
+    waiting = [item for module in slow if _waits(module) == _Waits.A_SYSTEM for item in module]
     shares = [_Share() for _ in range(workers)]
-    for module in [waiting, *(each for each in slow if not _waits(each))]:
+    for module in [alone, waiting, *(each for each in slow if not _waits(each))]:
         share = min(shares, key=lambda share: share.weight)
         share.items += module
         share.weight += _weight(module)
@@ -49,12 +51,21 @@ def slow_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     return [*found, *quick]
 
 
-def _waits(module: Iterable[pytest.Item]) -> int:
-    """2: for another such test; 1: for the processes of somebody else's system; 0: not much."""
-    return max(
-        2 * (_ONE_AT_A_TIME in item.fixturenames) or (_has(item, "live") and _has(item, "timeout"))
-        for item in module
-    )
+class _Waits(IntEnum):
+    """For what a module mostly waits."""
+
+    NOTHING = 0
+    A_SYSTEM = 1
+    """The processes of somebody else's system."""
+    EACH_OTHER = 2
+    """Another such test, and containers."""
+
+
+def _waits(module: Iterable[pytest.Item]) -> _Waits:
+    items = list(module)
+    if any(_ONE_AT_A_TIME in item.fixturenames for item in items):
+        return _Waits.EACH_OTHER
+    return _Waits(any(_has(item, "live") and _has(item, "timeout") for item in items))
 
 
 def _has(item: pytest.Item, mark: str) -> bool:
@@ -71,4 +82,6 @@ def _seconds(item: pytest.Item) -> float:
         return 0.0
     if _has(item, "sample"):
         return 1.0
+    if _ONE_AT_A_TIME in item.fixturenames:
+        return 90.0
     return 20.0 if _has(item, "timeout") else 4.0

@@ -49,6 +49,10 @@ class Cloud(Protocol):
     def remove_allocation(self, consumer: str) -> None: ...
 
 
+_TURNS = 60
+"""Within so many looks Placement is asked of every node."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
     """`period_s`: how often it looks without a hint. `pause_s`: how soon after a look the next may begin.
@@ -82,6 +86,7 @@ class Agent:
         self._memory = Memory()
         self._requests: dict[str, Request] = {}
         self._names: frozenset[str] = frozenset()
+        self._turn = 0
         self._reported_intruders: frozenset[Intruder] = frozenset()
         self._reported_problems: frozenset[Leftover | Stuck | Failed] = frozenset()
         self._problem = ""
@@ -142,7 +147,9 @@ class Agent:
         self._names = frozenset(node.name for node in nodes)
         self._read_requests(nodes)
         ours = granted_to(rules.owner, nodes, self._requests)
-        names = {node.name for node in ours} | {node for node, _ in self._memory.orphans_since_s}
+        names = (
+            {node.name for node in ours} | {node for node, _ in self._memory.orphans_since_s} | self._others()
+        )
         allocations = self._cloud.allocations(name for name in sorted(names) if cloud.servers.get(name) == ())
         return plan(
             rules,
@@ -153,6 +160,13 @@ class Agent:
             before=self._memory,
             now_s=now_s,
         )
+
+    def _others(self) -> set[str]:
+        """Some of all nodes, in turns: Nova may allocate on one that went back, when a deletion overtakes a move."""
+        names = sorted(self._names)
+        count = -(-len(names) // _TURNS)
+        first, self._turn = self._turn * count, (self._turn + 1) % _TURNS
+        return set(names[first : first + count])
 
     def _read_requests(self, nodes: list[Node]) -> None:
         """Those that have nodes; of one that is confirmed and has no end nothing changes any more."""

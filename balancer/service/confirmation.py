@@ -46,6 +46,8 @@ class NodeReading(StrEnum):
     """Not enabled in batch, and the mark on it is somebody else's."""
     DOWN = "down"
     """Not reachable for the batch system."""
+    ASLEEP = "asleep"
+    """Switched off by power saving, and not offline."""
     UNKNOWN = "unknown"
     """Could not be read."""
 
@@ -109,16 +111,20 @@ TABLE: dict[Aim, dict[NodeReading, Cell]] = {
         NodeReading.DRAINING: Cell(Step.WAIT, Step.GIVE_BACK),
         NodeReading.FOREIGN: _always(Outcome.DOWN),
         NodeReading.DOWN: Cell(Step.WAIT, Outcome.DOWN),
+        NodeReading.ASLEEP: Cell(Step.WAIT, Outcome.DOWN),
         NodeReading.UNKNOWN: _TO_RECLAIM,
     },
     Aim.GIVE_BACK: dict.fromkeys(NodeReading, _TO_RECLAIM)
-    | dict.fromkeys((NodeReading.IDLE, NodeReading.BUSY, NodeReading.RUNS), _always(Outcome.KEPT_JOB)),
+    | dict.fromkeys((NodeReading.IDLE, NodeReading.BUSY, NodeReading.RUNS), _always(Outcome.KEPT_JOB))
+    | {NodeReading.ASLEEP: _always(Outcome.DOWN)},
     Aim.RESTORE: dict.fromkeys(NodeReading, _TO_RESTORE)
     | {
         NodeReading.IDLE: _always(Outcome.RESTORED),
         NodeReading.BUSY: _always(Outcome.RESTORED_BUSY),
         NodeReading.RUNS: _always(Outcome.RESTORED_BUSY),
         NodeReading.FOREIGN: _always(Outcome.DOWN),
+        # Batch has it, and may have switched it off before it was seen idle.
+        NodeReading.ASLEEP: _always(Outcome.DOWN),
     },
 }
 """Aim -> what is found -> what it means. A node that somebody else has taken is handed to nobody."""
@@ -134,6 +140,8 @@ def reading_of(status: NodeStatus) -> NodeReading:
             return NodeReading.RUNS
         case "offline":
             return NodeReading.DRAINING if runs else NodeReading.DRAINED
+        case "down" if status.is_asleep and not status.marked:
+            return NodeReading.ASLEEP
         case state:
             return NodeReading(state)
 

@@ -187,6 +187,7 @@ _TAIL = """
 * Only a `RECLAIMING` node becomes on-demand's, after two looks that agree, at least `confirm_poll_s` apart, both begun
   after the command: offline and without a job.
 * Unknown never becomes idle: what cannot be read is `unreachable`.
+* A `RESTORING` node that is asleep without a mark is `DOWN`: it is batch's.
 * Before all this, marks and ledger are compared ([nodes in doubt](backup.md#nodes-in-doubt)). A `QUARANTINED` node that
   this ledger never granted, and that stays so for the mark of another ledger alone, is batch's again when that mark is
   gone.

@@ -7,38 +7,27 @@ one, where a server tells it of each submit and end. Jobs are rows of the job ta
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from balancer.clock import micros
-from emulator.cluster.cluster_views import ClusterViews, IllegalJobTransition, table_columns, table_of
-from emulator.cluster.order_callback import OrderHook
-from emulator.cluster.policy_callback import PolicyHook
-from emulator.cluster.prediction_callback import PredictionHook
-from emulator.cluster.selection import SelectionHook
-from emulator.kernel import kernel, occupancy, passes, reshape, structures
+from emulator.cluster.cluster_tables import ClusterTables
+from emulator.cluster.cluster_views import IllegalJobTransition, table_columns, table_of
+from emulator.cluster.rules import ClusterRules
+from emulator.kernel import occupancy, reshape, structures
 from emulator.kernel import tables as t
-from emulator.kernel.columns import fill, longer
-from emulator.kernel.entry_points import entry_point, entry_points
+from emulator.kernel.entry_points import entry_points
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.kernel.rows import new_record, new_rows
-from emulator.schedulers.tiers import with_tiers
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-    from emulator.cluster.pass_hook import PassHook
     from emulator.cluster.selection import Selection
     from emulator.schedulers.config import SchedulerConfig
 
-BACKFILL_RULES = {each.name.lower(): each for each in t.BackfillRule if each != t.BackfillRule.CHOSEN}
-_CHOICES = {each.name.lower(): each for each in t.BackfillChoice}
-_ADVANCE, _FINISH_INSTANT, _HAS_ROOM = entry_points(kernel.advance, kernel.finish_instant, kernel.has_room)
-_SCHEDULE_PASS = entry_point(passes.schedule_pass)
 _OCCUPY, _CHANGE_NODES, _RETIME = entry_points(reshape.occupy, reshape.change_nodes, reshape.retime)
 _TAKE_OFFLINE, _BRING_ONLINE, _START_ON, _END_JOB = entry_points(
     occupancy.take_offline, occupancy.bring_online, occupancy.start_on, occupancy.end_job
@@ -51,12 +40,13 @@ _MOST_PRIORITY = 256
 Stop = t.Stop
 
 
-class Cluster(ClusterViews):
+class Cluster(ClusterTables):
     """`node_count` whole nodes and a batch queue over them.
 
     `jobs`: known in advance (a simulated run), or none (a live run, which `add`s them).
     `simulated`: jobs end by themselves after their run time; otherwise `end` says so.
     `selection`: which nodes a job gets, where they are not all alike to it (virtual time only).
+    `rules`: by which jobs start and end, if not those of a plain scheduler.
     """
 
     def __init__(
@@ -67,6 +57,7 @@ class Cluster(ClusterViews):
         *,
         simulated: bool = True,
         selection: Selection | None = None,
+        rules: ClusterRules | None = None,
     ) -> None:
         if node_count < 1:
             raise ValueError(f"a cluster needs at least one node, not {node_count}")
@@ -77,6 +68,8 @@ class Cluster(ClusterViews):
         if selection is not None and not simulated:
             raise ValueError("a selection chooses nodes in virtual time only")
         self.selection = selection
+        self.rules = ClusterRules() if rules is None else rules
+        self.has_own_rules = bool(self.rules.name)
         if scheduler.commit and selection is not None:
             raise ValueError(
                 "scheduler commit: jobs are picked for good where whole nodes of one kind are counted"
@@ -87,127 +80,9 @@ class Cluster(ClusterViews):
                     "scheduler predict: run times are predicted where whole nodes of one kind are counted"
                 )
             self.has_own_rules = True
-        self.scheduler = scheduler
-        self.node_count = node_count
-        self._known = JobTable.empty() if jobs is None else jobs
-        self._order = with_tiers(scheduler.make_order(), self._known, scheduler)
-        self._has_fixed_keys = callable(self._order)
-        self._hook = self._make_hook()
-        self._keys_have_submits = False
-        self._submits_changed = False
-        self._returns = 0
-        """How often nodes were put back into the pool."""
-        self._added: list[tuple[int, ...]] = []
-        count = len(self._known)
-        self._job = new_rows(t.Job, max(count, 64))
-        self._fill_rows(self._known, 0)
-        self._node = new_rows(t.Node, node_count)
-        t.clear_nodes(self._node)
-        self._show_nodes()
-        self._free = np.arange(node_count, dtype=np.int32)[::-1].copy()
-        self._queue = np.zeros(2 * len(self._job) + 8, np.int32)
-        # At worst each running job is alone in its block, and one block is being split.
-        self._plan = new_rows(t.PlanEntry, node_count + 1, t.BLOCK)
-        self._blocks = new_rows(t.PlanBlock, node_count + 1)
-        self._blocks["slot"][:] = np.arange(node_count + 1)
-        # Jobs that gave their nodes back before their turn stand in it until then, beside those that took their place.
-        ends = 2 * node_count if scheduler.exact_ends_first else node_count
-        self._heap = new_rows(t.Due, ends + 1)
-        self._runs = new_rows(t.Run, count + 2 * node_count + 8)
-        room = int(self._known.nodes.sum()) + 2 * node_count + 8
-        self._log = np.zeros(room, np.int32)
-        self._started = np.zeros(node_count, np.int32)
-        self._scratch = self._new_scratch()
-        self._registers = new_record(t.Registers)
-        self._set_registers(scheduler, count, simulated=simulated)
-        self._make_state()
-        if selection is not None:
-            self._keep_nodes()
-
-    def _make_hook(self) -> PassHook | None:
-        """What the loop calls at each pass, None where the order of the queue is known and the rule a compiled one."""
-        scheduler = self.scheduler
-        order = (
-            None if self._has_fixed_keys else OrderHook(scheduler.order_name, self._order, self.node_count)
+        super().__init__(
+            node_count, scheduler, JobTable.empty() if jobs is None else jobs, simulated=simulated
         )
-        plain = scheduler.make_plain()
-        if plain is not None and scheduler.make_machine() is not None:
-            raise ValueError(
-                f"{plain[0]} acts at times of its own, on a machine of its own: it goes with no mechanism, `balancer` "
-                "or `static_partition`, in virtual time (the real one: live.batch: slurm)"
-            )
-        hook: PassHook | None = order
-        if plain is not None:
-            hook = PolicyHook(*plain, self.node_count, order)
-        elif self.selection is not None:
-            hook = SelectionHook(self.selection, order)
-        return hook if scheduler.predict is None else PredictionHook(scheduler, hook)
-
-    def _set_registers(self, scheduler: SchedulerConfig, count: int, *, simulated: bool) -> None:
-        registers = self._registers
-        registers.idle_nodes = self.node_count
-        registers.queue_lo = registers.queue_hi = len(self._queue) // 2
-        registers.blocks_n = 1
-        registers.cycle = micros(scheduler.cycle_s)
-        registers.next_cycle = t.NEVER
-        registers.jobs_n = count
-        rule = scheduler.backfill
-        is_chosen = scheduler.is_plain or self.selection is not None
-        registers.backfill = t.BackfillRule.CHOSEN if is_chosen else BACKFILL_RULES[rule]
-        registers.choice = _CHOICES[scheduler.choice]
-        registers.queued_estimates = scheduler.estimates != "user"
-        registers.every_event = scheduler.pass_ == "event"  # noqa: S105 - a scheduling pass
-        registers.keep_reservation = scheduler.reservation == "kept"
-        registers.spare_nodes = scheduler.spare_nodes
-        registers.protect_head = scheduler.protect_head
-        registers.head_waits = scheduler.head_waits and rule == "easy" and not scheduler.is_plain
-        registers.before_shadow = not scheduler.end_at_shadow
-        registers.exact_first = scheduler.exact_ends_first
-        registers.submits_first = scheduler.submits_first
-        registers.fitting_submits = scheduler.submit_pass == "if_it_fits"  # noqa: S105 - a scheduling pass
-        registers.ends_by = t.EndOrder[scheduler.ends_in_order_of.upper()]
-        registers.kept_head = registers.last_ended = -1
-        registers.simulated = simulated
-        registers.commit = scheduler.commit
-        # Who is head counts even where nobody can start.
-        registers.ask_always = scheduler.reservation == "kept" or scheduler.commit
-        if self.selection is not None:
-            registers.ask_always |= self.selection.is_at_submit
-
-    def _new_scratch(self) -> NDArray[np.int64]:
-        """Room for the profile of a conservative plan: two steps a waiting job, one a running job."""
-        conservative = self.scheduler.backfill == "conservative"
-        return np.zeros((3, 2 * len(self._job) + self.node_count + 8 if conservative else 1), np.int64)
-
-    def _fill_rows(self, jobs: JobTable, first: int) -> None:
-        columns: dict[str, ArrayLike] = {
-            "submit_us": jobs.submit_us,
-            "run_us": jobs.run_us,
-            "estimate_us": np.maximum(jobs.estimate_us, 1),
-            "nodes": jobs.nodes,
-            "kind": jobs.kind,
-            "start_us": -1,
-            "end_us": -1,
-            "run_row": -1,
-        }
-        if self._has_fixed_keys:
-            columns["key"] = self._order(jobs, self.scheduler)
-        if self._hook is not None:
-            self._hook.learn(jobs, first)
-        fill(self._job[first : first + len(jobs)], columns)
-
-    def _make_state(self) -> None:
-        self._state = t.State(
-            self._job, self._node, self._free, self._queue, self._plan, self._blocks, self._heap,
-            self._runs, self._log, self._started, self._scratch, self._registers,
-        )  # fmt: skip
-        if self._hook is not None:
-            self._hook.use(self._state)
-
-    def check_hook(self) -> None:
-        """Raises PluginError if the queue order, or a scheduler in Python, failed in the compiled loop."""
-        if self._hook is not None:
-            self._hook.check()
 
     # Simulated time.
 
@@ -221,44 +96,30 @@ class Cluster(ClusterViews):
         self._registers.stop_on_end = stop_on_end
         self._registers.stop_on_pass = stop_on_pass
         self._registers.instants_left = pause_after
-        while (code := _ADVANCE(self._state, until_us)) == t.Stop.NEEDS_ROOM:
-            self._grow_runs()
+        while (code := self.rules.advance(self._state, until_us)) == t.Stop.NEEDS_ROOM:
+            self.make_more_room()
         self.check_hook()
         return Stop(code)
 
     def finish_instant(self, now_us: int) -> None:
         """Submits of this instant, then one scheduling pass."""
         self._make_room()
-        _FINISH_INSTANT(self._state, now_us)
+        self.rules.finish_instant(self._state, now_us)
         self.check_hook()
 
     @property
     def next_event_us(self) -> int:
         """The next end, submit or scheduling cycle of a simulated run, t.NEVER if there is none."""
-        registers = self._registers
-        next_end = self._heap["at_us"][0] if registers.heap_n else t.NEVER
-        row = registers.next_submit
-        next_submit = self._job["submit_us"][row] if row < registers.jobs_n else t.NEVER
-        return int(min(next_end, next_submit, registers.next_cycle))
-
-    def _grow_runs(self) -> None:
-        spare = max(len(self._runs), self.node_count)
-        self._runs = longer(self._runs, spare)
-        self._log = np.concatenate((self._log, np.zeros(max(len(self._log), self.node_count), np.int32)))
-        self._make_state()
+        return self.rules.next_event_us(self._state)
 
     # A whole run in a mechanism's own compiled loop (`HasWholeRun`).
 
-    def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
+    def run_whole(self, run: Callable[[t.State], int], pause_after: int) -> int:
         """Let the compiled loop `run` go on with this cluster, of which single nodes are known; why it came back."""
         self._keep_nodes()
-        self._registers.stop_on_pass = 0
+        self._registers.stop_on_end = self._registers.stop_on_pass = 0
         self._registers.instants_left = pause_after
-        return int(run(self._state, more))
-
-    def make_more_room(self) -> None:
-        """Longer tables of runs and their nodes."""
-        self._grow_runs()
+        return int(run(self._state))
 
     # One event at a time.
 
@@ -288,17 +149,6 @@ class Cluster(ClusterViews):
         self._job["state"][row] = JobState.FUTURE
         self._registers.jobs_n = row + 1
         return row
-
-    def _grow_jobs(self) -> None:
-        self._job = longer(self._job, len(self._job))
-        queue = np.zeros(2 * len(self._job) + 8, np.int32)
-        waiting = self.queue
-        middle = len(queue) // 2
-        queue[middle : middle + len(waiting)] = waiting
-        self._registers.queue_lo, self._registers.queue_hi = middle, middle + len(waiting)
-        self._queue = queue
-        self._scratch = self._new_scratch()
-        self._make_state()
 
     def submit(self, job: int, now_us: int) -> None:
         self.must_be(job, JobState.FUTURE, "be submitted")
@@ -374,20 +224,22 @@ class Cluster(ClusterViews):
         )  # fmt: skip
         if outcome == RunOutcome.CANCELLED:
             self._job["state"][job] = JobState.CANCELLED
+        self.rules.has_left(job, now_us)
 
     def requeue(
         self, job: int, now_us: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.REQUEUED
     ) -> None:
-        """A running job loses its nodes and waits again, `front`: before all others."""
+        """A running job loses its nodes and waits again, `front`: before all others; held back, if its rules do so."""
         self.end(job, now_us, outcome)
-        self._wait_again(job, front=front)
+        self._wait_again(job, front=front, is_held=self.rules.holds_back(job, now_us))
 
-    def _wait_again(self, job: int, *, front: bool) -> None:
-        self._job["state"][job] = JobState.QUEUED
+    def _wait_again(self, job: int, *, front: bool, is_held: bool = False) -> None:
+        self._job["state"][job] = JobState.HELD if is_held else JobState.QUEUED
         self._job["start_us"][job] = self._job["end_us"][job] = -1
         if front:
             self._job["key"][job] = t.FRONT
-        structures.queue_insert(self._job, self._queue, self._registers, job)
+        if not is_held:
+            structures.queue_insert(self._job, self._queue, self._registers, job)
 
     def suspend(self, job: int, now_us: int) -> None:
         """A running job leaves its nodes and keeps its memory there. It began when its run began."""
@@ -432,7 +284,7 @@ class Cluster(ClusterViews):
     ) -> None:
         """What the next runs of jobs that do not run now ask for."""
         self._job["run_us"][jobs] = run_us
-        self._job["estimate_us"][jobs] = estimate_us
+        self._job["estimate_us"][jobs] = self.rules.limit_us(jobs, estimate_us)
         self._job["nodes"][jobs] = nodes
 
     def start_waiting(
@@ -484,15 +336,10 @@ class Cluster(ClusterViews):
             f"job {self.number(job)} cannot have node {conflict}: job {other} runs there"
         )
 
-    def _make_room(self) -> None:
-        while not _HAS_ROOM(self._state):
-            self._grow_runs()
-
     def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
         """Start what the scheduler starts now; the rows of the started jobs, in order."""
         self._make_room()
-        self._registers.now = now_us
-        _SCHEDULE_PASS(self._state, now_us)
+        self.rules.start_jobs(self._state, now_us)
         self.check_hook()
         return self._started[: self._registers.started_n].copy()
 
@@ -500,11 +347,13 @@ class Cluster(ClusterViews):
         """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""
         self._keep_nodes()
         _TAKE_OFFLINE(self._state, t.node_array(nodes))
+        self.rules.nodes_have_moved()
 
     def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
         """Put nodes back into the batch pool (they count as idle since now)."""
         self._returns += 1
         _BRING_ONLINE(self._state, t.node_array(nodes), now_us)
+        self.rules.nodes_have_moved()
 
     def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """Run a lease on these nodes, which must be offline and idle."""

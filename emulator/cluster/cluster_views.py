@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.cluster.rules import ClusterRules
     from emulator.cluster.selection import Selection
     from emulator.kernel import tables as t
     from emulator.record.run_record import RunTable
@@ -48,7 +49,8 @@ class ClusterViews(TableViews):
     _added: list[tuple[int, ...]]
     node_count: int
     selection: Selection | None
-    has_own_rules = False
+    rules: ClusterRules
+    has_own_rules: bool
     """Whether it decides over its jobs by rules that are not those of a plain scheduler."""
 
     @property
@@ -64,7 +66,7 @@ class ClusterViews(TableViews):
     @property
     def node_names(self) -> tuple[str, ...] | None:
         """Where they are not those of whole nodes."""
-        return None if self.selection is None else self.selection.node_names
+        return self.rules.node_names if self.selection is None else self.selection.node_names
 
     @property
     def kernel_table(self) -> t.Jobs:
@@ -134,6 +136,17 @@ class ClusterViews(TableViews):
     def run_row(self, job: int) -> int:
         """The row of a job's present or last run in the run table."""
         return int(self._job["run_row"][job])
+
+    @property
+    def node_log(self) -> NDArray[np.int32]:
+        """The nodes of all runs so far, one after the other."""
+        return read_only(self._log[: self._registers.log_n])
+
+    def jobs_of_nodes_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Whose runs have their nodes in the log from these places on; no run of theirs is without nodes."""
+        runs = self._runs[: self._registers.runs_n]
+        rows = np.searchsorted(runs["first"], places, side="right") - 1
+        return np.asarray(runs["job"][rows])
 
     def expected_end_us(self, job: int) -> int:
         """When a running job should be over by its user's estimate."""

@@ -1,4 +1,4 @@
-"""The machine of Slurm's twin: the harness's cluster, whose loop also does what Slurm does at times of its own."""
+"""Slurm's twin: rules of a cluster, whose loop also does what Slurm does at times of its own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.cluster.cluster import Cluster, Stop
+from emulator.cluster.cluster import Cluster
+from emulator.cluster.rules import ClusterRules
 from emulator.config.node_names import default_node_names
 from emulator.kernel import reorder
 from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_points
-from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.kernel.rows import new_record, new_rows, rows_of
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import VIEW
@@ -23,8 +23,6 @@ from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.reservations import which_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from emulator.kernel.rows import Rows
@@ -40,24 +38,28 @@ _LONG_AGO_US = -(1 << 50)
 _ADVANCE, _FINISH, _NEXT_EVENT = entry_points(kernel.advance, kernel.finish, kernel.next_event)
 
 
-class SlurmCluster(Cluster):
+def slurm_cluster(node_count: int, jobs: JobTable, slurm: SlurmSettings) -> Cluster:
     """`node_count` nodes under Slurm's rules; jobs are known in advance. Raises ValueError.
 
     Where jobs share nodes, to the harness and in records a core is what a node is elsewhere, as with `oversubscribe`:
     a job has as many nodes as it has cores, and its nodes are in the extra column `whole_nodes`. Nodes that are out of
     the batch pool (lent) are not available to it, as drained ones are not to Slurm.
     """
+    cores, in_cores = (1, jobs) if slurm.select is None else (slurm.select.cores, slurm.select.in_cores(jobs))
+    twin = SlurmTwin(node_count, jobs, slurm)
+    return Cluster(node_count * cores, SchedulerConfig(backfill="none"), in_cores, rules=twin)
 
-    has_own_rules = True
 
-    def __init__(
-        self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, slurm: SlurmSettings
-    ) -> None:
+class SlurmTwin(ClusterRules):
+    """Slurm's rules for these jobs on `node_count` nodes."""
+
+    need_nodes = True
+
+    def __init__(self, node_count: int, jobs: JobTable, slurm: SlurmSettings) -> None:
+        super().__init__("slurm")
         self._slurm = slurm
-        self._node_names = default_node_names(node_count)
+        self.node_names = _names(node_count, slurm)
         self._asked_jobs = jobs
-        if slurm.select is not None:
-            jobs = slurm.select.in_cores(jobs)
         self._rules = slurm.rules(node_count)
         self._place = {each.name: place for place, each in enumerate(self._rules.partitions)}
         self._twin_registers = _registers(self._rules, slurm)
@@ -106,27 +108,23 @@ class SlurmCluster(Cluster):
         self._cores = np.zeros(node_count * per_node, np.int64)
         self._has_outages = False
         self._left_us = -1
-        super().__init__(int(node_count * per_node), SchedulerConfig(backfill="none"), jobs)
-        self.scheduler = scheduler
-        self._keep_nodes()
 
-    def _fill_rows(self, jobs: JobTable, first: int) -> None:
+    def learn(self, jobs: JobTable, rows: t.Jobs, first: int) -> None:
         if first:
             raise ValueError("scheduler slurm: jobs must be known in advance")
-        super()._fill_rows(jobs, first)
-        jobs = self._asked_jobs
+        jobs = self._asked_jobs  # in nodes
         self._fill_wants(jobs)
         for column in ("eligible_us", "submitted_us"):
             self._job_ext[column][: len(jobs)] = jobs.submit_us
-        rows, rules = slice(len(jobs)), self._rules
-        self._job["estimate_us"][rows] = -(-self._job["estimate_us"][rows] // s.MINUTE) * s.MINUTE
+        known, rules = slice(len(jobs)), self._rules
+        rows["estimate_us"][:] = -(-rows["estimate_us"] // s.MINUTE) * s.MINUTE
         default = self._place[rules.default_partition]
         named = {number: self._place[name] for number, name in self._slurm.queues.items()}
         places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
-        self._check(jobs)
-        self._job_ext["partition"][rows] = places
-        self._job_ext["tier"][rows] = np.array([each.priority_tier for each in rules.partitions])[places]
-        self._job_ext["user"][rows] = [
+        self._check(jobs, rows)
+        self._job_ext["partition"][known] = places
+        self._job_ext["tier"][known] = np.array([each.priority_tier for each in rules.partitions])[places]
+        self._job_ext["user"][known] = [
             self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
         ]
         self._fill_associations(jobs)
@@ -134,9 +132,9 @@ class SlurmCluster(Cluster):
         marks = len(rules.partitions) + len(rules.reservations)
         self._tests = np.zeros(len(self._users) + marks, np.int64)
         if rules.priority_type == "multifactor":
-            self._fixed[rows] = self._unchanging(jobs, places)
-        keys = -self._job_ext["tier"][rows] * s.TIER_STEP - (self._fixed[rows] + 1e-6).astype(np.int64)
-        self._job["key"][rows] = keys
+            self._fixed[known] = self._unchanging(jobs, places)
+        keys = -self._job_ext["tier"][known] * s.TIER_STEP - (self._fixed[known] + 1e-6).astype(np.int64)
+        rows["key"][:] = keys
 
     def _fill_associations(self, jobs: JobTable) -> None:
         """Whose association each job has, and whose share: the association's, else the user's."""
@@ -196,9 +194,9 @@ class SlurmCluster(Cluster):
             value = value + rules.priority_weight_qos * parts[self._job_ext["own_qos"][: len(jobs)]]
         return np.asarray(value)
 
-    def _check(self, jobs: JobTable) -> None:
+    def _check(self, jobs: JobTable, rows: t.Jobs) -> None:
         """Slurm would let such a job wait for ever."""
-        limit = self._job["estimate_us"][: len(jobs)] // s.MINUTE
+        limit = rows["estimate_us"] // s.MINUTE
         for what, wrong in refusals(jobs, self._slurm, self._rules, len(self._nodes_seen)):
             first = int(np.flatnonzero(wrong)[0])
             raise ValueError(
@@ -207,9 +205,9 @@ class SlurmCluster(Cluster):
                 "out by a transform"
             )
 
-    def _make_state(self) -> None:
-        super()._make_state()
-        room = len(self._job) + 1
+    def use(self, state: t.State) -> None:
+        self._state = state
+        room = len(state.job) + 1
         first_mask, second_mask = self._masks
         self._twin = s.Twin(
             registers=self._twin_registers,
@@ -238,19 +236,17 @@ class SlurmCluster(Cluster):
             cores=self._cores,
         )
 
-    def advance(
-        self, until_us: int, *, stop_on_end: bool = False, stop_on_pass: bool = False, pause_after: int = -1
-    ) -> Stop:
-        self._registers.stop_on_end = stop_on_end
-        self._registers.stop_on_pass = stop_on_pass
-        self._registers.instants_left = pause_after
-        while (code := _ADVANCE(self._state, self._twin, until_us)) == t.Stop.NEEDS_ROOM:
-            self._grow_runs()
-        return Stop(code)
+    def advance(self, state: t.State, until_us: int) -> int:
+        return int(_ADVANCE(state, self._twin, until_us))
 
-    def finish_instant(self, now_us: int) -> None:
-        self._make_room()
-        _FINISH(self._state, self._twin, now_us, not self._has_outages or self._left_at(now_us))
+    def finish_instant(self, state: t.State, now_us: int) -> None:
+        _FINISH(state, self._twin, now_us, not self._has_outages or self._left_at(now_us))
+
+    def start_jobs(self, state: t.State, now_us: int) -> None:
+        self.finish_instant(state, now_us)
+
+    def next_event_us(self, state: t.State) -> int:
+        return int(_NEXT_EVENT(state, self._twin))
 
     # Nodes that go and come back by themselves.
 
@@ -263,22 +259,14 @@ class SlurmCluster(Cluster):
 
     def _left_at(self, now_us: int) -> bool:
         """Whether a job left its nodes then, which runs the main loop; nodes that come back do not."""
-        last = self._registers.last_ended
-        return bool(self._left_us == now_us or (last >= 0 and self._job["end_us"][last] == now_us))
+        last = self._state.registers.last_ended
+        return bool(self._left_us == now_us or (last >= 0 and self._state.job["end_us"][last] == now_us))
 
-    def end(self, job: int, now_us: int, outcome: RunOutcome = RunOutcome.FINISHED) -> None:
-        super().end(job, now_us, outcome)
+    def has_left(self, job: int, now_us: int) -> None:  # noqa: ARG002 - whoever it was
         self._left_us = now_us
 
-    def requeue(
-        self, job: int, now_us: int, *, front: bool = False, outcome: RunOutcome = RunOutcome.REQUEUED
-    ) -> None:
-        """A running job loses its nodes; it is held back for two minutes, and waits again then."""
-        self.end(job, now_us, outcome)
-        self._job["state"][job] = JobState.HELD
-        self._job["start_us"][job] = self._job["end_us"][job] = -1
-        if front:
-            self._job["key"][job] = t.FRONT
+    def holds_back(self, job: int, now_us: int) -> bool:
+        """For two minutes."""
         twin_registers, job_ext = self._twin_registers, self._job_ext
         job_ext[job].eligible_us = now_us // s.SECOND * s.SECOND + s.HOLD
         job_ext[job].submitted_us = now_us
@@ -289,43 +277,23 @@ class SlurmCluster(Cluster):
             job_ext[twin_registers.last_held].next_held = job
         twin_registers.last_held = job
         twin_registers.resubmits = self._rules.priority_type == "multifactor"
+        return True
 
-    def ask(
-        self,
-        jobs: NDArray[np.intp],
-        *,
-        run_us: NDArray[np.int64],
-        estimate_us: NDArray[np.int64],
-        nodes: NDArray[np.int64],
-    ) -> None:
-        """As any cluster, but a job's time limit stays what it was, however much of its work it has done."""
-        has_run = self._job["run_row"][jobs] >= 0
-        limit_us = np.where(has_run, self._job["estimate_us"][jobs], estimate_us)
-        super().ask(jobs, run_us=run_us, estimate_us=limit_us, nodes=nodes)
+    def limit_us(self, jobs: NDArray[np.intp], asked_us: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A job's time limit stays what it was, however much of its work it has done."""
+        rows = self._state.job
+        return np.where(rows["run_row"][jobs] >= 0, rows["estimate_us"][jobs], asked_us)
 
-    def take_offline(self, nodes: Iterable[int], now_us: int) -> None:
-        super().take_offline(nodes, now_us)
+    def nodes_have_moved(self) -> None:
         self._twin_registers.nodes_moved = self._has_outages
 
-    def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
-        super().bring_online(nodes, now_us)
-        self._twin_registers.nodes_moved = self._has_outages
 
-    def schedule_pass(self, now_us: int) -> NDArray[np.int32]:
-        self.finish_instant(now_us)
-        return self._started[: self._registers.started_n].copy()
-
-    @property
-    def node_names(self) -> tuple[str, ...]:
-        """Of nodes, or of cores where jobs share nodes: `n001/c03` is the fourth."""
-        select = self._slurm.select
-        if select is None:
-            return self._node_names
-        return tuple(f"{name}/c{core:02}" for name in self._node_names for core in range(select.cores))
-
-    @property
-    def next_event_us(self) -> int:
-        return int(_NEXT_EVENT(self._state, self._twin))
+def _names(node_count: int, slurm: SlurmSettings) -> tuple[str, ...]:
+    """Of nodes, or of cores where jobs share nodes: `n001/c03` is the fourth."""
+    names, select = default_node_names(node_count), slurm.select
+    if select is None:
+        return names
+    return tuple(f"{name}/c{core:02}" for name in names for core in range(select.cores))
 
 
 def _associations(rules: Rules) -> Rows[s.AssociationUse]:
@@ -358,6 +326,7 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
         ("last_fill_us", _LONG_AGO_US),
         ("release_at_us", t.NEVER),
         ("quiet_wait_us", rules.bf_after_quiet * US),
+        ("since_24_11", rules.since_24_11),
         ("partitions", len(rules.partitions)),
         ("per_node", 1 if slurm.select is None else slurm.select.cores),
         ("node_memory_mib", 0 if slurm.select is None else slurm.select.memory_mb),

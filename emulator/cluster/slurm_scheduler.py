@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Slurm(SlurmSettings):
     """What Slurm would do: a pass on each event, backfill every `bf_interval`, priorities and partitions."""
 
-    def make_cluster(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Cluster:
+    def make_cluster(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Cluster:  # noqa: ARG002 - it is this
         """The machine that this scheduler needs, because it acts at times of its own. Raises ValueError."""
-        from emulator.cluster.slurm_cluster import SlurmCluster  # noqa: PLC0415 - listings do not need it
+        from emulator.cluster.slurm_cluster import slurm_cluster  # noqa: PLC0415 - listings do not need it
 
-        return SlurmCluster(node_count, scheduler, jobs, self)
+        return slurm_cluster(node_count, jobs, self)

@@ -45,6 +45,7 @@ def slurm(
     scenario differ on Slurm: several runs say how much of a difference is Slurm's own.
     """
     from emulator.live.slurm.calibration import calibrate as compare  # noqa: PLC0415
+    from emulator.live.slurm.calibration import release_of  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
@@ -57,7 +58,7 @@ def slurm(
     try:
         for source in sources:
             if source.is_dir():
-                found[str(source)] = compare(files.load(source))
+                found[str(source)] = compare(files.load(source), **release_of(source))
                 continue
             overrides = (*changes, "live.batch=slurm") if not _names_slurm(source, changes) else changes
             scenario = scenario_of(source, overrides, trace=None, nodes=None)
@@ -65,7 +66,7 @@ def slurm(
             for number in range(1, repeats + 1):
                 folder = name if repeats == 1 else name.with_name(f"{name.name}-{number}")
                 record, _, _ = _run(scenario, "live", folder, quiet=as_json, check=False, report=False)
-                found[str(folder)] = compare(record)
+                found[str(folder)] = compare(record, **release_of(folder))
     except (ScenarioError, TraceError, files.ResultsError, ValueError) as error:
         raise InputError(str(error)) from error
     if as_json:

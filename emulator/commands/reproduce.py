@@ -21,10 +21,10 @@ from emulator.experiments import fit as fit_
 from emulator.experiments.atlas import command
 from emulator.experiments.atlas.prior import HasAtlas
 from emulator.experiments.atlas.worlds import Interrupted
-from emulator.experiments.claims import counted, judge, summary, worlds
+from emulator.experiments.claims import counted, judge, open_points, summary, worlds
 from emulator.experiments.criteria import Outcome as ClaimOutcome
 from emulator.experiments.logs import checkout_logs
-from emulator.experiments.paper import GROUP, Options, find_paper
+from emulator.experiments.paper import GROUP, LEAST_SEEDS, Options, find_paper
 from emulator.experiments.readings import HasReadings, parse, value_of
 from emulator.number_text import grouped
 from emulator.plugins import plugin_names
@@ -81,7 +81,7 @@ class _Job:
 @click.argument(
     "papers", nargs=-1, required=True, metavar="PAPER...", shell_complete=names_of("emulator.papers")
 )
-@click.option("--quick", is_flag=True, help="Seconds instead of minutes: fewer seeds and settings.")
+@click.option("--quick", is_flag=True, help="Less than a minute: five seeds and fewer settings.")
 @click.option("--traces", type=click.Path(path_type=Path, file_okay=False, exists=True),
               help="Folder with the paper's own logs (default: `traces` of the checkout).")  # fmt: skip
 @click.option("--stand-in", is_flag=True, help="Generated workloads in place of the logs.")
@@ -335,10 +335,8 @@ def _fitting(name: str, paper: Paper, options: Options) -> tuple[Sweep, list[dic
     """All ways to read the paper as one sweep. Raises ScenarioError where there is only one, or too few seeds."""
     if not isinstance(paper, HasReadings):
         raise ScenarioError(f"reproduce {name} --fit: this paper names no readings")
-    if options.seeds is not None and options.seeds < fit_.LEAST_SEEDS:
-        raise ScenarioError(
-            f"reproduce {name} --fit: with fewer than {fit_.LEAST_SEEDS} seeds no claim can hold"
-        )
+    if options.seeds is not None and options.seeds < LEAST_SEEDS:
+        raise ScenarioError(f"reproduce {name} --fit: with fewer than {LEAST_SEEDS} seeds no claim can hold")
     plan, ways = fit_.plan(paper, options, paper.readings())
     if len(ways) < 2:  # noqa: PLR2004
         raise ScenarioError(
@@ -407,7 +405,9 @@ def _print(
     console.print(table)
     for verdict in verdicts:
         if not verdict.holds or verdict.also:
-            console.print(f"[bold]{verdict.claim.id}[/bold]: {verdict.why}", highlight=False)
+            console.print(f"[bold]{verdict.claim.id}[/bold]: {verdict.reason}", highlight=False)
+    for text, ids in open_points(verdicts).items():
+        console.print(f"[bold]{', '.join(ids)}[/bold] may be explained so: {text}", highlight=False)
     console.print(f"\nRuns, claims.json and report.html are in {folder}.")
 
 

@@ -22,6 +22,7 @@ from emulator.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from emulator.study.answer import Answer
     from emulator.study.attribution import WaitChanges
     from emulator.study.growth import GrowthOutcome
     from emulator.study.judge import Advice, Wishes
@@ -296,7 +297,7 @@ def _answer(  # noqa: PLR0917 - all of one study
     doubts: list[str],
 ) -> None:
     """Write page, document and tables, and print the answer."""
-    from emulator.study import first_screen, held_out, judge, plausible, show, wording  # noqa: PLC0415
+    from emulator.study import held_out, judge, show  # noqa: PLC0415
     from emulator.study.answer import Answer  # noqa: PLC0415
     from emulator.study.answer_document import answer_document  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
@@ -346,11 +347,22 @@ def _answer(  # noqa: PLR0917 - all of one study
     if options["as_json"]:
         click.echo(text, nl=False)
         return
+    _print(answer)
+    stdout_console(highlight=False, soft_wrap=True).print(
+        f"\nRuns, {', '.join(files)} are in {folder}.", markup=False
+    )
+
+
+def _print(answer: Answer) -> None:
+    """The answer on the terminal."""
+    from emulator.study import first_screen, plausible, show, wording  # noqa: PLC0415
+    from emulator.terminal import stdout_console  # noqa: PLC0415
+
     console = stdout_console(highlight=False, soft_wrap=True)
     console.print(answer.verdicts[0].sentence + "\n", markup=False)
     for name, value, remark in first_screen.tiles(answer):
         console.print(f"{name}: {value}{f' ({remark})' if remark else ''}", markup=False)
-    console.print(plausible.trust(today) + "\n", markup=False)
+    console.print(plausible.trust(answer.today) + "\n", markup=False)
     console.print(show.terminal_table(answer))
     console.print("\n" + show.LEGEND, markup=False)
     for paragraph in wording.recommendations(answer):
@@ -361,13 +373,12 @@ def _answer(  # noqa: PLR0917 - all of one study
     for line in [
         wording.growth(answer),
         *wording.proofs(answer),
-        plausible.sentence(today),
+        plausible.sentence(answer.today),
     ]:
         if line:
             console.print("\n" + line, markup=False)
-    for note in logs.notes:
+    for note in answer.logs.notes:
         console.print(f"({note})", markup=False)
-    console.print(f"\nRuns, {', '.join(files)} are in {folder}.", markup=False)
 
 
 def _wait_changes(

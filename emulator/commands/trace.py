@@ -14,7 +14,7 @@ from emulator.terminal import InputError, input_error, stdout_console
 from emulator.workload.overruns import Overrun, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import date
 
     from emulator.workload.swf import SwfLog
@@ -177,7 +177,7 @@ def check(  # noqa: PLR0917
 def convert(source: Path, target: Path, lenient: bool) -> None:
     """Write a log in any known format as SWF: OUT ends in .swf, .swf.gz or .swf.xz."""
     from emulator.workload.formats import load  # noqa: PLC0415
-    from emulator.workload.rules import check_has_jobs  # noqa: PLC0415
+    from emulator.workload.rules import check_has_jobs, with_times_of_jobs  # noqa: PLC0415
     from emulator.workload.swf import write_swf  # noqa: PLC0415
 
     if not target.name.endswith((".swf", ".swf.gz", ".swf.xz")):
@@ -185,11 +185,13 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
     try:
         log = load(source, lenient=lenient)
         check_has_jobs(log)
+        records = log.records
+        log, left_out = with_times_of_jobs(log)
         write_swf(log, target)
     except (ValueError, OSError) as error:
         raise input_error(error) from error
-    of_all = "" if log.records == len(log) else f" of {grouped(log.records)} records"
-    click.echo(f"{target}: {grouped(len(log))} jobs{of_all}{_left_out(log)}")
+    of_all = "" if records == len(log) else f" of {grouped(records)} records"
+    click.echo(f"{target}: {grouped(len(log))} jobs{of_all}{_left_out(log, left_out)}")
 
 
 @trace.command()
@@ -225,15 +227,14 @@ def weeks(  # noqa: PLR0917
     import json  # noqa: PLC0415
 
     from emulator.workload import challenge  # noqa: PLC0415
-    from emulator.workload.formats import load  # noqa: PLC0415
     from emulator.workload.rules import cluster_size  # noqa: PLC0415
 
     known = dict(_usage(text) for text in usages)
     try:
-        batch = [load(path, lenient=lenient) for path in logs]
+        batch = [_load_rows(path, lenient=lenient) for path in logs]
         figures = challenge.weeks(
             batch,
-            [load(path, lenient=lenient) for path in on_demand],
+            [_load_rows(path, lenient=lenient) for path in on_demand],
             nodes=cluster_size(batch[0]) if nodes is None else nodes,
             known_core_hours=known,
         )
@@ -279,7 +280,6 @@ def pack(  # noqa: PLR0917
     import json  # noqa: PLC0415
 
     from emulator.workload import store  # noqa: PLC0415
-    from emulator.workload.formats import load  # noqa: PLC0415
     from emulator.workload.packing import describe, render, to_leases, vms_for, write_history  # noqa: PLC0415
     from emulator.workload.rules import check_has_jobs  # noqa: PLC0415
 
@@ -290,7 +290,7 @@ def pack(  # noqa: PLR0917
     rows = []
     try:
         for path in logs:
-            log = load(path, lenient=lenient)
+            log = _load_rows(path, lenient=lenient)
             if out is not None or history is not None:
                 check_has_jobs(log)
             need = vms_for(log, cores_per_vm)
@@ -426,8 +426,20 @@ def _usage(text: str) -> tuple[date, float]:
     return begin, hours
 
 
-def _left_out(log: SwfLog) -> str:
+def _load_rows(path: Path, *, lenient: bool) -> SwfLog:
+    """A log for a command that looks at its rows themselves, without those whose times no job had."""
+    from emulator.workload.formats import load  # noqa: PLC0415
+    from emulator.workload.rules import with_times_of_jobs  # noqa: PLC0415
+
+    log, left_out = with_times_of_jobs(load(path, lenient=lenient))
+    for reason, count in left_out.items():
+        click.echo(f"{path}: {grouped(count)} x {reason} left out", err=True)
+    return log
+
+
+def _left_out(log: SwfLog, left_out: Mapping[str, int]) -> str:
     said = "".join(f", {grouped(count)} x {what} passed over" for what, count in log.passed_over.items())
+    said += "".join(f", {grouped(count)} x {reason} left out" for reason, count in left_out.items())
     if log.malformed:
         said += f", {grouped(log.malformed)} malformed lines left out"
     return said + "".join(f"\n  {line}" for line in log.complaints)

@@ -104,8 +104,22 @@ class Verdict:
     @property
     def why(self) -> str:
         """The reason for the verdict in one or a few sentences."""
+        return f"{self.reason} {self.open_points}".rstrip()
+
+    @property
+    def open_points(self) -> str:
+        """What could explain why our runs do not show the claim; empty where they do, or where they are missing."""
+        return "" if self.holds or self._is_missing else self.claim.open_points
+
+    @property
+    def _is_missing(self) -> bool:
+        return not self.values and self.claim.criterion.kind is not Kind.UNTESTED
+
+    @property
+    def reason(self) -> str:
+        """The reason for the verdict, without what could explain it."""
         claim = self.claim
-        if not self.values and claim.criterion.kind is not Kind.UNTESTED:
+        if self._is_missing:
             return self.problem
         parts = [self._accepted()]
         if claim.criterion.reason:
@@ -114,8 +128,6 @@ class Verdict:
             middle = claim.show(median(values)) if values else "not run"
             ends = f" ({claim.show(min(values))} to {claim.show(max(values))})" if len(values) > 1 else ""
             parts.append(f"Under reading {name}: {middle}{ends}.")
-        if not self.holds and claim.open_points:
-            parts.append(claim.open_points)
         return " ".join(parts)
 
     def _accepted(self) -> str:
@@ -172,6 +184,15 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     if is_open:
         text += f" {is_open} undecided: they need more seeds or another trace."
     return text + (f" {found[Outcome.UNTESTED]} not tested." if found[Outcome.UNTESTED] else "")
+
+
+def open_points(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
+    """What could explain claims that do not hold, each once, with the names of the claims."""
+    found: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.open_points:
+            found.setdefault(verdict.open_points, []).append(verdict.claim.id)
+    return found
 
 
 def judge(claims: Sequence[Claim], found: Sequence[World]) -> list[Verdict]:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from emulator.experiments.claims import counted, judge, worlds
 from emulator.experiments.criteria import Outcome
+from emulator.experiments.paper import LEAST_SEEDS
 from emulator.experiments.readings import combinations
 from emulator.sweeps.grid import Run, Sweep
 from emulator.sweeps.store import PARQUET
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 FIRST_SEED = 501
 """Seeds 501 to 1000 are for choosing readings."""
-LEAST_SEEDS = 5
-"""With fewer no sign test can tell anything."""
 _READ = "reading"
 
 

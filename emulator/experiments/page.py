@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from emulator.experiments.claims import summary
+from emulator.experiments.claims import open_points, summary
 from emulator.experiments.paper import DrawsFigures
 from emulator.report.templates import environment
 
@@ -31,6 +31,7 @@ def render(paper: Paper, options: Options, verdicts: Sequence[Verdict], found: S
         about=paper.about(options),
         verdicts=verdicts,
         summary=summary(verdicts),
+        open_points=open_points(verdicts),
         tables=[(str(table.title or ""), _as_text(table)) for table in paper.tables(found)],
         plots=paper.figures(found) if isinstance(paper, DrawsFigures) else [],
     )

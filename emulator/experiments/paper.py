@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from emulator.sweeps.grid import Sweep
 
 GROUP = "emulator.papers"
+LEAST_SEEDS = 5
+"""With fewer no sign test can decide at our level; `--quick` has as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,13 @@ class Options:
     world: Mapping[str, float | int | str] = field(default_factory=dict)
     """A world of the atlas: values of the inputs that the paper does not publish. It goes before `readings`."""
 
+    def seed_count(self, usual: int) -> int:
+        """How many seeds; `usual`: of the whole experiments, if nobody says."""
+        return self.seeds or (LEAST_SEEDS if self.quick else usual)
+
     def seed_list(self, usual: int) -> list[int]:
-        """The seeds; `usual`: how many, if nobody says."""
-        return list(range(self.first_seed, self.first_seed + (self.seeds or usual)))
+        """The seeds, `seed_count` of them."""
+        return list(range(self.first_seed, self.first_seed + self.seed_count(usual)))
 
 
 class Paper(Protocol):

@@ -100,23 +100,24 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
     left = registers.idle_nodes
     while left > 0:
         best = -1
+        best_row = -1
         best_score = -NEVER
         for place in range(registers.queue_lo + 1, registers.queue_hi):
             row = queue[place]
             needed = job[row].nodes
             if needed <= left and (length_of(job, row, by_run) <= latest or needed <= spare):
                 score = needed if widest else -(job[row].estimate_us if shortest else job[row].submit_us)
-                by_number = by_submit and row < best and best >= registers.kept_submits
+                by_number = by_submit and row < best_row and best_row >= registers.kept_submits
                 if score > best_score or (score == best_score and by_number):
                     best = place
+                    best_row = row
                     best_score = score
         if best < 0:
             break
-        row = queue[best]
-        if length_of(job, row, by_run) > latest:
-            spare -= job[row].nodes
-        left -= job[row].nodes
-        choose(started, registers, row)
+        if length_of(job, best_row, by_run) > latest:
+            spare -= job[best_row].nodes
+        left -= job[best_row].nodes
+        choose(started, registers, best_row)
         queue_remove_at(queue, registers, best)
     return spare
 

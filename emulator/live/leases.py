@@ -10,8 +10,8 @@ from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
 from balancer.clock import utc_us
+from balancer.timestamps import parse_iso
 from emulator.clock.shared_clock import SharedClock
-from emulator.live.ondemand.times import from_iso
 from emulator.live.settings import Settings
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Cloud:
             return LeaseState(ids, fault=f"{len(servers)} of {nodes} servers exist")
         if any(server.status != "ACTIVE" for server in servers):
             return LeaseState(ids)
-        launched_us = max(from_iso(server.launched_at) for server in servers)
+        launched_us = max(parse_iso(server.launched_at) for server in servers)
         hosts = tuple(server.compute_host for server in servers if server.compute_host)
         return LeaseState(
             ids, granted_us=self._cluster_us(launched_us), hosts=hosts if len(hosts) == nodes else ()

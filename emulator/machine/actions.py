@@ -279,9 +279,9 @@ class Accounting:
             self.running.suspend(job, self.now_us)
             self._effects.run_changes(job)
             return []
-        if type(self.cluster) is not Cluster:
+        if self.cluster.rules.name:
             raise TypeError(
-                f"jobs of a {type(self.cluster).__name__} cannot leave their nodes and keep their memory: "
+                f"jobs under {self.cluster.rules.name} cannot leave their nodes and keep their memory: "
                 "it has an account of its nodes of its own"
             )
         if self.is_lease(job):

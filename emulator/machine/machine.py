@@ -84,7 +84,7 @@ class HasSlots(Protocol):
 
 @runtime_checkable
 class HasOutages(Protocol):
-    """A machine that decides over its jobs itself, and knows what nodes that fail and are maintained mean."""
+    """A cluster's own rules (`ClusterRules`) that know what nodes that fail and are maintained mean."""
 
     def expect_outages(self) -> bool:
         """Nodes will go and come back. Returns whether jobs that lose one may wait again, else they are lost.

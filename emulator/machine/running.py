@@ -61,8 +61,6 @@ _ALLOWED: dict[str, frozenset[Activity]] = {
     "be resumed": frozenset({Activity.SUSPENDED}),
     "change its rate": frozenset({Activity.COMPUTING, Activity.SUSPENDED}),
 }
-
-
 _ALLOWED_OFF_NODES = frozenset({"be preempted", "be resumed"})
 _KEEPS_WORK = (JobState.RUNNING, JobState.SUSPENDED)
 """States in which a job has work in its memory."""
@@ -238,8 +236,7 @@ class RunningJobs:
         """A running job leaves its nodes for good; `lost`: nobody has what it did."""
         self._may(job, "be preempted")
         done, _ = self._done_and_saved(job, now_us)
-        begun = int(w.phase_of(self._job, self._work, job)[0])
-        self._done_in_row[self.cluster.run_row(job)] = (done - begun, done if lost else 0, done)
+        self._note_row(job, done, done if lost else 0)
         self._forget(job)
         self._work[job].saved = 0 if lost else done
         self.cluster.end(job, now_us, RunOutcome.CANCELLED)
@@ -263,8 +260,7 @@ class RunningJobs:
         self, job: int, done: int, kept: int, now_us: int, outcome: RunOutcome, *, front: bool
     ) -> NDArray[np.int32]:
         nodes = self.cluster.nodes_of(job)
-        begun = int(w.phase_of(self._job, self._work, job)[0])
-        self._done_in_row[self.cluster.run_row(job)] = (done - begun, done - kept, done)
+        self._note_row(job, done, done - kept)
         self._forget(job)
         self._work[job].saved = kept
         if self.cluster.state[job] == JobState.SUSPENDED:
@@ -274,6 +270,11 @@ class RunningJobs:
             self.cluster.requeue(job, now_us, front=front, outcome=outcome)
         self._plan_next_runs(np.array([job]))
         return nodes
+
+    def _note_row(self, job: int, done: int, lost: int) -> None:
+        """The job's present row of the run table ends here: it has done so much by now, and loses some of it."""
+        begun = int(w.phase_of(self._job, self._work, job)[0])
+        self._done_in_row[self.cluster.run_row(job)] = (done - begun, lost, done)
 
     def _forget(self, job: int) -> None:
         self._writing.pop(job, None)
@@ -312,8 +313,7 @@ class RunningJobs:
         if not len(after):
             raise ValueError(f"job {self.cluster.number(job)} cannot be resized to no node: preempt it")
         phase = self._phase(job, now_us)
-        begun = int(w.phase_of(self._job, self._work, job)[0])
-        self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0, phase.done)
+        self._note_row(job, phase.done, 0)
         phase = replace(phase, since_us=now_us + phase.idle_us(now_us) + pause_us)
         ends = self._ends(job, phase, len(after))
         runs_here = self.cluster.node_job
@@ -335,8 +335,7 @@ class RunningJobs:
         if not len(after):
             raise ValueError(f"lease {self.cluster.number(job)} cannot go on without a node: end it")
         phase = self._phase(job, now_us)
-        begun = int(w.phase_of(self._job, self._work, job)[0])
-        self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0, phase.done)
+        self._note_row(job, phase.done, 0)
         left = (end_us - phase.since_us) * len(after)
         phase = replace(phase, done=self.owed(job) - left, saved=0)
         added = after[self.cluster.node_job[after] != job]
@@ -365,8 +364,7 @@ class RunningJobs:
         if write_us:
             phase = replace(phase, saved=before)
         self._suspended[job] = _Paused(phase.idle_us(now_us), phase.num, phase.den, write_us)
-        begun = int(w.phase_of(self._job, self._work, job)[0])
-        self._done_in_row[self.cluster.run_row(job)] = (phase.done - begun, 0, phase.done)
+        self._note_row(job, phase.done, 0)
         self._new_phase(job, replace(phase, since_us=w.STILL))
         self.cluster.suspend(job, now_us)
         return self.cluster.nodes_of(job)
@@ -420,8 +418,7 @@ class RunningJobs:
 
     def _go_on(self, job: int, phase: _Phase) -> None:
         self._new_phase(job, phase)
-        nodes = self.cluster.nodes_wanted(job)
-        self.cluster.retime(job, *self._ends(job, phase, nodes))
+        self.cluster.retime(job, *self._ends(job, phase, self.cluster.nodes_wanted(job)))
 
     def _ends(self, job: int, phase: _Phase, nodes: int) -> tuple[int, int]:
         """When a phase brings the job to its end, and when its user would think so."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.api import Source
+    from emulator.cluster.cluster import Cluster
     from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
@@ -57,9 +58,10 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
         self._goes_on = False
         self._first = self.log.first
         jobs, self._known = self.log.episode(self._first)
-        self.cluster = PickedCluster(
+        self._picked = PickedCluster(
             self.log.nodes, jobs, backfill=self.settings.backfill, node_room=self.log.node_room
         )
+        self.cluster = self._picked.cluster
         self._mask = np.zeros(self.settings.actions, np.int8)
         self._rooms: list[tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int8]]] = []
         self._open, self._step = entry_point(kernel.open_episode), entry_point(kernel.step)
@@ -74,7 +76,7 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
             self._chance = window_stream(self.np_random_seed if seed is None else seed)
         self._first = self.log.draw(self._chance) if first is None else first
         jobs, self._known = self.log.episode(self._first)
-        self.cluster.restart(jobs)
+        self._picked.restart(jobs)
         seen, whole, mask = self._blank()
         self._open(self.cluster.kernel_state, self._setup, self._charged, self._known, seen, whole, mask)
         self._goes_on = True
@@ -112,7 +114,7 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
 
     def record(self) -> RunRecord:
         """The episode so far as the record of a run: figures, laws, Gantt chart and tables work on it."""
-        return record_of(self.cluster, self._first)
+        return record_of(self._picked, self._first)
 
 
 def spaces_of(settings: Settings) -> tuple[spaces.Space[Seen], spaces.Discrete]:
@@ -123,7 +125,7 @@ def spaces_of(settings: Settings) -> tuple[spaces.Space[Seen], spaces.Discrete]:
     return seen, spaces.Discrete(settings.actions)
 
 
-def figures_of(cluster: PickedCluster, settings: Settings) -> dict[str, float]:
+def figures_of(cluster: Cluster, settings: Settings) -> dict[str, float]:
     """Figures of an episode that is over, with the names that results have for them."""
     table = cluster.kernel_table[: len(cluster)]
     submit, start, end = table["submit_us"], table["start_us"], table["end_us"]
@@ -140,6 +142,6 @@ def figures_of(cluster: PickedCluster, settings: Settings) -> dict[str, float]:
     }
 
 
-def record_of(cluster: PickedCluster, first: int) -> RunRecord:
+def record_of(picked: PickedCluster, first: int) -> RunRecord:
     """The record of a cluster, with the window's place in the log as its name."""
-    return replace(cluster.record(), scenario={"name": f"jobs from row {first} on"})
+    return replace(picked.record(), scenario={"name": f"jobs from row {first} on"})

@@ -164,7 +164,7 @@ class PickVectorEnv(VectorEnv[Seen, "NDArray[np.int64]", "NDArray[Any]"]):
             infos |= {"was_masked": is_wrong, "_was_masked": is_wrong.copy()}
         if is_over is not None and is_over.any():
             for k in np.flatnonzero(is_over):
-                for name, value in figures_of(self.clusters[k], self.settings).items():
+                for name, value in figures_of(self.clusters[k].cluster, self.settings).items():
                     infos.setdefault(name, np.zeros(self.num_envs))[k] = value
                     infos[f"_{name}"] = is_over
         return infos

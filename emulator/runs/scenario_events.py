@@ -73,7 +73,8 @@ def make_external_events(
         return None
     what = QOS if has_qos else RULES if has_rules else OUTAGES if fails else SLEEP
     only_fails = fails and not (has_rules or sleeps or has_qos)
-    own = machine if only_fails and isinstance(machine, HasOutages) else None
+    decides = machine.rules if only_fails and isinstance(machine, Cluster) else None
+    own = ability(decides, HasOutages)  # type: ignore[type-abstract]
     if own is None and not (isinstance(machine, Cluster) and machine.takes_events):
         raise ScenarioError(
             f"{what} go with plain schedulers on whole nodes; {_own_rules(scenario)} decides over its jobs itself"

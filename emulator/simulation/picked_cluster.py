@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from emulator.cluster.cluster import Cluster
+from emulator.cluster.rules import ClusterRules
 from emulator.cluster.views import read_only
 from emulator.config.node_names import default_node_names
 from emulator.kernel import picking
 from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_points
 from emulator.kernel.picking import Decision
-from emulator.kernel.rows import clear, plain
 from emulator.kernel.tables import State
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
@@ -23,9 +23,7 @@ from emulator.workload.table import Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from emulator.record.run_record import RunRecord, RunTable
+    from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
 
@@ -33,15 +31,13 @@ _GO_ON, _NEXT_INSTANT = entry_points(picking.go_on, picking.next_instant)
 _START_NEXT, _START_FITTING = entry_points(picking.start_next, picking.start_fitting)
 
 
-class PickedCluster(Cluster):
+class PickedCluster:
     """`node_count` nodes and a queue, first come first, from which somebody picks.
 
-    `go_on` first, and after every pick; then the queue's first jobs are `queue`. `backfill`: behind a job that is
-    waited for (NEXT). `node_room`: for so many nodes of all runs there is room; `restart` needs it for its jobs.
+    `go_on` first, and after every pick; then the queue's first jobs are `cluster.queue`. `backfill`: behind a job that
+    is waited for (NEXT). `node_room`: for so many nodes of all runs there is room; `restart` needs it for its jobs.
     All jobs must be batch jobs that fit on the machine; ValueError.
     """
-
-    has_own_rules = True
 
     def __init__(
         self,
@@ -52,107 +48,76 @@ class PickedCluster(Cluster):
         node_room: int = 0,
     ) -> None:
         _check(jobs, node_count)
-        super().__init__(node_count, SchedulerConfig(backfill=backfill), jobs)
+        self.cluster = Cluster(
+            node_count, SchedulerConfig(backfill=backfill), jobs, rules=ClusterRules("picks")
+        )
+        self.cluster.make_room_for(node_room)
         self._most_jobs = len(jobs)
-        if len(self._log) < node_room:
-            self._log = np.zeros(node_room, np.int32)
-            self._make_state()
 
     def go_on(self, decision: Decision = Decision.NEXT, window: int = t.NEVER) -> bool:
         """Let time go on until there is something to decide; False when all is over. See `picking.go_on`."""
-        return bool(_GO_ON(self._state, int(decision), window))
+        return bool(_GO_ON(self.kernel_state, int(decision), window))
 
     def pick(self, place: int) -> None:
         """Start the job at this place of the queue, 0 for its head, as soon as it fits (NEXT)."""
         self._must_be_there(place)
-        _START_NEXT(self._state, place)
+        _START_NEXT(self.kernel_state, place)
 
     def pick_fitting(self, place: int) -> None:
         """Start the job at this place of the queue now (FITTING)."""
-        job = self._must_be_there(place)
-        if self.nodes_wanted(job) > self.free_count:
+        job, cluster = self._must_be_there(place), self.cluster
+        if cluster.nodes_wanted(job) > cluster.free_count:
             raise ValueError(
-                f"job {self.number(job)} wants {self.nodes_wanted(job)} nodes, {self.free_count} are free"
+                f"job {cluster.number(job)} wants {cluster.nodes_wanted(job)} nodes, {cluster.free_count} are free"
             )
-        _START_FITTING(self._state, place)
+        _START_FITTING(self.kernel_state, place)
 
     def wait(self) -> None:
         """Let the next ends and submits happen (FITTING)."""
-        if not _NEXT_INSTANT(self._state):
+        if not _NEXT_INSTANT(self.kernel_state):
             raise ValueError("there is nothing to wait for: no job runs, and none will be submitted")
 
     def _must_be_there(self, place: int) -> int:
-        waiting = self.queue
+        waiting = self.cluster.queue
         if not 0 <= place < len(waiting):
             raise ValueError(f"place {place} of the queue: {len(waiting)} jobs wait")
         return int(waiting[place])
 
-    # One after the other in the same memory.
-
     @property
     def kernel_state(self) -> State:
         """The tables, for compiled functions."""
-        return self._state
+        return self.cluster.kernel_state
 
     def restart(self, jobs: JobTable) -> None:
         """Begin anew with other jobs, no more of them than before. What was told of the jobs before is gone."""
-        _check(jobs, self.node_count)
-        count, registers = len(jobs), self._registers
-        if count > self._most_jobs:
-            raise ValueError(f"{count} jobs: there is room for {self._most_jobs}")
-        if len(self._log) < (wanted := int(jobs.nodes.sum())):
-            raise ValueError(f"{wanted} nodes in all runs: there is room for {len(self._log)}")
-        self._known = jobs
-        plain(self._job)[:] = 0
-        self._fill_rows(jobs, 0)
-        if registers.nodes_kept:
-            t.clear_nodes(self._node)
-        places = np.arange(self.node_count + 1)
-        self._free[:] = places[-2::-1]
-        plain(self._blocks)[:] = 0
-        self._blocks["slot"][:] = places
-        self._runs[:] = 0
-        clear(registers)
-        self._set_registers(self.scheduler, count, simulated=True)
-
-    def live_in(self, tables: Sequence[NDArray[Any]]) -> None:
-        """Use these tables, which hold what its own do, from now on."""
-        for name, table in zip(_TABLES, tables, strict=True):
-            setattr(self, name, table)
-        self._show_nodes()
-        self._make_state()
+        _check(jobs, self.cluster.node_count)
+        if len(jobs) > self._most_jobs:
+            raise ValueError(f"{len(jobs)} jobs: there is room for {self._most_jobs}")
+        if (room := len(self.kernel_state.log)) < (wanted := int(jobs.nodes.sum())):
+            raise ValueError(f"{wanted} nodes in all runs: there is room for {room}")
+        self.cluster.begin_anew(jobs)
 
     # Afterwards.
 
-    def run_table(self) -> RunTable:
-        """Every run so far, all of it copied: `restart` uses the memory again."""
-        runs = super().run_table()
-        return replace(runs, node=read_only(runs.node.copy()))
-
     def record(self) -> RunRecord:
-        """The run so far, complete or not."""
-        loop = Loop(self, node_names=default_node_names(self.node_count))
-        loop.decisions.actions.now_us = self.now_us
-        is_over = self.next_event_us == t.NEVER and not len(self.queue)
-        return loop.record(interrupted="" if is_over else "not all jobs were picked")
+        """The run so far, complete or not, all of it copied: `restart` uses the memory again."""
+        cluster = self.cluster
+        loop = Loop(cluster, node_names=default_node_names(cluster.node_count))
+        loop.decisions.actions.now_us = cluster.now_us
+        is_over = cluster.next_event_us == t.NEVER and not len(cluster.queue)
+        record = loop.record(interrupted="" if is_over else "not all jobs were picked")
+        return replace(record, runs=replace(record.runs, node=read_only(record.runs.node.copy())))
 
 
-_TABLES = (
-    "_job", "_node", "_free", "_queue", "_plan", "_blocks", "_heap", "_runs", "_log", "_started", "_scratch",
-    "_registers",
-)  # fmt: skip
-"""What the kernel's state is made of."""
-
-
-def stacked(clusters: Sequence[PickedCluster]) -> State:
+def stacked(picked: Sequence[PickedCluster]) -> State:
     """Move clusters that are alike into tables with one more axis, the cluster, for a loop over all of them.
 
     They must have as many nodes, jobs and room as one another. They live there from then on.
     """
-    columns: Any = zip(*(each.kernel_state for each in clusters), strict=True)
+    columns: Any = zip(*(each.kernel_state for each in picked), strict=True)
     stacks: list[Any] = [np.stack(arrays) for arrays in columns]
-    for row, cluster in enumerate(clusters):
-        cluster.live_in([each[row] for each in stacks])
+    for row, each in enumerate(picked):
+        each.cluster.use_tables(State(*(stack[row] for stack in stacks)))
     return State(*stacks)
 
 

@@ -18,7 +18,7 @@ from emulator.workload.rules import (
     to_jobs,
 )
 from emulator.workload.swf import SwfFormat
-from emulator.workload.table import COLUMNS, JobTable
+from emulator.workload.table import JobTable, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,11 +118,3 @@ class LogBlocks:
                 f"{self.path}: jobs are not in order of submit with rising numbers, which --stream needs; {_HINT}"
             )
         self._last = (int(jobs.submit_us[-1]), int(jobs.number[-1]))
-
-
-def joined(first: JobTable, second: JobTable) -> JobTable:
-    """Two tables behind each other."""
-    columns: dict[str, Any] = {
-        name: np.concatenate((getattr(first, name), getattr(second, name))) for name in COLUMNS
-    }
-    return JobTable(**columns)

@@ -13,8 +13,7 @@ from emulator.record.layout import PIECE
 from emulator.record.run_record import RunRecord, RunTable
 from emulator.report import files, sheets, tables
 from emulator.report.batsim_jobs import batsim_table
-from emulator.stream.blocks import joined
-from emulator.workload.table import JobTable
+from emulator.workload.table import JobTable, joined
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from emulator.runs.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.local_times import is_assumed, not_one_clock
-from emulator.workload.rules import not_read, remarks, to_jobs
+from emulator.workload.rules import not_read, remarks, to_jobs, with_times_of_jobs
 from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
 from emulator.workload.swf import GPUS_KEY
@@ -110,12 +110,18 @@ def read_logs(
     a lease of its own nodes; None: pack where the log says that its jobs share nodes (a cloud's servers: as many cores
     as the largest has) or has only single-core jobs of a machine with more processors than nodes (16 cores).
     """
+    (batch, left_out), (ondemand, left_out_leases) = map(with_times_of_jobs, (batch, ondemand))
     unavailable = unavailable_times(batch, down_nodes, reservations, batch_nodes)
     batch, shared_queue = unavailable.log, None
     notes = [
         f"{which}: {each}"
         for which, log in (("batch", batch), ("on-demand", ondemand))
         for each in remarks(log)
+    ]
+    notes += [
+        f"{which}: left out: {grouped(count)} {reason}"
+        for which, counts in (("batch", left_out), ("on-demand", left_out_leases))
+        for reason, count in counts.items()
     ]
     if shared_nodes:
         if procs_per_node == 1:
@@ -132,41 +138,11 @@ def read_logs(
         down = unavailable.as_jobs(shared_queue)
     notes += unavailable.notes
     work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, origin_s=0)
-    fits = work.jobs.nodes <= batch_nodes
-    if not fits.any():
-        raise ScenarioError(
-            f"{batch.source}: each of its {grouped(len(fits))} jobs is wider than the"
-            f" {grouped(batch_nodes)} nodes of the batch part;"
-            " likely the log counts processors: say --procs-per-node; or the two logs are the wrong way round (--batch"
-            " and --ondemand)"
-        )
+    fits = _fits(batch, work, batch_nodes)
     notes += _left_out("batch", work, int((~fits).sum()), batch_nodes)
-    if cores_per_node is None:
-        cores_per_node = _guess_cores(ondemand)
-    if cores_per_node:
-        leases = packing.pack(ondemand, cores_per_vm=cores_per_node)
-        notes.append(
-            f"on-demand: {grouped(len(ondemand))} jobs packed onto machines of {cores_per_node}"
-            f" cores: {grouped(len(leases))} leases"
-            + (
-                ""
-                if SHARED_KEY not in ondemand.keys
-                else "; --cores-per-node says how many cores a node really has"
-            )
-        )
-    else:
-        request_rows = to_jobs(ondemand, nodes=_MOST_NODES, origin_s=0)
-        leases = replace(request_rows.jobs, kind=np.full(len(request_rows.jobs), Kind.ON_DEMAND, np.int8))
-        notes += _left_out("on-demand", request_rows, 0, batch_nodes)
-    if not len(leases):
-        raise ScenarioError(f"{ondemand.source}: there is nothing in it that ran on demand")
-    if lay_together:
-        first_s = [float(log.column("submit_s").min()) for log in (batch, ondemand)]
-        offset_us = round((first_s[0] - first_s[1]) * US)
-        notes.append("the first submits of both logs are laid together, whenever they were")
-    else:
-        offset_us, overlap = _common_clock(batch, ondemand)
-        notes.append(overlap)
+    leases, lease_notes = _leases(ondemand, cores_per_node, batch_nodes)
+    offset_us, laid = (_laid_together if lay_together else _common_clock)(batch, ondemand)
+    notes += [*lease_notes, laid]
     leases = replace(leases, submit_us=leases.submit_us + offset_us)
     weeks = challenge.weeks([batch], [] if lay_together else [ondemand], nodes=batch_nodes)
     waited_us = np.rint(batch.column("wait_s")[work.rows][fits] * US).astype(np.int64)
@@ -181,6 +157,47 @@ def read_logs(
         shared_queue,
         down,
     )
+
+
+def _fits(batch: SwfLog, work: Workload, nodes: int) -> NDArray[np.bool_]:
+    """Which jobs are not wider than the batch part. Raises ScenarioError if all are."""
+    fits = work.jobs.nodes <= nodes
+    if not fits.any():
+        raise ScenarioError(
+            f"{batch.source}: each of its {grouped(len(fits))} jobs is wider than the"
+            f" {grouped(nodes)} nodes of the batch part;"
+            " likely the log counts processors: say --procs-per-node; or the two logs are the wrong way round (--batch"
+            " and --ondemand)"
+        )
+    return fits
+
+
+def _leases(ondemand: SwfLog, cores_per_node: int | None, nodes: int) -> tuple[JobTable, list[str]]:
+    """The on-demand jobs as leases (`read_logs` says of how many cores), and what is to say of them."""
+    cores = _guess_cores(ondemand) if cores_per_node is None else cores_per_node
+    if cores:
+        leases = packing.pack(ondemand, cores_per_vm=cores)
+        said = (
+            f"on-demand: {grouped(len(ondemand))} jobs packed onto machines of {cores} cores:"
+            f" {grouped(len(leases))} leases"
+        )
+        if SHARED_KEY in ondemand.keys:
+            said += "; --cores-per-node says how many cores a node really has"
+        notes = [said]
+    else:
+        work = to_jobs(ondemand, nodes=_MOST_NODES, origin_s=0)
+        leases = replace(work.jobs, kind=np.full(len(work.jobs), Kind.ON_DEMAND, np.int8))
+        notes = _left_out("on-demand", work, 0, nodes)
+    if not len(leases):
+        raise ScenarioError(f"{ondemand.source}: there is nothing in it that ran on demand")
+    return leases, notes
+
+
+def _laid_together(batch: SwfLog, ondemand: SwfLog) -> tuple[int, str]:
+    """By how much on-demand submits are moved so that the first ones of both logs are at one time, and a note."""
+    first_s = [float(log.column("submit_s").min()) for log in (batch, ondemand)]
+    said = "the first submits of both logs are laid together, whenever they were"
+    return round((first_s[0] - first_s[1]) * US), said
 
 
 def _guess_procs(batch: SwfLog) -> tuple[int, str]:

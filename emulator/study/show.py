@@ -181,18 +181,7 @@ def page(answer: Answer) -> str:
         proofs=[*proofs(answer), assumed(answer)],
         trade_off=_trade_off(answer),
         wait_headings=("batch jobs", "jobs", "today, min", "then, min"),
-        wait_rows=[
-            (
-                each.name,
-                grouped(each.jobs),
-                grouped(each.today_min, 1),
-                grouped(each.then_min, 1),
-            )
-            for kind in (
-                (answer.wait_changes.by_size, answer.wait_changes.by_run_time) if answer.wait_changes else ()
-            )
-            for each in kind
-        ],
+        wait_rows=_wait_rows(answer),
         growth=growth(answer),
         growth_headings=[heading for heading, _ in GROWTH_HEADINGS],
         growth_rows=[growth_cells(each) for each in answer.growth],
@@ -237,6 +226,16 @@ def page(answer: Answer) -> str:
         ],
         notes=logs.notes,
     )
+
+
+def _wait_rows(answer: Answer) -> list[tuple[str, str, str, str]]:
+    """Waits of batch jobs by size and by run time, today and then."""
+    changes = answer.wait_changes
+    return [
+        (each.name, grouped(each.jobs), grouped(each.today_min, 1), grouped(each.then_min, 1))
+        for kind in ((changes.by_size, changes.by_run_time) if changes else ())
+        for each in kind
+    ]
 
 
 def _trade_off(answer: Answer) -> list[tuple[str, str, Plot]]:

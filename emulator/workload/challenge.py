@@ -18,6 +18,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.number_text import grouped, percent
 from emulator.workload.packing import intervals, level
+from emulator.workload.rules import with_times_of_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,6 +68,7 @@ def weeks(
     Weeks begin on the weekday of the earliest log's start (UnixStartTime, or its first submit). For a week
     whose on-demand log is missing, `known_core_hours` may say the usage. Raises ValueError without batch jobs.
     """
+    batch = [with_times_of_jobs(log)[0] for log in batch]
     begins = [_begin(log) for log in batch if len(log)]
     if not begins:
         raise ValueError("there are no batch jobs")

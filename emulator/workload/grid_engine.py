@@ -99,8 +99,8 @@ _REAL = (
 )
 """Further fields that are numbers: before and behind each name, so that a colon in one is seen."""
 _FILE = re.compile(r"accounting(\.jsonl)?([.-]\d+)?(\.gz|\.xz)?")
-_CLOCK = re.compile(r"_(?:rt|cpu)=\d*(?::\d*){1,2}(?=[,\s])")
-_LAST_CLOCK = tuple(re.compile(rf"_(?:rt|cpu)=\d*(?::\d*){{{colons}}}(?=:)") for colons in (2, 1, 0))
+_CLOCK = re.compile(r"\w=\d*(?::\d*){1,2}(?=[,\s])")
+_LAST_CLOCK = tuple(re.compile(rf"\w=\d*(?::\d*){{{colons}}}(?=:)") for colons in (2, 1, 0))
 """Times in a request, and one at its end: how many colons are its own the fields behind it tell."""
 _COLON = "\0"
 _TASK = re.compile(r"NONE|past_usage|\d+\.\S+|")
@@ -251,7 +251,7 @@ def _take(line: str, rows: Rows) -> None:
         start if ran else -1,
         end,
         number=number,
-        submit_s=_seconds(submit, a_second),
+        submit_s=_seconds(submit, a_second) if submit else -1,  # of a job that failed before it began
         # Of whole numbers: differences of large fractions are not exact.
         wait_s=_seconds(start - submit, a_second) if ran else -1,
         run_s=_seconds(end - start, a_second) if ran else -1,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from balancer.time_zones import zone_of
@@ -26,6 +26,7 @@ ZONE_KEY = "TimeZoneString"
 """Header key of the Standard Workload Format: the zone of the clock that wrote the log."""
 TWICE = "a time in the hour that {} has twice; the first that fits is taken"
 MISSING = "a time in the hour that {} skips; is it the right zone?"
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - what is taken from it has no zone
 SACCT_REMEDY = "SLURM_TIME_FORMAT=%s in front of {} avoids that"
 
 
@@ -92,7 +93,7 @@ class LocalTimes:
             return when.timestamp()
         self.is_local = True
         if self._named_zone is None:
-            return when.replace(tzinfo=UTC).timestamp()
+            return (when - _EPOCH).total_seconds()
         self._named_zone.is_used = True
         first_s, second_s = (
             when.replace(tzinfo=self._named_zone.zone, fold=fold).timestamp() for fold in (0, 1)

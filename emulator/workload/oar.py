@@ -91,6 +91,8 @@ class OarFormat:
 def _jobs(document: Any, path: Path) -> Iterable[tuple[str, Any]]:
     if isinstance(document, dict) and isinstance(document.get("items"), list):
         document = document["items"]
+    if isinstance(document, dict) and isinstance(document.get("state"), str):  # one job, as the API shows it
+        document = [document]
     if isinstance(document, dict):
         return document.items()
     if isinstance(document, list):

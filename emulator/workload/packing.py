@@ -19,6 +19,7 @@ from balancer.timestamps import iso
 from emulator.number_text import grouped, percent
 from emulator.plugins import check_number
 from emulator.workload.files import write_whole
+from emulator.workload.rules import with_times_of_jobs
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def running(log: SwfLog) -> Demand:
 
 
 def intervals(log: SwfLog) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Start, end (in microseconds) and processors of each job that the log says them of."""
+    """Start, end (in microseconds) and processors of each job that the log says them of, if a job had such times."""
+    log, _ = with_times_of_jobs(log)
     submit_s, wait_s, run_s = log.column("submit_s"), log.column("wait_s"), log.column("run_s")
     procs = np.maximum(log.column("allocated_procs"), log.column("requested_procs"))
     ran = (submit_s >= 0) & (wait_s >= 0) & (run_s > 0) & (procs > 0)

@@ -461,7 +461,7 @@ def seconds_between(begin_s: float, end_s: float) -> float:
 
 
 def span_s(text: str, name: str) -> int:
-    """Seconds of `[D-]HH:MM:SS`, `MM:SS` or `SS`, a fraction cut off. Raises Malformed naming the field."""
+    """Seconds of `D-HH[:MM[:SS]]` or `[[HH:]MM:]SS`, a fraction cut off. Raises Malformed naming the field."""
     days, dash, clock = text.partition("-")
     parts = (clock if dash else days).partition(".")[0].split(":")
     numbers = [*parts, days] if dash else parts
@@ -470,4 +470,6 @@ def span_s(text: str, name: str) -> int:
     total = 0
     for part in parts:
         total = 60 * total + int(part)
+    if dash:  # behind days hours come first
+        total *= 60 ** (3 - len(parts))
     return total + (86_400 * int(days) if dash else 0)

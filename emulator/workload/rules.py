@@ -6,6 +6,7 @@ cluster; what is left out is counted by reason. Nothing is repaired silently: ev
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -22,7 +23,7 @@ from emulator.workload.relations import (
     cancelled_at,
     preceding,
 )
-from emulator.workload.swf import UNKNOWN, SwfLog
+from emulator.workload.swf import UNKNOWN, SwfLog, middle_submit_s
 from emulator.workload.table import JobTable, Kind
 from emulator.workload.workload import MALFORMED_LINE, PASSED_OVER, Workload, is_not_read
 
@@ -290,22 +291,51 @@ def _replayable(
         NO_SIZE: sizes < 1,
         NO_ESTIMATE: (log.column("requested_s") <= 0) & needs_estimate,
         TOO_WIDE: sizes > cluster,
-        TOO_LONG: (run_s > _LONGEST_S) | (submit_s > _LONGEST_S),
-        TOO_FAR: _is_far(submit_s, np.maximum(log.column("wait_s"), 0) + np.maximum(run_s, 0)),
+        **_wrong_times(log, run_s),
     }
-    fits = np.ones(len(log), np.bool_)
+    fits, left_out = _without(reasons, len(log))
+    return np.flatnonzero(fits), left_out
+
+
+def with_times_of_jobs(log: SwfLog) -> tuple[SwfLog, dict[str, int]]:
+    """The log without the rows whose times no job had, and how many these are, as `to_jobs` leaves them out.
+
+    For what looks at the rows themselves: other rows, without a run or a size, say something there.
+    """
+    reasons = {NO_SUBMIT: log.column("submit_s") < 0, **_wrong_times(log, log.column("run_s"))}
+    fits, left_out = _without(reasons, len(log))
+    if not left_out:
+        return log, left_out
+    columns = tuple(column[fits] for column in log.columns)
+    counts = {f"; {key}: {len(log)}": f"; {key}: {len(columns[0])}" for key in ("MaxJobs", "MaxRecords")}
+    header = tuple(counts.get(line, line) for line in log.header)
+    return replace(log, columns=columns, header=header), left_out
+
+
+def _without(reasons: dict[str, NDArray[np.bool_]], rows: int) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """The rows for which no reason holds, and how many others there are, each under the first that does."""
+    fits = np.ones(rows, np.bool_)
     left_out: dict[str, int] = {}
     for reason, holds in reasons.items():
         count = int((fits & holds).sum())
         if count:
             left_out[reason] = count
         fits &= ~holds
-    return np.flatnonzero(fits), left_out
+    return fits, left_out
+
+
+def _wrong_times(log: SwfLog, run_s: Column) -> dict[str, NDArray[np.bool_]]:
+    submit_s = log.column("submit_s")
+    lasted_s = np.maximum(log.column("wait_s"), 0) + np.maximum(run_s, 0)
+    return {
+        TOO_LONG: (run_s > _LONGEST_S) | (submit_s > _LONGEST_S),
+        TOO_FAR: _is_far(submit_s, lasted_s),
+    }
 
 
 def _is_far(submit_s: Column, lasted_s: Column) -> NDArray[np.bool_]:
     """Of each job whether one of its Unix times is decades from the middle submit: a clock that was wrong."""
-    middle_s = np.partition(submit_s, len(submit_s) // 2)[len(submit_s) // 2]
+    middle_s = middle_submit_s(submit_s)
     if middle_s < _FAR_S:  # not Unix times
         return np.zeros(len(submit_s), np.bool_)
     is_far: NDArray[np.bool_] = (np.abs(submit_s - middle_s) > _FAR_S) | (

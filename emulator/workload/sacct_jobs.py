@@ -166,7 +166,8 @@ class SacctJobs:
             self.rows.pass_over(SIBLINGS)
             return
         self._take(_row(job, whole(found[0], "JobID"), said, self.rows))
-        self.rows.remark_on_times()
+        if self.rows.clock.is_odd:
+            self.rows.remark_on_times()
 
     def log(self, path: Path, faults: Faults) -> SwfLog:
         """All jobs. One whose last row says that it was requeued is there without a run time."""
@@ -331,7 +332,9 @@ def _row(job: str, number: int, said: Mapping[str, str], rows: Rows) -> _Row:
     if submit_s is None:
         raise Malformed("Submit is missing")
     start_s = _time_s(said, "Start", clock, submit_s)
-    eligible_s = _time_s(said, "Eligible", clock, submit_s)
+    eligible_s: int | None = submit_s
+    if said.get("Eligible") != said["Submit"]:  # most are the same
+        eligible_s = _time_s(said, "Eligible", clock, submit_s)
     run_s = -1 if state in _NOT_ENDED or start_s is None else _run_s(said, start_s, rows)
     if eligible_s is None or (start_s is not None and eligible_s > start_s):
         eligible_s = submit_s  # who is cancelled before being eligible "starts" then

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -66,6 +66,7 @@ SAMPLES = "sample of usage"
 HEADING = "heading again"
 """A line of names (or a header) within a table that was put together from several."""
 _BLOCK_BYTES = 4 << 20
+_WRITTEN_AT_ONCE = 50_000
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_FIELDS = 64
 _MOST_COMPLAINTS = 10
@@ -188,8 +189,7 @@ class SwfLog:
 
         A header's UnixStartTime, or 0 where submits are Unix times themselves: accounting logs have no other.
         """
-        submit_s = self.column("submit_s")
-        if len(submit_s) and float(submit_s.min()) >= _FIRST_UNIX_S:
+        if middle_submit_s(self.column("submit_s")) >= _FIRST_UNIX_S:
             return 0
         return self.key_int("UnixStartTime") or None
 
@@ -204,6 +204,13 @@ class SwfLog:
             if match := _LEADING_NUMBER.match(value):
                 return int(match.group().replace(",", ""))
         return None
+
+
+def middle_submit_s(submit_s: Column) -> float:
+    """Of the submits that are known the middle one, which a wrong one among them hardly moves; -1 if none is."""
+    known_s = submit_s[submit_s >= 0]
+    middle = len(known_s) // 2
+    return float(np.partition(known_s, middle)[middle]) if len(known_s) else UNKNOWN
 
 
 class SwfFormat:
@@ -254,9 +261,10 @@ def write_swf(log: SwfLog, path: Path) -> None:
     with write_whole(path) as stream:
         for line in log.header:
             stream.write(line.encode("utf-8", "surrogateescape") + b"\n")
-        rows = zip(*(column.tolist() for column in log.columns), strict=True)
-        while part := list(islice(rows, 50_000)):
-            stream.write("".join(" ".join(map(repr, row)) + "\n" for row in part).encode())
+        line_of = (" ".join(["%r"] * len(log.columns)) + "\n").__mod__
+        for begin in range(0, len(log), _WRITTEN_AT_ONCE):
+            part = (column[begin : begin + _WRITTEN_AT_ONCE].tolist() for column in log.columns)
+            stream.write("".join(map(line_of, zip(*part, strict=True))).encode())
 
 
 def _blocks(stream: IO[bytes], path: Path) -> Iterator[bytes]:

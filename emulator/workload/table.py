@@ -195,3 +195,11 @@ def _check_rows(name: str, values: Sized, count: int) -> None:
     """Raises ValueError."""
     if len(values) != count:
         raise ValueError(f"column {name} has {len(values)} rows, submit_us has {count}")
+
+
+def joined(first: JobTable, second: JobTable) -> JobTable:
+    """Two tables behind each other, without extra columns."""
+    columns: dict[str, Any] = {
+        name: np.concatenate((getattr(first, name), getattr(second, name))) for name in COLUMNS
+    }
+    return JobTable(**columns)

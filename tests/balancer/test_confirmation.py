@@ -26,6 +26,7 @@ _STATUS = {
     NodeReading.DRAINING: NodeStatus("offline", ("9.server",), marked=True),
     NodeReading.FOREIGN: NodeStatus("offline", marked=True, is_foreign=True),
     NodeReading.DOWN: NodeStatus("down"),
+    NodeReading.ASLEEP: NodeStatus("down", is_asleep=True),
     NodeReading.UNKNOWN: UNKNOWN,
 }
 # What is told within the limit, and after it; `-`: nothing; `>`: nothing, and the aim is now to give it back.
@@ -38,6 +39,7 @@ offline               reclaimed reclaimed         - reclaim_unclear             
 offline, runs a job   - >                         - reclaim_unclear                 - restore_unclear
 taken by others       down down                   - reclaim_unclear                 down down
 down                  - down                      - reclaim_unclear                 - restore_unclear
+asleep                - down                      down down                         down down
 unknown               - reclaim_unclear           - reclaim_unclear                 - restore_unclear
 """
 

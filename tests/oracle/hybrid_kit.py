@@ -220,8 +220,8 @@ def who_has_them(
             loop.step(at_us - 1)
         if machine.next_event_us <= at_us or loop._next_point() == (at_us, Point.CHECKPOINT):
             return None
-        job, slot = int(machine.node_job[node]), int(machine._held["holder"][node])
+        job, slot = int(machine.node_job[node]), int(machine.rules._held["holder"][node])
         place = machine.nodes_of(job).tolist().index(node) if job >= 0 else -1
-        held_for = int(machine._claim["job"][slot]) if job < 0 <= slot else -1
+        held_for = int(machine.rules._claim["job"][slot]) if job < 0 <= slot else -1
         found.append(Failure(at_us, job, place, held_for))
     return tuple(found)

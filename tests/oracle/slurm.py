@@ -393,13 +393,17 @@ class SlurmReference:
                 reserved.append((*self.blocks(job, begin, now), nodes))
 
     def blocks(self, job: Job, begin: int, now: int) -> tuple[int, int]:
-        """What is reserved for a job: the blocks of time from the one it begins in to before the one it ends in."""
+        """The blocks that are reserved: from that of the begin to before that of the end, since 24.11 with it."""
         block = self.rules.bf_resolution * US
-        return max(begin // block * block, now), max((begin + limit(job)) // block * block, now)
+        end = begin + limit(job)
+        last = -(-end // block) if self.rules.since_24_11 else end // block
+        return max(begin // block * block, now), max(last * block, now)
 
     def earliest(
         self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
     ) -> tuple[int, frozenset[int]] | None:
+        if self.rules.since_24_11:
+            return self.earliest_since_24_11(job, reserved, now)
         tries = {now, *(time for time in self.boundaries() if time > now)}
         tries |= {time for first, last, _ in reserved for time in (first, last)}
         for tried in sorted(tries):
@@ -426,6 +430,71 @@ class SlurmReference:
             if begin == now or not any(nodes & chosen for nodes in met):
                 return begin, chosen
         return None
+
+    def earliest_since_24_11(
+        self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
+    ) -> tuple[int, frozenset[int]] | None:
+        """A try is followed by one where nodes open, or where the job would begin if it met a plan there."""
+        own = self.own(job)
+        tried: float = max(now, own.start_s * US) if own else now
+        while tried <= now + self.rules.bf_window * MINUTE_US:
+            at = int(tried)
+            later = min(self.next_opening(job, reserved, at, now), self.next_reservation_end(job, at))
+            met = {
+                node
+                for first, last, nodes in reserved
+                if first < last and first <= at + limit(job) and last > at
+                for node in nodes
+            }
+            found = self.first_free(job, self.open_nodes(job, at) - met, now)
+            if found is None or not self.may_run(job, max(found[0], at)):
+                tried = later
+                continue
+            begin, chosen = max(found[0], at), found[1]
+            if begin == now:
+                return begin, chosen
+            begin_block, end_block = self.blocks(job, begin, now)
+            is_met = any(
+                nodes & chosen for first, last, nodes in reserved if first < end_block and last > begin_block
+            )
+            if is_met or not chosen <= self.open_nodes(job, begin):
+                tried = begin if begin > tried else tried + self.rules.bf_resolution * US
+            elif begin > later:
+                tried = later
+            else:
+                return (begin, chosen) if begin <= now + self.rules.bf_window * MINUTE_US else None
+        return None
+
+    def next_opening(
+        self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], tried: int, now: int
+    ) -> float:
+        """When the plan, as slots of time, next has nodes for the job that it lacks from `tried` on."""
+        starts = sorted({now, *(time for first, last, _ in reserved for time in (first, last))})
+        slots = [
+            self.open_nodes(job, tried)
+            - {node for first, last, nodes in reserved if first <= start < last for node in nodes}
+            for start in starts
+        ]
+        left = self.open_nodes(job, tried)
+        for place, (start, free) in enumerate(zip(starts, slots, strict=True)):
+            after = starts[place + 1 :]
+            if after and after[0] <= tried:
+                continue
+            left &= free
+            if after and slots[place + 1] - left:
+                return after[0]
+            if start > tried + limit(job):
+                return after[1] if len(after) > 1 else NEVER
+        return NEVER
+
+    def next_reservation_end(self, job: Job, tried: int) -> float:
+        """A second after the block in which the next advance reservation ends, if one meets the job's time."""
+        others = [each for each in self.rules.reservations if each != self.own(job)]
+        if not any(each.start_s * US < tried + limit(job) and tried < each.end_s * US for each in others):
+            return NEVER
+        block = self.rules.bf_resolution * US
+        ends = [each.end_s * US for each in self.rules.reservations if each.end_s * US >= tried]
+        return -(-min(ends) // block) * block + US
 
     def first_free(self, job: Job, allowed: set[int], now: int) -> tuple[int, frozenset[int]] | None:
         """When enough of these nodes are free, and the job's: what runs goes by its end.

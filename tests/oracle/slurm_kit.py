@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.cluster.slurm_cluster import SlurmCluster
+from emulator.cluster.slurm_cluster import slurm_cluster
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.events.external_events import ExternalEvents
 from emulator.kernel.job_states import RunOutcome
-from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.associations import Association
 from emulator.schedulers.slurm.qos import Qos
+from emulator.schedulers.slurm.releases import RELEASES
 from emulator.schedulers.slurm.reservations import Reserved
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.select import Select
@@ -26,6 +26,7 @@ from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
     from emulator.record.run_record import RunRecord
+    from emulator.schedulers.slurm.releases import Release
     from oracle.reference import Job
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
@@ -58,6 +59,11 @@ _PRIORITIES: dict[str, tuple[Any, ...]] = {
 def some_of(rng: np.random.Generator, choices: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
     """Every setting at its default half of the time."""
     return {name: each[rng.integers(len(each))] for name, each in choices.items() if rng.random() < 0.5}
+
+
+def random_release(rng: np.random.Generator) -> Release:
+    """22.05 half of the time: it has rules of its own."""
+    return RELEASES[int(rng.choice((0, 0, 1, 2)))]
 
 
 def stretched(rng: np.random.Generator, jobs: list[Job]) -> list[Job]:
@@ -100,11 +106,11 @@ def with_rules(  # noqa: PLR0917
     if wants:
         asked = np.array([wants[number] for number in table.number.tolist()])
         table = table.with_extra(cores=asked[:, 0], memory_kib=asked[:, 1] * 1024)
-    cluster = SlurmCluster(nodes, SchedulerConfig(), table, ruled)
+    cluster = slurm_cluster(nodes, table, ruled)
     external_events = (
         None
         if outages is None
-        else ExternalEvents(None, outages.on(nodes, lost=not cluster.expect_outages()))
+        else ExternalEvents(None, outages.on(nodes, lost=not cluster.rules.expect_outages()))
     )
     loop = Loop(cluster, external_events=external_events)
     loop.run()
@@ -135,7 +141,7 @@ def agrees(seed: int, *, sharing: bool = False) -> None:
     rng = np.random.default_rng(seed)
     said, rules, jobs, nodes = random_case(rng, sharing=sharing)
     select, wants = with_random_cores(rng, jobs) if sharing else (None, {})
-    said = replace(said, select=select)
+    said, rules = replace(said, select=select), replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes, wants)
     has = None if select is None else (select.cores, select.memory_mb)
     expected = SlurmReference(
@@ -158,6 +164,7 @@ def agrees_on_failing_nodes(seed: int) -> None:
         rules = replace(rules, defer=False)
     longest_s = 1 + max(job.submit_us + job.run_us for job in jobs) // US
     outages = random_outages(rng, nodes, longest_s, longest_drain_s=longest_s)
+    rules = replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes, outages=outages)
     reference = SlurmReference(
         rules,

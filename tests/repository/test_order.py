@@ -40,11 +40,11 @@ def test_a_module_stays_whole_also_if_only_one_of_its_tests_is_slow():
     assert ordered(items) == ["b0", "b1", "b2", "a0", "a1", "c0", "c1", "c2"]
 
 
-def test_those_that_wait_are_one_workers_and_those_that_wait_for_each_other_come_first():
-    slurm = Item("a", 0, slow=True, live=True, limit_s=900)
+def test_those_that_wait_for_each_other_are_one_workers_and_those_that_wait_for_others_systems_anothers():
+    slurm, nova = (Item(module, 0, slow=True, live=True, limit_s=900) for module in "ag")
     fleets = [Item(module, 0, slow=True, alone=True) for module in "be"]
-    items = [slurm, fleets[0], *quick("c", 2), Item("d", 0, slow=True), fleets[1], *quick("f", 2)]
-    assert ordered(items) == ["b0", "e0", "a0", "c0", "d0", "c1", "f0", "f1"]
+    items = [slurm, fleets[0], *quick("c", 2), Item("d", 0, slow=True), fleets[1], *quick("f", 2), nova]
+    assert ordered(items, 3) == ["b0", "e0", "c0", "a0", "g0", "c1", "d0", "f0", "f1"]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.cluster.cluster import BACKFILL_RULES
+from emulator.cluster.cluster_tables import BACKFILL_RULES
 from emulator.cluster.selection import Selection, check_options, waiting_and_running
 from emulator.kernel import placing as p
 from emulator.kernel.entry_points import entry_point

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.cluster.cluster import BACKFILL_RULES
+from emulator.cluster.cluster_tables import BACKFILL_RULES
 from emulator.cluster.selection import Selection, check_options, waiting_and_running
 from emulator.kernel import compact as c
 from emulator.kernel import tables as t

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.cluster.cluster import BACKFILL_RULES, Cluster
+from emulator.cluster.cluster import Cluster
+from emulator.cluster.cluster_tables import BACKFILL_RULES
 from emulator.cluster.selection import Selection, check_options, waiting_and_running
 from emulator.config.node_names import default_node_names
 from emulator.kernel import shared_pass as p

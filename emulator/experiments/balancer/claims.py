@@ -152,7 +152,7 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
             paper="120 nodes",
             measure=least(),
             criterion=bound(120, 120),
-            show=count,
+            show=lambda reserve: "more than 150" if reserve > STATIC_RESERVES[-1] else count(reserve),
             also={
                 **at_once,
                 f"per cent rejected at R=120 (U88-M), {REFILLED}": lambda world: (
@@ -162,7 +162,7 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
                     100 * world("split-R120/U88-M", RATE)
                 ),
             },
-            open_points=LEASES + " 300 means: more than 150.",
+            open_points=LEASES,
         ),
         Claim(
             id="F3-R60",

@@ -59,12 +59,19 @@ _FIGURES = (
 
 
 def figures(found: Sequence[World]) -> list[tuple[str, str, Plot]]:
-    """(title, caption, plot) of each; what was not run has no point."""
+    """(title, caption, plot) of each; what was run at one x alone is in the tables, as one point is no picture."""
     return [
         (f"Figure {figure.number}: {figure.title}", text, _plot(figure, name, measure, factor, found))
         for figure in _FIGURES
+        if len(_xs(figure, found)) > 1
         for measure, factor, name, text in _MEASURES
     ]
+
+
+def _xs(figure: _Figure, found: Sequence[World]) -> list[float]:
+    """Where the figure was run."""
+    labels = {x: [figure.label(batch, x) for batch in figure.batches] for x in figure.xs}
+    return [x for x in figure.xs if any(world.has(label) for world in found for label in labels[x])]
 
 
 def _plot(figure: _Figure, name: str, measure: str, factor: float, found: Sequence[World]) -> Plot:

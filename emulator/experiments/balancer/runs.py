@@ -54,7 +54,7 @@ def experiments(options: Options) -> Sweep:
         "balancer",
         tuple(
             _run(options, seed, item)
-            for seed in options.seed_list(1 if options.quick else 5)
+            for seed in options.seed_list(5)
             for item in _all(workloads, options, seed)
         ),
     )

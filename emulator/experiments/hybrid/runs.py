@@ -79,8 +79,7 @@ def machine_of(options: Options) -> Machine:
 
 
 def seeds(options: Options) -> list[int]:
-    count = options.seeds or (1 if options.quick else 10)
-    return options.seed_list(count)
+    return options.seed_list(10)
 
 
 def mixes(options: Options) -> tuple[str, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from emulator.experiments.atlas.prior import load_prior
 from emulator.experiments.claims import middle
 from emulator.experiments.malleable.claims import (
     CHANGES,
@@ -31,7 +33,9 @@ from emulator.experiments.malleable.runs import (
     READ_AT,
     READINGS,
     SHARES,
+    baseline,
     experiments,
+    inputs,
     label_of,
 )
 from emulator.number_text import grouped
@@ -39,11 +43,12 @@ from emulator.number_text import grouped
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from emulator.experiments.atlas.prior import Prior
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.malleable.runs import Log
     from emulator.experiments.paper import Options
     from emulator.experiments.readings import Reading
-    from emulator.sweeps.grid import Sweep
+    from emulator.sweeps.grid import Run, Sweep
 
 
 class MalleablePaper:
@@ -63,6 +68,15 @@ class MalleablePaper:
 
     def readings(self) -> Sequence[Reading]:
         return MEANINGS
+
+    def prior(self) -> Prior:
+        return load_prior(Path(__file__).with_name("atlas.yaml"))
+
+    def inputs(self, options: Options) -> dict[str, float]:
+        return inputs(options)
+
+    def baseline(self, options: Options) -> Run:
+        return baseline(options)
 
     def sweep(self, options: Options) -> Sweep:
         return experiments(options)

@@ -22,12 +22,15 @@ PENALTY = Reading(
     "penalty", ("run_time", "work"), "whether a change of width costs seconds, or node-seconds of work"
 )
 READINGS = (MINIMUM, ZERO_RUN, PENALTY)
+_OF_WORLDS = ("tick_s", "placement")
+"""Of the mechanism: only a world of the atlas says them."""
 
 
 def mechanism_for(options: Options, mechanism: Mapping[str, Any]) -> dict[str, Any]:
     """The mechanism's parameters for a run under the reading; what the run says itself stays."""
+    more = {name: options.world[name] for name in _OF_WORLDS if name in options.world}
     penalty = {"reconfiguration": value_of(options, PENALTY)} if "reconfiguration_s" in mechanism else {}
-    return {"minimum": value_of(options, MINIMUM), **penalty, **mechanism}
+    return {"minimum": value_of(options, MINIMUM), **more, **penalty, **mechanism}
 
 
 def keeps_zero_runs(options: Options) -> bool:

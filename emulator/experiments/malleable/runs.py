@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.logs import find_log
 from emulator.experiments.malleable.read import keeps_zero_runs, mechanism_for
-from emulator.runs.scenario import ScenarioError
+from emulator.runs.preparation import prepare
+from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.sweeps.grid import LABEL, SEED, Run, Sweep, make_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from emulator.experiments.paper import Options
 
@@ -54,12 +57,13 @@ READINGS: dict[str, dict[str, Any]] = {
 """What the paper leaves open, read otherwise (docs/mechanisms/malleable.md)."""
 KEPT = "kept"
 """KTH's eight jobs of run time 0 run for a second, and submits are cut to whole seconds after they were brought closer."""
+_FIRST_SEED = 1001
+"""Of what chance has no part in: it is the same for all seeds and worlds."""
 READ_AT = (5, 25, 50, 75, 100)
 
 
 def seeds(options: Options) -> list[int]:
-    count = options.seeds or (2 if options.quick else 10)
-    return options.seed_list(count)
+    return options.seed_list(10)
 
 
 def logs(options: Options) -> tuple[Log, ...]:
@@ -72,9 +76,8 @@ def factors(options: Options) -> tuple[float, ...]:
 
 def experiments(options: Options) -> Sweep:
     """All runs. What chance has no part in is run once and stands in the rows of every seed. Raises ScenarioError."""
-    if options.traces is None:
-        raise ScenarioError("reproduce malleable: there is no stand-in for its logs; leave --stand-in out")
-    found = {log.name: find_log(options.traces, *log.files) for log in logs(options)}
+    found = {log.name: _file_of(log, options) for log in logs(options)}
+    least = {"least": options.world["least"]} if "least" in options.world else {}
     runs = []
     for seed in seeds(options):
         for label, log, factor, jobs, mechanism in _all(options):
@@ -82,24 +85,57 @@ def experiments(options: Options) -> Sweep:
             by_chance = any(0 < share < 1 for name, share in jobs.items() if name != "least")
             document = {
                 "name": label,
-                "seed": seed if by_chance else options.first_seed,
+                "seed": seed if by_chance else _FIRST_SEED,
                 "nodes": log.nodes,
-                "workload": {
-                    "trace": str(found[log.name]),
-                    "overrun": "kill",
-                    **({"zero_run": "one_second"} if keeps_zero else {}),
-                    "transforms": [
-                        {"scale_interarrival": factor},
-                        *(["whole_seconds"] if keeps_zero else []),
-                        {"flexible_jobs": jobs},
-                    ],
-                },
+                "workload": _workload(found[log.name], factor, least | jobs if jobs else {}, keeps_zero),
                 "scheduler": "fcfs+conservative",
                 "mechanism": {"malleable": {"tick_s": 1, **mechanism_for(options, mechanism)}},
             }
             run = make_run(document, {LABEL: label}, where=label)
             runs.append(Run({**run.varied, SEED: seed}, run.scenario, run.files))
     return Sweep("malleable", tuple(runs))
+
+
+def _workload(log: Path, factor: float, jobs: dict[str, Any], keeps_zero: bool) -> dict[str, Any]:
+    return {
+        "trace": str(log),
+        "overrun": "kill",
+        **({"zero_run": "one_second"} if keeps_zero else {}),
+        "transforms": [
+            {"scale_interarrival": factor},
+            *(["whole_seconds"] if keeps_zero else []),
+            {"flexible_jobs": jobs},
+        ],
+    }
+
+
+def baseline(options: Options) -> Run:
+    """KTH's log as it is, all jobs rigid (Table 2). Raises ScenarioError."""
+    label = label_of(KTH, 1.0, "rigid")
+    document = {
+        "name": label, "seed": _FIRST_SEED, "nodes": KTH.nodes,
+        "workload": _workload(_file_of(KTH, options), 1.0, {}, keeps_zero_runs(options)), "scheduler": "fcfs+conservative",
+        "mechanism": {"malleable": {"tick_s": 1}},
+    }  # fmt: skip
+    return make_run(document, {LABEL: label}, where=label)
+
+
+def inputs(options: Options) -> dict[str, float]:
+    """What Table 1 and section 6 print of KTH's log. Raises ScenarioError."""
+    return _figures_of(_file_of(KTH, options), keeps_zero_runs(options))
+
+
+@lru_cache(maxsize=2)
+def _figures_of(log: Path, keeps_zero: bool) -> dict[str, float]:
+    scenario = from_mapping({"nodes": KTH.nodes, "workload": _workload(log, 1.0, {}, keeps_zero)})
+    jobs = prepare(scenario).jobs
+    return {"kth_jobs": float(len(jobs)), "kth_mean_width": float(jobs.nodes.mean())}
+
+
+def _file_of(log: Log, options: Options) -> Path:
+    if options.traces is None:
+        raise ScenarioError("reproduce malleable: there is no stand-in for its logs; leave --stand-in out")
+    return find_log(options.traces, *log.files)
 
 
 _Item = tuple[str, Log, float, dict[str, float], dict[str, Any]]
@@ -116,8 +152,7 @@ def _all(options: Options) -> Iterator[_Item]:
         *_rigid(options),
         *_figures_3_to_5(options),
         *_figures_6_and_7(options),
-        *_read_otherwise(),
-        *_kept_zero_runs(),
+        *(() if options.world else (*_read_otherwise(), *_kept_zero_runs())),  # it says how they are read
         *_penalties(),
     ):
         if item[0] not in done:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from emulator.experiments.atlas.prior import load_prior
 from emulator.experiments.claims import middle
 from emulator.experiments.oversubscribe.claims import claims
-from emulator.experiments.oversubscribe.runs import FOLLOWED, KIT, UNILU, experiments
+from emulator.experiments.oversubscribe.runs import FOLLOWED, KIT, UNILU, baseline, experiments, inputs
 from emulator.mechanisms.oversubscribe.figures import LEVELS
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES
 from emulator.number_text import grouped, percent
@@ -19,10 +21,11 @@ from emulator.runs.scenario import ScenarioError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from emulator.experiments.atlas.prior import Prior
     from emulator.experiments.claims import Claim, World
     from emulator.experiments.oversubscribe.runs import Site
     from emulator.experiments.paper import Options
-    from emulator.sweeps.grid import Sweep
+    from emulator.sweeps.grid import Run, Sweep
 
 _M = "mechanism."
 _TABLE_5 = {
@@ -49,6 +52,15 @@ class OversubscribePaper:
             "UniLu: the log itself, 51 871 jobs: interactive jobs wider than a node are left out (R=1 % is one node),"
             f" and so are jobs with neither run time nor processor time. {kit}"
         )
+
+    def prior(self) -> Prior:
+        return load_prior(Path(__file__).with_name("atlas.yaml"))
+
+    def inputs(self, options: Options) -> dict[str, float]:
+        return inputs(options)
+
+    def baseline(self, options: Options) -> Run:
+        return baseline(options)
 
     def sweep(self, options: Options) -> Sweep:
         """Raises ScenarioError."""

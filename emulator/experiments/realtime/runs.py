@@ -49,7 +49,7 @@ def samples(options: Options) -> int:
 
 def seeds(options: Options) -> list[int]:
     """The first weeks like the paper's: chosen by their baseline alone, before any scheme is run."""
-    count, read = options.seeds or (1 if options.quick else 8), ReadingChoice.of(options)
+    count, read = options.seed_count(8), ReadingChoice.of(options)
     if not read.alike_only:
         return options.seed_list(count)
     found: list[int] = []

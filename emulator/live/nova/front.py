@@ -19,9 +19,8 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.config import OndemandConfig
-from emulator.live.ondemand.empty_services import network_app, volume_app
+from emulator.live.ondemand.fixed_services import image_app, network_app
 from emulator.live.ondemand.identity import identity_app
-from emulator.live.ondemand.image import image_app
 from emulator.live.process import stop_on_signal, write_ready
 from emulator.live.settings import Settings, SettingsError, load_settings
 
@@ -60,7 +59,6 @@ class Front:
             "/identity": identity_app(keyring, identity_config.region),
             "/image": image_app(keyring, identity_config.image),
             "/network": network_app(keyring),
-            "/volume": volume_app(keyring),
         }
         self._urls = config.urls
         self._fixed = DispatcherMiddleware(NotFound(), mounts)

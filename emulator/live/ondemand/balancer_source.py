@@ -7,6 +7,7 @@ from typing import Any
 
 import requests
 
+from balancer.timestamps import parse_iso
 from emulator.live.ondemand.nodes import (
     Answer,
     Granted,
@@ -15,7 +16,6 @@ from emulator.live.ondemand.nodes import (
     SourceUnreachableError,
     Waiting,
 )
-from emulator.live.ondemand.times import from_iso
 
 _TIMEOUT_S = 30.0
 _SERVER_ERROR = 500
@@ -110,7 +110,7 @@ def _answer(response: requests.Response) -> Answer:
         return Waiting(request["id"])
     if request["state"] == "granted":
         decided_at = request.get("decided_at")
-        return Granted(tuple(request["nodes"]), None if decided_at is None else from_iso(decided_at))
+        return Granted(tuple(request["nodes"]), None if decided_at is None else parse_iso(decided_at))
     return Refused(request.get("reason") or request["state"])
 
 

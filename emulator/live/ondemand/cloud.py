@@ -16,6 +16,7 @@ import structlog
 
 from balancer.clock import micros, wall_us
 from emulator.cloud_faults import BOOT_FAILED, CloudFaults
+from emulator.live.ondemand.background import RetryQueue, Timers
 from emulator.live.ondemand.nodes import (
     Answer,
     Granted,
@@ -25,10 +26,7 @@ from emulator.live.ondemand.nodes import (
     SourceUnreachableError,
     Waiting,
 )
-from emulator.live.ondemand.retry_queue import RetryQueue
-from emulator.live.ondemand.servers import Action, Reservation, Server, ServerSpec
-from emulator.live.ondemand.state_journal import Memory
-from emulator.live.ondemand.timers import Timers
+from emulator.live.ondemand.servers import Memory, Reservation, Server, ServerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -165,7 +163,6 @@ class Cloud:
         return Server(
             id=str(uuid.uuid4()),
             name=name,
-            hostname=name,
             spec=spec,
             reservation=reservation,
             launch_index=index,
@@ -174,9 +171,6 @@ class Cloud:
             updated_us=now_us,
             metadata=dict(spec.metadata),
             description=spec.description,
-            admin_pass=spec.admin_pass or made_password(),
-            tags=sorted(set(spec.tags)),
-            actions=[Action("create", spec.request_id, now_us, now_us)],
         )
 
     def _start_holding(self, work: Callable[[], Reservation | None], name: str) -> None:
@@ -213,8 +207,6 @@ class Cloud:
 
     def _ask(self, reservation: Reservation, patience_s: float) -> Answer | None:
         """The source's answer, a refusal if it has none for so long; None: told to stop, so the next life asks."""
-        if why := reservation.servers[0].spec.impossible:
-            return Refused(why)
         end_us, tries = wall_us() + micros(patience_s), 0
         while tries < _ASK_TRIES or wall_us() < end_us:
             tries += 1
@@ -285,17 +277,16 @@ class Cloud:
                 _log.info("refused", reservation=reservation.id, reason=answer.reason)
                 for server in reservation.servers:
                     server.fault = NO_VALID_HOST
-                    server.updated_us = server.actions[0].updated_us = now_us
-                    server.actions[0].message = "Error"
+                    server.updated_us = now_us
                 self._memory.save(reservation)
                 return
             granted_us = now_us if answer.decided_us is None else answer.decided_us
             for server, node in zip(reservation.servers, answer.nodes, strict=True):
                 ready_us = granted_us + self._boot_us
                 server.host = node
-                server.updated_us = server.actions[0].updated_us = ready_us
+                server.updated_us = ready_us
                 if self.faults.boot_fails(node, granted_us):
-                    server.fault, server.failed_us, server.actions[0].message = BOOT_FAILED, ready_us, "Error"
+                    server.fault, server.failed_us = BOOT_FAILED, ready_us
                 else:
                     server.launched_us = ready_us
             self._memory.save(reservation)

@@ -1,4 +1,4 @@
-"""Nova beside the servers: services, hypervisors, zones, aggregates, quotas, limits, usage."""
+"""Nova beside the servers: the flavor, services, hypervisors, zones, quotas and limits."""
 
 from __future__ import annotations
 
@@ -7,44 +7,41 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, request
 
-from emulator.live.ondemand.compute_checks import (
-    NOT_FOUND,
+from emulator.live.ondemand.config import QUOTAS
+from emulator.live.ondemand.http import (
+    ApiError,
+    absent,
+    iso,
+    mapping_of,
     only_admin,
+    page_of,
+    site_url,
     wrong_value,
 )
-from emulator.live.ondemand.compute_usage import add_usage
-from emulator.live.ondemand.http import ApiError, body_part
+from emulator.live.ondemand.server_view import links
 from emulator.live.ondemand.site import CONTROL, Site, provider_id, service_id
-from emulator.live.ondemand.times import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from emulator.live.ondemand.cloud import Cloud
-    from emulator.live.ondemand.config import OndemandConfig
+    from emulator.live.ondemand.config import Flavor, OndemandConfig
     from emulator.live.ondemand.servers import Server
 
 
 _QUOTA = {
-    "cores": -1,
-    "injected_file_content_bytes": 10_240,
-    "injected_file_path_bytes": 255,
-    "injected_files": 5,
-    "instances": -1,
-    "key_pairs": 100,
-    "metadata_items": 128,
-    "ram": -1,
-    "server_group_members": 10,
+    "cores": -1, "injected_file_content_bytes": 10_240, "injected_file_path_bytes": 255, "injected_files": 5,
+    "instances": -1, "key_pairs": 100, "metadata_items": 128, "ram": -1, "server_group_members": 10,
     "server_groups": 10,
-}
+}  # fmt: skip
+"""By default; clients know all of these names, and cores, instances and ram count."""
 _FILES = ("injected_file_content_bytes", "injected_file_path_bytes", "injected_files")
 
 
 class Quotas:
-    """Limits by project. `limits`: instead of the default ones."""
+    """Limits by project, and what counts against them."""
 
-    def __init__(self, limits: Mapping[str, int] | None = None) -> None:
-        self.default = _QUOTA | dict(limits or {})
+    def __init__(self, config: OndemandConfig) -> None:
+        self.default = _QUOTA | config.quota
+        self._flavor = config.flavor
         self._changed: dict[str, dict[str, int]] = {}
 
     def of(self, project_id: str) -> dict[str, int]:
@@ -56,15 +53,79 @@ class Quotas:
     def change(self, project_id: str, limits: dict[str, int]) -> None:
         self._changed[project_id] = self._changed.get(project_id, {}) | limits
 
+    def used(self, cloud: Cloud, project_id: str, more: int = 0) -> dict[str, int]:
+        """With as many servers more."""
+        count = more + sum(server.spec.account.project_id == project_id for server in cloud.servers())
+        return {"instances": count, "cores": count * self._flavor.vcpus, "ram": count * self._flavor.ram_mb}
+
+    def check(self, cloud: Cloud, project_id: str, more: int) -> None:
+        """Before servers are made; raises ApiError."""
+        limits = self.of(project_id)
+        for name, used in self.used(cloud, project_id, more).items():
+            if 0 <= limits[name] < used:
+                raise ApiError(403, f"Quota exceeded for {name}: {used} with these, of {limits[name]} {name}")
+
+
+def add_flavor(app: Flask, flavor: Flavor) -> None:
+    """The one there is; who looks for others by what they must have finds it or none."""
+
+    def rows(*, whole: bool) -> dict[str, Any]:
+        known = {"is_public", "limit", "marker", "minRam", "minDisk"}
+        if unknown := sorted(request.args.keys() - known):
+            raise absent(f"parameter {unknown[0]} of a list of flavors", 400)
+        least = {name: request.args.get(name, "0") for name in ("minRam", "minDisk")}
+        for name, value in least.items():
+            if not value.isdecimal():
+                raise ApiError(400, f"Invalid {name} filter [{value}]")
+        is_private = request.args.get("is_public", "true").lower() in {"false", "0"}
+        fits = int(least["minRam"]) <= flavor.ram_mb and int(least["minDisk"]) <= flavor.disk_gb
+        found = [_flavor(flavor, whole=whole)] if fits and not is_private else []
+        return page_of(found, lambda row: row["id"], "flavors", "flavors/detail" if whole else "flavors")
+
+    def check(flavor_id: str) -> None:
+        if flavor_id != flavor.id:
+            raise ApiError(404, f"Flavor {flavor_id} could not be found.")
+
+    @app.get("/v2.1/flavors")
+    def flavors() -> dict[str, Any]:
+        return rows(whole=False)
+
+    @app.get("/v2.1/flavors/detail")
+    def flavors_detail() -> dict[str, Any]:
+        return rows(whole=True)
+
+    @app.get("/v2.1/flavors/<flavor_id>")
+    def one_flavor(flavor_id: str) -> dict[str, Any]:
+        check(flavor_id)
+        return {"flavor": _flavor(flavor, whole=True)}
+
+    @app.get("/v2.1/flavors/<flavor_id>/os-extra_specs")
+    def specs(flavor_id: str) -> dict[str, Any]:
+        check(flavor_id)
+        return {"extra_specs": {}}
+
+
+def _flavor(flavor: Flavor, *, whole: bool) -> dict[str, Any]:
+    shown = links(site_url(), "flavors", flavor.id)
+    part: dict[str, Any] = {"id": flavor.id, "name": flavor.name, "links": shown}
+    if g.version >= (2, 55):
+        part["description"] = None
+    if not whole:
+        return part
+    part |= {
+        "ram": flavor.ram_mb, "disk": flavor.disk_gb, "swap": "" if g.version < (2, 75) else 0,
+        "OS-FLV-EXT-DATA:ephemeral": 0, "OS-FLV-DISABLED:disabled": False, "vcpus": flavor.vcpus,
+        "os-flavor-access:is_public": True, "rxtx_factor": 1.0,
+    }  # fmt: skip
+    return part | ({"extra_specs": {}} if g.version >= (2, 61) else {})
+
 
 def add_site(app: Flask, site: Site, config: OndemandConfig, quotas: Quotas) -> None:
-    """All routes of this module."""
-    cloud = site.cloud
+    """What there is beside servers and their flavor."""
     _add_services(app, site)
     _add_hypervisors(app, site, config)
     _add_zones(app, site)
-    _add_quotas(app, cloud, config, quotas)
-    add_usage(app, cloud, config)
+    _add_quotas(app, site.cloud, quotas)
 
 
 def _add_services(app: Flask, site: Site) -> None:
@@ -129,7 +190,8 @@ def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig) -> None:
             for host, server in site.hosts().items()
             if pattern in host
         ]
-        return _pages(found, "os-hypervisors/detail" if whole else "os-hypervisors")
+        path = "os-hypervisors/detail" if whole else "os-hypervisors"
+        return page_of(found, lambda row: str(row["id"]), "hypervisors", path)
 
     @app.get("/v2.1/os-hypervisors")
     def hypervisors() -> dict[str, Any]:
@@ -138,14 +200,6 @@ def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig) -> None:
     @app.get("/v2.1/os-hypervisors/detail")
     def hypervisors_detail() -> dict[str, Any]:
         return rows(whole=True)
-
-    @app.get("/v2.1/os-hypervisors/statistics")
-    def statistics() -> dict[str, Any]:
-        only_admin("os-hypervisors:statistics")
-        if g.version >= (2, 88):
-            raise ApiError(404, NOT_FOUND)
-        hosts = site.hosts()
-        return {"hypervisor_statistics": {"count": len(hosts)} | _numbers(list(hosts.values()), config)}
 
     @app.get("/v2.1/os-hypervisors/<hypervisor_id>")
     def hypervisor(hypervisor_id: str) -> dict[str, Any]:
@@ -158,22 +212,6 @@ def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig) -> None:
             if provider_id(host) == hypervisor_id:
                 return {"hypervisor": _hypervisor(site, config, host, server, whole=True)}
         raise ApiError(404, f"Hypervisor with ID '{hypervisor_id}' could not be found.")
-
-
-def _pages(rows: list[dict[str, Any]], path: str) -> dict[str, Any]:
-    """One page of hypervisors, and the link to the next one."""
-    limit, marker = int(request.args.get("limit", "1000")), request.args.get("marker")
-    if marker is not None:
-        places = [place for place, row in enumerate(rows) if row["id"] == marker]
-        if not places:
-            raise ApiError(400, f"Marker {marker} not found")
-        rows = rows[places[0] + 1 :]
-    page, rest = rows[:limit], rows[limit:]
-    if not page or not rest:
-        return {"hypervisors": page}
-    query = f"limit={limit}&marker={page[-1]['id']}"
-    href = f"{request.host_url.rstrip('/')}/compute/v2.1/{path}?{query}"
-    return {"hypervisors": page, "hypervisors_links": [{"rel": "next", "href": href}]}
 
 
 def _hypervisor(
@@ -200,28 +238,22 @@ def _hypervisor(
         if g.version >= (2, 88):
             body["uptime"] = "00:00:00 up 1 day, 0 users, load average: 0.00, 0.00, 0.00"
         else:
-            body |= _numbers([server], config) | {"cpu_info": {}}
+            body |= _numbers(server, config) | {"cpu_info": {}}
     if server is not None and request.args.get("with_servers", "").lower() in {"1", "true"}:
         body["servers"] = [{"name": f"instance-{server.number:08x}", "uuid": server.id}]
     return body
 
 
-def _numbers(servers: list[Server | None], config: OndemandConfig) -> dict[str, Any]:
-    """Capacity and use of hosts with these servers on them."""
-    count, used, flavor = len(servers), sum(server is not None for server in servers), config.flavor
+def _numbers(server: Server | None, config: OndemandConfig) -> dict[str, Any]:
+    """Capacity and use of a host with this server on it."""
+    used, flavor = int(server is not None), config.flavor
     return {
-        "vcpus": count * flavor.vcpus,
-        "memory_mb": count * flavor.ram_mb,
-        "local_gb": count * flavor.disk_gb,
-        "vcpus_used": used * flavor.vcpus,
-        "memory_mb_used": used * flavor.ram_mb,
-        "local_gb_used": used * flavor.disk_gb,
-        "free_ram_mb": (count - used) * flavor.ram_mb,
-        "free_disk_gb": (count - used) * flavor.disk_gb,
-        "current_workload": 0,
-        "running_vms": used,
+        "vcpus": flavor.vcpus, "memory_mb": flavor.ram_mb, "local_gb": flavor.disk_gb,
+        "vcpus_used": used * flavor.vcpus, "memory_mb_used": used * flavor.ram_mb,
+        "local_gb_used": used * flavor.disk_gb, "free_ram_mb": (1 - used) * flavor.ram_mb,
+        "free_disk_gb": (1 - used) * flavor.disk_gb, "current_workload": 0, "running_vms": used,
         "disk_available_least": 0,
-    }
+    }  # fmt: skip
 
 
 def _add_zones(app: Flask, site: Site) -> None:
@@ -230,6 +262,12 @@ def _add_zones(app: Flask, site: Site) -> None:
         return {
             "availabilityZoneInfo": [{"zoneName": "nova", "zoneState": {"available": True}, "hosts": None}]
         }
+
+    @app.get("/v2.1/os-aggregates")
+    def aggregates() -> dict[str, Any]:
+        """There are none; `openstack hypervisor show` looks for those of its host."""
+        only_admin("os-aggregates:index")
+        return {"aggregates": []}
 
     @app.get("/v2.1/os-availability-zone/detail")
     def zones_detail() -> dict[str, Any]:
@@ -245,12 +283,7 @@ def _add_zones(app: Flask, site: Site) -> None:
         }
 
 
-def _in_use(cloud: Cloud, project_id: str, config: OndemandConfig) -> dict[str, int]:
-    count = sum(server.spec.account.project_id == project_id for server in cloud.servers())
-    return {"instances": count, "cores": count * config.flavor.vcpus, "ram": count * config.flavor.ram_mb}
-
-
-def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas) -> None:
+def _add_quotas(app: Flask, cloud: Cloud, quotas: Quotas) -> None:
     def shown(limits: dict[str, int]) -> dict[str, int]:
         return {key: limit for key, limit in limits.items() if g.version < (2, 57) or key not in _FILES}
 
@@ -267,28 +300,16 @@ def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas
     def quota_defaults(project_id: str) -> dict[str, Any]:
         return {"quota_set": {"id": project_id, **shown(quotas.default)}}
 
-    @app.get("/v2.1/os-quota-sets/<project_id>/detail")
-    def quota_detail(project_id: str) -> dict[str, Any]:
-        check(project_id)
-        used = _in_use(cloud, project_id, config)
-        parts = {
-            key: {"limit": limit, "in_use": used.get(key, 0), "reserved": 0}
-            for key, limit in shown(quotas.of(project_id)).items()
-        }
-        return {"quota_set": {"id": project_id, **parts}}
-
     @app.put("/v2.1/os-quota-sets/<project_id>")
     def change_quota(project_id: str) -> dict[str, Any]:
         only_admin("os-quota-sets:update")
-        quota_set = dict(body_part("quota_set") or {})
-        quota_set.pop("force", None)
-        if (
-            not quota_set
-            or not quota_set.keys() <= _QUOTA.keys()
-            or not all(isinstance(n, int) for n in quota_set.values())
-        ):
-            raise wrong_value("quota_set", quota_set)
-        quotas.change(project_id, quota_set)
+        limits = dict(mapping_of("quota_set"))
+        limits.pop("force", None)
+        if not limits or not all(isinstance(n, int) for n in limits.values()):
+            raise wrong_value("quota_set", limits)
+        if unknown := sorted(limits.keys() - QUOTAS):
+            raise absent(f"quota of {unknown[0]}", 400)
+        quotas.change(project_id, limits)
         return {"quota_set": shown(quotas.of(project_id))}
 
     @app.delete("/v2.1/os-quota-sets/<project_id>")
@@ -302,38 +323,25 @@ def _add_quotas(app: Flask, cloud: Cloud, config: OndemandConfig, quotas: Quotas
         project_id = request.args.get("tenant_id", g.account.project_id)
         if project_id != g.account.project_id:
             only_admin("limits:other_project")
-        return {
-            "limits": {
-                "rate": [],
-                "absolute": _limits(quotas.of(project_id), _in_use(cloud, project_id, config)),
-            }
-        }
+        absolute = _limits(quotas.of(project_id), quotas.used(cloud, project_id))
+        return {"limits": {"rate": [], "absolute": absolute}}
 
 
 def _limits(quota: dict[str, int], used: dict[str, int]) -> dict[str, int]:
     limits = {
-        "maxTotalCores": quota["cores"],
-        "maxTotalInstances": quota["instances"],
-        "maxTotalKeypairs": quota["key_pairs"],
-        "maxServerMeta": quota["metadata_items"],
-        "maxTotalRAMSize": quota["ram"],
-        "maxServerGroups": quota["server_groups"],
-        "maxServerGroupMembers": quota["server_group_members"],
-        "totalRAMUsed": used["ram"],
-        "totalCoresUsed": used["cores"],
-        "totalInstancesUsed": used["instances"],
-        "totalServerGroupsUsed": 0,
-    }
+        "maxTotalCores": quota["cores"], "maxTotalInstances": quota["instances"],
+        "maxTotalKeypairs": quota["key_pairs"], "maxServerMeta": quota["metadata_items"],
+        "maxTotalRAMSize": quota["ram"], "maxServerGroups": quota["server_groups"],
+        "maxServerGroupMembers": quota["server_group_members"], "totalRAMUsed": used["ram"],
+        "totalCoresUsed": used["cores"], "totalInstancesUsed": used["instances"], "totalServerGroupsUsed": 0,
+    }  # fmt: skip
     if g.version < (2, 57):
         limits |= {"maxPersonality": 5, "maxPersonalitySize": 10_240}
     if g.version < (2, 39):
         limits["maxImageMeta"] = quota["metadata_items"]
     if g.version < (2, 36):
         limits |= {
-            "maxTotalFloatingIps": -1,
-            "maxSecurityGroups": -1,
-            "maxSecurityGroupRules": -1,
-            "totalFloatingIpsUsed": 0,
-            "totalSecurityGroupsUsed": 0,
-        }
+            "maxTotalFloatingIps": -1, "maxSecurityGroups": -1, "maxSecurityGroupRules": -1,
+            "totalFloatingIpsUsed": 0, "totalSecurityGroupsUsed": 0,
+        }  # fmt: skip
     return limits

@@ -14,9 +14,7 @@ _INSTANCES = 1000
 """Servers of a project: more than anybody has, and few enough that a slip of the finger is refused at once."""
 
 
-QUOTAS = frozenset(
-    {"cores", "instances", "key_pairs", "metadata_items", "ram", "server_group_members", "server_groups"}
-)
+QUOTAS = frozenset({"cores", "instances", "ram"})
 
 
 class User(Settings):

@@ -1,18 +1,28 @@
-"""What the services' HTTP has in common: request ids, tokens and addresses."""
+"""What the services' HTTP has in common: request ids, tokens, addresses, times, and errors."""
 
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flask import Flask, g, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flask import Response
 
     from emulator.live.ondemand.auth import Keyring, Token
 
+    Row = TypeVar("Row")
+
 UNAUTHORIZED = "The request you have made requires authentication."
+_REAL = ("compute", "placement")
+"""Services that a live run can also have from a real Nova."""
+_PAGE = 1000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ApiError(Exception):
@@ -24,10 +34,19 @@ class ApiError(Exception):
         self.message = message
 
 
-def service(name: str) -> Flask:
-    """A Flask application whose answers carry a request id, as those of every OpenStack service."""
+def absent(what: str, code: int = 501) -> ApiError:
+    """What the small manager has not, and where it may be."""
+    return ApiError(code, f"The small on-demand manager has no {what}; a real Nova may: live.ondemand: nova.")
+
+
+def service(name: str, show: Callable[[ApiError], Response]) -> Flask:
+    """A Flask application whose answers carry a request id; `show` makes an answer of an error.
+
+    A call that it does not have is an error that says so.
+    """
     app = Flask(name)
     app.url_map.strict_slashes = False
+    app.register_error_handler(ApiError, show)
 
     @app.before_request
     def name_request() -> None:
@@ -38,16 +57,11 @@ def service(name: str) -> Flask:
         response.headers["x-openstack-request-id"] = g.request_id
         return response
 
-    return app
-
-
-def service_for_callers(name: str, keyring: Keyring, *, free: frozenset[str]) -> Flask:
-    """As `service`; whoever has no token sees only the `free` paths."""
-    app = service(name)
-
-    @app.before_request
-    def guard() -> tuple[dict[str, object], int, dict[str, str]] | None:
-        return None if request.path.rstrip("/") in free or caller(keyring) is not None else unauthorized()
+    @app.errorhandler(NotFound)
+    @app.errorhandler(MethodNotAllowed)
+    def no_such_call(_: HTTPException) -> Response:
+        call = f"call {request.method} {request.script_root}{request.path}"
+        return show(absent(call) if name in _REAL else ApiError(501, f"The emulator has no {call}."))
 
     return app
 
@@ -56,6 +70,14 @@ def body_part(name: str) -> Any:
     """What the request's JSON says under this name; None where it is no such mapping."""
     body = request.get_json(silent=True)
     return body.get(name) if isinstance(body, dict) else None
+
+
+def mapping_of(name: str) -> dict[str, Any]:
+    """What the body says under this name, which must be a mapping."""
+    part = body_part(name)
+    if not isinstance(part, dict):
+        raise wrong_value(name, part)
+    return part
 
 
 def caller(keyring: Keyring) -> Token | None:
@@ -72,3 +94,54 @@ def unauthorized() -> tuple[dict[str, object], int, dict[str, str]]:
 def site_url() -> str:
     """Where the services are mounted, as the client sees it: scheme, host and port."""
     return request.host_url.rstrip("/")
+
+
+def iso(time_us: int | None) -> str | None:
+    """`2026-11-21T00:23:15.000000`, the form of launched_at. Cluster time starts at 0, which reads 1970."""
+    return None if time_us is None else f"{_moment(time_us):%Y-%m-%dT%H:%M:%S.%f}"
+
+
+def iso_z(time_us: int) -> str:
+    """`2026-11-21T00:23:15Z`, the form of created and updated."""
+    return f"{_moment(time_us):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _moment(time_us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=time_us)
+
+
+# Nova's checks
+
+
+def wrong_value(name: str, value: object) -> ApiError:
+    """As Nova's schemas refuse a field of the body."""
+    return ApiError(400, f"Invalid input for field/attribute {name}. Value: {value}.")
+
+
+def wrong_parameter(name: str, value: object) -> ApiError:
+    """As Nova's schemas refuse a value in a query."""
+    return ApiError(400, f"Invalid input for query parameters {name}. Value: {value}.")
+
+
+def only_admin(policy: str) -> None:
+    """`policy`: its name without the part before the colon."""
+    if not g.account.admin:
+        raise ApiError(403, f"Policy doesn't allow os_compute_api:{policy} to be performed.")
+
+
+def page_of(rows: list[Row], name_of: Callable[[Row], str], what: str, path: str) -> dict[str, Any]:
+    """`what`: those of the page that the query's `limit` and `marker` mean, and the link to the next one."""
+    marker, args = request.args.get("marker"), request.args
+    limit = min(int(args.get("limit", _PAGE)), _PAGE)
+    if marker is not None:
+        names = [name_of(row) for row in rows]
+        if marker not in names:
+            raise ApiError(400, f"marker [{marker}] not found")
+        rows = rows[names.index(marker) + 1 :]
+    page = rows[:limit]
+    if not page or len(rows) <= limit:
+        return {what: page}
+    rest = {key: value for key, value in args.items() if key != "marker"} | {"marker": name_of(page[-1])}
+    query = "&".join(f"{key}={value}" for key, value in rest.items())
+    href = f"{site_url()}/compute/v2.1/{path}?{query}"
+    return {what: page, f"{what}_links": [{"rel": "next", "href": href}]}

@@ -18,14 +18,13 @@ from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.balancer_source import BalancerSource
 from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.compute import compute_app
-from emulator.live.ondemand.empty_services import network_app, volume_app
 from emulator.live.ondemand.failed_hosts import FailedHosts
+from emulator.live.ondemand.fixed_services import image_app, network_app
 from emulator.live.ondemand.identity import identity_app
-from emulator.live.ondemand.image import image_app
 from emulator.live.ondemand.nodes import FixedPool, NodeSource
 from emulator.live.ondemand.placement import placement_app
+from emulator.live.ondemand.servers import Memory
 from emulator.live.ondemand.site import Site
-from emulator.live.ondemand.state_journal import Memory
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -61,7 +60,6 @@ def wsgi_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> WSGIAppl
             "/image": image_app(keyring, config.image),
             "/placement": placement_app(keyring, site, config),
             "/network": network_app(keyring),
-            "/volume": volume_app(keyring),
         },
     )
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.ondemand.server_states import VM_STATES
-from emulator.live.ondemand.times import iso, iso_z
+from emulator.live.ondemand.cloud import made_password
+from emulator.live.ondemand.http import iso, iso_z
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.config import Flavor
-    from emulator.live.ondemand.servers import Action, Server
+    from emulator.live.ondemand.servers import Server
 
 Version = tuple[int, int]
 
+VM_STATES = {
+    "BUILD": "building", "ACTIVE": "active", "SHUTOFF": "stopped", "ERROR": "error", "PAUSED": "paused",
+    "SUSPENDED": "suspended", "RESCUE": "rescued", "DELETED": "deleted",
+}  # fmt: skip
+"""Status of the API -> Nova's own state."""
 _POWER_STATES = {"ACTIVE": 1, "RESCUE": 1, "PAUSED": 3, "SHUTOFF": 4, "SUSPENDED": 7}
 
 
@@ -31,12 +36,9 @@ def brief(server: Server, site: str) -> dict[str, Any]:
 def created(server: Server, site: str) -> dict[str, Any]:
     """The answer to POST /servers: everything else is known later."""
     return {
-        "id": server.id,
-        "links": links(site, "servers", server.id),
-        "OS-DCF:diskConfig": "MANUAL",
-        "security_groups": [{"name": "default"}],
-        "adminPass": server.admin_pass,
-    }
+        "id": server.id, "links": links(site, "servers", server.id), "OS-DCF:diskConfig": "MANUAL",
+        "security_groups": [{"name": "default"}], "adminPass": made_password(),
+    }  # fmt: skip
 
 
 def detail(
@@ -47,14 +49,13 @@ def detail(
     version: Version,
     admin: bool,
     now_us: int,
-    is_single: bool,
 ) -> dict[str, Any]:
-    """The whole server; `one`: not as a row of a list, which leaves some things out."""
+    """The whole server."""
     status = server.status(now_us)
     body: dict[str, Any] = {
         "accessIPv4": "",
         "accessIPv6": "",
-        "addresses": addresses(server, status),
+        "addresses": _addresses(server, status),
         "created": iso_z(server.created_us),
         "flavor": _flavor(flavor, site, version),
         "hostId": _host_id(server),
@@ -69,8 +70,8 @@ def detail(
         "updated": iso_z(min(server.updated_us, now_us)),
         "OS-DCF:diskConfig": "MANUAL",
         "OS-EXT-AZ:availability_zone": "nova" if server.host else "",
-        "config_drive": "True" if server.spec.config_drive else "",
-        "key_name": server.spec.key_name,
+        "config_drive": "",
+        "key_name": None,
         "OS-SRV-USG:launched_at": None
         if status == "BUILD" or server.launched_us is None
         else iso(server.launched_us),
@@ -86,7 +87,7 @@ def detail(
         body["progress"] = 0
     if admin:
         body.update(_admin_part(server, version))
-    body.update(_newer_part(server, version, is_single=is_single))
+    body.update(_newer_part(server, version))
     return body
 
 
@@ -102,14 +103,9 @@ def _flavor(flavor: Flavor, site: str, version: Version) -> dict[str, Any]:
     if version < (2, 47):
         return {"id": flavor.id, "links": links(site, "flavors", flavor.id)[1:]}
     return {
-        "vcpus": flavor.vcpus,
-        "ram": flavor.ram_mb,
-        "disk": flavor.disk_gb,
-        "ephemeral": 0,
-        "swap": 0,
-        "original_name": flavor.name,
-        "extra_specs": {},
-    }
+        "vcpus": flavor.vcpus, "ram": flavor.ram_mb, "disk": flavor.disk_gb, "ephemeral": 0, "swap": 0,
+        "original_name": flavor.name, "extra_specs": {},
+    }  # fmt: skip
 
 
 def _image(server: Server, site: str, version: Version) -> dict[str, Any]:
@@ -123,21 +119,14 @@ def _image(server: Server, site: str, version: Version) -> dict[str, Any]:
     return image
 
 
-def addresses(server: Server, status: str) -> dict[str, Any]:
+def _addresses(server: Server, status: str) -> dict[str, Any]:
     """One made-up address, because clients wait for one."""
     if not server.spec.with_address or status in {"BUILD", "ERROR", "DELETED"}:
         return {}
     high, middle, low = server.number.to_bytes(8)[-3:]
-    return {
-        "private": [
-            {
-                "version": 4,
-                "addr": f"10.{high}.{middle}.{low}",
-                "OS-EXT-IPS:type": "fixed",
-                "OS-EXT-IPS-MAC:mac_addr": f"fa:16:3e:{high:02x}:{middle:02x}:{low:02x}",
-            }
-        ]
-    }
+    mac = f"fa:16:3e:{high:02x}:{middle:02x}:{low:02x}"
+    kind = {"OS-EXT-IPS:type": "fixed", "OS-EXT-IPS-MAC:mac_addr": mac}
+    return {"private": [{"version": 4, "addr": f"10.{high}.{middle}.{low}"} | kind]}
 
 
 def _host_id(server: Server) -> str:
@@ -161,47 +150,27 @@ def _admin_part(server: Server, version: Version) -> dict[str, Any]:
     }
     if version >= (2, 3):
         part |= {
-            "OS-EXT-SRV-ATTR:hostname": server.hostname,
-            "OS-EXT-SRV-ATTR:kernel_id": "",
-            "OS-EXT-SRV-ATTR:launch_index": server.launch_index,
-            "OS-EXT-SRV-ATTR:ramdisk_id": "",
+            "OS-EXT-SRV-ATTR:hostname": server.name, "OS-EXT-SRV-ATTR:kernel_id": "",
+            "OS-EXT-SRV-ATTR:launch_index": server.launch_index, "OS-EXT-SRV-ATTR:ramdisk_id": "",
             "OS-EXT-SRV-ATTR:reservation_id": server.reservation.id,
             "OS-EXT-SRV-ATTR:root_device_name": None if server.host is None else "/dev/sda",
-            "OS-EXT-SRV-ATTR:user_data": server.spec.user_data,
-        }
+            "OS-EXT-SRV-ATTR:user_data": None,
+        }  # fmt: skip
     if version >= (2, 16):
         part["host_status"] = "" if server.host is None else "UP"
     return part
 
 
-def _newer_part(server: Server, version: Version, *, is_single: bool) -> dict[str, Any]:
+def _newer_part(server: Server, version: Version) -> dict[str, Any]:
     """What was added to the body since 2.1, with the microversion that added it."""
     added: list[tuple[Version, str, Any]] = [
-        ((2, 9), "locked", server.locked),
+        ((2, 9), "locked", False),
         ((2, 19), "description", server.description),
-        ((2, 26), "tags", list(server.tags)),
+        ((2, 26), "tags", []),
         ((2, 63), "trusted_image_certificates", None),
-        ((2, 73), "locked_reason", server.locked_reason),
-        ((2, 90), "OS-EXT-SRV-ATTR:hostname", server.hostname),
+        ((2, 73), "locked_reason", None),
+        ((2, 90), "OS-EXT-SRV-ATTR:hostname", server.name),
         ((2, 96), "pinned_availability_zone", server.spec.availability_zone),
         ((2, 100), "scheduler_hints", {}),
     ]
-    if is_single:
-        added.append(((2, 71), "server_groups", [server.spec.group_id] if server.spec.group_id else []))
     return {key: value for since, key, value in added if version >= since}
-
-
-def action(server: Server, entry: Action, version: Version) -> dict[str, Any]:
-    """An entry of os-instance-actions."""
-    body: dict[str, Any] = {
-        "action": entry.action,
-        "instance_uuid": server.id,
-        "request_id": entry.request_id,
-        "user_id": server.spec.account.user_id,
-        "project_id": server.spec.account.project_id,
-        "start_time": iso(entry.started_us),
-        "message": entry.message,
-    }
-    if version >= (2, 58):
-        body["updated_at"] = iso(entry.updated_us)
-    return body

@@ -1,13 +1,16 @@
-"""The servers of the cloud and what belongs together of them. No HTTP, no threads."""
+"""The servers of the cloud, what belongs together of them, and what a manager remembers of them across a restart."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from emulator.json_lines import JsonLines, read_json_lines
+from emulator.live.ondemand.auth import Account
 
 if TYPE_CHECKING:
-    from emulator.live.ondemand.auth import Account
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,30 +23,9 @@ class ServerSpec:
     image_id: str = ""
     with_address: bool = False
     metadata: dict[str, str] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
     description: str | None = None
     availability_zone: str | None = None
-    user_data: str | None = None
-    request_id: str = ""
-    key_name: str | None = None
-    group_id: str | None = None
     flavor_id: str = ""
-    admin_pass: str = ""
-    """Empty: one is made up."""
-    config_drive: bool = False
-    impossible: str = ""
-    """Why no host can be found, whatever there is."""
-
-
-@dataclass(slots=True)
-class Action:
-    """One entry of a server's history (os-instance-actions)."""
-
-    action: str
-    request_id: str
-    started_us: int
-    updated_us: int
-    message: str | None = None
 
 
 @dataclass(slots=True)
@@ -52,7 +34,6 @@ class Server:
 
     id: str
     name: str
-    hostname: str
     spec: ServerSpec
     reservation: Reservation
     launch_index: int
@@ -61,7 +42,6 @@ class Server:
     updated_us: int
     metadata: dict[str, str]
     description: str | None
-    admin_pass: str
     host: str | None = None
     launched_us: int | None = None
     fault: str | None = None
@@ -77,11 +57,7 @@ class Server:
     returned: bool = False
     """The call has been answered."""
     condition: str = ""
-    """What was made of it while it ran: SHUTOFF, PAUSED, SUSPENDED, RESCUE or ERROR."""
-    locked: bool = False
-    locked_reason: str | None = None
-    actions: list[Action] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
+    """What was made of it while it ran: SHUTOFF, PAUSED, SUSPENDED or RESCUE."""
 
     @property
     def owes(self) -> str | None:
@@ -114,3 +90,60 @@ class Reservation:
     leaving: list[str] = field(default_factory=list)
     all_left: Event | None = None
     returned: Event = field(default_factory=Event)
+
+
+class Memory:
+    """Remembers reservations in one file. `path` None: nothing is remembered.
+
+    Each change appends the reservation as it is now, one JSON line; the last line of a reservation counts. A line is
+    flushed before the caller hears of the change, so that a manager that dies forgets nothing it answered.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.past: list[Reservation] = []
+        if path is not None:
+            self.past = _read(path)
+        self._lines = JsonLines(path)
+
+    def save(self, reservation: Reservation) -> None:
+        self._lines.write(_as_json(reservation))
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+def _as_json(reservation: Reservation) -> dict[str, Any]:
+    first = reservation.servers[0]
+    names = [field.name for field in fields(Server) if field.name not in {"spec", "reservation"}]
+    return {
+        "id": reservation.id,
+        "waiting_id": reservation.waiting_id,
+        "decided": reservation.decided,
+        "to_be_undone": reservation.to_be_undone,
+        "exclude": reservation.exclude,
+        "spec": asdict(first.spec),
+        "servers": [{name: getattr(server, name) for name in names} for server in reservation.servers],
+    }
+
+
+def _read(path: Path) -> list[Reservation]:
+    """Reservations in the order in which they were made."""
+    found: dict[str, Reservation] = {}
+    for reservation in read_json_lines(path, _from_json, "a reservation of an on-demand manager"):
+        found[reservation.id] = reservation
+    return list(found.values())
+
+
+def _from_json(line: dict[str, Any]) -> Reservation:
+    spec_row = line["spec"]
+    spec = ServerSpec(**spec_row | {"account": Account(**spec_row["account"])})
+    reservation = Reservation(
+        line["id"],
+        waiting_id=line["waiting_id"],
+        decided=line["decided"],
+        to_be_undone=line.get("to_be_undone", False),
+        exclude=tuple(line.get("exclude", ())),
+    )
+    for each in line["servers"]:
+        reservation.servers.append(Server(**each | {"spec": spec, "reservation": reservation}))
+    return reservation

@@ -45,7 +45,6 @@ class Site:
     cloud: Cloud
     configured: Iterable[str]
     _states: dict[str, ServiceState] = field(default_factory=dict)
-    _removed: set[str] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
     def hosts(self) -> dict[str, Server | None]:
@@ -57,22 +56,12 @@ class Site:
         for server in self.cloud.servers():
             if server.host is not None:
                 hosts[server.host] = server
-        return {host: server for host, server in sorted(hosts.items()) if host not in self._removed}
+        return dict(sorted(hosts.items()))
 
     def closed(self) -> set[str]:
-        """Hosts whose compute service an administrator has disabled, forced down or deleted: they get no server."""
+        """Hosts whose compute service an administrator has disabled or forced down: they get no server."""
         with self._lock:
-            shut = {host for host, state in self._states.items() if state.disabled or state.forced_down}
-            return shut | self._removed
-
-    def disabled(self) -> set[str]:
-        with self._lock:
-            return {host for host, state in self._states.items() if state.disabled}
-
-    def remove(self, host: str) -> None:
-        """Its compute service was deleted: there is no such host any more."""
-        with self._lock:
-            self._removed.add(host)
+            return {host for host, state in self._states.items() if state.disabled or state.forced_down}
 
     def is_down(self, host: str) -> bool:
         return self.state(host).forced_down or host in self.cloud.faults.down(self.cloud.clock.now_us())

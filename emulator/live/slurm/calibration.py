@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from emulator.machine.machine import HasOutages
 from emulator.plugins import named
 from emulator.runs.scenario import from_mapping
 from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.releases import followed
 from emulator.simulation.loop import Loop
 from emulator.simulation.run import make_cluster, simulate
 from emulator.workload.table import JobTable, Kind
@@ -80,6 +82,14 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
     if slurm.get("accounting") != "slurmdbd":  # then Slurm works a priority out once
         found |= {"priority_weight_age": 0, "priority_weight_fairshare": 0}
     return found | ({"conf": Path(slurm["conf"])} if slurm.get("conf") else {})
+
+
+def release_of(folder: Path) -> dict[str, Any]:
+    """The twin's `release` for results of a live run, by what slurmctld called itself; nothing if no log has it."""
+    log = folder / "logs" / "slurmctld-log.txt"
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    match = re.search(r"slurmctld version (\d+\.\d+)\S* started", text)
+    return {} if match is None else {"release": followed(match[1])}
 
 
 def calibrate(record: RunRecord, **changes: Any) -> Calibration:
@@ -157,8 +167,8 @@ def _run(jobs: JobTable, nodes: int, scheduler: SchedulerConfig, record: RunReco
     from emulator.runs.scenario_events import outages_of  # noqa: PLC0415 - it imports all that can be run
 
     machine = make_cluster(nodes, scheduler, jobs)
-    assert isinstance(machine, HasOutages)  # noqa: S101 - the twin
-    requeues = machine.expect_outages()
+    assert isinstance(machine.rules, HasOutages)  # noqa: S101 - the twin
+    requeues = machine.rules.expect_outages()
     outages = outages_of(from_mapping(record.scenario), nodes, requeues=requeues)
     loop = Loop(machine, external_events=ExternalEvents(None, outages))
     loop.run()

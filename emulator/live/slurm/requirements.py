@@ -25,6 +25,7 @@ from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
-_CARRIED_OUT = {"reservations", "select"}
+_CARRIED_OUT = {"reservations", "select", "release"}
 _IN_THE_DATABASE = {"qos", "queue_qos", "user_qos", "cpus_per_node", "shares"}
 """What sacctmgr tells the real one; the twin has it from the scenario."""
 
@@ -60,6 +61,18 @@ def unheard_setting(scenario: Scenario, live_settings: Mapping[str, object], *, 
             remedy = "say it in a slurm.conf that live.batch.slurm.conf names"
         return f"scheduler.slurm.{each.name}: the real Slurm would not hear of it; {remedy}, or leave it out"
     return ""
+
+
+def other_release(scenario: Scenario, root: Path | None, version: Callable[[], str]) -> str:
+    """Why the twin and the real Slurm, of that version, would not mean one release; '' if they do, or none is said."""
+    machine = scenario.scheduler_config.make_machine()
+    if not isinstance(machine, Slurm) or (told := machine.said_release()) is None:
+        return ""
+    if (found := version()).startswith(f"{told}."):
+        return ""
+    key = "conf" if machine.release is None else "release"
+    here = f"live.batch.slurm.root: {root}" if root else "this machine, without live.batch.slurm.root,"
+    return f"scheduler.slurm.{key} says Slurm {told}, and {here} has {found or 'none'}; make the two the same"
 
 
 def check_partitions(scenario: Scenario, prepared: Prepared, live_queues: Mapping[int, str]) -> None:

@@ -13,7 +13,7 @@ from emulator.live.slurm import database
 from emulator.live.slurm.batch import SlurmBatch
 from emulator.live.slurm.fake_time import FakeTimeError, find_library
 from emulator.live.slurm.ports import problem_with_address
-from emulator.live.slurm.requirements import check_partitions, unheard_setting
+from emulator.live.slurm.requirements import check_partitions, other_release, unheard_setting
 from emulator.live.slurm.sbatch import is_user
 from emulator.live.slurm.wrappers import Programs
 from emulator.machine.machine import HasSlots
@@ -112,6 +112,8 @@ class SlurmSystem:
             )
         if problem:
             raise ScenarioError(f"live.batch: {problem}")
+        if problem := other_release(scenario, self.programs.root, self.programs.version):
+            raise ScenarioError(problem)
 
     def _problem_with_accounting(self) -> str:
         if self.has_database:

@@ -7,9 +7,11 @@ plug-ins and its libfaketime, and else this machine: files, users, network, proc
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import stat
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ _SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _IN_A_ROOT = "/usr/sbin:/usr/bin"
 OF_THIS_MACHINE = ("mariadbd", "mariadb-install-db")
 """Also where Slurm is that of a root."""
+_ANSWERS_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,13 @@ class Programs:
         if has_ours and python.is_relative_to("/usr") and not python.is_relative_to("/usr/local"):
             return f"root: jobs and hooks that are programs of ours need {python}, which no root has; leave it out"
         return ""
+
+    def version(self) -> str:
+        """Slurm's, as slurmctld prints it: `26.05.5`; '' if it prints none."""
+        words = ["sh", "-c", self.bound("slurmctld", None), "sh", "-V"]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=_ANSWERS_S, check=False).stdout
+        match = re.search(r"\d+\.\d+\.\d+", said)
+        return "" if match is None else match[0]
 
     def bound(self, name: str, environ: Mapping[str, str] | None) -> str:
         """A script that runs the program; with this environment and nothing of the user's, unless it is None."""

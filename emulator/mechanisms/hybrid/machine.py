@@ -1,13 +1,13 @@
-"""The cluster with claims: what the scheduler and the kernel need to know of nodes held for on-demand jobs."""
+"""Rules of a cluster with claims: what the kernel needs to know of nodes held for on-demand jobs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from emulator.cluster.cluster import Cluster
-from emulator.cluster.views import read_only
+from emulator.cluster.rules import ClusterRules
 from emulator.kernel import tables as t
 from emulator.kernel.columns import fill, longer
 from emulator.kernel.rows import new_rows
@@ -16,9 +16,7 @@ from emulator.mechanisms.hybrid import claims as c
 from emulator.mechanisms.hybrid.deep_queue import LINE_COLUMNS, lines_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from emulator.machine.work import Work
     from emulator.schedulers.config import SchedulerConfig
@@ -31,44 +29,34 @@ _RUNS_ROOM, _LOG_ROOM = 2, 8
 """Rows of the run table and of the node log, over those that there are if each job runs once on all its nodes."""
 
 
-class HybridCluster(Cluster):
-    """Whole nodes, a batch queue, and claims of on-demand jobs on nodes (`claims.py`).
+def hybrid_cluster(node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> Cluster:
+    """Whole nodes, a batch queue, and claims of on-demand jobs on nodes. Raises ValueError as `HybridRules` does."""
+    return Cluster(node_count, scheduler, jobs, rules=HybridRules(node_count, scheduler, jobs))
 
-    All that happens to it is compiled (`whole.py`). Raises ValueError for a scheduler with a pass after each event.
+
+class HybridRules(ClusterRules):
+    """Claims of on-demand jobs on a cluster's nodes (`claims.py`).
+
+    All that happens is compiled (`whole.py`). Raises ValueError for a scheduler with a pass after each event.
     """
 
-    has_own_rules = True
+    need_nodes = True
+    work: Work
+    """The work table of the jobs, which the kernel may change; must be set before the first job is submitted."""
 
-    def __init__(
-        self,
-        node_count: int,
-        scheduler: SchedulerConfig,
-        jobs: JobTable | None = None,
-    ) -> None:
-        if scheduler.pass_ == "event":  # noqa: S105 - a scheduling pass
-            raise ValueError("hybrid: the scheduler must have one pass an instant (`pass: instant`)")
-        if scheduler.cycle_s:
-            raise ValueError("hybrid: its passes happen when something happens; cycle_s must be 0")
-        if scheduler.head_waits:
-            raise ValueError("hybrid: heads start as soon as they fit; head_waits can only be false")
-        if scheduler.commit:
-            raise ValueError(
-                "hybrid: guests start ahead of a head that waits; leave the scheduler option commit out"
-            )
-        if scheduler.is_plain:
-            raise ValueError(
-                "hybrid: it starts guests itself in queue order; a scheduler of your own cannot decide that"
-            )
-        super().__init__(node_count, scheduler, jobs)
-        table = self.job_table()
+    def __init__(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable) -> None:
+        super().__init__("hybrid")
+        _check(scheduler)
+        self.room = _RUNS_ROOM, _LOG_ROOM
+        self.work = new_rows(JobWork, 0)
         self._claim = new_rows(c.Claim, _FIRST_ROOM)
         self._claim_order = np.arange(_FIRST_ROOM)
         self._held = new_rows(c.HeldNode, node_count)
         fill(self._held, {"holder": -1, "behind": -1})
-        self._attr = new_rows(c.HybridJob, len(table))
+        self._attr = new_rows(c.HybridJob, len(jobs))
         columns: dict[str, ArrayLike] = dict.fromkeys(("guest", "promised", "leaving", "place"), -1)
-        columns["job_class"] = table.column("job_class", 0)
-        columns["least"] = table.column("min_nodes", table.nodes)
+        columns["job_class"] = jobs.column("job_class", 0)
+        columns["least"] = jobs.column("min_nodes", jobs.nodes)
         fill(self._attr, columns)
         self._chosen = np.zeros(node_count, np.int64)
         self._lenders = c.Lenders(*np.zeros((len(c.Lenders._fields), node_count), np.int64))
@@ -84,51 +72,29 @@ class HybridCluster(Cluster):
             and scheduler.reservation != "kept"
         )
         self._count.pass_rescan = self._count.guests_rescan = 1  # whoever waits was never seen by a pass
-        self._registers.ask_always = 1  # guests start in queue order where the pool has no idle node
-        self._work: Work = new_rows(JobWork, 0)
-        self._runs = new_rows(t.Run, _RUNS_ROOM * len(self._runs))
-        self._log = np.zeros(_LOG_ROOM * len(self._log), np.int32)
-        self._make_state()
         self._make_claims()
-        self._keep_nodes()
 
-    def use_work(self, work: Work) -> None:
-        """The work table of the jobs, which the kernel may change; must be called before the first job is submitted."""
-        self._work = work
+    def use(self, state: t.State) -> None:
+        self.jobs = state.job
+        state.registers.ask_always = 1  # guests start in queue order where the pool has no idle node
 
     def _make_claims(self) -> None:
-        self._claims = c.Claims(
+        self.claims = c.Claims(
             self._claim, self._claim_order, self._held, self._attr, self._chosen, self._count,
             self._index, self._lenders,
         )  # fmt: skip
 
-    # A whole run in the kernel (`whole.py`).
-
-    def index_long_queues(self) -> None:
+    def index_long_queues(self, known: int) -> None:
         """Keep an index of who waits while so many do (`deep_queue.py`). Only the kernel may act on jobs then."""
-        keys = self._job["key"][: len(self)]
+        keys = self.jobs["key"][:known]
         if self._count.easy and bool((keys[1:] >= keys[:-1]).all()):
-            self._index = np.zeros((lines_for(len(self._job)), LINE_COLUMNS), np.int64)
+            self._index = np.zeros((lines_for(len(self.jobs)), LINE_COLUMNS), np.int64)
             self._count.deep_from = LONG_QUEUE
             self._make_claims()
 
-    def run_whole(self, run: Callable[..., int], more: tuple[Any, ...], pause_after: int) -> int:
-        self._registers.stop_on_end = self._registers.stop_on_pass = 0
-        self._registers.instants_left = pause_after
-        return int(run(self._state, self._work, self._claims, more))
-
-    def _grow_runs(self) -> None:
-        """Only what lacks room; runs by a quarter: of millions of jobs few run more than once."""
-        most = 2 * self.node_count
-        if len(self._runs) - self._registers.runs_n <= most:
-            self._runs = longer(self._runs, len(self._runs) // 4 + most)
-        if len(self._log) - self._registers.log_n <= most:
-            self._log = longer(self._log, len(self._log) + most)
-        self._make_state()
-
     def let_go(self) -> None:
         """The run is over: give back the large tables that only the kernel needs, before figures are made."""
-        self._work, self._index = self._work[:0].copy(), self._index[:0].copy()
+        self.work, self._index = self.work[:0].copy(), self._index[:0].copy()
         self._attr = new_rows(c.HybridJob, 0)
         self._make_claims()
 
@@ -136,19 +102,6 @@ class HybridCluster(Cluster):
     def claims_left(self) -> int:
         """Claims that can be opened before their table has to grow."""
         return len(self._claim) - int(self._count.claims_n)
-
-    @property
-    def node_log(self) -> NDArray[np.int32]:
-        """The nodes of all runs so far, one after the other."""
-        return read_only(self._log[: self._registers.log_n])
-
-    def jobs_of_nodes_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Whose runs have their nodes in the log from these places on; no run of theirs is without nodes."""
-        runs = self._runs[: self._registers.runs_n]
-        rows = np.searchsorted(runs["first"], places, side="right") - 1
-        return np.asarray(runs["job"][rows])
-
-    # Claims.
 
     def grow_claims(self) -> None:
         """Room for twice as many claims."""
@@ -175,3 +128,21 @@ class HybridCluster(Cluster):
     @property
     def guest_starts(self) -> int:
         return int(self._count.guests_n)
+
+
+def _check(scheduler: SchedulerConfig) -> None:
+    """Raises ValueError."""
+    if scheduler.pass_ == "event":  # noqa: S105 - a scheduling pass
+        raise ValueError("hybrid: the scheduler must have one pass an instant (`pass: instant`)")
+    if scheduler.cycle_s:
+        raise ValueError("hybrid: its passes happen when something happens; cycle_s must be 0")
+    if scheduler.head_waits:
+        raise ValueError("hybrid: heads start as soon as they fit; head_waits can only be false")
+    if scheduler.commit:
+        raise ValueError(
+            "hybrid: guests start ahead of a head that waits; leave the scheduler option commit out"
+        )
+    if scheduler.is_plain:
+        raise ValueError(
+            "hybrid: it starts guests itself in queue order; a scheduler of your own cannot decide that"
+        )

@@ -14,7 +14,7 @@ from emulator.machine.running import Save
 from emulator.mechanisms.hybrid.few_jobs import few_jobs
 from emulator.mechanisms.hybrid.figures import figures
 from emulator.mechanisms.hybrid.loans import LoanAccount
-from emulator.mechanisms.hybrid.machine import HybridCluster
+from emulator.mechanisms.hybrid.machine import HybridRules, hybrid_cluster
 from emulator.mechanisms.hybrid.own_strategies import Strategies
 from emulator.mechanisms.hybrid.tally import Tally
 from emulator.mechanisms.hybrid.tiles import TILES, picture
@@ -79,7 +79,7 @@ class HybridMechanism:
     failures: Failures | None = field(init=False, repr=False, default=None)
     _notice: Any = field(init=False, repr=False, default=None)
     _arrival: Any = field(init=False, repr=False, default=None)
-    _cluster: HybridCluster = field(init=False, repr=False)
+    _rules: HybridRules = field(init=False, repr=False)
     _seed: int = field(init=False, repr=False, default=0)
     _on_demand: NDArray[np.bool_] = field(init=False, repr=False)
 
@@ -105,17 +105,17 @@ class HybridMechanism:
     @property
     def guest_starts(self) -> int:
         """How often a batch job was started on held nodes."""
-        return 0 if self.is_baseline else self._cluster.guest_starts
+        return 0 if self.is_baseline else self._rules.guest_starts
 
     def held_idle_node_us(self, now_us: int) -> int:
         """Node-time that nodes were held and idle."""
-        return 0 if self.is_baseline else self._cluster.idle_held_node_us(now_us)
+        return 0 if self.is_baseline else self._rules.idle_held_node_us(now_us)
 
     def make_machine(self, node_count: int, scheduler: SchedulerConfig, jobs: JobTable, seed: int) -> Cluster:
         self._seed = seed
         if self.is_baseline:
             return Cluster(node_count, scheduler, jobs)
-        return HybridCluster(node_count, scheduler, jobs)
+        return hybrid_cluster(node_count, scheduler, jobs)
 
     @classmethod
     def warm_up(cls) -> None:
@@ -140,8 +140,8 @@ class HybridMechanism:
         if self.is_baseline:
             self._wake(act)
         else:
-            self._cluster = cast("HybridCluster", act.cluster)
-            self._cluster.use_work(act.running.kernel_work)
+            self._rules = cast("HybridRules", act.cluster.rules)
+            self._rules.work = act.running.kernel_work
 
     def whole_run(self, act: Accounting, points: NDArray[np.int64]) -> WholeRun | None:
         """The run, whose handlers are compiled; None: of the baseline."""
@@ -152,7 +152,7 @@ class HybridMechanism:
         most = _Known(table.extra.get("max_nodes"), table.nodes)
         return WholeRun(
             self,
-            self._cluster,
+            self._rules,
             act,
             known=predicted_us.where(self._on_demand, most),
             strategies=Strategies(self._notice, self._arrival, self.strategy),

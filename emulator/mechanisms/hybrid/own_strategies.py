@@ -12,9 +12,9 @@ from emulator.plugin_failure import plugin_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from emulator.machine.work import Work
+    from emulator.cluster.cluster import Cluster
     from emulator.mechanisms.hybrid.decisions import Arrival
-    from emulator.mechanisms.hybrid.machine import HybridCluster
+    from emulator.mechanisms.hybrid.machine import HybridRules
     from emulator.mechanisms.hybrid.notice_plan import Notice
     from emulator.mechanisms.hybrid.state import Room, StrategyQuery
 
@@ -35,10 +35,10 @@ class Strategies:
         self._failure: tuple[str, str, Exception] | None = None
 
     def serve(
-        self, cluster: HybridCluster, work: Work, warning_us: int, room: Room, query: StrategyQuery
+        self, cluster: Cluster, rules: HybridRules, warning_us: int, room: Room, query: StrategyQuery
     ) -> None:
         """Choose among the jobs of this cluster from now on."""
-        self._cluster, self._work, self._warning_us = cluster, work, warning_us
+        self._cluster, self._rules, self._warning_us = cluster, rules, warning_us
         self._room, self._query = room, query
         # A hook makes a circle, which would keep the tables of a run until the next collection: none without need.
         if self.notice_by == NoticeBy.OWN:
@@ -76,7 +76,7 @@ class Strategies:
 
     def _prepare(self, now_us: int) -> None:
         query = self._query
-        view = View(self._cluster, self._work, self._warning_us, int(query.lenders_n))
+        view = View(self._rules, self._warning_us, int(query.lenders_n))
         predicted_us = int(query.predicted_us)
         outlook = NoticeOutlook(view, now_us, int(query.needed), int(query.idle_nodes), predicted_us)
         plan = self._notice.prepare(outlook)
@@ -93,7 +93,7 @@ class Strategies:
 
     def _make_room(self, now_us: int) -> None:
         query, needed = self._query, int(self._query.needed)
-        running = View(self._cluster, self._work, self._warning_us, int(query.lenders_n)).running(now_us)
+        running = View(self._rules, self._warning_us, int(query.lenders_n)).running(now_us)
         room = self._arrival.make_room(running, needed)
         if room is None:
             query.is_none = 1

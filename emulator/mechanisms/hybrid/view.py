@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from emulator.kernel.tables import Ints, Jobs
     from emulator.machine.work import Work
     from emulator.mechanisms.hybrid.claims import HybridJobs
-    from emulator.mechanisms.hybrid.machine import HybridCluster
+    from emulator.mechanisms.hybrid.machine import HybridRules
 
 
 @compiled
@@ -76,30 +76,29 @@ def describe_candidates(
 class View:
     """Makes the strategies' views of the jobs that may give nodes; `lenders_n`: so many are in their table."""
 
-    cluster: HybridCluster
-    work: Work
+    rules: HybridRules
     warning_us: int
     lenders_n: int
 
     def running(self, now_us: int) -> Running:
         rows = self._jobs()
         nodes, overhead, spare = (np.empty(len(rows), np.int64) for _ in range(3))
-        table, attr = self.cluster.kernel_table, self.cluster.attributes
-        describe_running(table, self.work, attr, rows, now_us, nodes, overhead, spare)
+        table, work, attr = self.rules.jobs, self.rules.work, self.rules.attributes
+        describe_running(table, work, attr, rows, now_us, nodes, overhead, spare)
         return Running(rows, nodes, overhead, spare)
 
     def candidates(self, now_us: int, predicted_us: int) -> Candidates:
         rows = self._jobs()
-        table, attr = self.cluster.kernel_table, self.cluster.attributes
+        table, work, attr = self.rules.jobs, self.rules.work, self.rules.attributes
         rows = rows[attr["promised"][rows] < 0]
         nodes, end, stop, overhead = (np.empty(len(rows), np.int64) for _ in range(4))
         describe_candidates(
-            table, self.work, attr, rows, now_us, predicted_us, self.warning_us, nodes, end, stop, overhead
+            table, work, attr, rows, now_us, predicted_us, self.warning_us, nodes, end, stop, overhead
         )
         return Candidates(rows, nodes, end, stop, overhead)
 
     def _jobs(self) -> Ints:
-        return np.sort(self.cluster.lenders.job[: self.lenders_n])
+        return np.sort(self.rules.lenders.job[: self.lenders_n])
 
 
 @dataclass(frozen=True)

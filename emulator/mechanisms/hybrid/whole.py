@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
     from emulator.events.node_failures import Failures
     from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import State
     from emulator.machine.actions import Accounting
-    from emulator.mechanisms.hybrid.machine import HybridCluster
+    from emulator.mechanisms.hybrid.machine import HybridRules
     from emulator.mechanisms.hybrid.own_strategies import Strategies
     from emulator.mechanisms.hybrid.tally import Counted
 
@@ -56,7 +57,7 @@ class WholeRun:
     def __init__(
         self,
         mechanism: Counted,
-        cluster: HybridCluster,
+        rules: HybridRules,
         act: Accounting,
         *,
         known: NDArray[np.int64],
@@ -66,10 +67,11 @@ class WholeRun:
         failures: Failures | None,
     ) -> None:
         """`known`: when a job is predicted, or its most nodes; `times_us`: until a release, and of a warning."""
-        self._mechanism, self._cluster, self._act = mechanism, cluster, act
+        cluster = act.cluster
+        self._mechanism, self._cluster, self._rules, self._act = mechanism, cluster, rules, act
         self._strategies = strategies
         nodes = cluster.node_count
-        cluster.index_long_queues()
+        rules.index_long_queues(len(cluster))
         hybrid_registers = self._registers = new_rows(d.HybridRegisters, 1)[0]
         more, wide = _ROOM_A_POINT * len(points), max(nodes, 2)
         state = self._state = d.HybridState(
@@ -89,7 +91,7 @@ class WholeRun:
             registers=hybrid_registers,
             query=new_rows(d.StrategyQuery, 1)[0],
         )
-        strategies.serve(cluster, act.running.kernel_work, times_us[1], state.room, state.query)
+        strategies.serve(cluster, rules, times_us[1], state.room, state.query)
         fill(state.job_ext, {"claim": -1, "when_us": -1, "owes": -1, "known": known})
         hybrid_registers.wake_us, hybrid_registers.until_us, hybrid_registers.loan_free = NEVER, NEVER, -1
         hybrid_registers.release_us, hybrid_registers.warning_us = times_us
@@ -121,8 +123,8 @@ class WholeRun:
         )
         while not cluster.has_room_for(2):
             cluster.make_more_room()
-        if cluster.claims_left == 0:
-            cluster.grow_claims()
+        if self._rules.claims_left == 0:
+            self._rules.grow_claims()
         state = state._replace(
             agenda=state.agenda.grown(nodes + 2),
             timers=state.timers.grown(nodes + 2),
@@ -149,7 +151,7 @@ class WholeRun:
     def go(self, pause_after: int) -> Stop:
         """Go on for so many instants. Raises PluginError if the queue order or a strategy fails."""
         cluster = self._cluster
-        while (code := cluster.run_whole(run, self._state, pause_after)) == Stop.NEEDS_ROOM:
+        while (code := cluster.run_whole(self._run, pause_after)) == Stop.NEEDS_ROOM:
             self._grow()
         self._act.now_us = cluster.now_us
         self._act.granted = int(self._registers.granted_n)
@@ -158,6 +160,9 @@ class WholeRun:
             self._strategies.raise_failure()
         self._over = code == Stop.AT_UNTIL
         return Stop.AT_UNTIL if code == AT_INSTANT else Stop(code)
+
+    def _run(self, tables: State) -> int:
+        return int(run(tables, self._rules.work, self._rules.claims, self._state))
 
     def next_point(self) -> tuple[int, int]:
         """Time in us and kind of the next decision point, NEVER if there is none."""
@@ -185,7 +190,7 @@ class WholeRun:
     def tell(self) -> None:
         """Write down what happened since it was told of last."""
         if self._over:
-            self._cluster.let_go()
+            self._rules.let_go()
             self._act.running.all_over()
         self._tell_moves()
         self._tell_rows()

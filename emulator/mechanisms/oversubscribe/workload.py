@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,12 +187,21 @@ class CoreJobsLike:
 
     It has the number of jobs and users, the classes, widest and longest jobs that Tables 1 and 2 print. `load` is
     core-time over that of the whole machine until the last submit; the run times of the normal jobs are scaled to it.
-    `share` keeps that share of the time and of the jobs, at the same load.
+    `share` keeps that share of the time and of the jobs, at the same load. What the paper leaves open, None for the
+    site's own: `run_spread` and `campaign` of the normal jobs that are scaled, `responsive_run_s` (median) and
+    `responsive_campaign` of the responsive ones. `day_spread`: of the logarithm of how busy a day is; `size_power`: the
+    shares of sizes are raised to it.
     """
 
     site: str
     load: float | None = None
     share: float = 1.0
+    run_spread: float | None = None
+    campaign: float | None = None
+    responsive_run_s: float | None = None
+    responsive_campaign: float | None = None
+    day_spread: float = 0.8
+    size_power: float = 1.0
 
     def __post_init__(self) -> None:
         if self.site not in _SITES:
@@ -200,10 +209,17 @@ class CoreJobsLike:
         if self.load is not None:
             check_number("core_jobs_like", "load", self.load, above=0, at_most=5)
         check_number("core_jobs_like", "share", self.share, above=0, at_most=1)
+        for name, least in (
+            ("run_spread", 0), ("campaign", 1), ("responsive_run_s", 1), ("responsive_campaign", 1),
+            ("day_spread", 0), ("size_power", 0),
+        ):  # fmt: skip
+            if getattr(self, name) is not None:
+                check_number("core_jobs_like", name, getattr(self, name), at_least=least)
 
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:
         site = _SITES[self.site]
-        parts = [_jobs_of(rng, job_class, site.users, self.share) for job_class in site.classes]
+        classes = [self._changed(job_class) for job_class in site.classes]
+        parts = [_jobs_of(rng, each, site.users, self.share, self.day_spread) for each in classes]
         submit_s, procs, run_s, estimate_s, user = (
             np.concatenate(column) for column in zip(*parts, strict=True)
         )
@@ -226,6 +242,18 @@ class CoreJobsLike:
             extra=_by_node(procs, site.cores),
         )
 
+    def _changed(self, job_class: _Class) -> _Class:
+        """A class of the site with what is given of it."""
+        given: dict[str, Any] = {}
+        if job_class.is_scaled:
+            given = {"log_spread": self.run_spread, "campaign": self.campaign}
+        elif job_class.queue == 0:
+            log_mean = None if self.responsive_run_s is None else float(np.log(self.responsive_run_s))
+            given = {"log_mean": log_mean, "campaign": self.responsive_campaign}
+        if self.size_power != 1:
+            given["sizes"] = tuple((cores, share**self.size_power) for cores, share in job_class.sizes)
+        return replace(job_class, **{name: value for name, value in given.items() if value is not None})
+
 
 _Drawn = tuple[
     "NDArray[np.float64]",
@@ -236,14 +264,16 @@ _Drawn = tuple[
 ]
 
 
-def _jobs_of(rng: np.random.Generator, job_class: _Class, users: int, share: float) -> _Drawn:
+def _jobs_of(
+    rng: np.random.Generator, job_class: _Class, users: int, share: float, day_spread: float
+) -> _Drawn:
     """Submit (s), cores, run time (s), walltime (s) and user of each job of a class, campaign by campaign."""
     count = max(1, round(job_class.jobs * share))
     lengths = rng.geometric(1 / job_class.campaign, count)
     campaigns = int(np.searchsorted(np.cumsum(lengths), count)) + 1
     lengths = lengths[:campaigns]
     which = np.repeat(np.arange(campaigns), lengths)[:count]
-    begin_s = _arrivals(rng, campaigns, job_class.arrivals) * share
+    begin_s = _arrivals(rng, campaigns, job_class.arrivals, day_spread) * share
     gap_s = np.where(np.append(True, which[1:] != which[:-1]), 0, rng.exponential(20, count))
     in_row_s = np.cumsum(gap_s)
     first = np.searchsorted(which, np.arange(which[-1] + 1))
@@ -263,14 +293,14 @@ def _jobs_of(rng: np.random.Generator, job_class: _Class, users: int, share: flo
 
 
 def _arrivals(
-    rng: np.random.Generator, count: int, arrivals: tuple[tuple[float, float], ...]
+    rng: np.random.Generator, count: int, arrivals: tuple[tuple[float, float], ...], day_spread: float
 ) -> NDArray[np.float64]:
     """Times (s) of campaigns: some days are busier than others, the shares of `arrivals` are kept."""
     shares, hours = np.array(arrivals).T
     grid = np.unique(np.concatenate((np.arange(hours[0], hours[-1], 24), hours)))
     middle = (grid[1:] + grid[:-1]) / 2
     part = np.searchsorted(hours, middle) - 1
-    weight = np.diff(grid) * rng.lognormal(0, 0.8, len(middle))
+    weight = np.diff(grid) * rng.lognormal(0, day_spread, len(middle))
     weight *= (np.diff(shares) / np.bincount(part, weight))[part]
     places = np.concatenate(([0], np.cumsum(weight)))
     return np.asarray(np.interp(rng.random(count) * places[-1], places, grid) * _HOUR_S)

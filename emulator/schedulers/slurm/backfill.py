@@ -81,14 +81,17 @@ def slot_from(twin_registers: TwinRegisters, slots: Rows[Slot], kept: Bytes, at:
 
 @inner
 def begin_plan(twin: Twin, now: int) -> None:
-    """Slots in which nothing is reserved for a waiting job: from now on, from each time advance reservations change."""
+    """Slots in which nothing is reserved for a waiting job: from now on.
+
+    On 22.05 from each time, too, at which advance reservations change.
+    """
     twin_registers, slots, kept, times = twin.registers, twin.slots, twin.kept, twin.times
     slots[0].at_us = now
     slots[0].row = 0
     twin_registers.slots_n = 1
     for which in range(kept.shape[1]):
         kept[0, which] = 1
-    for which in range(times.shape[0]):
+    for which in range(0 if twin_registers.since_24_11 else times.shape[0]):
         for edge in (times[which].begin_us, times[which].end_us):
             if edge > now:
                 slot_from(twin_registers, slots, kept, edge)
@@ -123,11 +126,20 @@ def free_by_ends(twin: Twin, needed: int, now: int) -> int:
 
 
 @inner
+def block_end(twin_registers: TwinRegisters, end: int) -> int:
+    """When the last block of a plan that ends then is over: before the block it ends in, since 24.11 with it."""
+    block: int = twin_registers.resolution_us
+    if twin_registers.since_24_11:
+        end += block - 1
+    return end // block * block
+
+
+@inner
 def is_reserved(twin: Twin, needed: int, begin: int, end: int, now: int) -> bool:
     """Whether one of the picked nodes is reserved in the blocks of a time."""
     twin_registers, nodes, slots, kept = twin.registers, twin.nodes, twin.slots, twin.kept
     first = max(begin // twin_registers.resolution_us * twin_registers.resolution_us, now)
-    last = end // twin_registers.resolution_us * twin_registers.resolution_us
+    last = block_end(twin_registers, end)
     for slot in range(twin_registers.slots_n if last > first else 0):
         if slots[slot].at_us < last and (slot + 1 == twin_registers.slots_n or slots[slot + 1].at_us > first):
             for k in range(needed):
@@ -137,48 +149,109 @@ def is_reserved(twin: Twin, needed: int, begin: int, end: int, now: int) -> bool
 
 
 @inner
+def opens(twin: Twin, slot: int) -> bool:
+    """Whether the slot after this one has a node of the second mask that this one, or those before it, do not."""
+    slots, kept = twin.slots, twin.kept
+    row, after = slots[slot].row, slots[slot + 1].row
+    for which in range(kept.shape[1]):
+        if (
+            twin.second_mask[which]
+            and kept[after, which]
+            and not (twin.first_mask[which] and kept[row, which])
+        ):
+            return True
+    return False
+
+
+@inner
+def look_at_plan(twin: Twin, row: int, first: int, tried: int, limit: int) -> int:
+    """Mark the nodes that a job may be planned on from `tried`, in slot `first`, on. Returns when to try next.
+
+    Nobody has reserved them from then until its limit has passed. The next try is at the next slot; since 24.11 at
+    the first one that has more nodes, or after those that begin by the end of the job.
+    """
+    parts, slots, kept = twin.parts, twin.slots, twin.kept
+    is_new = twin.registers.since_24_11 != 0
+    partition = twin.job_ext[row].partition
+    for which in range(kept.shape[1]):
+        twin.first_mask[which] = parts[partition, which]
+    close_reserved(twin, row, tried, tried + limit, twin.first_mask)
+    for which in range(kept.shape[1] if is_new else 0):
+        twin.second_mask[which] = twin.first_mask[which]
+    last = twin.registers.slots_n - 1
+    later: int = NEVER
+    if first < last and not is_new:
+        later = slots[first + 1].at_us
+    for slot in range(first, last + 1):
+        if is_new and later == NEVER and slot < last and opens(twin, slot):
+            later = slots[slot + 1].at_us
+        if slots[slot].at_us > tried + limit:
+            if is_new and later == NEVER and slot + 1 < last:
+                later = slots[slot + 2].at_us
+            break
+        mask_row = slots[slot].row
+        for which in range(kept.shape[1]):
+            twin.first_mask[which] &= kept[mask_row, which]
+    return min(later, reservation_end(twin, row, tried, limit)) if is_new else later
+
+
+@inner
+def reservation_end(twin: Twin, row: int, tried: int, limit: int) -> int:
+    """When to try again because of advance reservations, NEVER if none touches the job's time: after the next end."""
+    times, block = twin.times, twin.registers.resolution_us
+    touches = False
+    end: int = NEVER
+    for which in range(times.shape[0]):
+        is_other = which != twin.job_ext[row].reservation
+        touches = touches or (
+            is_other and times[which].begin_us < tried + limit and tried < times[which].end_us
+        )
+        if times[which].end_us >= tried:
+            end = min(end, (times[which].end_us + block - 1) // block * block + SECOND)
+    return end if touches else NEVER
+
+
+@inner
 def earliest(state: State, twin: Twin, row: int, now: int) -> int:
     """When a job can start by the plan, with its nodes picked; NEVER if not in the window.
 
-    It is tried now and at each time at which a reservation begins or ends, on nodes that nobody has reserved from then
-    until its limit has passed. What it gets may begin later than that: then these nodes must be free for it, too.
+    It is tried now and at later times, on nodes that nobody has reserved from then until its limit has passed. What it
+    gets may begin later than that: then these nodes must be free for it, too. Since 24.11 the next try is at that begin
+    if they are not, and if they are, where more nodes are open before it.
     """
-    needed, limit, partition = (
-        twin.job_ext[row].nodes,
-        state.job[row].estimate_us,
-        twin.job_ext[row].partition,
-    )
-    twin_registers, parts, nodes, slots, kept = twin.registers, twin.parts, twin.nodes, twin.slots, twin.kept
-    count = parts.shape[1]
-    for slot in range(twin_registers.slots_n):
-        tried: int = slots[slot].at_us
-        if tried - now > twin_registers.window_us:
-            break
-        for which in range(count):
-            twin.first_mask[which] = parts[partition, which]
-        later = slot
-        while later < twin_registers.slots_n and slots[later].at_us - tried <= limit:
-            mask_row = slots[later].row
-            for which in range(count):
-                twin.first_mask[which] &= kept[mask_row, which]
-            later += 1
-        close_reserved(twin, row, tried, tried + limit, twin.first_mask)
+    needed, limit = twin.job_ext[row].nodes, state.job[row].estimate_us
+    twin_registers, nodes, slots = twin.registers, twin.nodes, twin.slots
+    is_new = twin_registers.since_24_11 != 0
+    tried: int = now
+    if is_new and twin.job_ext[row].reservation >= 0:
+        tried = max(now, twin.times[twin.job_ext[row].reservation].begin_us)
+    slot = 0
+    while tried != NEVER and tried - now <= twin_registers.window_us:
+        while slot + 1 < twin_registers.slots_n and slots[slot + 1].at_us <= tried:
+            slot += 1
+        later = look_at_plan(twin, row, slot, tried, limit)
         shares = twin_registers.per_node > 1
         free_at = free_then(state, twin, row, now) if shares else free_by_ends(twin, needed, now)
-        if free_at == NEVER:
-            continue
         begin = max(free_at, tried)
-        if begin - now > twin_registers.window_us or not may_run(twin, row, begin, begin + limit):
+        is_late = begin - now > twin_registers.window_us
+        if free_at == NEVER or not may_run(twin, row, begin, begin + limit) or (is_late and not is_new):
+            tried = later
             continue
         if shares:
             pick_shared(twin, row)
         else:
             pick(twin.second_mask, nodes, needed)
-        if begin == now or not (
-            is_reserved(twin, needed, begin, begin + limit, now)
-            or is_kept(twin, row, needed, begin, begin + limit)
-        ):
+        if begin == now:
             return begin
+        if is_reserved(twin, needed, begin, begin + limit, now) or is_kept(
+            twin, row, needed, begin, begin + limit
+        ):
+            stays = begin if begin > tried else tried + twin_registers.resolution_us
+            tried = stays if is_new else later
+        elif is_new and begin > later:
+            tried = later
+        else:
+            return NEVER if is_late else begin
     return NEVER
 
 
@@ -188,7 +261,7 @@ def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
     twin_registers, nodes, slots, kept = twin.registers, twin.nodes, twin.slots, twin.kept
     block = twin_registers.resolution_us
     first = slot_from(twin_registers, slots, kept, max(begin // block * block, now))
-    last = slot_from(twin_registers, slots, kept, max(end // block * block, now))
+    last = slot_from(twin_registers, slots, kept, max(block_end(twin_registers, end), now))
     for slot in range(first, last):
         row = slots[slot].row
         for k in range(needed):

@@ -9,12 +9,15 @@ from balancer.nodelist import expand
 from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError, read_lines
+from emulator.schedulers.slurm.releases import followed
 from emulator.schedulers.slurm.rules import Partition
 from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from emulator.schedulers.slurm.releases import Release
 
 
 def _number(text: str, what: str = "") -> int:
@@ -40,6 +43,8 @@ def _no_half_life(text: str) -> int:
     return 0 if text == "0" else _seconds(text)
 
 
+VERSION = "slurm_version"
+"""The key under which `scontrol show config` prints it."""
 _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "overtimelimit": ("over_time_limit", _whole),
     "killwait": ("kill_wait", _whole),
@@ -53,6 +58,7 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "priorityfavorsmall": ("priority_favor_small", _yes),
     "prioritydecayhalflife": ("priority_decay_half_life", _no_half_life),
     "prioritycalcperiod": ("priority_calc_period", _seconds),
+    VERSION: ("release", followed),
 }
 _PARAMETERS = (
     "default_queue_depth", "sched_interval", "sched_min_interval", "bf_interval", "bf_window",
@@ -107,6 +113,17 @@ def read_conf(path: Path, node_count: int, added: int = 0) -> dict[str, Any]:
 def cluster_name(path: Path) -> str:
     """What this slurm.conf calls its cluster, empty if it does not. Raises ConfError."""
     return next((line.value.lower() for line in read_lines(path) if line.name == "clustername"), "")
+
+
+def release_in(path: Path) -> Release | None:
+    """The release whose rules are those of the Slurm that printed this, None of a file by hand. Raises ConfError."""
+    for line in read_lines(path):
+        if line.name == VERSION:
+            try:
+                return followed(line.value)
+            except ValueError as error:
+                raise ConfError(f"{line.place}: {line.text}: {error}") from error
+    return None
 
 
 def _state(text: str) -> str:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from emulator.plugins import check_number
+from emulator.schedulers.slurm.releases import RELEASES
 from emulator.schedulers.slurm.times import INFINITE
 
 if TYPE_CHECKING:
     from emulator.schedulers.slurm.associations import Association
     from emulator.schedulers.slurm.qos import Qos
+    from emulator.schedulers.slurm.releases import Release
     from emulator.schedulers.slurm.reservations import Reserved
 
 PriorityType = Literal["basic", "multifactor"]
@@ -48,6 +50,7 @@ class Rules:
     associations count. `job_requeue`: who loses a node waits again.
     """
 
+    release: Release = "22.05"
     backfill: bool = True
     default_queue_depth: int = 100
     sched_interval: int = 60
@@ -97,6 +100,15 @@ class Rules:
                 check_number("slurm", name, getattr(self, name), at_least=1, whole=True)
         if self.priority_type not in ("basic", "multifactor"):
             raise ValueError(f"slurm: priority_type is basic or multifactor, not {self.priority_type!r}")
+
+        if self.release not in RELEASES:
+            known = ", ".join(RELEASES)
+            raise ValueError(f"slurm: release is one of {known}, not {self.release!r}")
+
+    @property
+    def since_24_11(self) -> bool:
+        """Whether backfill plans as releases since 24.11 do."""
+        return self.release != "22.05"
 
     @property
     def backfills(self) -> bool:

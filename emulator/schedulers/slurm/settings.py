@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
-from emulator.schedulers.slurm.conf import cluster_name, read_conf
+from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
+from emulator.schedulers.slurm.releases import Release  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import PriorityType, Rules
 from emulator.schedulers.slurm.select import Select  # noqa: TC001 - as Path
@@ -32,7 +33,8 @@ class SlurmSettings:
     a table of QOS, or a file of what `sacctmgr show qos` printed; `queue_qos`, `user_qos`: that of a queue's and a
     user's jobs, by number, else it is `normal`; `cpus_per_node`: for limits in `cpu`. `associations`: a file of
     what `sacctmgr show assoc` printed; `users`, `accounts`: the names of users and groups of the trace, by number.
-    `reservations`: advance ones, by name. `select`: jobs share nodes. The rest: `rules.py`.
+    `reservations`: advance ones, by name. `select`: jobs share nodes. `release`: whose rules, else `conf`'s if it is
+    what Slurm printed, else 22.05's. The rest: `rules.py`.
     """
 
     conf: Path | None = None
@@ -51,6 +53,7 @@ class SlurmSettings:
     enforce_limits: bool | None = None
     reservations: dict[str, Reservation] = field(default_factory=dict)
     select: Select | None = None
+    release: Release | None = None
     backfill: bool | None = None
     default_queue_depth: int | None = None
     sched_interval: int | None = None
@@ -79,6 +82,9 @@ class SlurmSettings:
     priority_calc_period: int | None = None
 
     def __post_init__(self) -> None:
+        release: Any = self.release
+        if isinstance(release, float):  # as YAML reads 26.05
+            object.__setattr__(self, "release", f"{release:.2f}")
         Rules(**self._said())
         for name in ("nodes_lent", "nodes_added"):
             check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
@@ -110,7 +116,10 @@ class SlurmSettings:
                 f"slurm: nodes_added: {self.nodes_added} of {node_count} nodes, beside those of a conf"
             )
         read = {} if self.conf is None else read_conf(self.conf, node_count, self.nodes_added)
-        rules = self._with_qos(Rules(**read | self._said(), associations=self._associations([])))
+        said = read | self._said()
+        if said.get("release", "22.05") != "22.05":
+            said = {"priority_type": "multifactor", **said}  # the default since 23.11
+        rules = self._with_qos(Rules(**said, associations=self._associations([])))
         rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
         if self.select is not None:
             self._check_select(rules)
@@ -120,6 +129,10 @@ class SlurmSettings:
                 there = ", ".join(sorted(known))
                 raise ValueError(f"slurm: queue {number} goes to partition {name!r}; there are: {there}")
         return self._without_lent(rules, node_count) if self.nodes_lent else rules
+
+    def said_release(self) -> Release | None:
+        """Whose rules these settings name, None if they name none. Raises ConfError."""
+        return self.release or (None if self.conf is None else release_in(self.conf))
 
     def not_followed(self, jobs: JobTable, node_count: int) -> tuple[str, ...]:
         """What `conf` and the tables say that the twin does not do with these jobs, as sentences. Raises ValueError."""

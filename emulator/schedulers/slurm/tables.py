@@ -38,6 +38,8 @@ class TwinRegisters:
     """Between two looks at priorities, 0 where they do not change."""
     quiet_wait_us: int
     """How long after a change a cycle is due if none came for `fill_every_us`."""
+    since_24_11: int
+    """Whose rules backfill plans by: those of 24.11 and later."""
     partitions: int
     limits_n: int
     """Limits of QOS and associations that there are."""

@@ -10,9 +10,10 @@ import re
 from typing import TYPE_CHECKING
 
 from balancer.nodelist import some
-from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS
+from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS, VERSION
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
+from emulator.schedulers.slurm.releases import followed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -152,6 +153,8 @@ def not_followed(path: Path) -> tuple[str, ...]:
             found += _of_partition(line)
         elif line.name == "schedulerparameters":
             found += _of_parameters(line.value)
+        elif line.name == VERSION and not line.value.startswith(f"{followed(line.value)}."):
+            found.append(f"{line.key}={line.value}: the twin goes by the rules of {followed(line.value)}")
         elif line.name not in {NODE, NODE_SET, *FOLLOWED}:
             found += _of_setting(line)
     found += [*_of_nodes(lines), *gpus_not_followed(lines, path)]

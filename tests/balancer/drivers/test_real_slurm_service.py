@@ -146,6 +146,23 @@ def test_power_saving_switches_off_idle_nodes_and_never_a_lent_one(site, kit):
     )
 
 
+def test_a_node_that_is_switched_off_on_its_way_home_is_at_home_and_can_be_woken(site, kit):
+    slurm, service = site(
+        count=1,
+        hooks="SuspendTime=86400\nSuspendTimeout=2\nSuspendProgram=/bin/true\nResumeProgram=/bin/true\n",
+    )
+    service.start(kit.eventually)
+    with service.client("one") as client:
+        kit.eventually(lambda: client.status()["nodes"].get("OA_IDLE") == 1)
+        (lent,) = client.request_nodes(1).nodes
+        slurm.scontrol("update", f"nodename={lent}", "state=power_down")
+        kit.eventually(lambda: "POWER" in slurm.states()[lent])
+        client.release_nodes([lent])
+        kit.eventually(lambda: (client.status()["nodes"].get("DOWN"), client.status()["asleep"]) == (1, 1))
+        client.request_nodes(1, respond_async=True)
+        kit.eventually(lambda: '"waking nodes"' in service.log())
+
+
 def test_people_may_resume_drain_and_break_nodes_and_hooks_report_jobs_with_tokens_on(site, kit, tmp_path):
     hooks = ""
     for name, key in (("slurm-prolog", "PrologSlurmctld"), ("slurm-epilog", "EpilogSlurmctld")):

@@ -57,6 +57,19 @@ def test_a_request_wakes_as_many_as_it_lacks_and_gets_them_within_w(site, kit):
     assert (record.status, {*record.nodes}) == (RequestStatus.GRANTED, {*w.batch.woken()})
 
 
+def test_a_node_that_is_switched_off_on_its_way_home_is_at_home_and_can_be_woken(site, kit):
+    w = site(idle_reserve_s=0)
+    w.batch.asleep.clear()
+    w.engine.reconcile()
+    (lent,) = w.engine.wait_for_request(w.engine.submit_request(1).request_id).record.nodes
+    w.batch.asleep |= {lent}
+    w.engine.release_nodes((lent,))
+    kit.until(lambda: w.states()[lent] == "DOWN")
+    w.engine.submit_request(4)
+    w.engine.reconcile()
+    kit.until(lambda: w.batch.woken() == [lent])
+
+
 def test_only_nodes_that_it_may_have_are_woken(site, kit):
     w = site()
     w.engine.submit_request(2, candidates=("n03", "n04"))

@@ -164,6 +164,23 @@ def test_or_is_removed_by_an_agent_that_may(site):
     assert (site.allocated(), site.cloud.orphans) == ([], {})
 
 
+def test_so_is_one_that_comes_when_its_node_has_gone_back(site):
+    """A deletion overtook a move, and Nova gave the server that is no more its allocation back."""
+    site.agent = site.new_agent(removes_orphans=True)
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.agent.look()
+    site.cloud.put(node)
+    site.agent.look()
+    assert site.allocated() == []
+    site.cloud.orphans["s1"] = node
+    for _ in range(60):
+        site.agent.look()
+    site.pass_s(61)
+    site.agent.look()
+    assert site.cloud.orphans == {}
+
+
 def test_a_node_that_nova_lists_no_longer_goes_back_after_the_grace_and_is_told(site):
     (node,) = site.create()
     site.cloud.put(node, "s1")

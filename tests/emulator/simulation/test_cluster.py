@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -68,3 +71,18 @@ def test_what_a_mechanism_may_look_at_cannot_be_written() -> None:
     cluster.schedule_pass(0)
     assert before.tolist() == cluster.node_job.tolist() == [99, -1]
     assert cluster.state[99] == JobState.RUNNING
+
+
+def test_no_class_inherits_from_the_cluster() -> None:
+    """What differs is a selection or rules, which it is given."""
+    package = Path(__file__).parents[3] / "emulator"
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")}
+    bases = [
+        (path.name, node.name, ast.unparse(base))
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+    ]
+    assert ("cluster.py", "Cluster", "ClusterTables") in bases
+    assert [each for each in bases if each[2].split(".")[-1] == "Cluster"] == []

@@ -13,7 +13,7 @@ from emulator.cluster.cluster import Cluster
 from emulator.cluster.cluster_views import IllegalJobTransition
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.machine.running import Save
-from emulator.mechanisms.hybrid.machine import HybridCluster
+from emulator.mechanisms.hybrid.machine import hybrid_cluster
 from emulator.metrics.summary import summarize
 from emulator.plugin_failure import PluginError
 from emulator.report import files
@@ -273,8 +273,8 @@ def test_an_on_demand_job_cannot_leave_its_nodes_so():
 
 @pytest.mark.slow
 def test_jobs_of_a_machine_of_ones_own_cannot_either():
-    machine = HybridCluster(2, SchedulerConfig.parse("fcfs+easy"), jobs_of((0, 10, 1)))
-    with pytest.raises(PluginError, match="jobs of a HybridCluster cannot leave their nodes"):
+    machine = hybrid_cluster(2, SchedulerConfig.parse("fcfs+easy"), jobs_of((0, 10, 1)))
+    with pytest.raises(PluginError, match="jobs under hybrid cannot leave their nodes"):
         Loop(machine, Script({3: leave(0)}), name="script").run()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from emulator.workload.formats import load
 from emulator.workload.grid_engine import FIELDS
+from emulator.workload.rules import to_jobs
 
 
 @pytest.fixture
@@ -152,6 +153,8 @@ def test_a_json_line_that_is_cut_off_is_named(text_file):
         ("-l h_vmem=4G,h_rt=1:30:00", 5400),
         ("-u alice -l h_rt=30:00", 1800),
         ("-l h_cpu=10:00:00,h_rt=600", 600),
+        ("-l h_rt=600,cpu=24:00:00", 600),
+        ("-l batch_time=24:00:00,h_rt=600 -q long", 600),
         ("-l h_rt=INFINITY", -1),
     ],
 )
@@ -221,3 +224,12 @@ def test_rotated_files_of_a_folder_are_one_log(text_file, record, rows_of):
     assert rows_of(log, "number") == [(7,), (9,), (8,)]
     assert log.passed_over == {"second record of the same run": 1}
     assert "FilesNotRead" not in log.keys
+
+
+def test_a_job_that_failed_before_it_began_has_no_times_and_leaves_the_others_theirs(text_file, record):
+    """As Sun's and Son of Grid Engine write it: all times 0, `failed` 9."""
+    times = {"submission_time": "1265881759", "start_time": "1265881771", "end_time": "1265881813"}
+    unborn = record(job_number="8", failed="9", **dict.fromkeys(times, "0"))
+    log = load(text_file(record(**times), unborn))
+    assert log.zero_unix_s == 0
+    assert to_jobs(log, nodes=64).left_out == {"no submit time": 1}

@@ -158,3 +158,10 @@ def test_a_name_of_another_encoding_refuses_no_log(changed, rows_of):
     log = load(path)
     assert rows_of(log, "run_s", "queue") == [(2900, 1)]
     assert log.keys["Queue"] == ("1 caf\udce9",)
+
+
+def test_one_job_alone_as_the_api_shows_it_is_read(changed, rows_of):
+    path = changed()
+    expected = rows_of(load(path), *COLUMNS)
+    path.write_text(json.dumps(json.loads(path.read_text())["42"]))
+    assert rows_of(load(path), *COLUMNS) == expected

@@ -82,10 +82,13 @@ def test_clock_times_and_no_limits_are_understood(text_file, rows_of):
         "JobID|Submit|Start|End|Elapsed|Timelimit|NNodes|State",
         "5_1|2026-11-21T01:00:00|2026-11-21T01:01:00|2026-11-22T02:01:00|1-01:00:00|2-00:00:00|3|COMPLETED",
         "6|2026-11-21T01:00:00|2026-11-21T01:01:00|2026-11-21T01:02:00|00:01:00|UNLIMITED|1|TIMEOUT",
+        # As a published log has them: hours and minutes, or hours alone, behind the days.
+        "7|2026-11-21T01:00|2026-11-21T01:01|2026-11-22T02:31|1-01:30|2-12|7|COMPLETED",
     )
     assert rows_of(load(path), "number", "wait_s", "run_s", "requested_s", "status") == [
         (5, 60, 90_000, 172_800, 1),
         (6, 60, 60, -1, 0),
+        (7, 60, 91_800, 216_000, 1),
     ]
 
 

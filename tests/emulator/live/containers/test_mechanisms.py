@@ -207,6 +207,7 @@ def test_a_mechanism_that_fails_as_the_run_begins_ends_it(toy_images, compose):
     assert reason == "mechanism failing failed in on_begin at 0.000000 s: ValueError: that was too much"
 
 
+@pytest.mark.nightly
 def test_the_balancer_outlives_an_algorithm_that_fails_and_the_run_does_not(toy_images, compose):
     algorithm = {"balancer": {"algorithm": "failing_plan", "wait_s": 100}}
     fleet = compose("planless", write=write_failing(algorithm), images=toy_images)

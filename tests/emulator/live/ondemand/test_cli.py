@@ -118,8 +118,6 @@ COMMANDS = [
     ("demo", "availability zone list -f json"),
     ("demo", "limits show --absolute -f json"),
     ("demo", "quota show -f json"),
-    ("demo", "usage show -f json"),
-    ("demo", "keypair list -f json"),
     ("demo", "project list -f json"),
     ("demo", "server delete no-such-server"),
 ]

@@ -10,6 +10,7 @@ import pytest
 from balancer.clock import ManualClock, SystemClock
 from emulator.cloud_faults import CloudFaults, read_faults
 from emulator.live.ondemand.auth import Account
+from emulator.live.ondemand.background import RetryQueue
 from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.nodes import (
     FixedPool,
@@ -19,9 +20,7 @@ from emulator.live.ondemand.nodes import (
     SourceUnreachableError,
     Waiting,
 )
-from emulator.live.ondemand.retry_queue import RetryQueue
-from emulator.live.ondemand.servers import ServerSpec
-from emulator.live.ondemand.state_journal import Memory
+from emulator.live.ondemand.servers import Memory, ServerSpec
 
 DEMO = Account("demo", "secret", "u", "demo", "p", admin=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import openstack
 import pytest
 from openstack import exceptions
 
@@ -124,23 +123,6 @@ def test_a_wrong_password_is_refused(manager, connect):
         connect(manager, password="wrong").authorize()
 
 
-def test_an_application_credential_logs_in_without_the_password(manager, connect):
-    user_id = connect(manager).current_user_id
-    connection = connect(manager)
-    made = connection.identity.create_application_credential(user=user_id, name="balancer")
-    by_credential = openstack.connect(
-        auth_type="v3applicationcredential",
-        auth_url=manager.auth_url,
-        application_credential_id=made.id,
-        application_credential_secret=made.secret,
-        region_name="RegionOne",
-        load_yaml_config=False,
-        load_envvars=False,
-    )
-    assert [flavor.name for flavor in by_credential.compute.flavors()] == ["node"]
-    by_credential.close()
-
-
 def test_an_expired_token_is_replaced_without_the_user_noticing(connect):
     config = OndemandConfig(pool=("node001",), token_lifetime_s=0.2)
     with OndemandServer(config) as manager:
@@ -158,20 +140,18 @@ def test_long_lists_come_in_pages(manager, connect):
     assert sorted(pages) == ["lease-1", "lease-2", "lease-3", "lease-4"]
 
 
-def test_metadata_lock_stop_and_start(manager, connect):
+def test_metadata_description_stop_and_start(manager, connect):
     connection = connect(manager)
     server = connection.compute.wait_for_server(create(connection, "vm"), interval=0.02)
-    connection.compute.set_server_metadata(server, job="42")
+    connection.compute.set_server_metadata(server, job="42", user="carl")
+    connection.compute.delete_server_metadata(server, ["user"])
+    connection.compute.update_server(server, name="other", description="a lease")
     connection.compute.stop_server(server)
     assert connection.compute.get_server(server.id).status == "SHUTOFF"
     connection.compute.start_server(server)
-    connection.compute.lock_server(server)
-    with pytest.raises(exceptions.ConflictException):
-        connection.compute.delete_server(server)
-    connection.compute.unlock_server(server)
     server = connection.compute.get_server(server.id)
     assert (server.status, server.metadata) == ("ACTIVE", {"job": "42"})
-    assert [action.action for action in connection.compute.server_actions(server)][-1] == "create"
+    assert (server.name, server.description) == ("other", "a lease")
 
 
 def test_hypervisors_and_placement_show_which_nodes_carry_servers(manager, connect):
@@ -185,3 +165,31 @@ def test_hypervisors_and_placement_show_which_nodes_carry_servers(manager, conne
         for name, uuid in providers.items()
     }
     assert usages == {"node001": 32, "node002": 0, "node003": 0, "node004": 0}
+
+
+def test_more_servers_than_the_quota_are_refused_at_once(manager, connect):
+    connection = connect(manager)
+    with pytest.raises(exceptions.ForbiddenException, match="Quota exceeded for instances"):
+        create(connection, "many", nodes=1_000_000)
+    assert list(connection.compute.servers()) == []
+
+
+def test_a_quota_of_cores_counts_too(manager, connect):
+    connection = connect(manager)
+    connect(manager, "admin").set_compute_quotas("demo", cores=40)
+    create(connection, "one")  # has 32
+    with pytest.raises(exceptions.ForbiddenException, match="Quota exceeded for cores"):
+        create(connection, "two")
+
+
+def test_a_host_whose_service_is_disabled_or_down_gets_no_server(manager, connect):
+    connection = connect(manager, "admin")
+    services = {each.host: each for each in connection.compute.services(binary="nova-compute")}
+    connection.compute.disable_service(services["node001"])
+    connection.compute.update_service_forced_down(services["node002"], forced=True)
+    create(connection, "lease", nodes=2)
+    hosts = {each.compute_host for each in connection.compute.servers()}
+    assert hosts == {"node003", "node004"}
+    states = {each.name: (each.status, each.state) for each in connection.compute.hypervisors(details=True)}
+    assert states["node001"][0] == "disabled"
+    assert states["node002"][1] == "down"

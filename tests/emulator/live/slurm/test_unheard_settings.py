@@ -16,9 +16,9 @@ VALUES = {
     "conf": "site.conf", "queues": {1: "batch"}, "shares": {1: 2.0}, "qos": {"normal": {"priority": 1}},
     "queue_qos": {1: "normal"}, "user_qos": {1: "normal"}, "priority_type": "multifactor",
     "reservations": {"r": {"start_s": 10, "end_s": 20}}, "select": {"cores": 4},
-    "associations": "assoc.txt", "users": {1: "ann"}, "accounts": {1: "physics"},
+    "associations": "assoc.txt", "users": {1: "ann"}, "accounts": {1: "physics"}, "release": "26.05",
 }  # fmt: skip
-CARRIED_OUT = {"reservations", "select"}
+CARRIED_OUT = {"reservations", "select", "release"}  # release: by other_release
 IN_THE_DATABASE = {"qos", "queue_qos", "user_qos", "cpus_per_node", "shares"}
 SWITCHES = {each.name for each in fields(Slurm) if each.name not in VALUES and "bool" in str(each.type)}
 

@@ -7,8 +7,9 @@ import pytest
 
 from emulator.kernel.occupancy import set_offline, set_online
 from emulator.mechanisms.hybrid import backfill_on_held, holds
-from emulator.mechanisms.hybrid.machine import HybridCluster
+from emulator.mechanisms.hybrid.machine import hybrid_cluster
 from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.table import JobTable
 
 NODES = 40
 
@@ -18,15 +19,16 @@ class Claims:
 
     def __init__(self, seed):
         self.rng = np.random.default_rng([seed, 3])
-        self.cluster = HybridCluster(NODES, SchedulerConfig(), None)
+        self.cluster = hybrid_cluster(NODES, SchedulerConfig(), JobTable.empty())
+        self.rules = self.cluster.rules
         self.now = 0
         self.broken = []
 
     def open(self):
-        return self.cluster._claim_order[: self.cluster._count.claims_n].tolist()
+        return self.rules._claim_order[: self.rules._count.claims_n].tolist()
 
     def column(self, column):
-        return [int(self.cluster._claim[column][slot]) for slot in self.open()]
+        return [int(self.rules._claim[column][slot]) for slot in self.open()]
 
     def happens(self):
         self.now += 1
@@ -42,26 +44,25 @@ class Claims:
         elif what == "mend" and self.broken:
             set_online(cluster._state, self.broken.pop(), self.now)
         elif what == "arrive" and slots:
-            holds.expect_nothing(cluster._claims, slot)
+            holds.expect_nothing(self.rules.claims, slot)
         elif what == "take" and slots:
-            holds.take_free(cluster._state, cluster._claims, slot, int(self.rng.integers(0, 4)), self.now)
+            holds.take_free(cluster._state, self.rules.claims, slot, int(self.rng.integers(0, 4)), self.now)
         elif what == "close" and slots:
-            holds.close(cluster._state, cluster._claims, slot, self.now)
+            holds.close(cluster._state, self.rules.claims, slot, self.now)
 
     def opens(self, need, deadline_us, collects):
-        cluster = self.cluster
-        slot = int(cluster._claim_order[cluster._count.claims_n])
-        cluster._count.claims_n += 1
-        cluster._claim[slot] = 0
+        slot = int(self.rules._claim_order[self.rules._count.claims_n])
+        self.rules._count.claims_n += 1
+        self.rules._claim[slot] = 0
         values = {"need": need, "head": -1, "deadline_us": deadline_us, "collects": collects, "serial": -1}
         for name, value in values.items():
-            cluster._claim[name][slot] = value
+            self.rules._claim[name][slot] = value
 
     def breaks(self, node):
         if node not in self.broken:
-            slot = int(self.cluster._held["holder"][node])
+            slot = int(self.rules._held["holder"][node])
             if slot >= 0:
-                holds.drop(self.cluster._claims, slot, node, self.now)
+                holds.drop(self.rules.claims, slot, node, self.now)
             set_offline(self.cluster._state, node)
             self.broken.append(node)
 
@@ -70,7 +71,7 @@ class Claims:
         free = self.cluster.free_count
         needs = []
         for slot in self.open():
-            claim = self.cluster._claim[slot]
+            claim = self.rules._claim[slot]
             need, collects = claim.need, claim.collects
             took = min(need, free) if collects else 0
             free -= took
@@ -94,10 +95,10 @@ def test_nodes_are_collected_and_room_is_found_as_by_a_look_at_all_claims():
         claims = Claims(seed)
         for _ in range(300):
             claims.happens()
-            assert backfill_on_held.best_hosts(claims.cluster._claims) == claims.hosts()
+            assert backfill_on_held.best_hosts(claims.rules.claims) == claims.hosts()
             before, expected = claims.column("need"), claims.collected()
-            holds.collect(claims.cluster._state, claims.cluster._claims, claims.now)
+            holds.collect(claims.cluster._state, claims.rules.claims, claims.now)
             assert claims.column("need") == expected, (seed, claims.now)
-            assert backfill_on_held.best_hosts(claims.cluster._claims) == claims.hosts()
+            assert backfill_on_held.best_hosts(claims.rules.claims) == claims.hosts()
             collected += before != expected
     assert collected > 300

@@ -121,10 +121,13 @@ def test_on_a_held_node_nobody_runs_but_a_guest_of_its_claim(strategy):
         loop.begin()
         while loop.next_us != NEVER_US:
             loop.step()
-            holder, runs_here = loop.machine._held["holder"], loop.machine.node_job
+            holder, runs_here = loop.machine.rules._held["holder"], loop.machine.node_job
             for node in np.flatnonzero(holder >= 0).tolist():
                 job = int(runs_here[node])
-                assert job < 0 or loop.machine.attributes["guest"][job] == holder[node], (seed, loop.now_us)
+                assert job < 0 or loop.machine.rules.attributes["guest"][job] == holder[node], (
+                    seed,
+                    loop.now_us,
+                )
                 held, guests = held + (job < 0), guests + (job >= 0)
     assert min(held, guests) > 100
 

@@ -115,10 +115,10 @@ def test_it_is_the_same_run_where_nodes_fail():
 
 def what_breaks(machine, node):
     """What a node that is about to fail is used for."""
-    job, slot = int(machine.node_job[node]), int(machine._held["holder"][node])
+    job, slot = int(machine.node_job[node]), int(machine.rules._held["holder"][node])
     if job < 0:
         return "idle" if slot < 0 else "idle, held"
-    attr = machine.attributes[job]
+    attr = machine.rules.attributes[job]
     if machine.job_table().kind[job] == Kind.ON_DEMAND:
         return "lease" if machine.node_offline[node] else "on-demand job from the queue"
     if attr.guest >= 0:
@@ -178,9 +178,10 @@ def run_looking_at_all(make_jobs, seed, *, looks_at_all, by_steps=None):
         repair_s=1e-5,
     )
     cluster = mechanism.make_machine(nodes, SchedulerConfig(), job_table(jobs), 1)
-    assert cluster._count.easy
+    counters = cluster.rules._count
+    assert counters.easy
     if looks_at_all:
-        cluster._count.easy = cluster._count.in_order = 0
+        counters.easy = counters.in_order = 0
     loop = Loop(cluster, mechanism)
     loop.run(by_steps=bool(seed // 7 % 2) if by_steps is None else by_steps)
     return everything(loop.record(), mechanism)
@@ -251,7 +252,7 @@ def test_an_index_of_thousands_who_wait_starts_the_same_jobs(strategy, monkeypat
         loop.run()
         record = loop.record()
         found.append((record.runs.job.tolist(), record.runs.start_us.tolist(), record.runs.node.tolist()))
-    assert cluster.guest_starts > 100
+    assert cluster.rules.guest_starts > 100
     waited = np.sort(record.start_us - record.jobs.submit_us)
     assert waited[-10_000] > 0
     assert found[0] == found[1]
