@@ -114,7 +114,7 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
 
     def waiting(self) -> JobTable:
         """The waiting jobs that the rows of `jobs` stand for, as the log has them (`waiting().number`)."""
-        return self._jobs.take(self.cluster.queue[: self.settings.window].astype(np.int64))
+        return self._jobs.take(self.cluster.queue[: self.settings.window].astype(np.intp))
 
     def record(self) -> RunRecord:
         """The episode so far as the record of a run: figures, laws, Gantt chart and tables work on it."""
