@@ -65,22 +65,22 @@ def points(change: float | None) -> str:
 
 
 def duration(time_s: float | None) -> str:
-    """A duration as people say it: `132 ms`, `45.2 s`, `12 min 5 s`, `3 h 20 min`, `2 d 4 h`; a dash for None."""
+    """A duration as people say it: `132 ms`, `45.2 s`, `12 min 5 s`, `3 h 20 min`, `2 d 4 h`; a dash for None.
+
+    It is rounded to the smaller unit that it shows.
+    """
     if time_s is None:
         return NO_FIGURE
     if time_s < 0:
         return f"-{duration(-time_s)}"
-    if time_s < _MINUTE_S:
-        if 0 < time_s < 1:
+    if round(time_s, 1) < _MINUTE_S:
+        if 0 < round(time_s, 3) < 1:
             return f"{1000 * time_s:.3g} ms"
         return f"{time_s:.1f} s".replace(".0 ", " ")
-    whole = round(time_s)
-    for unit_s, unit, part_s, part in (
-        (_DAY_S, "d", _HOUR_S, "h"),
-        (_HOUR_S, "h", _MINUTE_S, "min"),
-        (_MINUTE_S, "min", 1, "s"),
-    ):
-        if whole >= unit_s:
-            rest = whole % unit_s // part_s
-            return f"{whole // unit_s} {unit} {rest} {part}" if rest else f"{whole // unit_s} {unit}"
-    return f"{whole} s"
+    large, small = (_DAY_S, "d"), (_HOUR_S, "h")
+    if round(time_s) < _HOUR_S:
+        large, small = (_MINUTE_S, "min"), (1, "s")
+    elif round(time_s / _MINUTE_S) * _MINUTE_S < _DAY_S:
+        large, small = (_HOUR_S, "h"), (_MINUTE_S, "min")
+    whole, rest = divmod(round(time_s / small[0]), large[0] // small[0])
+    return f"{whole} {large[1]} {rest} {small[1]}" if rest else f"{whole} {large[1]}"

@@ -24,14 +24,14 @@ from emulator.terminal import InputError, stdout_console
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from emulator.sweeps.grid import Sweep
+    from emulator.sweeps.grid import Run, Sweep
     from emulator.sweeps.pools import Pool
     from emulator.sweeps.ranking import Ranked
 
 _SILENT_US = 2 * US
 _LINE_US = 5 * US
 _SHOWN_FAILURES = 10
-_OF_RUNS = {"jobs", "dask", "out", "highest", "quiet", "as_json"}
+_OF_RUNS = {"jobs", "dask", "out", "highest", "keeps_runs", "quiet", "as_json"}
 _PAGE = "report.html"
 
 
@@ -127,6 +127,8 @@ def choose_pool(jobs: int | None, dask: str | None) -> Pool:
               help="Order the settings by this figure, the lowest first, with intervals over the seeds."
               " [default: mean_wait_s]")  # fmt: skip
 @click.option("--highest", is_flag=True, help="With --rank: the highest first.")
+@click.option("--keep-runs", "keeps_runs", is_flag=True,
+              help="Write the results of each virtual run too, into kept/; the page links their reports.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="The settings in order as JSON; no progress.")
 @click.option("--dry-run", is_flag=True, help="Check everything and list the runs; run nothing.")
@@ -138,6 +140,7 @@ def sweep(  # noqa: PLR0917
     out: Path | None,
     figure: str | None,
     highest: bool,
+    keeps_runs: bool,
     quiet: bool,
     as_json: bool,
     dry_run: bool,
@@ -157,10 +160,7 @@ def sweep(  # noqa: PLR0917
         refuse_jobs_beside(dask)
         plan = _plan(grid, clocks, figure)
         if dry_run:
-            tell_unused(_OF_RUNS, "of runs and their results: not used by --dry-run")
-            for run in plan.runs:
-                click.echo(f"{run.key}  {describe(run)}")
-            click.echo(f"{number_of(len(plan.runs), 'run')}; --dry-run does none of them", err=True)
+            _list(plan)
             return
         folder = out or Path("sweeps") / plan.name
         store = Store(folder)
@@ -174,9 +174,11 @@ def sweep(  # noqa: PLR0917
         click.echo(f"emulator: {describe(run)}: {reason}", err=True)
     if len(outcome.failed) > _SHOWN_FAILURES:
         click.echo(f"emulator: and {len(outcome.failed) - _SHOWN_FAILURES} more failed", err=True)
-    has_page = bool(outcome.rows) and _write_page(
-        folder, plan.name, plan.varied_keys, figure, highest=highest
-    )
+    is_interrupted = outcome.interrupted
+    if keeps_runs and not is_interrupted:
+        done = [run for run in plan.runs if store.row(run) is not None]
+        is_interrupted = _keep_runs(done, folder, quiet=quiet or as_json)
+    has_page = bool(outcome.rows) and _write_page(folder, plan, figure, highest=highest)
     ranked = _ranking(folder / PARQUET, plan.varied_keys, figure, highest=highest) if outcome.rows else []
     if as_json:
         _print_json(folder, outcome.rows, figure, ranked)
@@ -189,7 +191,7 @@ def sweep(  # noqa: PLR0917
             print_beside(folder / PARQUET)
         if ranked and (figure is not None or len(ranked) > 1):
             stdout_console().print(ranking.table(ranked, figure or WAIT))
-    if outcome.interrupted:
+    if is_interrupted:
         click.echo("Interrupted; the same command goes on from here.", err=as_json)
         sys.exit(130)
     if outcome.failed:
@@ -203,23 +205,46 @@ def _plan(grid: Path, clocks: tuple[str, ...], figure: str | None) -> Sweep:
 
     if set(clocks) == {"live"}:
         refuse({"jobs", "dask"}, "live runs are done here, one after the other")
+        refuse({"keeps_runs"}, "a live run is not the same a second time")
     if figure is not None:
         check_figure(figure)
     return on_clocks(load_sweep(grid), tuple(dict.fromkeys(clocks)))
 
 
-def _write_page(folder: Path, name: str, varied: Sequence[str], figure: str | None, *, highest: bool) -> bool:
+def _list(plan: Sweep) -> None:
+    from emulator.sweeps.sweep import describe  # noqa: PLC0415
+
+    tell_unused(_OF_RUNS, "of runs and their results: not used by --dry-run")
+    for run in plan.runs:
+        click.echo(f"{run.key}  {describe(run)}")
+    click.echo(f"{number_of(len(plan.runs), 'run')}; --dry-run does none of them", err=True)
+
+
+def _keep_runs(runs: Sequence[Run], folder: Path, *, quiet: bool) -> bool:
+    """Write the results of each; whether that was interrupted."""
+    from emulator.report.files import ResultsError  # noqa: PLC0415
+    from emulator.sweeps.kept_runs import keep_runs  # noqa: PLC0415
+
+    try:
+        with SweepProgress(quiet=quiet) as progress, interruptible() as interrupted:
+            keep_runs(runs, folder, stop=lambda: bool(interrupted), on_done=progress.update)
+    except ResultsError as error:
+        raise InputError(str(error)) from error
+    return bool(interrupted)
+
+
+def _write_page(folder: Path, plan: Sweep, figure: str | None, *, highest: bool) -> bool:
     """Write `report.html`, where the runs can be ranked; where not, the tables are all there is."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - where a table is read
 
+    from emulator.sweeps.kept_runs import links_of  # noqa: PLC0415
     from emulator.sweeps.page import WAIT, page  # noqa: PLC0415
     from emulator.sweeps.store import PARQUET  # noqa: PLC0415
     from emulator.workload.files import write_whole  # noqa: PLC0415
 
     try:
-        text = page(
-            name, pq.read_table(folder / PARQUET).to_pylist(), varied, figure or WAIT, highest=highest
-        )
+        rows, links = pq.read_table(folder / PARQUET).to_pylist(), links_of(plan, folder)
+        text = page(plan.name, rows, plan.varied_keys, figure or WAIT, highest=highest, links=links)
     except ScenarioError:
         return False  # --rank says it
     with write_whole(folder / _PAGE) as file:

@@ -16,7 +16,7 @@ from emulator.number_text import duration, number, numbers
 from emulator.plugins import named
 from emulator.record.run_record import NodePool
 from emulator.report import gantt, plots
-from emulator.report.compare import table_rows, title_lines
+from emulator.report.compare import figure_rows, same_rows, title_lines
 from emulator.report.summary_text import SHARES_HEAD, recorded_rows, shares_rows
 from emulator.report.templates import environment
 from emulator.report.tiles import tile_texts
@@ -115,14 +115,15 @@ def _picture(record: RunRecord) -> tuple[Picture | None, str]:
 
 
 def render_comparison(comparison: Comparison, heat: HeatMap, names: tuple[str, str]) -> str:
-    """The page for two runs: a heat map, then the table of `emulator compare`."""
+    """The page for two runs: what `emulator compare` prints, a heat map, then how far both are the same."""
     return _environment.get_template("compare.html.j2").render(
         names=names,
         comparison=comparison,
         heat=heat,
         plot=plots.ratio_heat_map(heat),
         jobs=int(heat.jobs.sum()),
-        rows=table_rows(comparison),
+        figures=figure_rows(comparison),
+        sameness=same_rows(comparison),
         lines=title_lines(comparison),
         number=number,
     )

@@ -341,15 +341,15 @@ def wait_by_size_and_length(record: RunRecord) -> Plot:
 
 def ratio_heat_map(heat: HeatMap) -> Plot:
     """The average of a metric in one run over that in another; the more they differ, the stronger the colour."""
-    used = int(np.flatnonzero(heat.jobs.sum(axis=1)).max(initial=0)) + 1
+    rows, columns = (int(np.flatnonzero(heat.jobs.sum(axis=axis)).max(initial=0)) + 1 for axis in (1, 0))
     cells = []
-    for (row, column), jobs in np.ndenumerate(heat.jobs[:used]):
+    for (row, column), jobs in np.ndenumerate(heat.jobs[:rows, :columns]):
         if jobs:
             ratio = float(heat.ratio[row, column])
             apart = 0.0 if np.isnan(ratio) else min(1.0, abs(np.log2(max(ratio, 1e-9))) / _STRONGEST_LOG2)
             colour = BAD if ratio > 1 else ACCENT
             cells.append(HeatCell(row, column, heat.text(row, column), colour, 0.06 + 0.6 * apart))
-    return heat_map("ratio", heat.title, cells, SIZE_NAMES[:used], LENGTH_NAMES)
+    return heat_map("ratio", heat.title, cells, SIZE_NAMES[:rows], LENGTH_NAMES[:columns])
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,15 @@ def tile_texts(
         (text,) = figure_texts([at(summary, tile["figure"])], tile["unit"])
         if tile["of"]:
             text += f" of {number(at(summary, tile['of']))}"
-        remark = ", ".join(f"{name} {number(at(summary, path))}" for name, path in tile["beside"])
+        remark = ", ".join(f"{name} {_by_path(summary, path)}" for name, path in tile["beside"])
         found.append((tile["name"], text, remark))
     return found
+
+
+def _by_path(summary: dict[str, Any], path: str) -> str:
+    """A figure with the unit that its name ends with."""
+    unit = next((unit for end, unit in (("_node_h", "node-h"), ("_s", "s")) if path.endswith(end)), "")
+    return figure_texts([at(summary, path)], unit)[0]
 
 
 def figure_texts(values: Sequence[float | None], unit: str) -> list[str]:

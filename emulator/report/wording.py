@@ -101,6 +101,11 @@ def headline_text(key: str, value: float | None) -> str:
     return NO_FIGURE if value is None else percent(value) if unit == "share" else number(value)
 
 
+def is_share(key: str) -> bool:
+    """Whether a figure of the summary is a share of 1."""
+    return _UNITS.get(key) == "share"
+
+
 def difference_text(key: str, summary: Mapping[str, Any], baseline: Baseline | None) -> str:
     """`2 min 3 s less than without the mechanism`; "": there is no baseline, or one of the two has no such figure."""
     if baseline is None:

@@ -58,7 +58,7 @@ def execute(scenario_json: str, go_on: Callable[[], bool] | None = None) -> dict
     return_large_arrays()
     scenario = from_mapping(json.loads(scenario_json))
     on_progress = None if go_on is None else lambda *_: go_on()
-    record = run_virtual(scenario, _prepared_for(scenario), on_progress)
+    record = run_virtual(scenario, prepared_for(scenario), on_progress)
     if record.traceback:
         raise RunBrokenError(f"{record.interrupted}\n{record.traceback}")
     if record.interrupted:
@@ -71,7 +71,7 @@ def execute_live(scenario_json: str, go_on: Callable[[], bool]) -> dict[str, Any
     from emulator.live.fleet import FleetError, run_live  # noqa: PLC0415 - a fleet is much to import
 
     scenario = from_mapping(json.loads(scenario_json))
-    prepared = _prepared_for(scenario)
+    prepared = prepared_for(scenario)
     with tempfile.TemporaryDirectory(prefix="emulator-") as work:
         record = run_live(scenario, prepared, Path(work), _Stop(go_on), quiet=True)
     if not go_on():
@@ -119,7 +119,7 @@ def flat(figures: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _prepared_for(scenario: Scenario) -> Prepared:
+def prepared_for(scenario: Scenario) -> Prepared:
     """Many runs of a sweep have the same jobs: they are read or made once in a process."""
     key = json.dumps(scenario.model_dump(mode="json", include=_OF_JOBS))
     found = _kept.pop(key, None)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.number_text import number, number_of, numbers
+from emulator.number_text import number, number_of, numbers, percent
 from emulator.report.drawing import ACCENT, FAINT, Plot, draw
 from emulator.report.plots import HeatCell, heat_map
 from emulator.report.templates import environment
-from emulator.report.wording import headline_text, title
+from emulator.report.wording import headline_text, is_share, title
 from emulator.runs.scenario import ScenarioError
-from emulator.sweeps.grid import LABEL
+from emulator.sweeps.grid import LABEL, REPEAT, SEED
+from emulator.sweeps.kept_runs import values_of
 from emulator.sweeps.ranking import rank, shown_names, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from emulator.report.drawing import Axes
+    from emulator.sweeps.kept_runs import Links
 from emulator.sweeps.ranking import Ranked
 
 WAIT = "mean_wait_s"
@@ -35,8 +37,12 @@ def page(
     figure: str = WAIT,
     *,
     highest: bool = False,
+    links: Links | None = None,
 ) -> str:
-    """The page of a sweep's rows, ranked by `figure`. Raises ScenarioError where they cannot be ranked by it."""
+    """The page of a sweep's rows, ranked by `figure`, with `links` to reports of its runs.
+
+    Raises ScenarioError where they cannot be ranked by it.
+    """
     ranked = rank(rows, varied, figure, highest=highest)
     second = _second(rows, varied, figure)
     front = _front(ranked, second, highest=highest)
@@ -48,11 +54,17 @@ def page(
         second=title(second[0]) if second else "",
         names=[name.rpartition(".")[2] for name in shown_names(ranked)],
         rows=[
-            {"rank": place + 1, "texts": row, "second": other, "is_front": place in front}
-            for place, (row, other) in enumerate(
-                zip(texts(ranked), _second_texts(ranked, second), strict=True)
+            {"rank": place + 1, "texts": row, "second": other, "is_front": place in front, "runs": runs}
+            for place, (row, other, runs) in enumerate(
+                zip(
+                    texts(ranked),
+                    _second_texts(ranked, second),
+                    _runs_of(ranked, rows, varied, links or {}),
+                    strict=True,
+                )
             )
         ],
+        has_links=bool(links),
         heat=_heat(ranked, figure),
         pareto=_pareto(ranked, second, front, figure),
     )
@@ -81,7 +93,24 @@ def _second(rows: Sequence[Mapping[str, Any]], varied: Sequence[str], figure: st
 
 
 def _second_texts(ranked: Sequence[Ranked], second: _Second | None) -> list[str]:
-    return [""] * len(ranked) if second is None else numbers(second[2][_key(each.setting)] for each in ranked)
+    if second is None:
+        return [""] * len(ranked)
+    name, _, means = second
+    values = [means[_key(each.setting)] for each in ranked]
+    return [percent(value) for value in values] if is_share(name) else numbers(values)
+
+
+def _runs_of(
+    ranked: Sequence[Ranked], rows: Sequence[Mapping[str, Any]], varied: Sequence[str], links: Links
+) -> list[list[tuple[str, str]]]:
+    """(seed, report) of the runs of each setting that have one."""
+    found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for row in rows:
+        report = links.get(values_of(row, varied))
+        if report is not None:
+            setting = tuple(str(row[name]) for name in varied if name not in (SEED, REPEAT))
+            found.setdefault(setting, []).append((str(row[SEED]), report))
+    return [found.get(_key(each.setting), []) for each in ranked]
 
 
 def _front(ranked: Sequence[Ranked], second: _Second | None, *, highest: bool) -> set[int]:
@@ -121,10 +150,19 @@ def _opening(rows: Sequence[Mapping[str, Any]], ranked: Sequence[Ranked], figure
         return text
     sure = [each for each in ranked[1:] if each.beyond_best is not None and each.beyond_best.is_sure]
     mean = headline_text(figure, ranked[0].mean)
-    return (
-        f"{text} Best by {title(figure)}: {best} ({mean}), surely better than {number(len(sure))} of the other"
-        f" {number(len(ranked) - 1)}."
-    )
+    return f"{text} Best by {title(figure)}: {best} ({mean}), {_how_sure(len(sure), len(ranked) - 1)}."
+
+
+def _how_sure(surely_worse: int, others: int) -> str:
+    if surely_worse == others:
+        return (
+            "surely better than the other"
+            if others == 1
+            else f"surely better than all other {number(others)}"
+        )
+    if not surely_worse:
+        return "which may be chance"
+    return f"surely better than {number(surely_worse)} of the other {number(others)}"
 
 
 def _heat(ranked: Sequence[Ranked], figure: str) -> Plot | None:
@@ -160,8 +198,10 @@ def _pareto(ranked: Sequence[Ranked], second: _Second | None, front: set[int], f
     """Each setting by both figures; the best trade-offs stand out, with their ranks."""
     if second is None:
         return None
+    name, _, means = second
+    scale, unit = (100, ", %") if is_share(name) else (1, "")
     x = [each.mean for each in ranked]
-    y = [second[2][_key(each.setting)] for each in ranked]
+    y = [scale * means[_key(each.setting)] for each in ranked]
 
     def paint(axes: Axes, is_wide: bool) -> None:  # noqa: ARG001 - it is the same
         others = [place for place in range(len(ranked)) if place not in front]
@@ -171,6 +211,6 @@ def _pareto(ranked: Sequence[Ranked], second: _Second | None, front: set[int], f
         axes.dots([x[place] for place in best], [y[place] for place in best], ACCENT, size=8)
         for place in front if len(ranked) > _FEW else range(len(ranked)):
             axes.text(x[place], y[place], str(place + 1), size=10, above=True)
-        axes.label(x=title(figure, with_unit=True), y=title(second[0], with_unit=True))
+        axes.label(x=title(figure, with_unit=True), y=title(name, with_unit=True) + unit)
 
-    return draw("pareto", f"{title(second[0])} by {title(figure)}, a dot a setting", paint, height=3.4)
+    return draw("pareto", f"{title(name)} by {title(figure)}, a dot a setting", paint, height=3.4)

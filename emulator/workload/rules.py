@@ -103,19 +103,14 @@ def to_jobs(
 
     Raises TraceError if the log has no jobs or none can be replayed, ValueError for a bad argument.
     """
-    if procs_per_node < 1:
-        raise ValueError(f"a node needs at least 1 processor, not {procs_per_node}")
-    if overrun not in get_args(Overrun):
-        raise ValueError(f"overrun is 'extend', 'kill' or 'run_on', not {overrun!r}")
-    if size not in get_args(Size):
-        raise ValueError(f"size is 'nodes', 'procs' or 'requested', not {size!r}")
-    if zero_run not in ("leave_out", "one_second"):
-        raise ValueError(f"zero_run is 'leave_out' or 'one_second', not {zero_run!r}")
-    if no_estimate not in ("run_time", "leave_out"):
-        raise ValueError(f"no_estimate is 'run_time' or 'leave_out', not {no_estimate!r}")
-    cluster = cluster_size(log, procs_per_node) if nodes is None else nodes
-    if not 1 <= cluster <= _LARGEST_INT32:
-        raise ValueError(f"the cluster needs at least 1 node (and at most {_LARGEST_INT32}), not {cluster}")
+    _check_one_of("overrun", overrun, get_args(Overrun))
+    _check_one_of("size", size, get_args(Size))
+    _check_one_of("zero_run", zero_run, ("leave_out", "one_second"))
+    _check_one_of("no_estimate", no_estimate, ("run_time", "leave_out"))
+    _check_one_of("dependencies", dependencies or "start", ("start", "submit"))
+    _check_one_of("cancelled", cancelled, ("as_run", "at_time"))
+    _check_one_of("queue_field", queue_field, ("queue", "partition"))
+    cluster = _node_count(log, nodes, procs_per_node)
     check_has_jobs(log)
 
     sizes = _sizes(log, procs_per_node, size)
@@ -174,6 +169,22 @@ def to_jobs(
         group_names=log.group_names,
         queue_names=log.names_of("Queue") if queue_field == "queue" else {},
     )
+
+
+def _check_one_of(name: str, value: str, values: tuple[str, ...]) -> None:
+    if value not in values:
+        *others, last = (repr(each) for each in values)
+        raise ValueError(f"{name} is {', '.join(others)} or {last}, not {value!r}")
+
+
+def _node_count(log: SwfLog, nodes: int | None, procs_per_node: int) -> int:
+    """That of the cluster, the log's without one."""
+    if procs_per_node < 1:
+        raise ValueError(f"a node needs at least 1 processor, not {procs_per_node}")
+    found = cluster_size(log, procs_per_node) if nodes is None else nodes
+    if not 1 <= found <= _LARGEST_INT32:
+        raise ValueError(f"the cluster needs at least 1 node (and at most {_LARGEST_INT32}), not {found}")
+    return found
 
 
 def check_has_jobs(log: SwfLog) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -103,17 +103,9 @@ def pack_shared(
         "status": np.full(count, _COMPLETED),
         "queue": np.full(count, queue),
     }
-    columns = []
-    nodes_at = log.key_int(NODES_KEY)
-    for at, column in enumerate(log.columns):
-        name = FIELDS[at] if at < len(FIELDS) else ""
-        more = added.get(name, np.full(count, 1 if at + 1 == nodes_at else UNKNOWN))
-        joined = np.concatenate((column[~shares], more))
-        whole = np.rint(joined).astype(np.int64)
-        columns.append(whole if (whole == joined).all() else joined)
     header = (*log.header, f"; Queue: {queue} nodes of jobs that share them")
     return Shared(
-        log=replace(log, columns=tuple(columns), header=header),
+        log=replace(log, columns=_with_rows(log, ~shares, added), header=header),
         queue=queue,
         jobs=int(ran.sum()),
         nodes=count,
@@ -125,6 +117,21 @@ def pack_shared(
             start_us[is_listed], end_us[is_listed], host[is_listed], demands[0][is_listed], cores_per_node
         ),
     )
+
+
+def _with_rows(
+    log: SwfLog, stays: NDArray[np.bool_], added: dict[str, NDArray[Any]]
+) -> tuple[NDArray[Any], ...]:
+    """The columns of the jobs that stay, and one-node jobs behind them; a field that is not added is unknown."""
+    count, nodes_at = len(added["number"]), log.key_int(NODES_KEY)
+    columns = []
+    for at, column in enumerate(log.columns):
+        name = FIELDS[at] if at < len(FIELDS) else ""
+        more = added.get(name, np.full(count, 1 if at + 1 == nodes_at else UNKNOWN))
+        joined = np.concatenate((column[stays], more))
+        whole = np.rint(joined).astype(np.int64)
+        columns.append(whole if (whole == joined).all() else joined)
+    return tuple(columns)
 
 
 def _most(begins_us: NDArray[np.int64], ends_us: NDArray[np.int64]) -> int:

@@ -66,12 +66,12 @@ def test_waits_far_from_those_of_the_log_are_told_with_what_trace_check_says(cro
     }
     lines = text.splitlines()
     assert [line for line in lines if line.startswith("wait by the log")] == [
-        "wait by the log   mean 30 min, simulated 7 h 40 min: more than 2 times apart"
+        "wait by the log   mean 30 min, simulated 7 h 41 min: more than 2 times apart"
     ]
     assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("likely")] == doubts
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Recorded and simulated waits" in page
-    assert "mean 30 min, simulated 7 h 40 min: more than 2 times apart" in page
+    assert "mean 30 min, simulated 7 h 41 min: more than 2 times apart" in page
     assert "Up to 24 nodes were in use at once" in page
 
 

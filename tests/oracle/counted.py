@@ -272,7 +272,7 @@ def of_hybrid(record: RunRecord) -> dict[str, Any]:
 
 def of_realtime(record: RunRecord, *, narrow_nodes: int) -> dict[str, Any]:
     """realtime-wang-2017: equation 21 and turnaround by kind and class, and how many wait at most a minute."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"slowdown_threshold_s": 600}
     ended = [job for job in jobs_of(record) if job.state == JobState.ENDED]
     classes: dict[str, Callable[[Job], bool]] = {
         "": lambda _: True,

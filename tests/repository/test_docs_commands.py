@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -241,9 +242,21 @@ def test_the_quick_commands_of_a_tutorial_run_one_after_the_other(name, folder):
             run(words)
 
 
+def slower() -> list[Any]:
+    """One paper of the five for a change: each takes a minute or more of all cores."""
+    return [
+        pytest.param(
+            words,
+            id=shlex.join(words),
+            marks=[pytest.mark.nightly] if words[1] == "reproduce" and "balancer" not in words else [],
+        )
+        for words in those(SLOW)
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("words", those(SLOW), ids=shlex.join)
+@pytest.mark.parametrize("words", slower())
 def test_the_slower_commands_of_the_docs_run(words, folder):
     run(words)
 

@@ -44,7 +44,7 @@ def figures(
         "_wide_short": ~narrow & short,
         "_wide_long": ~narrow & ~short,
     }
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"slowdown_threshold_s": threshold_s}
     for kind, of_kind in (("realtime", machine.realtime), ("batch", ~machine.realtime)):
         for name, of_class in members.items():
             rows = done & of_kind & of_class

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from emulator.record.run_record import RunRecord
 
 TILES = (
-    Tile("real-time slowdown", "mechanism.realtime_slowdown", "", beside=(("batch", "mechanism.batch_slowdown"),)),
+    Tile(
+        "real-time slowdown", "mechanism.realtime_slowdown", "",
+        beside=(("batch", "mechanism.batch_slowdown"), ("threshold", "mechanism.slowdown_threshold_s")),
+    ),
     Tile("real-time starts within 1 min", "mechanism.realtime_within_a_minute", "share"),
     Tile("preemptions", "mechanism.preemptions", beside=(("jobs", "mechanism.preempted_jobs"),)),
-    Tile(
-        "checkpoints", "mechanism.checkpoint_node_h", "node-h", beside=(("redone, node-h", "mechanism.redone_node_h"),)
-    ),
+    Tile("checkpoints", "mechanism.checkpoint_node_h", "node-h", beside=(("redone", "mechanism.redone_node_h"),)),
 )  # fmt: skip
 _INTERVALS = 48
 _SHORT_US = 7200 * US

@@ -15,6 +15,7 @@ from emulator.commands import report as cli
 from emulator.report import files
 from emulator.report.changes import RunFigures, figure_rows, headline
 from emulator.report.compare import StartDifference, compare, render
+from page_kit import are_shown, seconds, tables
 
 US = 1_000_000
 DAY = Path(__file__).parents[3] / "scenarios" / "default.yaml"
@@ -196,6 +197,36 @@ class TestWhatChanged:
         assert result.exit_code == 1
         assert "started at another time" in result.stdout
         assert "started at another time" not in say("default", "twelve").stdout
+
+
+def test_each_number_in_the_table_of_a_comparisons_page_is_that_of_the_two_summaries(folders, tmp_path):
+    page = tmp_path / "page.html"
+    names = ("default", "twelve")
+    done = CliRunner().invoke(cli.compare, [*(str(folders / name) for name in names), "--html", str(page)])
+    assert done.exit_code == 0
+    runs = [json.loads((folders / name / "summary.json").read_text()) for name in names]
+    table, *_ = tables(page.read_text())
+    rows = {row[0]: row[1:] for row in table}
+
+    for name, figure in (
+        ("mean wait", "mean_wait_s"),
+        ("mean response", "mean_response_s"),
+        ("granted ones wait", "mean_ondemand_wait_s"),
+        ("slowest answer", "max_ondemand_wait_s"),
+    ):
+        for text, summary in zip(rows.pop(name), runs, strict=False):
+            value_s, half_s = seconds(text)
+            assert abs(value_s - summary[figure]) <= half_s, (name, text, summary[figure])
+    for name, figures, scale in (
+        ("batch jobs run", ("jobs_run",), 1),
+        ("slowdown by area", ("slowdown_weighted_by_area",), 1),
+        ("utilisation", ("utilization",), 100),
+        ("requests granted", ("ondemand_granted", "ondemand_requests"), 1),
+        ("requests rejected", ("ondemand_rejected", "ondemand_requests"), 1),
+        ("idle reserve, node-h", ("reserve_idle_node_h",), 1),
+    ):
+        for text, summary in zip(rows.pop(name), runs, strict=False):
+            assert are_shown([text], [scale * summary[figure] for figure in figures]), (name, text)
 
 
 @pytest.mark.slow

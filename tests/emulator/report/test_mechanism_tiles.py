@@ -41,6 +41,13 @@ RUNS = {
 HOUR_US = 3_600_000_000
 
 
+def with_unit(value, path):
+    """The unit that a figure's name ends with is written out."""
+    if path.endswith("_node_h"):
+        return f"{number(value)} node-h"
+    return duration(value) if path.endswith("_s") else number(value)
+
+
 @pytest.fixture(scope="module")
 def runs():
     return {
@@ -69,7 +76,9 @@ def test_each_number_of_its_tiles_on_the_page_is_the_summarys(runs, name):
             tile["name"],
             figure_texts([at(summary, tile["figure"])], tile["unit"])[0] + whole,
         )
-        assert remark == ", ".join(f"{each} {number(at(summary, path))}" for each, path in tile["beside"])
+        assert remark == ", ".join(
+            f"{each} {with_unit(at(summary, path), path)}" for each, path in tile["beside"]
+        )
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -20,6 +20,7 @@ from emulator.study.logs import batch_of, history_of, leases_of, pairs, read_log
 from emulator.workload.formats import load
 from emulator.workload.swf import SwfLog, write_swf
 from emulator.workload.table import JobTable, Kind
+from page_kit import are_shown, tables
 
 WEEK, DAY, US = 604_800, 86_400, 1_000_000
 SUNDAY = 1_000_000 // DAY * DAY
@@ -228,6 +229,34 @@ def test_one_command_gives_table_page_and_advice_and_goes_on_where_it_was(site):
     again = study(site, *SMALL, "--accept-rejected", "50", "--json")
     assert json.loads(again.stdout) == document
     assert (site / "out" / "report.html").read_text() == page
+
+
+def test_each_number_in_the_tables_of_its_page_is_the_studys(site):
+    assert study(site, *SMALL, "--accept-rejected", "50").exit_code == 0
+    document = json.loads((site / "out" / "study.json").read_text())
+    waits, weeks, settings, _ = tables((site / "out" / "report.html").read_text())
+
+    kinds = document["who"]["by_size"] + document["who"]["by_run_time"]
+    for row, each in zip(waits[1:], kinds, strict=True):
+        assert row[0] == each["name"]
+        assert are_shown(row[1:], [each["jobs"], each["today_min"], each["then_min"]])
+    for row, each in zip(weeks[1:], document["today"], strict=True):
+        assert row[0] == each["week"]
+        assert are_shown(row[1:], [
+            each["recorded_wait_min"], each["simulated_wait_min"], 100 * each["recorded_used"],
+            100 * each["simulated_used"], each["most_in_use"], each["requests"], each["refused"],
+        ])  # fmt: skip
+    of_label = {each["setting"]: each for each in document["settings"]}
+    assert [row[0] for row in settings[1:]] == list(of_label)
+    for label, *row in settings[1:]:
+        each = of_label[label]
+        rejected = [] if label == "batch only" else [
+            each["rejected"], each["requests"], 100 * each["reject_rate"], 100 * each["worst_rejected"],
+        ]  # fmt: skip
+        assert are_shown(row, [
+            *rejected, each["wait_min"], each["least_wait_min"], each["most_wait_min"], 100 * each["wait_ratio"],
+            each["idle_node_h"], 100 * each["utilisation"],
+        ])  # fmt: skip
 
 
 def test_the_split_of_the_study_is_two_separate_clusters(site):

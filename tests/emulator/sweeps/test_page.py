@@ -58,7 +58,7 @@ def test_it_says_first_what_is_best_and_how_sure_that_is():
     opening = re.search('class="opening">(.*?)<', text)[1]
     assert opening == (
         "20 runs of 4 settings, 5 seeds each. Best by mean wait: reserve 0, wait 0 (1 min 42 s), surely better"
-        " than 3 of the other 3."
+        " than all other 3."
     )
     assert text.index('id="pareto"') < text.index('id="heat"') < text.index("<table>")
 

@@ -59,13 +59,13 @@ def test_workloads_made_of_one_generated_log_share_it(made):
 
 def test_the_last_few_workloads_are_kept_and_of_large_ones_the_last(made, monkeypatch):
     mixes = ("W1", "W2", "W3", "W4")
-    kept = [execute._prepared_for(scenario(notices=mix)) for mix in mixes]
-    assert [execute._prepared_for(scenario(notices=mix)) for mix in mixes] == kept
-    execute._prepared_for(scenario(notices="W5"))
+    kept = [execute.prepared_for(scenario(notices=mix)) for mix in mixes]
+    assert [execute.prepared_for(scenario(notices=mix)) for mix in mixes] == kept
+    execute.prepared_for(scenario(notices="W5"))
     assert len(execute._kept) == len(mixes)
-    assert execute._prepared_for(scenario(notices="W1")) is not kept[0], "the first of five is gone"
+    assert execute.prepared_for(scenario(notices="W1")) is not kept[0], "the first of five is gone"
     monkeypatch.setattr(execute, "_MOST_BYTES", 1000)
-    last = execute._prepared_for(scenario(notices="W2", seed=3))
+    last = execute.prepared_for(scenario(notices="W2", seed=3))
     assert list(execute._kept.values()) == [last]
 
 

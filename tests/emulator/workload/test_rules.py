@@ -191,6 +191,12 @@ def test_bad_arguments_are_errors():
         to_jobs(log_of((1, 0, 9, 1, 9)), nodes=1, overrun="ignore")
 
 
+@pytest.mark.parametrize("name", ["zero_run", "dependencies", "cancelled", "queue_field"])
+def test_a_word_that_no_option_knows_is_an_error_with_the_options_name(name):
+    with pytest.raises(ValueError, match=rf"^{name} is '.*' or '.*', not 'nonsense'$"):
+        to_jobs(log_of((1, 0, 9, 1, 9)), nodes=1, **{name: "nonsense"})
+
+
 def test_a_trace_of_which_every_job_is_too_wide_is_an_error_that_says_so():
     with pytest.raises(TraceError, match=r"no job can be replayed on 4 nodes \(2 wider than the cluster\)"):
         to_jobs(log_of((1, 0, 9, 5, 9), (2, 0, 9, 6, 9)), nodes=4)
