@@ -117,7 +117,7 @@ class ClusterTables(ClusterViews):
         registers.exact_first = scheduler.exact_ends_first
         registers.submits_first = scheduler.submits_first
         registers.fitting_submits = scheduler.submit_pass == "if_it_fits"  # noqa: S105 - a scheduling pass
-        registers.ends_by_start = scheduler.ends_in_order_of == "start"
+        registers.ends_by = t.EndOrder[scheduler.ends_in_order_of.upper()]
         registers.kept_head = registers.last_ended = -1
         registers.simulated = simulated
         registers.commit = scheduler.commit
@@ -256,6 +256,7 @@ class ClusterTables(ClusterViews):
         self._queue_anew(waiting)
         registers.jobs_n, registers.next_submit = count, len(kept)
         registers.last_ended = -1
+        registers.kept_submits = int(np.searchsorted(kept, registers.kept_submits))
         registers.kept_head = row_of[registers.kept_head] if registers.kept_head >= 0 else -1
         self._scratch = self._new_scratch()
         self._make_state()
@@ -269,6 +270,7 @@ class ClusterTables(ClusterViews):
         self._job["run_row"][kept["job"]] = np.arange(len(open_))
         self._runs = longer(kept, self._usual_room(jobs))
         self._registers.runs_n = len(open_)
+        self._registers.kept_runs = int(np.searchsorted(open_, self._registers.kept_runs))
         self._log = np.zeros(self._usual_room(int(self._known.nodes.sum())), np.int32)  # never touched
         self._registers.log_n = 0
         return open_

@@ -78,6 +78,8 @@ class Predictions:
         self._predictor = predictor
         self.at_submit = bool(getattr(predictor, "at_submit", False))
         """Whether each job is predicted once, at the first pass after its submit."""
+        self._beyond = bool(getattr(predictor, "beyond_estimate", False))
+        """Whether corrections may exceed the user's estimate."""
         self._history = History()
         self._seen = SeenJobs()
         self._kind = np.zeros(0, np.int8)
@@ -157,21 +159,27 @@ class Predictions:
             if runs["end_us"][run_row] >= 0 or job["expected_end_us"][row] != expected_us:
                 continue
             start_us = int(runs["start_us"][run_row])
-            latest_us = start_us + int(self._estimate_us[row])
+            latest_us = t.NEVER if self._beyond else start_us + int(self._estimate_us[row])
             later_us = expected_us
             while later_us <= now_us and later_us < latest_us:
-                later_us = min(start_us + self._corrected(row, later_us - start_us), latest_us)
+                length_us = self._corrected(row, later_us - start_us)
+                if length_us is None:
+                    break
+                later_us = min(start_us + length_us, latest_us)
             if later_us != expected_us:
                 _EXPECT(state, row, later_us)
                 job["estimate_us"][row] = later_us - start_us
                 heapq.heappush(self._over, (later_us, run_row))
 
-    def _corrected(self, row: int, ran_us: int) -> int:
+    def _corrected(self, row: int, ran_us: int) -> int | None:
+        """None where it is the estimate, which has passed: the expected end is now."""
         seen_job = self._seen[row]
         self.event = f"correct of job {seen_job.number}"
         correct = getattr(self._predictor, "correct", None)
         said = None if correct is None else correct(seen_job, float(seconds(ran_us)), self._history)
-        length_us = self._length_us(said, row, seen_job)
+        length_us = self._length_us(said, row, seen_job, may_exceed=self._beyond)
+        if said is None and length_us <= ran_us:
+            return None
         if length_us <= ran_us:
             raise ValueError(
                 f"it says {said!r} s of a job that has run for {seconds(ran_us):g} s and runs on"
@@ -185,8 +193,8 @@ class Predictions:
         job["estimate_us"][row] = length_us
         self._predicted_at[row] = len(self._history.ended)
 
-    def _length_us(self, said: Any, row: int, seen_job: Job) -> int:
-        """What it said as a length of at least 1 us, at most the estimate. Raises ValueError."""
+    def _length_us(self, said: Any, row: int, seen_job: Job, *, may_exceed: bool = False) -> int:
+        """What it said as a length of at least 1 us, mostly at most the estimate. Raises ValueError."""
         estimate_us = int(self._estimate_us[row])
         if said is None:
             return estimate_us
@@ -197,4 +205,5 @@ class Predictions:
             )
         if not math.isfinite(said):
             return estimate_us
-        return min(max(round(float(said) * US), 1), estimate_us)
+        length_us = max(round(float(said) * US), 1)
+        return length_us if may_exceed else min(length_us, estimate_us)

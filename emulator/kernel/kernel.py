@@ -14,6 +14,7 @@ from emulator.kernel.structures import heap_pop, heap_remove, queue_insert
 from emulator.kernel.tables import (
     BATCH,
     NEVER,
+    EndOrder,
     Stop,
 )
 
@@ -52,15 +53,28 @@ def submit_one_by_one(state: State, now: int) -> None:
 
 
 @inlined
+def ends_before(job: Jobs, registers: Registers, one: int, other: int) -> bool:
+    """By start, but by expected end for two that ran when the last reservation was made (`expected_end`)."""
+    both_ran = job[one].run_row < registers.kept_runs and job[other].run_row < registers.kept_runs
+    if (
+        registers.ends_by == EndOrder.EXPECTED_END
+        and both_ran
+        and job[one].expected_end_us != job[other].expected_end_us
+    ):
+        return bool(job[one].expected_end_us < job[other].expected_end_us)
+    return bool(job[one].run_row < job[other].run_row)
+
+
+@inlined
 def pop_end(job: Jobs, heap: Heap, registers: Registers, now: int) -> int:
-    """Remove the next of the ends of this instant: by job, or by start (`ends_in_order_of: start`)."""
-    if registers.ends_by_start == 0:
+    """Remove the next of the ends of this instant: by job, or as the scheduler option `ends_in_order_of` has it."""
+    if registers.ends_by == EndOrder.SUBMIT:
         row: int = heap_pop(heap, registers)
         return row
     first: int = heap[0].key
     for k in range(1, registers.heap_n):
         row = heap[k].key
-        if heap[k].at_us == now and job[row].run_row < job[first].run_row:
+        if heap[k].at_us == now and ends_before(job, registers, row, first):
             first = row
     heap_remove(heap, registers, first)
     return first

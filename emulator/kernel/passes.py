@@ -87,31 +87,37 @@ def choose_first_fit(
 
 @compiled
 def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
-    """As first fit, but always the widest, the shortest or the first submitted that may start (`BackfillChoice`)."""
+    """As first fit, but always the widest, the shortest or the first submitted that may start (`BackfillChoice`).
+
+    Of jobs of one submit time that had come when the head's reservation was made, the queue order says who is first.
+    """
     job, queue, started, registers = state.job, state.queue, state.started, state.registers
     by_run = registers.queued_estimates != 0
     widest = registers.choice == BackfillChoice.BEST_FIT
     shortest = registers.choice == BackfillChoice.SHORTEST_FIRST
+    by_submit = registers.choice == BackfillChoice.FIRST_SUBMITTED
     latest = shadow - now - registers.before_shadow
     left = registers.idle_nodes
     while left > 0:
         best = -1
+        best_row = -1
         best_score = -NEVER
         for place in range(registers.queue_lo + 1, registers.queue_hi):
             row = queue[place]
             needed = job[row].nodes
             if needed <= left and (length_of(job, row, by_run) <= latest or needed <= spare):
-                score = needed if widest else -(job[row].estimate_us if shortest else row)
-                if score > best_score:
+                score = needed if widest else -(job[row].estimate_us if shortest else job[row].submit_us)
+                by_number = by_submit and row < best_row and best_row >= registers.kept_submits
+                if score > best_score or (score == best_score and by_number):
                     best = place
+                    best_row = row
                     best_score = score
         if best < 0:
             break
-        row = queue[best]
-        if length_of(job, row, by_run) > latest:
-            spare -= job[row].nodes
-        left -= job[row].nodes
-        choose(started, registers, row)
+        if length_of(job, best_row, by_run) > latest:
+            spare -= job[best_row].nodes
+        left -= job[best_row].nodes
+        choose(started, registers, best_row)
         queue_remove_at(queue, registers, best)
     return spare
 
@@ -133,6 +139,9 @@ def choose_backfill(state: State, now: int) -> None:
             spare = registers.kept_spare
         else:
             shadow, spare = shadow_of(plan, blocks, registers, job[head].nodes, now)
+            if registers.keep_reservation:
+                registers.kept_runs = registers.runs_n
+                registers.kept_submits = registers.next_submit
         if registers.spare_nodes == 0:
             spare = 0
     reserved = shadow

@@ -99,8 +99,12 @@ class Registers(EveryRegisters):
     """Nodes are only counted; the free stack and the nodes in the log are not kept up."""
     submits_first: int
     """Submits come before ends of the same instant."""
-    ends_by_start: int
-    """Ends of one instant go in order of the starts."""
+    ends_by: int
+    """`EndOrder` of the ends of one instant."""
+    kept_runs: int
+    """Rows of the run table before it had started when the last kept reservation was made."""
+    kept_submits: int
+    """Jobs before it had been submitted when the last kept reservation was made."""
     correct: int
     """Address of the hook that corrects expected ends before a pass looks at them, 0 for none."""
     commit: int
@@ -215,6 +219,14 @@ class BackfillRule(IntEnum):
     CONSERVATIVE = 2
     CHOSEN = 3
     """The hook (ASK) has chosen whoever starts."""
+
+
+class EndOrder(IntEnum):
+    """In which order the ends of one instant come."""
+
+    SUBMIT = 0
+    START = 1
+    EXPECTED_END = 2
 
 
 class BackfillChoice(IntEnum):

@@ -57,9 +57,9 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
         self._chance: np.random.Generator | None = None
         self._goes_on = False
         self._first = self.log.first
-        jobs, self._known = self.log.episode(self._first)
+        self._jobs, self._known = self.log.episode(self._first)
         self._picked = PickedCluster(
-            self.log.nodes, jobs, backfill=self.settings.backfill, node_room=self.log.node_room
+            self.log.nodes, self._jobs, backfill=self.settings.backfill, node_room=self.log.node_room
         )
         self.cluster = self._picked.cluster
         self._mask = np.zeros(self.settings.actions, np.int8)
@@ -75,8 +75,8 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
         if seed is not None or self._chance is None:
             self._chance = window_stream(self.np_random_seed if seed is None else seed)
         self._first = self.log.draw(self._chance) if first is None else first
-        jobs, self._known = self.log.episode(self._first)
-        self._picked.restart(jobs)
+        self._jobs, self._known = self.log.episode(self._first)
+        self._picked.restart(self._jobs)
         seen, whole, mask = self._blank()
         self._open(self.cluster.kernel_state, self._setup, self._charged, self._known, seen, whole, mask)
         self._goes_on = True
@@ -111,6 +111,10 @@ class PickEnv(gymnasium.Env[Seen, np.int64]):
     def action_masks(self) -> NDArray[np.int8]:
         """1 for each action that is allowed now; also in the step's `info["action_mask"]`."""
         return self._mask
+
+    def waiting(self) -> JobTable:
+        """The waiting jobs that the rows of `jobs` stand for, as the log has them (`waiting().number`)."""
+        return self._jobs.take(self.cluster.queue[: self.settings.window].astype(np.intp))
 
     def record(self) -> RunRecord:
         """The episode so far as the record of a run: figures, laws, Gantt chart and tables work on it."""

@@ -24,7 +24,7 @@ Choice = Literal["first_fit", "best_fit", "shortest_first", "first_submitted"]
 Estimates = Literal["user", "actual_for_queued"]
 PassRule = Literal["instant", "event"]
 Reservation = Literal["refreshed", "kept"]
-EndOrder = Literal["submit", "start"]
+EndOrder = Literal["submit", "start", "expected_end"]
 SubmitPass = Literal["always", "if_it_fits"]
 
 _OF_EVENTS = ("exact_ends_first", "submits_first", "submit_pass", "ends_in_order_of")
@@ -98,6 +98,10 @@ class SchedulerConfig:
         for name in _OF_EVENTS:
             if self._is_set(name) and self.pass_ != "event":  # noqa: S105 - a scheduling pass
                 raise ValueError(f"scheduler {name}: goes with `pass: event`")
+        if self.ends_in_order_of == "expected_end" and (self.reservation != "kept" or self.exact_ends_first):
+            raise ValueError(
+                "scheduler ends_in_order_of: expected_end goes with `reservation: kept`, without exact_ends_first"
+            )
         self.make_order()
         self.make_plain()
         self._check_predictor()

@@ -51,7 +51,7 @@ PEERS: dict[str, Peer] = {
     "rlscheduler": Peer(
         {
             "pass": "event", "submits_first": True, "commit": True, "choice": "first_submitted", "spare_nodes": False,
-            "end_at_shadow": False, "reservation": "kept",
+            "end_at_shadow": False, "reservation": "kept", "ends_in_order_of": "expected_end",
         },
         "its sources (HPCSimPickJobs.py: moveforward_for_resources_backfill_greedy): a picked job stays the head with"
         " one reservation, behind it the first submitted that end before it",

@@ -2,8 +2,8 @@
 
 Carastan-Santos and de Camargo: *Obtaining dynamic scheduling policies with simulation and machine learning*, SC'17,
 Table 3. The smallest value is served first; r: estimate in s, n: nodes, s: submit time in s from the start of the
-trace. A submit before the first second counts as one at it, since log10(0) is no number. Values are compared as
-priorities are (`dynamic.py`).
+trace. A submit before 0.1 s counts as one at it (as in RLScheduler's F1), since log10(0) is no number. Values are
+compared as priorities are (`dynamic.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def _rns(jobs: JobTable) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Estimates in s, nodes, and the logarithms of the submit times in s."""
-    submit_s = np.maximum(jobs.submit_us / US, 1.0)
+    submit_s = np.maximum(jobs.submit_us / US, 0.1)
     return np.maximum(jobs.estimate_us, 1) / US, jobs.nodes.astype(np.float64), np.log10(submit_s)
 
 

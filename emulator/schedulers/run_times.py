@@ -7,7 +7,8 @@ The scheduler then expects ends and backfills by the predictions (docs/scheduler
   Without it the user's estimate stands;
 * `on_job_end(job, run_s)`, if it likes: a job has ended;
 * `at_submit`, if it likes: true where each job is predicted once, with what had ended when it was submitted. Without it
-  a waiting job is predicted again when others have ended.
+  a waiting job is predicted again when others have ended;
+* `beyond_estimate`, if it likes: true where a correction may exceed the user's estimate.
 
 A prediction above the user's estimate counts as that. A function of `(job, history)` is a predictor that has no more.
 """
@@ -66,13 +67,15 @@ class LastTwo:
     `jobs`: of how many. A prediction that was too short grows by `steps` (1, 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and
     100 hours, one after the other), or becomes the user's `estimate`. `steps_of_first`: the first prediction and one of
     these; `doubled`: twice as long. `whole_seconds`: rounded down, as pyss does it.
-    `at_submit`: a job is predicted once, when it is submitted.
+    `at_submit`: a job is predicted once, when it is submitted. `beyond_estimate`: a corrected prediction may exceed the
+    estimate.
     """
 
     jobs: int = 2
     correction: Literal["steps", "steps_of_first", "doubled", "estimate"] = "steps"
     whole_seconds: bool = False
     at_submit: bool = False
+    beyond_estimate: bool = False
     _corrected: dict[int, tuple[int, float]] = field(default_factory=dict, init=False, repr=False)
     """Of jobs that run on: how often they were corrected, and what was predicted first."""
 

@@ -87,6 +87,8 @@ class _Machine:
         self.due: int | None = None  # a scheduling cycle
         self.committed: Job | None = None  # the head of the last pass that was blocked
         self.kept: tuple[Job, int, int] | None = None  # head, shadow, spare of the last pass that was blocked
+        self.ran_then: list[Job] = []  # who ran when the last kept reservation was made, and who waited
+        self.waited_then: list[Job] = []
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ class _Machine:
     def one_instant(self) -> None:
         """All ends, then all submits, by (submit, number); a pass after all or after each of them.
 
-        Options of `pass: event`: the submits before the ends, and ends in order of start, as `running` has them.
+        Options of `pass: event`: the submits before the ends, and ends in another order.
         """
         after_each = self.options.pass_ == "event"
         ending = [job for job, start in self.running.items() if start + job.run_us == self.now]
@@ -114,17 +116,25 @@ class _Machine:
             for job in ending:
                 if job.run_us == job.estimate_us:
                     del self.running[job]
-        if self.options.ends_in_order_of == "submit":
-            ending.sort(key=_submit_order)
         if self.options.submits_first:
             self.submits(after_each=after_each)
-        for job in ending:
+        while ending:
+            job = min(ending, key=self.end_order)  # a pass may make a reservation, which changes it
+            ending.remove(job)
             self.running.pop(job, None)
             if after_each:
                 self.scheduling_pass()
         self.submits(after_each=after_each)
         if not after_each:
             self.at_the_cycle()
+
+    def end_order(self, job: Job) -> tuple[int, int]:
+        order, started = self.options.ends_in_order_of, list(self.schedule).index(job.number)
+        if order == "submit":
+            return _submit_order(job)
+        if order == "expected_end" and job in self.ran_then:
+            return self.schedule[job.number][0] + job.estimate_us, started
+        return NEVER_US, started
 
     def submits(self, *, after_each: bool) -> None:
         while self.future and self.future[0].submit_us == self.now:
@@ -250,6 +260,8 @@ class _Machine:
             _, shadow, spare = self.kept
         else:
             shadow, spare = self.reservation(head)  # rule 2
+            if self.options.reservation == "kept":
+                self.ran_then, self.waited_then = list(self.running), list(self.queue)
         reserved = shadow
         if not self.options.protect_head:
             shadow, spare = NEVER_US, 0
@@ -289,8 +301,12 @@ class _Machine:
         if self.options.choice == "shortest_first":
             return min(candidates, key=lambda job: job.estimate_us)
         if self.options.choice == "first_submitted":
-            return min(candidates, key=_submit_order)
+            return min(candidates, key=self.first_submitted)
         return candidates[0]
+
+    def first_submitted(self, job: Job) -> tuple[int, bool, int]:
+        came_later = job not in self.waited_then
+        return job.submit_us, came_later, job.number if came_later else self.queue.index(job)
 
     # -- conservative --------------------------------------------------------------------------------------
 
@@ -355,7 +371,7 @@ def r_s(job: Job) -> float:
 
 
 def log10_s(job: Job) -> float:
-    return math.log10(max(job.submit_us / 1e6, 1))
+    return math.log10(max(job.submit_us / 1e6, 0.1))
 
 
 def _submit_order(job: Job) -> tuple[int, int]:

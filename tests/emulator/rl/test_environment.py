@@ -121,6 +121,20 @@ def test_picking_the_shortest_is_the_scheduler_sjf_that_commits_its_picks(seed):
     assert starts(table, picked.cluster.start_us) == starts(table, record.start_us)
 
 
+def test_the_waiting_jobs_are_there_as_the_log_has_them():
+    _, table, nodes, rng = workload(3)
+    env = environment(table, nodes, window=4)
+    nodes_of = dict(zip(table.number.tolist(), table.nodes.tolist(), strict=True))
+    seen, info = env.reset(seed=1)
+    over = False
+    while not over:
+        waiting = env.waiting()
+        assert len(waiting) == seen["jobs"][:, 0].sum() == info["action_mask"].sum()
+        assert seen["jobs"][: len(waiting), 4] == pytest.approx(waiting.nodes / nodes)
+        assert waiting.nodes.tolist() == [nodes_of[number] for number in waiting.number.tolist()]
+        seen, _, over, _, info = env.step(random_action(rng, info["action_mask"]))
+
+
 def features(plain, window):
     """What is observed, from the page's formulas: (jobs, cluster)."""
 

@@ -91,6 +91,10 @@ def test_who_ends_when_expected_gives_its_nodes_back_before_the_first_pass():
             {"backfill": {"easy": {"choice": "best_fit"}}},
             "the options of easy stand beside it: {backfill: easy, choice: best_fit}",
         ),
+        (
+            {"pass": "event", "ends_in_order_of": "expected_end"},
+            "ends_in_order_of: expected_end goes with `reservation: kept`",
+        ),
         ({"exact_ends_first": True}, "goes with `pass: event`"),
         ({"backfill": "conservative", "commit": True}, "commit: goes with `backfill: none` and `easy`"),
         ({"head_waits": True}, "goes with `reservation: kept`, `pass: instant`, no cycle_s"),
@@ -167,6 +171,27 @@ def test_cqsim_itself_starts_these_jobs_then():
     assert starts_of("like:cqsim", job_table(seconds(*jobs)), 3) == {
         number: start * US for number, start in enumerate(starts, 1)
     }
+
+
+TRACED_IN_RLSCHEDULER = [
+    ("fcfs", 4, ((0, 4, 10, 2), (0, 4, 6, 1), (1, 1, 1, 4), (2, 2, 2, 3), (2, 2, 2, 2)), (0, 0, 6, 7, 4)),
+    ("sjf", 3, ((1, 4, 4, 2), (2, 20, 20, 2), (3, 9, 9, 1), (3, 8, 8, 1), (4, 1, 1, 3)), (1, 5, 13, 5, 25)),
+    ("f1", 2, ((0, 4, 4, 2), (0, 1, 1, 2), (0, 9, 9, 2), (1, 2, 2, 1)), (0, 4, 5, 14)),
+]
+"""Order, nodes, jobs, and starts traced by hand through RLScheduler's schedule_curr_sequence_reset.
+
+At 4 jobs 1 and 2 end, job 2 first, for it was expected to; at 5 jobs 3 and 4 both wait when job 5 becomes the head, so
+that the shorter one comes first; a submit at 0 s comes before one at 1 s.
+"""
+
+
+@pytest.mark.parametrize(("order", "nodes", "jobs", "starts"), TRACED_IN_RLSCHEDULER)
+def test_by_rlschedulers_source_these_jobs_start_then(
+    order: str, nodes: int, jobs: tuple[tuple[int, int, int, int], ...], starts: tuple[int, ...]
+):
+    config = SchedulerConfig.from_mapping({"like": "rlscheduler", "order": order})
+    record = simulate(job_table(seconds(*jobs)), nodes, config)
+    assert (record.start_us // US).tolist() == list(starts)
 
 
 @pytest.mark.parametrize("program", ["pyss", "batsim"])

@@ -166,6 +166,21 @@ def test_corrections_are_of_what_was_predicted_first_or_twice_as_much() -> None:
         LastTwo(correction="step")
 
 
+def test_a_corrected_prediction_may_exceed_the_estimate_if_the_predictor_says_so() -> None:
+    """On two nodes job 3 is predicted 10, 20, then 40 s, its estimate is 30 s; job 5 would end at 57."""
+    jobs: Given = (
+        (0, 10, 100, 1, 1),
+        (0, 10, 100, 1, 1),
+        (20, 30, 30, 1, 1),
+        (21, 5, 5, 2, 2),
+        (42, 15, 15, 1, 9),
+    )
+    for beyond, starts in ((False, (0, 0, 20, 50, 55)), (True, (0, 0, 20, 57, 42))):
+        predict = {"last_two": {"correction": "doubled", "beyond_estimate": beyond}}
+        assert starts_s(jobs, 2, predict=predict) == starts
+        assert live_starts_s(jobs, 2, SchedulerConfig.from_mapping({"predict": predict})) == starts
+
+
 def test_a_job_is_predicted_once_when_it_is_submitted_if_the_predictor_says_so() -> None:
     seen: list[tuple[int, int]] = []
 

@@ -48,10 +48,14 @@ def random_options(rng: np.random.Generator, choice: str, backfill: str) -> Opti
         cycle_s=cycle_s,
         reservation=(kept := one_of("refreshed", "kept")),  # type: ignore[arg-type]
         end_at_shadow=bool(one_of(True, False)),
-        exact_ends_first=pass_ == "event" and bool(one_of(False, True)),
+        exact_ends_first=(exact := pass_ == "event" and bool(one_of(False, True))),
         submit_pass=one_of("always", "if_it_fits") if pass_ == "event" else "always",  # type: ignore[arg-type]
         submits_first=pass_ == "event" and bool(one_of(False, True)),
-        ends_in_order_of=one_of("submit", "start") if pass_ == "event" else "submit",  # type: ignore[arg-type]
+        ends_in_order_of=one_of(  # type: ignore[arg-type]
+            "submit", "start" if exact or kept != "kept" or rng.random() < 0.5 else "expected_end"
+        )
+        if pass_ == "event"
+        else "submit",
         head_waits=kept == "kept" and pass_ == "instant" and not cycle_s and bool(one_of(False, True)),
         spare_nodes=bool(one_of(True, False)),
         protect_head=bool(one_of(True, False)),
