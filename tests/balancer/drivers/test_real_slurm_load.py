@@ -194,6 +194,8 @@ def test_a_controller_that_does_not_start_ends_the_load():
 
     faults = Faults(Broken(), None, None, SimpleNamespace(eventually=None))
     faults._pause.set()
-    faults._chance = SimpleNamespace(choice=lambda acts: faults.stop_the_controller, uniform=lambda low, high: 0)
+    faults._chance = SimpleNamespace(
+        choice=lambda acts: faults.stop_the_controller, uniform=lambda low, high: 0
+    )
     with pytest.raises(CalledProcessError):
         faults.one()
