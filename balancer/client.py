@@ -50,7 +50,7 @@ _PAUSES_IN_PROGRESS_S = (*_PAUSES_S, 4.0, 8.0)
 
 
 def environment_token() -> str | None:
-    """The token in $BALANCER_TOKEN, or in the file $BALANCER_TOKEN_FILE names. Raises OSError."""
+    """The token in $BALANCER_TOKEN, or in the file $BALANCER_TOKEN_FILE names. Raises OSError or UnicodeDecodeError."""
     path = os.environ.get("BALANCER_TOKEN_FILE")
     return os.environ.get("BALANCER_TOKEN") or (Path(path).read_text("utf-8").strip() if path else None)
 

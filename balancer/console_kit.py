@@ -68,6 +68,13 @@ def fail(text: str, status: int = _USAGE) -> NoReturn:
     raise SystemExit(status)
 
 
+def file_error(error: OSError) -> str:
+    """What went wrong with which file, and, where it is a right that is missing, what to do."""
+    where = "" if error.filename is None else f"{error.filename}: "
+    hint = "; run this as the service's user" if isinstance(error, PermissionError) else ""
+    return f"{where}{error.strerror or error}{hint}"
+
+
 def given_options() -> dict[str, str]:
     """The options of this command line: name of the parameter to how it is written."""
     context = click.get_current_context()
@@ -112,7 +119,7 @@ def service_at(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[B
     def connected() -> Iterator[Balancer]:
         try:
             token = environment_token()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             fail(f"$BALANCER_TOKEN_FILE cannot be read: {error}")
         with Balancer(
             url,

@@ -39,7 +39,11 @@ def read_nodes(source: str) -> list[str]:
             raise NodeListError(f"there is no node file {source}")
         return expand(source)
     names: list[str] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NodeListError(f"{source} cannot be read: {error}") from error
+    for number, line in enumerate(text.splitlines(), 1):
         pattern = line.partition("#")[0].strip()
         if pattern:
             try:

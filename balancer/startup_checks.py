@@ -97,7 +97,7 @@ def _ledger(config: Config) -> str:
         if path is not None and not problem:
             check_is_local(path.parent)
             check_has_room(path)
-        if problem or (path is not None and not path.exists()):
+        if problem or (path is not None and not _is_there(path)):
             return problem  # `serve` makes a new one
         if path is not None and not os.access(path, os.R_OK | os.W_OK):
             return f"db: {path} may not be read and written by this user: run `balancer check` as the service's user"
@@ -112,7 +112,7 @@ def _ledger(config: Config) -> str:
 
 def ledger_id(config: Config) -> str:
     """The ledger's name in its marks; "": there is none that can be read."""
-    if "://" not in config.db and not Path(config.db).exists():
+    if "://" not in config.db and not _is_there(Path(config.db)):
         return ""
     try:
         with closing(open_to_read(config.db, may_be_older=True)) as reader:
@@ -123,11 +123,23 @@ def ledger_id(config: Config) -> str:
 
 def may_be_copy(config: Config) -> bool:
     """Whether another service may have a ledger of the same name."""
-    return "://" not in config.db and Path(config.db).exists() and not is_left_here(Path(config.db))
+    return "://" not in config.db and _is_there(Path(config.db)) and not is_left_here(Path(config.db))
+
+
+def _is_there(path: Path) -> bool:
+    """Not where it cannot be looked for: a line of its own says why."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _folder(key: str, folder: Path) -> str:
-    if not folder.is_dir():
+    try:
+        is_folder = folder.is_dir()
+    except OSError as error:
+        return f"{key}: {folder}: {error.strerror}: run `balancer check` as the service's user"
+    if not is_folder:
         return f"{key}: there is no folder {folder}: make it"
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"{key}: this user may not write in {folder}: run `balancer check` as the service's user"

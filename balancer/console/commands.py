@@ -15,6 +15,7 @@ from balancer.console_kit import (
     PLUGIN,
     asks_service,
     fail,
+    file_error,
     list_plugins,
     names_of,
     service_at,
@@ -44,6 +45,17 @@ _SECTIONS = {
 
 class _Cli(click.Group):
     """`ledger` is loaded when it is asked for: the other commands start faster without its database."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """A file or folder that cannot be used is one clear line, whichever command it is."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # whoever read our output has ended: click ends quietly
+        except OSError as error:
+            if ctx.invoked_subcommand == "serve":
+                raise  # status 2 would keep systemd from starting it again
+            fail(file_error(error))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted((*super().list_commands(ctx), "ledger"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -46,6 +47,14 @@ def _freeze(config: Path | None, db: str | None) -> Freeze:
     return found
 
 
+def _user() -> str:
+    """Who asks; a user without an entry in passwd, as in a container, by number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
 def _bad(text: str) -> SystemExit:
     click.echo(f"balancer: {text}", err=True)
     return SystemExit(2)
@@ -65,7 +74,7 @@ def freeze(config: Path | None, db: str | None, reason: str) -> None:
     """Stop moving nodes until `balancer thaw`. The service still answers calls and grants from the reserve alone."""
     if not reason.strip():
         raise _bad("--reason: say why; it is shown wherever the service is looked at")
-    order = Order(f"{getpass.getuser()}@{socket.gethostname()}", reason, iso(utc_us()))
+    order = Order(f"{_user()}@{socket.gethostname()}", reason, iso(utc_us()))
     found = _freeze(config, db)
     stands = _clearly(lambda: found.freeze(order))
     if stands is not None:

@@ -302,5 +302,10 @@ def _tls(config: Config) -> front_end.Tls | None:
 
 def _tell_ready(config: Config, url: str) -> None:
     if config.ready_file is not None:
-        write_text(config.ready_file, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
+        try:
+            write_text(config.ready_file, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
+        except OSError as error:
+            raise ConfigError(
+                f"ready_file: {config.ready_file} cannot be written: {error.strerror}"
+            ) from error
     notify("READY=1", f"STATUS=listens on {url}")

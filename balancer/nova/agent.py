@@ -90,6 +90,7 @@ class Agent:
         self._reported_intruders: frozenset[Intruder] = frozenset()
         self._reported_problems: frozenset[Leftover | Stuck | Failed] = frozenset()
         self._problem = ""
+        self._status_problem = ""
 
     def run(self, is_over: Callable[[], bool], hints: HintReceiver) -> None:
         """Until `is_over`. What cannot be asked is asked again at the next look."""
@@ -259,4 +260,11 @@ class Agent:
             "failed": self._shown(Failed),
             "intruders": [asdict(each) | {"what_to_do": each.what_to_do} for each in intruders],
         }
-        write_text(path, json.dumps(shown, indent=2) + "\n")
+        problem = ""
+        try:
+            write_text(path, json.dumps(shown, indent=2) + "\n")
+        except OSError as error:  # nodes go back all the same
+            problem = error.strerror or str(error)
+        if problem and problem != self._status_problem:
+            _log.warning("the status file cannot be written", file=str(path), error=problem)
+        self._status_problem = problem

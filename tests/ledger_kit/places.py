@@ -23,6 +23,9 @@ RELEASE_2 = Path(__file__).with_name("release_2.sql")
 RELEASE_4 = Path(__file__).with_name("release_4.sql")
 """The same, used on by the release with schema 4: events 13 and 14, a node in doubt, another reserve."""
 
+RELEASE_5 = Path(__file__).with_name("release_5.sql")
+"""The same, used on by 0.3.0, with schema 5: event 15, a lent node that is down."""
+
 
 class Place:
     """A database. `open` makes a ledger that may write; everything is closed after the test."""
@@ -72,6 +75,9 @@ class Place:
 
     def build_release_4(self) -> None:
         self.sql(*RELEASE_4.read_text(encoding="utf-8").split(";\n")[:-1])
+
+    def build_release_5(self) -> None:
+        self.sql(*RELEASE_5.read_text(encoding="utf-8").split(";\n")[:-1])
 
     def close(self) -> None:
         for ledger in self.made:

@@ -134,6 +134,7 @@ def test_a_taken_port_is_one_clear_line_and_status_2(service):
         (["--clock", "{wall: {speed: 2}}"], "clock: clock wall has no parameter 'speed'; it has none"),
         (["--clock", "{shared: {path: /nowhere/clock}}"], "clock: there is no clock /nowhere/clock"),
         (["--config", "/nowhere/c.yaml"], "/nowhere/c.yaml cannot be read"),
+        (["--ready-file", "/nowhere/ready"], "ready_file: /nowhere/ready cannot be written"),
     ],
 )
 def test_a_bad_option_is_named_and_nothing_starts(service, options, said):

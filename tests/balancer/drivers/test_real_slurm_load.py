@@ -9,11 +9,12 @@ from collections import defaultdict
 from contextlib import suppress
 from itertools import pairwise
 from subprocess import CalledProcessError
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
-from balancer.client import BalancerError, NotObtainable
+from balancer.client import NotObtainable
 from balancer.clock import US, utc_us, wall_us
 from fleet_kit.slurm_site import HOME_S, granted
 from gates import GATE
@@ -91,9 +92,7 @@ class Faults:
              self.repair, self.repair)
         )  # fmt: skip
         self.done[act.__name__] += 1
-        # Asked between two answers, a node may be another's by now: Slurm or the service refuses.
-        with suppress(CalledProcessError, BalancerError, IndexError):
-            act()
+        act()
         self._pause.wait(self._chance.uniform(1, 6))
 
     def kill_the_service(self):
@@ -107,24 +106,34 @@ class Faults:
         self._slurm.start_controller()
 
     def _update(self, node, *words):
-        self._slurm.scontrol("update", f"nodename={node}", *words)
-        self._touched.add(node)
+        """Whether Slurm did so: asked between two answers, a node may be another's by now, and it refuses."""
+        with suppress(CalledProcessError):
+            self._slurm.scontrol("update", f"nodename={node}", *words)
+            return True
+        return False
 
     def drain(self):
-        self._update(self._chance.choice(self._slurm.names), "state=drain", "reason=disk")
+        node = self._chance.choice(self._slurm.names)
+        if self._update(node, "state=drain", "reason=disk"):
+            self._touched.add(node)
+
+    def _lent_one(self):
+        """None: there is none."""
+        lent = sorted(granted(self._look))
+        return self._chance.choice(lent) if lent else None
 
     def resume_a_lent_one(self):
-        self._slurm.scontrol(
-            "update", f"nodename={self._chance.choice(sorted(granted(self._look)))}", "state=resume"
-        )
+        if (node := self._lent_one()) is not None:
+            self._update(node, "state=resume")
 
     def break_a_lent_one(self):
-        self._update(self._chance.choice(sorted(granted(self._look))), "state=down", "reason=fan")
+        node = self._lent_one()
+        if node is not None and self._update(node, "state=down", "reason=fan"):
+            self._touched.add(node)
 
     def repair(self):
         for node in sorted(self._touched):
-            with suppress(CalledProcessError):
-                self._slurm.scontrol("update", f"nodename={node}", "state=resume")
+            if self._update(node, "state=resume"):
                 self._touched.discard(node)
 
 
@@ -173,3 +182,20 @@ def test_no_node_has_two_owners_and_no_job_is_lost_or_on_a_lent_node(site, kit, 
 def test_a_node_with_two_owners_would_be_seen():
     one, two, later = Span(0, 5, "n01", "a"), Span(4, 6, "n01", "job 1"), Span(6, 7, "n01", "b")
     assert doubles([later, two, one, Span(0, 9, "n02", "a")]) == [(one, two)]
+
+
+def test_a_controller_that_does_not_start_ends_the_load():
+    class Broken:
+        def stop_controller(self, eventually):
+            pass
+
+        def start_controller(self):
+            raise CalledProcessError(1, ["slurmctld"])
+
+    faults = Faults(Broken(), None, None, SimpleNamespace(eventually=None))
+    faults._pause.set()
+    faults._chance = SimpleNamespace(
+        choice=lambda acts: faults.stop_the_controller, uniform=lambda low, high: 0
+    )
+    with pytest.raises(CalledProcessError):
+        faults.one()

@@ -135,6 +135,23 @@ def test_a_release_4_ledger_keeps_its_id_its_log_and_what_it_lent(place):
         assert verify(reader)[0] == []
 
 
+def test_a_ledger_of_0_3_0_keeps_what_it_lent_and_that_the_node_is_down(place):
+    place.build_release_5()
+    ledger = place.open()
+    lent = node(
+        "n01",
+        NodeState.OD_ALLOC,
+        since_us=1000 * US,
+        reserved_for="r6",
+        generation=4,
+        down_since_us=1005 * US,
+    )
+    assert (ledger.load().nodes[0], ledger.ledger_id, ledger.last_seq()) == (lent, "8aaf102d", 15)
+    assert replayed(ledger) == ledger.load()
+    with closing(open_to_read(place.target)) as reader:
+        assert verify(reader)[0] == []
+
+
 def test_a_quarantined_node_is_stored_by_its_old_word_so_that_a_service_of_0_3_can_take_over(place):
     ledger = place.open()
     quarantined = node(state=NodeState.QUARANTINED)
@@ -161,7 +178,7 @@ def test_an_event_that_an_older_release_wrote_is_told_in_the_words_of_this_one(p
     ]
 
 
-@pytest.mark.parametrize("release", [1, 2, 4])
+@pytest.mark.parametrize("release", [1, 2, 4, 5])
 def test_each_released_ledger_is_one_of_the_known_schemas(place, release):
     """Whoever adds a migration records what the release before it wrote."""
     getattr(place, f"build_release_{release}")()
@@ -173,7 +190,7 @@ def test_each_released_ledger_is_one_of_the_known_schemas(place, release):
         "0004",
         "0005",
         "0006",
-    )  # 3 and 4 came in one release, 5 and 6 in none yet
+    )  # 3 and 4 came in one release, 6 in none yet
     assert known == schema._KNOWN
 
 

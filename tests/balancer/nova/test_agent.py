@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from balancer.drivers.cloud import CloudStatus
 from balancer.nova.agent import Agent, AgentSettings
@@ -290,3 +291,17 @@ def test_a_granted_node_that_has_failed_is_told_and_nothing_is_done_about_it(sit
     (failed,) = json.loads(site.status.read_text())["failed"]
     assert (failed["node"], failed["why"]) == (node, "the Balancer has found it down")
     assert site.allocated() == [node]
+
+
+def test_a_status_file_that_cannot_be_written_keeps_no_node_and_is_told_once(site):
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.status.mkdir()
+    with capture_logs() as told:
+        site.agent.look()
+        site.cloud.put(node)
+        site.agent.look()
+    assert site.allocated() == []
+    assert [each["file"] for each in told if each["event"] == "the status file cannot be written"] == [
+        str(site.status)
+    ]
