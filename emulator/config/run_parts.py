@@ -19,6 +19,12 @@ OUR_MANAGER = "manager"
 _BATCH_SYSTEMS, _ONDEMAND_SYSTEMS = "emulator.batch_systems", "emulator.ondemand_systems"
 
 
+_OF_A_TRACE = (
+    "procs_per_node", "size", "origin_s", "zero_run", "no_estimate", "lenient", "dependencies", "cancelled",
+    "queue_field", "usage_column", "time_zone",
+)  # fmt: skip
+
+
 class WorkloadPart(Part):
     """Where the jobs come from: a trace, generators or both, then transforms, in order.
 
@@ -56,8 +62,12 @@ class WorkloadPart(Part):
     def _a_source(self) -> WorkloadPart:
         if self.trace is None and not self.generate:
             raise ValueError("give `trace` or `generate`, or both")
-        if self.trace is None and self.time_zone is not None:
-            raise ValueError("time_zone is that of a trace's times, and there is no `trace`")
+        if self.trace is None:
+            unused = [
+                name for name in _OF_A_TRACE if getattr(self, name) != type(self).model_fields[name].default
+            ]
+            if unused:
+                raise ValueError(f"{unused[0]} says how a trace is read, and there is no `trace`")
         return self
 
 

@@ -30,7 +30,7 @@ from emulator.workload.plugin_errors import jobs_from
 from emulator.workload.recorded_waits import RecordedWaits
 from emulator.workload.relations import ready_to_run
 from emulator.workload.requests import with_requests
-from emulator.workload.rules import TOO_WIDE, to_jobs
+from emulator.workload.rules import TOO_WIDE, limited, to_jobs
 from emulator.workload.shared_memory import shared
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable
@@ -104,8 +104,9 @@ def _prepare(scenario: Scenario) -> Prepared:
         jobs = _only_generated(generate, scenario.seed, prepared.nodes, IN_USE.get())
     else:
         jobs = _with_generated(prepared.jobs, generate, scenario.seed, prepared.nodes)
+    counted = dict(prepared.counted)
+    jobs = limited(jobs, part.overrun, counted)
     try:
-        counted = dict(prepared.counted)
         jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed, counted=counted)
     except ValueError as error:
         raise ScenarioError(f"workload.transforms: {error}") from error

@@ -355,6 +355,29 @@ def _is_far(submit_s: Column, lasted_s: Column) -> NDArray[np.bool_]:
     return is_far
 
 
+def limited(jobs: JobTable, overrun: Overrun, counted: dict[str, int]) -> JobTable:
+    """Jobs of any source after the rule for those that run longer than their estimate, which are counted.
+
+    Those of a log have been through it, and are counted: with `run_on` they are still longer.
+    """
+    over = int((jobs.run_us > jobs.estimate_us).sum())
+    if not over:
+        return jobs
+    counted[OVERRUN] = over + (0 if overrun == "run_on" else counted.get(OVERRUN, 0))
+    run_us, estimate_us = _after_overrun(jobs.run_us, jobs.estimate_us, overrun)
+    return replace(jobs, run_us=run_us, estimate_us=estimate_us)
+
+
+def _after_overrun(
+    run_us: NDArray[np.int64], estimate_us: NDArray[np.int64], overrun: Overrun
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    if overrun == "extend":
+        return run_us, np.maximum(run_us, estimate_us)
+    if overrun == "run_on":
+        return run_us, estimate_us
+    return np.minimum(run_us, estimate_us), estimate_us
+
+
 def _limits(
     run_us: NDArray[np.int64],
     requested_s: Column,
@@ -370,11 +393,7 @@ def _limits(
     counted[ESTIMATE_MISSING] = int(missing.sum())
     counted[ESTIMATE_CUT] = int((requested_s > _LONGEST_S).sum())
     counted[OVERRUN] = int(over.sum())
-    if overrun == "extend":
-        return run_us, np.maximum(run_us, estimate_us)
-    if overrun == "run_on":
-        return run_us, estimate_us
-    return np.minimum(run_us, estimate_us), estimate_us
+    return _after_overrun(run_us, estimate_us, overrun)
 
 
 def _unique_numbers(number: NDArray[np.int64], counted: dict[str, int]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import emulator
+from balancer.clock import US
 
 COLUMNS = {"submit_s": [1, 2, 3], "run_s": [2, 3, 1.5], "estimate_s": [5, 3, 2], "nodes": [1, 4, 1]}
 
@@ -119,3 +120,27 @@ def test_a_sweep_ranks_its_settings_with_intervals():
     assert found.rank("mean_wait_s", highest=True)["scheduler"].to_pylist() == ["fcfs+none", "fcfs+easy"]
     with pytest.raises(emulator.ScenarioError, match="rank mean_wai: no run has such a figure"):
         found.rank("mean_wai")
+
+
+@pytest.mark.parametrize(
+    ("overrun", "end_and_estimate_s"), [("extend", (20, 20)), ("kill", (10, 10)), ("run_on", (20, 10))]
+)
+def test_jobs_that_no_log_recorded_follow_the_rule_for_overruns_too(overrun, end_and_estimate_s):
+    jobs = {"submit_s": [0.0, 0.0], "run_s": [20.0, 5.0], "estimate_s": [10.0, 10.0], "nodes": [1, 1]}
+    result = emulator.run(jobs, nodes=2, overrun=overrun)
+    record = result.record
+    assert (record.end_us[0] / US, record.jobs.estimate_us[0] / US) == end_and_estimate_s
+    assert (record.end_us[1] / US, record.jobs.estimate_us[1] / US) == (5, 10)
+    assert result.summary["jobs_changed"] == {"ran longer than its estimate": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("procs_per_node", 4), ("size", "procs"), ("no_estimate", "leave_out"), ("queue_field", "partition")],
+)
+def test_a_key_of_reading_a_log_is_refused_where_there_is_none(key, value):
+    jobs = {"submit_s": [0.0], "run_s": [20.0], "nodes": [1]}
+    with pytest.raises(
+        emulator.ScenarioError, match=f"{key} says how a trace is read, and there is no `trace`"
+    ):
+        emulator.run(jobs, nodes=2, changes={f"workload.{key}": value})
