@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -144,3 +145,14 @@ def test_the_shell_completes_figures_the_usual_ones_first_and_then_those_of_the_
 
 def test_the_shell_completes_the_predictors_of_a_study():
     assert "peak" in completed("study", "merge", "--predictor", begun="p")
+
+
+def test_the_sweep_of_the_checkout_tells_whether_a_policy_is_better_than_easy(tmp_path):
+    file = Path(__file__).parents[3] / "scenarios" / "sweeps" / "against-easy.yaml"
+    done = CliRunner().invoke(
+        main, ["sweep", str(file), "--out", str(tmp_path / "out"), "--jobs", "1", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    mine, easy = json.loads(done.stdout)["settings"]
+    assert (mine["label"], easy["label"], easy["seeds"], easy["differs"]) == ("mine", "EASY", 10, True)
+    assert 1800 < easy["from_best_low"] < easy["from_best_high"] < 2400  # s of mean wait
