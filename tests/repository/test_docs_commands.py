@@ -243,12 +243,12 @@ def test_the_quick_commands_of_a_tutorial_run_one_after_the_other(name, folder):
 
 
 def slower() -> list[Any]:
-    """One paper of the five for a change: each takes a minute or more of all cores."""
+    """Papers are rerun at night: each takes a minute or more of all cores (`test_claims.py` runs one with few runs)."""
     return [
         pytest.param(
             words,
             id=shlex.join(words),
-            marks=[pytest.mark.nightly] if words[1] == "reproduce" and "balancer" not in words else [],
+            marks=[pytest.mark.nightly] if words[1] == "reproduce" else [],
         )
         for words in those(SLOW)
     ]
