@@ -77,10 +77,10 @@ def duration(time_s: float | None) -> str:
         if 0 < round(time_s, 3) < 1:
             return f"{1000 * time_s:.3g} ms"
         return f"{time_s:.1f} s".replace(".0 ", " ")
-    large, small = (_DAY_S, "d"), (_HOUR_S, "h")
+    unit_s, unit, part_s, part = _DAY_S, "d", _HOUR_S, "h"
     if round(time_s) < _HOUR_S:
-        large, small = (_MINUTE_S, "min"), (1, "s")
+        unit_s, unit, part_s, part = _MINUTE_S, "min", 1, "s"
     elif round(time_s / _MINUTE_S) * _MINUTE_S < _DAY_S:
-        large, small = (_HOUR_S, "h"), (_MINUTE_S, "min")
-    whole, rest = divmod(round(time_s / small[0]), large[0] // small[0])
-    return f"{whole} {large[1]} {rest} {small[1]}" if rest else f"{whole} {large[1]}"
+        unit_s, unit, part_s, part = _HOUR_S, "h", _MINUTE_S, "min"
+    whole, rest = divmod(round(time_s / part_s), unit_s // part_s)
+    return f"{whole} {unit} {rest} {part}" if rest else f"{whole} {unit}"

@@ -304,7 +304,8 @@ def _tell_ready(config: Config, url: str) -> None:
     if config.ready_file is not None:
         try:
             write_text(config.ready_file, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            # A full disk is not the configuration's fault: with status 2 systemd would not start the service again.
             raise ConfigError(
                 f"ready_file: {config.ready_file} cannot be written: {error.strerror}"
             ) from error

@@ -194,7 +194,10 @@ class Predictions:
         self._predicted_at[row] = len(self._history.ended)
 
     def _length_us(self, said: Any, row: int, seen_job: Job, *, may_exceed: bool = False) -> int:
-        """What it said as a length of at least 1 us, mostly at most the estimate. Raises ValueError."""
+        """What it said as a length of at least 1 us, at most the estimate unless it `may_exceed` it.
+
+        Raises ValueError.
+        """
         estimate_us = int(self._estimate_us[row])
         if said is None:
             return estimate_us

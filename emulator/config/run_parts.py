@@ -67,7 +67,7 @@ class WorkloadPart(Part):
                 name for name in _OF_A_TRACE if getattr(self, name) != type(self).model_fields[name].default
             ]
             if unused:
-                raise ValueError(f"{unused[0]} says how a trace is read, and there is no `trace`")
+                raise ValueError(f"{', '.join(unused)} says how a trace is read, and there is no `trace`")
         return self
 
 

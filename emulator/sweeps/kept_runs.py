@@ -13,22 +13,13 @@ from emulator.runs.runner import run_virtual
 from emulator.sweeps.execute import prepared_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
-    from typing import Any
 
     from emulator.sweeps.grid import Run, Sweep
 
 FOLDER = "kept"
 _SHORT = 12
-
-Links = dict[tuple[str, ...], str]
-"""The report of a run, relative to the sweep's folder, by its varied values."""
-
-
-def values_of(row: Mapping[str, Any], varied: Sequence[str]) -> tuple[str, ...]:
-    """What tells a run from the others, of its row or of what is varied in it."""
-    return tuple(str(row.get(name)) for name in varied)
 
 
 def keep_runs(
@@ -42,19 +33,19 @@ def keep_runs(
     every = {run.key: run for run in runs if not run.is_live}
     for count, run in enumerate(every.values()):
         on_done(count, len(every))
-        if stop():
-            return
         if not _report_of(run, folder).exists():
-            record = run_virtual(run.scenario, prepared_for(run.scenario))
+            record = run_virtual(run.scenario, prepared_for(run.scenario), lambda *_: not stop())
+            if record.interrupted or stop():
+                return
             threshold_s = run.scenario.results.bounded_slowdown_threshold_s
             files.write(record, _report_of(run, folder).parent, bounded_slowdown_threshold_s=threshold_s)
     on_done(len(every), len(every))
 
 
-def links_of(sweep: Sweep, folder: Path) -> Links:
-    """The reports that are there."""
+def links_of(sweep: Sweep, folder: Path) -> dict[str, str]:
+    """The reports that are there, relative to the sweep's folder, by the runs' keys."""
     return {
-        values_of(run.varied, sweep.varied_keys): _report_of(run, folder).relative_to(folder).as_posix()
+        run.key: _report_of(run, folder).relative_to(folder).as_posix()
         for run in sweep.runs
         if not run.is_live and _report_of(run, folder).exists()
     }

@@ -12,14 +12,13 @@ from emulator.report.templates import environment
 from emulator.report.wording import headline_text, is_share, title
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, REPEAT, SEED
-from emulator.sweeps.kept_runs import values_of
 from emulator.sweeps.ranking import rank, shown_names, texts
+from emulator.sweeps.store import CONFIG_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from emulator.report.drawing import Axes
-    from emulator.sweeps.kept_runs import Links
 from emulator.sweeps.ranking import Ranked
 
 WAIT = "mean_wait_s"
@@ -37,9 +36,9 @@ def page(
     figure: str = WAIT,
     *,
     highest: bool = False,
-    links: Links | None = None,
+    links: Mapping[str, str] | None = None,
 ) -> str:
-    """The page of a sweep's rows, ranked by `figure`, with `links` to reports of its runs.
+    """The page of a sweep's rows, ranked by `figure`, with `links` to reports of its runs by their hash.
 
     Raises ScenarioError where they cannot be ranked by it.
     """
@@ -101,12 +100,15 @@ def _second_texts(ranked: Sequence[Ranked], second: _Second | None) -> list[str]
 
 
 def _runs_of(
-    ranked: Sequence[Ranked], rows: Sequence[Mapping[str, Any]], varied: Sequence[str], links: Links
+    ranked: Sequence[Ranked],
+    rows: Sequence[Mapping[str, Any]],
+    varied: Sequence[str],
+    links: Mapping[str, str],
 ) -> list[list[tuple[str, str]]]:
     """(seed, report) of the runs of each setting that have one."""
     found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for row in rows:
-        report = links.get(values_of(row, varied))
+        report = links.get(row.get(CONFIG_HASH, ""))
         if report is not None:
             setting = tuple(str(row[name]) for name in varied if name not in (SEED, REPEAT))
             found.setdefault(setting, []).append((str(row[SEED]), report))

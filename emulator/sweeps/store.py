@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 PARQUET, CSV, RUNS = "results.parquet", "results.csv", "runs"
 _SUMMARY = "summary.json"
 """Of a single run, whose folder is its own."""
-_KEY, _SOURCES, _ROW = "config_hash", "sources", "row"
+CONFIG_HASH = "config_hash"
+"""The column with what tells a run from all others (`Run.key`)."""
+_SOURCES, _ROW = "sources", "row"
 
 
 class Store:
@@ -57,7 +59,7 @@ class Store:
 
     def keep(self, run: Run, row: dict[str, Any]) -> None:
         """Store a finished run. Raises ScenarioError if it cannot be written."""
-        line = json.dumps({_KEY: run.key, _ROW: row}, allow_nan=False)
+        line = json.dumps({CONFIG_HASH: run.key, _ROW: row}, allow_nan=False)
         with _refusals(self.folder):
             self._journal.add(line)
         self._rows[run.key] = row
@@ -67,7 +69,7 @@ class Store:
         for line in self._journal.new():
             try:
                 found = json.loads(line.text)
-                self._rows.setdefault(found[_KEY], found[_ROW])
+                self._rows.setdefault(found[CONFIG_HASH], found[_ROW])
             except (ValueError, KeyError, TypeError) as error:
                 raise ScenarioError(
                     f"{line.path}, line {line.number}: damaged ({error}); delete it"
@@ -85,7 +87,7 @@ class Store:
             figures = self.row(run)
             if figures is not None:
                 varied = {key: _cell(run.varied.get(key)) for key in names}
-                rows.append(varied | figures | {_KEY: run.key, _SOURCES: sources()})
+                rows.append(varied | figures | {CONFIG_HASH: run.key, _SOURCES: sources()})
         columns = list(dict.fromkeys(name for row in rows for name in row))
         table = pa.table({name: _column([row.get(name) for row in rows]) for name in columns})
         with _refusals(self.folder):

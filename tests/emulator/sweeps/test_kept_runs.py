@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
+from emulator.sweeps.grid import load_sweep
+from emulator.sweeps.kept_runs import keep_runs, links_of
 
 DAY = Path(__file__).parents[3] / "scenarios" / "default.yaml"
 
@@ -39,6 +41,23 @@ def test_each_run_of_the_page_is_a_link_to_a_report_whose_figures_are_those_of_i
     rows = pq.read_table(tmp_path / "out" / "results.parquet").to_pylist()
     assert sorted(waits) == sorted(row["mean_wait_s"] for row in rows)
     assert "--keep-runs" not in page
+
+
+def test_runs_are_found_whatever_the_varied_values_become_in_the_table(tmp_path):
+    """A column with 10 and 0.5 has 10.0, one of mappings has JSON."""
+    path = tmp_path / "grid.yaml"
+    split = "{static_partition: {ondemand_nodes: 12}}"
+    path.write_text(
+        f"base: {DAY}\ngrid: {{mechanism: [null, {split}], results.bounded_slowdown_threshold_s: [10, 0.5]}}\n"
+    )
+    assert sweep(path, tmp_path / "out", "--keep-runs").exit_code == 0
+    assert (tmp_path / "out" / "report.html").read_text().count("<a href=") == 4
+
+
+def test_a_run_that_is_interrupted_is_not_kept(grid, tmp_path):
+    (plan, asked) = load_sweep(grid), iter([False, False])
+    keep_runs(plan.runs[:1], tmp_path, stop=lambda: next(asked, True))
+    assert links_of(plan, tmp_path) == {}
 
 
 def test_without_it_the_page_says_how_to_have_them_and_the_sweep_goes_on_with_it(grid, tmp_path):
