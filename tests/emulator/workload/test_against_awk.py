@@ -1,0 +1,253 @@
+"""Each reader against a few lines of awk, on files that nobody here made up (`tests/recorded/README.md`, `traces/`).
+
+What is compared: the jobs, the seconds of nodes or processors that they took, and the seconds that they waited.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+
+import pytest
+
+from emulator.workload.formats import find_format
+from testdata import RECORDED, TRACES
+
+SITES = RECORDED / "sites"
+SUM = 'END { printf "%d %.0f %.0f", jobs, work, waited }'
+LAST_RECORDS = "END { for (job in run) { jobs++; work += run[job]; waited += wait[job] } " + SUM.removeprefix(
+    "END { "
+)
+WEEKS = ("2013-12-01", "2014-01-26", "2014-03-09")
+
+
+@pytest.fixture
+def sums(tmp_path):
+    """Of a text in a format: jobs, work and waits, by its reader and by a program of awk."""
+
+    def of(text, trace_format, program, *, size="allocated_procs", mark=" ", same=None):
+        """`same`: the text that awk reads instead, with the same jobs."""
+        path, other = tmp_path / "log", tmp_path / "other"
+        path.write_text(text)
+        other.write_text(text if same is None else same)
+        found = find_format(path)
+        assert found.name == trace_format
+        log = found.read(path)
+        sizes, run_s, wait_s = (
+            log.nodes if name == "nodes" else log.column(name) for name in (size, "run_s", "wait_s")
+        )
+        kept = (run_s >= 0) & (sizes > 0)
+        read = (len(log), (run_s * sizes)[kept].sum(), wait_s[wait_s >= 0].sum())
+        command = ["awk", "-F", mark, program, other]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        return [round(float(each)) for each in read], [int(each) for each in said]
+
+    return of
+
+
+def packed(name):
+    return lzma.open(TRACES / name, "rt").read()
+
+
+def recorded(name):
+    """What a command printed."""
+    lines = (RECORDED / name).read_text().splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(("$ ", "--- ")))
+
+
+@pytest.mark.parametrize("log", ["KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "theta_2023"])
+def test_swf(sums, log):
+    by_reader, by_awk = sums(
+        packed(f"{log}.swf.xz"),
+        "swf",
+        "!/^;/ && NF { jobs++; if ($4 >= 0 && $5 > 0) work += $4 * $5; if ($3 >= 0) waited += $3 }" + SUM,
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] > 5000
+
+
+@pytest.mark.parametrize("week", WEEKS)
+def test_lcrc(sums, week):
+    by_reader, by_awk = sums(
+        packed(f"lcrc/{week}.csv.xz"),
+        "lcrc",
+        "NR > 1 { jobs++; work += $5 * $6; waited += $2 - $1 }" + SUM,
+        mark=",",
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] > 100
+
+
+@pytest.mark.parametrize("week", WEEKS)
+def test_aps(sums, week):
+    by_reader, by_awk = sums(
+        packed(f"aps/{week}.csv.xz"),
+        "aps",
+        "NR > 1 { jobs++; work += $4; waited += $2 - ($1 > 0 ? $1 : 0) }" + SUM,
+        mark=",",
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] > 100
+
+
+@pytest.mark.parametrize(
+    "name", ["torque/accounting-log.txt", "openpbs/accounting-log.txt", "sites/accounting"]
+)
+def test_pbs(sums, name):
+    """The last E record of each job. Nodes: the different names of `exec_host`."""
+    by_reader, by_awk = sums(
+        recorded(name),
+        "pbs",
+        """
+        $2 == "E" {
+            nodes = 0; split("", seen); count = split($4, said, " ")
+            for (at = 1; at <= count; at++) {
+                place = index(said[at], "="); value = substr(said[at], place + 1)
+                of[substr(said[at], 1, place - 1)] = value
+            }
+            hosts = split(of["exec_host"], host, "+")
+            for (at = 1; at <= hosts; at++) { sub("/.*", "", host[at]); if (!seen[host[at]]++) nodes++ }
+            run[$3] = (of["end"] - of["start"]) * nodes; wait[$3] = of["start"] - of["ctime"]
+        }"""
+        + LAST_RECORDS,
+        size="nodes",
+        mark=";",
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] > 3
+
+
+SACCT = (
+    """
+    NR == 1 { for (at = 1; at <= NF; at++) column[$at] = at; next }
+    $column["JobIDRaw"] !~ /[.]/ {
+        job = $column["JobIDRaw"]; state = $column["State"]
+        run[job] = state ~ /PENDING|REQUEUED/ ? 0 : $column["ElapsedRaw"] * $column["NNodes"]; wait[job] = 0
+    }"""
+    + LAST_RECORDS
+)
+"""The last row of each job. Times are dates, of which awk makes no seconds: waits are left out."""
+
+
+@pytest.mark.parametrize("name", ["workload-trace", "unix-times"])
+def test_sacct(sums, name):
+    by_reader, by_awk = sums(recorded(f"slurm/sacct-{name}.txt"), "sacct", SACCT, size="nodes", mark="|")
+    assert by_reader[:2] == by_awk[:2]
+    assert by_awk[1] > 0
+
+
+def test_sacct_json(sums):
+    """One hour as JSON, and as the table that sacct printed of it; the components of a job have `JobID` 5+0, 5+1."""
+    by_reader, by_awk = sums(
+        recorded("slurm/sacct-forms-json.txt"),
+        "sacct_json",
+        SACCT.replace('job = $column["JobIDRaw"]', 'job = $column["JobID"]; sub("[+].*", "", job)').replace(
+            "run[job] =", "run[job] +="
+        ),
+        size="nodes",
+        mark="|",
+        same=recorded("slurm/sacct-forms-parsable.txt"),
+    )
+    assert by_reader[:2] == by_awk[:2]
+    assert by_awk[1] > 0
+
+
+def parts(name):
+    """The records of a file of `sites`, each of another site's."""
+    return (SITES / name).read_text().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("record", parts("grid_engine"))
+def test_grid_engine(sums, record):
+    """Releases of Univa write milliseconds."""
+    by_reader, by_awk = sums(
+        record,
+        "grid_engine",
+        "{ s = length($9) > 10 ? 1000 : 1; jobs++; work += ($11 - $10) / s * $35; waited += ($10 - $9) / s }"
+        + SUM,
+        mark=":",
+    )
+    assert by_reader == by_awk
+    assert by_awk[1] > 0
+
+
+@pytest.mark.parametrize("record", [part for part in parts("lsb.acct") if "JOB_FINISH" in part])
+def test_lsf(sums, record):
+    """Fields up to the start have no blanks."""
+    by_reader, by_awk = sums(record, "lsf", "{ jobs++; work += ($3 - $11) * $7; waited += $11 - $8 }" + SUM)
+    assert by_reader == by_awk
+    assert by_awk[1] > 0
+
+
+@pytest.mark.parametrize("number", ["36627", "72", "13056638"])
+def test_oar(sums, number):
+    """A field a line; a job that has not ended took nothing yet."""
+    job = json.loads((SITES / "oarstat.json").read_text())[number]
+    by_reader, by_awk = sums(
+        json.dumps({number: job}, indent=0),
+        "oar",
+        """
+        { name = $1; value = $2; gsub(/[^A-Za-z_]/, "", name); gsub(/[^A-Za-z0-9]/, "", value); of[name] = value }
+        name == "assigned_resources" { inside = 1; next }
+        inside && /^[]]/ { inside = 0 }
+        inside { resources++ }
+        END {
+            jobs = 1; waited = of["startTime"] - of["submissionTime"]
+            if (of["state"] == "Terminated") work = (of["stopTime"] - of["startTime"]) * resources
+            printf "%d %.0f %.0f", jobs, work, waited
+        }""",
+        mark=":",
+    )
+    assert by_reader == by_awk
+
+
+@pytest.mark.parametrize("name", ["condor_history", "condor_queue"])
+def test_condor(sums, name):
+    """Jobs stand between empty lines; one without a completion runs still."""
+    by_reader, by_awk = sums(
+        (SITES / name).read_text(),
+        "condor",
+        """
+        function over() {
+            if (!("QDate" in of)) return
+            start = of["JobCurrentStartDate"] + 0 ? of["JobCurrentStartDate"] : of["JobStartDate"]
+            jobs++; waited += start - of["QDate"]; processors = of["RequestCpus"] ? of["RequestCpus"] : 1
+            if (of["CompletionDate"]) work += (of["CompletionDate"] - start) * processors
+            split("", of)
+        }
+        NF == 0 { over(); next }
+        { of[$1] = $3 }
+        END { over(); printf "%d %.0f %.0f", jobs, work, waited }""",
+    )
+    assert by_reader == by_awk
+    assert by_awk[2] > 0
+
+
+@pytest.mark.parametrize(("name", "field"), [("delays", "delay"), ("sequences", "expected_execution_time")])
+def test_batsim(sums, name, field):
+    """Batsim 5 writes beside each profile how long it takes."""
+    by_reader, by_awk = sums(
+        (SITES / f"batsim_{name}.json").read_text(),
+        "batsim",
+        """
+        BEGIN { RS = "}" }
+        function after(word) {
+            text = $0; sub(".*\\"" word "\\": *", "", text); sub(/[,"\\n].*/, "", text)
+            return text
+        }
+        /"profile": / {
+            resources = after("res") + 0; named = $0; sub(/.*"profile": "/, "", named); sub(/".*/, "", named)
+            jobs++; wanted[named] += resources
+        }
+        /"type": / {
+            named = $0; sub(/": [{].*/, "", named); sub(/.*"/, "", named)
+            if (named == "profiles") { named = $0; sub(/.*"profiles": [{][^"]*"/, "", named); sub(/".*/, "", named) }
+            takes[named] = after("FIELD") + 0
+        }
+        END { for (each in wanted) work += wanted[each] * takes[each]; printf "%d %.0f %.0f", jobs, work, 0 }
+        """.replace("FIELD", field),
+        size="requested_procs",
+    )
+    assert by_reader == by_awk
+    assert by_awk[1] > 0
