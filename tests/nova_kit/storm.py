@@ -24,7 +24,7 @@ _MOST_SERVERS = 9
 
 
 class Storm:
-    """`done`: how often what was done, `refused`: how often it was refused, `ran`: the servers that were seen ACTIVE."""
+    """`done`: how often what was done, `refused`: how often it was refused, `ran`: servers that were ACTIVE."""
 
     def __init__(self, site, seed):
         self._site = site
@@ -59,7 +59,7 @@ class Storm:
                 self._do(self.kill_nova)
             (act,) = self._chance.choices(list(self._acts), list(self._acts.values()))
             self._do(act)
-            self._do(self.look)
+            self._look()
             self._pause.wait(self._chance.uniform(0, 1))
 
     def _do(self, act):
@@ -72,8 +72,11 @@ class Storm:
         except _REFUSED as error:
             self.refused[f"{act.__name__}: {type(error).__name__}"] += 1
 
-    def look(self):
-        self.ran |= {each.id for each in self._site.servers() if each.status == "ACTIVE"}
+    def _look(self):
+        try:
+            self.ran |= {each.id for each in self._site.servers() if each.status == "ACTIVE"}
+        except _REFUSED as error:
+            self.refused[f"look: {type(error).__name__}"] += 1
 
     def _one(self, *statuses):
         found = [each for each in self._site.servers() if each.status in statuses and each.task_state is None]
