@@ -27,6 +27,9 @@ _KEPT = frozenset(
 """What only Glance itself changes."""
 
 
+_MEMBER = ("member_id", "image_id", "status", "created_at", "updated_at", "schema")
+
+
 class _RefusedError(Exception):
     """An answer that is an error, as Glance shows it."""
 
@@ -36,7 +39,10 @@ class _RefusedError(Exception):
 
 
 class _Store:
-    """Images by id, of which only the one that is there from the beginning cannot be changed. For many threads."""
+    """Images by id, of which only the one that is there from the beginning cannot be changed. Everybody sees all.
+
+    For many threads.
+    """
 
     def __init__(self, keyring: Keyring, name: str, folder: Path) -> None:
         self.images: dict[str, dict[str, Any]] = {}
@@ -105,6 +111,16 @@ class _Store:
                 "os_hash_algo": "sha512", "os_hash_value": sha512.hexdigest(), "updated_at": iso_z(wall_us()),
                 "stores": "local",
             }  # fmt: skip
+
+    def share(self, requested_id: str, body: object) -> dict[str, Any]:
+        """With another project: Nova does so when an administrator shelves a user's server."""
+        member = body.get("member") if isinstance(body, dict) else None
+        if not isinstance(member, str) or not member:
+            raise _RefusedError(400, "Bad Request", "The body must name a member.")
+        with self._lock:
+            self._own(requested_id)
+        now = iso_z(wall_us())
+        return dict(zip(_MEMBER, (member, requested_id, "pending", now, now, "/v2/schemas/member"), strict=True))
 
     def delete(self, requested_id: str) -> None:
         with self._lock:
@@ -177,6 +193,14 @@ def image_store(keyring: Keyring, name: str, folder: Path) -> Flask:
     def delete(requested_id: str) -> tuple[str, int]:
         store.delete(requested_id)
         return "", 204
+
+    @app.post("/v2/images/<requested_id>/members")
+    def share(requested_id: str) -> dict[str, Any]:
+        return store.share(requested_id, request.get_json(silent=True))
+
+    @app.get("/v2/schemas/member")
+    def member_schema() -> dict[str, Any]:
+        return {"name": "member", "properties": {name: {"type": "string"} for name in _MEMBER}}
 
     @app.put("/v2/images/<requested_id>/file")
     def upload(requested_id: str) -> tuple[str, int]:

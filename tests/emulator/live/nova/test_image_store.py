@@ -82,6 +82,15 @@ def test_the_sdk_uploads_data(connect):
     assert glance.download_image(image).content == DATA
 
 
+def test_an_administrator_shares_an_image_with_the_project_whose_server_it_was(connect):
+    glance, admin = connect(), connect("admin")
+    image = create(admin).json()["id"]
+    shared = admin.post(f"/images/{image}/members", json={"member": "a-project"})
+    assert (shared.status_code, shared.json()["member_id"], shared.json()["image_id"]) == (200, "a-project", image)
+    assert refused(glance.post(f"/images/{image}/members", json={"member": "a-project"})) == 403
+    assert refused(admin.post(f"/images/{image}/members", json={})) == 400
+
+
 def refused(answer):
     assert not answer.ok
     return answer.status_code
