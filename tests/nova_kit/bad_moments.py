@@ -105,7 +105,7 @@ def shelve(site, server):
         lambda: [each.status for each in site.servers()] == ["SHELVED_OFFLOADED"],
         f"it is shelved\n{site.nova.log()}",
     )
-    until(lambda: site.allocated() == [], f"its node goes back\n{site.nova.log()}")
+    until(lambda: site.states()[server.compute_host] == "OA_IDLE", f"its node goes back\n{site.nova.log()}")
 
 
 @case
