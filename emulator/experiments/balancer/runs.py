@@ -111,6 +111,8 @@ def _all(workloads: Workloads, options: Options, seed: int) -> Iterator[Item]:
     yield from _figure_4_and_5(workloads, options, seed)
 
 
+_REFILLED = ("U66-M", "U88-M")
+"""Batch workloads of which a claim looks at a reserve that idle nodes fill again."""
 _STATIC = {"static_partition": {"ondemand_nodes": ONDEMAND_NODES}}
 
 
@@ -212,12 +214,14 @@ def _figure_2_and_3(workloads: Workloads, options: Options) -> Iterator[Item]:
         for reserve in STATIC_RESERVES[1:]:
             policy = {"balancer": {"static_reserve": reserve}}
             yield f"R{reserve}/{batch}", workloads.synthetic(batch, RHO), policy, "fcfs+easy"
-        again = {"balancer": {"static_reserve": 120, "reserve_rule": "refilled"}}
-        yield f"refilled-R120/{batch}", workloads.synthetic(batch, RHO), again, "fcfs+easy"
+        if not options.quick or batch in _REFILLED:
+            again = {"balancer": {"static_reserve": 120, "reserve_rule": "refilled"}}
+            yield f"refilled-R120/{batch}", workloads.synthetic(batch, RHO), again, "fcfs+easy"
         for reserve in (0, 120):
-            policy = {"balancer": {"static_reserve": reserve}}
-            split = workloads.synthetic(batch, RHO, split=True)
-            yield f"split-R{reserve}/{batch}", split, policy, "fcfs+easy"
+            if not options.quick or (reserve, batch) == (120, "U88-M"):
+                policy = {"balancer": {"static_reserve": reserve}}
+                split = workloads.synthetic(batch, RHO, split=True)
+                yield f"split-R{reserve}/{batch}", split, policy, "fcfs+easy"
 
 
 def _figure_4_and_5(workloads: Workloads, options: Options, seed: int) -> Iterator[Item]:
@@ -227,7 +231,8 @@ def _figure_4_and_5(workloads: Workloads, options: Options, seed: int) -> Iterat
                 continue
             workload = workloads.synthetic(batch, rho)
             for name, mechanism in _announced(workloads, seed, rho).items():
-                if name in ("H15", "H30", "predictive") or (rho == RHO and batch in MAINSTREAM):
+                everywhere = ("H30",) if options.quick else ("H15", "H30", "predictive")
+                if name in everywhere or (rho == RHO and batch in MAINSTREAM):
                     yield f"{name}/{batch}/{rho:g}", workload, {"balancer": mechanism}, "fcfs+easy"
     for batch in MAINSTREAM:
         split = workloads.synthetic(batch, RHO, split=True)

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.experiments.balancer import PAPER
-from emulator.experiments.claims import Claim, judge, open_points, summary, worlds
+from emulator.experiments.balancer.measures import WAIT_OF_ALL
+from emulator.experiments.claims import Claim, World, judge, open_points, summary, worlds
 from emulator.experiments.criteria import (
     Between,
     Outcome,
@@ -160,6 +161,27 @@ def test_every_claim_of_the_paper_can_be_judged_from_the_planned_runs(quick, tra
     drawn = 1 if quick else 4
     assert page.count("<svg") == 2 * 3 * drawn  # rejections, wait, utilisation; wide and narrow
     assert all(verdict.claim.id in page for verdict in verdicts)
+
+
+class WatchedRow(dict):
+    """A run in which every figure is 1, and which knows whether a claim looked at it."""
+
+    is_looked_at = False
+
+    def get(self, figure):
+        self.is_looked_at |= figure != WAIT_OF_ALL  # that is looked up in every run, for those that a claim looks at
+        return 1.0
+
+
+@pytest.mark.parametrize("traces", [TRACES, None])
+def test_a_quick_run_of_the_paper_has_no_run_that_nobody_looks_at(traces):
+    options = Options(quick=True, traces=traces, seeds=1)
+    rows = {run.varied["label"]: WatchedRow() for run in PAPER.sweep(options).runs}
+    for each in PAPER.claims(options):
+        for measure in (each.measure, *each.also.values()):
+            measure(World(1, rows))
+    in_tables = ["H15/U66-M/10"]  # the table of Figures 3 to 5 has a column of it
+    assert [label for label, row in rows.items() if not row.is_looked_at] == in_tables
 
 
 def test_a_page_begins_with_what_came_of_the_paper_then_its_figures_then_the_claims():
