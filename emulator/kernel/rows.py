@@ -93,26 +93,28 @@ def new_table(row: type[R], steps: int, count: int) -> RowTable[R]:
 
 def new_record(row: type[R]) -> R:
     """One row of zeros: the registers of a compiled loop. `record.name` is a value in memory that both sides see."""
-    return cast("R", np.zeros(1, np.dtype((_record_type(cast("Hashable", row)), dtype_of(cast("Hashable", row)))))[0])
+    return cast(
+        "R", np.zeros(1, np.dtype((_record_type(cast("Hashable", row)), dtype_of(cast("Hashable", row)))))[0]
+    )
 
 
-class _Record(np.record):
+class _Record(np.record):  # type: ignore[misc]  # final in NumPy's stubs alone
     """A record whose fields are properties: NumPy's own look at all attributes first and take 30 times as long."""
 
     __getattribute__ = object.__getattribute__
     __setattr__ = object.__setattr__
 
     @cached_property
-    def integers(self) -> memoryview:
-        return self._words("q")
+    def integers(self) -> memoryview[int]:
+        return self._bytes().cast("q")
 
     @cached_property
-    def floats(self) -> memoryview:
-        return self._words("d")
+    def floats(self) -> memoryview[float]:
+        return self._bytes().cast("d")
 
-    def _words(self, kind: str) -> memoryview:
+    def _bytes(self) -> memoryview[int]:
         """The memory of the record, which lives as long as the record does."""
-        return memoryview((ctypes.c_char * self.nbytes).from_address(address_of(self))).cast("B").cast(kind)
+        return memoryview((ctypes.c_char * self.nbytes).from_address(address_of(self))).cast("B")
 
 
 @cache

@@ -143,7 +143,7 @@ class Scenario(Pluggable, _Part):
         return self.model_dump(mode="json", exclude=left_out)
 
     def keys_of_jobs(self) -> str:
-        """The keys by which its jobs are made and left out, as JSON: scenarios with the same ones have the same jobs."""
+        """The keys by which its jobs are made and left out, as JSON: with the same ones, jobs are the same."""
         return json.dumps(self.model_dump(mode="json", include=_OF_JOBS))
 
 

@@ -169,7 +169,9 @@ class WatchedRow(dict):
     is_looked_at = False
 
     def get(self, figure):
-        self.is_looked_at |= figure != WAIT_OF_ALL  # that is looked up in every run, for those that a claim looks at
+        self.is_looked_at |= (
+            figure != WAIT_OF_ALL
+        )  # that is looked up in every run, for those that a claim looks at
         return 1.0
 
 
