@@ -93,9 +93,13 @@ def new_table(row: type[R], steps: int, count: int) -> RowTable[R]:
 
 def new_record(row: type[R]) -> R:
     """One row of zeros: the registers of a compiled loop. `record.name` is a value in memory that both sides see."""
-    return cast(
-        "R", np.zeros(1, np.dtype((_record_type(cast("Hashable", row)), dtype_of(cast("Hashable", row)))))[0]
-    )
+    return cast("R", np.zeros(1, _record_dtype(cast("Hashable", row)))[0])
+
+
+@cache
+def _record_dtype(row: Hashable) -> np.dtype[Any]:
+    """As `dtype_of`, with quick records. There is one for all: where NumPy makes one out of several, it has others."""
+    return np.dtype((_record_type(row), dtype_of(row)))
 
 
 class _Record(np.record):  # type: ignore[misc]  # final in NumPy's stubs alone
@@ -117,7 +121,6 @@ class _Record(np.record):  # type: ignore[misc]  # final in NumPy's stubs alone
         return memoryview((ctypes.c_char * self.nbytes).from_address(address_of(self))).cast("B")
 
 
-@cache
 def _record_type(row: Hashable) -> type[_Record]:
     """The records of this class."""
     kinds = get_type_hints(row)
