@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from rich.table import Table
 
 from emulator.cli import main
 from emulator.experiments.balancer import PAPER
@@ -197,6 +199,16 @@ def test_a_page_begins_with_what_came_of_the_paper_then_its_figures_then_the_cla
     page = render(paper, Options(quick=True), found, [])
     parts = [">A paper</h1>", summary(found), "What was run.", "<svg>", "<h2>Claims</h2>", ">X</strong>"]
     assert sorted(parts, key=page.index) == parts
+
+
+def test_a_page_leads_from_its_top_to_its_claims_and_to_each_table():
+    table = Table(title="Table I: a week (medians)")
+    paper = SimpleNamespace(title="A paper", about=lambda _: "", tables=lambda _: [table])
+    page = render(paper, Options(), judge([claim()], seeds(0.1)), [])
+    linked = re.findall('<a href="#(.*?)">(.*?)</a>', page)
+    assert linked == [("claims", "Claims"), ("table-1", "Table I")]
+    headings = [re.search(rf'<section id="{name}"><h2>(.*?)</h2>', page)[1] for name, _ in linked]
+    assert headings == ["Claims", "Table I: a week (medians)"]
 
 
 def test_a_page_says_once_what_could_explain_several_claims_and_names_them():
