@@ -1,4 +1,5 @@
-"""Made papers: a hidden world, the figures that its paper prints, and claims of which some are true in it."""
+"""Made papers: a hidden world, the figures that its paper prints, and claims of which some are true in it. And a real
+one with few runs."""
 
 from __future__ import annotations
 
@@ -6,12 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from emulator.experiments.atlas import command
 from emulator.experiments.atlas.draws import search
 from emulator.experiments.atlas.prior import Constraint, Parameter, Prior
 from emulator.experiments.atlas.rule import Column
 from emulator.experiments.atlas.verdict import AtlasOutcome, judge, values_in
 from emulator.experiments.claims import Claim, World, plain
 from emulator.experiments.criteria import bound
+from emulator.experiments.realtime.paper import RealtimePaper
+from emulator.sweeps.grid import Sweep
+from emulator.sweeps.pools import Here
 
 PARAMETERS = tuple(Parameter(name=name, about="", source="", low=0, high=1) for name in ("a", "b", "c"))
 NOISE = 0.03
@@ -96,3 +101,27 @@ def told_and_true(papers, **changes):
 
 
 SURE = {AtlasOutcome.HOLDS: True, AtlasOutcome.FAILS: False, AtlasOutcome.CONTRADICTED: False}
+
+
+class FewRuns(RealtimePaper):
+    """Real-time jobs with the runs of a few claims, and constraints that most worlds meet."""
+
+    def sweep(self, options):
+        wanted = {
+            f"{scheme}/{share}/0" for scheme in ("baseline", "hpq", "pre_rest") for share in (10, 20, 30, 50)
+        }
+        return Sweep(
+            "few", tuple(run for run in super().sweep(options).runs if run.varied["label"] in wanted)
+        )
+
+    def prior(self):
+        usual = super().prior()
+        on_baseline = [each for each in usual.constraints if each.of == "baseline"]
+        wide = [each.model_copy(update={"low": 1.0, "high": 30.0}) for each in on_baseline]
+        return usual.model_copy(update={"constraints": (usual.constraints[0], *wide)})
+
+
+def request(folder, worlds=20):
+    said = []
+    wish = command.Request(worlds, folder, Here(), 1, lambda: False, lambda _over, _all: None, said.append)
+    return wish, said

@@ -12,10 +12,8 @@ from emulator.cluster.order_callback import OrderHook
 from emulator.cluster.policy_callback import PolicyHook
 from emulator.cluster.prediction_callback import PredictionHook
 from emulator.cluster.selection import SelectionHook
-from emulator.kernel import kernel
 from emulator.kernel import tables as t
 from emulator.kernel.columns import fill, longer
-from emulator.kernel.entry_points import entry_point
 from emulator.kernel.job_states import JobState
 from emulator.kernel.rows import clear, new_record, new_rows, plain
 from emulator.schedulers.tiers import with_tiers
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 BACKFILL_RULES = {each.name.lower(): each for each in t.BackfillRule if each != t.BackfillRule.CHOSEN}
 _CHOICES = {each.name.lower(): each for each in t.BackfillChoice}
-_HAS_ROOM = entry_point(kernel.has_room)
 
 
 class ClusterTables(ClusterViews):
@@ -171,7 +168,7 @@ class ClusterTables(ClusterViews):
     # Room.
 
     def _make_room(self) -> None:
-        while not _HAS_ROOM(self._state):
+        while not self.has_room_for(1):
             self.make_more_room()
 
     def make_more_room(self) -> None:

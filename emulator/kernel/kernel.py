@@ -127,12 +127,6 @@ def has_room_inline(state: State) -> bool:
 
 
 @compiled
-def has_room(state: State) -> bool:
-    """As `has_room_inline`, as a call of its own."""
-    return has_room_inline(state)
-
-
-@compiled
 def advance(state: State, until: int) -> int:
     """Let ends, submits and passes happen up to the decision point at `until`.
 

@@ -7,6 +7,7 @@ with each result, so that a run can be repeated from its folder.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from os import PathLike
@@ -63,6 +64,9 @@ _MOST_NODES = 10_000_000
 """Of a scenario that is no file's and says no name."""
 _LATER_KEYS = ("dependencies", "cancelled", "queue_field", "usage_column", "time_zone")
 """Of `workload`: earlier results have them not."""
+_OF_JOBS = {
+    "workload", "seed", "nodes", "plugins", "features", "partitions", "qos", "shared_nodes", "moldable",
+}  # fmt: skip
 _LATER_PARTS = (
     "limits", "qos", "features", "partitions", "reservations", "shared_nodes", "placement", "moldable", "failures",
     "maintenance", "energy",
@@ -137,6 +141,10 @@ class Scenario(Pluggable, _Part):
         if keys := {key for key in _LATER_KEYS if getattr(part, key) == type(part).model_fields[key].default}:
             left_out["workload"] = keys
         return self.model_dump(mode="json", exclude=left_out)
+
+    def keys_of_jobs(self) -> str:
+        """The keys by which its jobs are made and left out, as JSON: with the same ones, jobs are the same."""
+        return json.dumps(self.model_dump(mode="json", include=_OF_JOBS))
 
 
 def _scheduler(value: str | dict[str, Any]) -> SchedulerConfig:

@@ -27,20 +27,6 @@ if TYPE_CHECKING:
 LEFT_OUT = ("format", "interrupted", "problems")
 
 
-_OF_JOBS = {
-    "workload",
-    "seed",
-    "nodes",
-    "plugins",
-    "features",
-    "partitions",
-    "qos",
-    "shared_nodes",
-    "moldable",
-}
-"""Keys of a scenario by which its jobs are made and left out."""
-
-
 class RunStoppedError(Exception):
     """The run was ended early: it has no row."""
 
@@ -121,7 +107,7 @@ def flat(figures: dict[str, Any]) -> dict[str, Any]:
 
 def prepared_for(scenario: Scenario) -> Prepared:
     """Many runs of a sweep have the same jobs: they are read or made once in a process."""
-    key = json.dumps(scenario.model_dump(mode="json", include=_OF_JOBS))
+    key = scenario.keys_of_jobs()
     found = _kept.pop(key, None)
     if found is None:
         while _kept and (len(_kept) == _MOST_KEPT or sum(map(_bytes, _kept.values())) > _MOST_BYTES):

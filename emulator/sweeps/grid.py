@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import json
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,7 @@ class Run:
         object.__setattr__(self, "key", hashlib.sha256(text.encode()).hexdigest()[:32])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sweep:
     """The runs of a sweep in the order of their rows."""
 
@@ -105,10 +105,21 @@ class Sweep:
         """Every varied key, in order of first appearance."""
         return tuple(dict.fromkeys(key for run in self.runs for key in run.varied))
 
+    @cached_property
+    def in_turn(self) -> tuple[Run, ...]:
+        """The runs in the order in which they are begun, one with several labels once.
+
+        Those with the same jobs are together, as a process that has made the jobs of a run has them for the next.
+        """
+        turns: dict[str, dict[str, Run]] = {}
+        for run in self.runs:
+            turns.setdefault(run.scenario.keys_of_jobs(), {}).setdefault(run.key, run)
+        return tuple(run for together in turns.values() for run in together.values())
+
     @property
     def costs(self) -> tuple[float, ...]:
-        """What each run costs beside the others, in the order in which they are begun; one with several labels once."""
-        return tuple({run.key: run.cost for run in self.runs}.values())
+        """What each run costs beside the others, in the order in which they are begun."""
+        return tuple(run.cost for run in self.in_turn)
 
 
 def load_sweep(path: Path) -> Sweep:

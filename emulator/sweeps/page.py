@@ -168,10 +168,10 @@ def _how_sure(surely_worse: int, others: int) -> str:
 
 
 def _heat(ranked: Sequence[Ranked], figure: str) -> Plot | None:
-    """The figure by two settings; None unless two vary."""
+    """The figure by two settings; None unless two vary. A label stands for settings and is none."""
     values = {name: list(dict.fromkeys(each.setting[name] for each in ranked)) for name in ranked[0].setting}
     names = [name for name, found in values.items() if len(found) > 1]
-    if len(names) != 2:  # noqa: PLR2004 - a map has two sides
+    if len(names) != 2 or LABEL in names:  # noqa: PLR2004 - a map has two sides
         return None
     columns, lines = (sorted(values[name], key=_in_order) for name in names)
     low, high = min(each.mean for each in ranked), max(each.mean for each in ranked)

@@ -41,8 +41,9 @@ def run_sweep(
     Runs with the same configuration are done once; what `chains` settles is stored and not done.
     """
     chains = Chains() if chains is None else chains
-    every = {run.key: run for run in reversed(sweep.runs)}
-    rows_before = {run.key: store.row(run) for run in sweep.runs}
+    every = {run.key: run for run in sweep.in_turn}
+    in_order = dict.fromkeys(run.key for run in sweep.runs)
+    rows_before = {key: store.row(run) for key, run in every.items()}
     missing = {key: every[key] for key, row in rows_before.items() if row is None}
     total, skipped = len(every), len(every) - len(missing)
     open_ = dict(missing)
@@ -63,7 +64,7 @@ def run_sweep(
     return Outcome(
         rows=rows,
         skipped=skipped,
-        failed=tuple((run, failed[run.key]) for run in missing.values() if run.key in failed),
+        failed=tuple((every[key], failed[key]) for key in in_order if key in failed),
         interrupted=stop() and bool(open_),
     )
 

@@ -34,6 +34,17 @@ if TYPE_CHECKING:
     from emulator.experiments.paper import Options
 
 
+_A_NODE = "one request a node"
+"""Each request for several nodes as so many for one."""
+_HISTORIES = {
+    "each week like the next": "predictive-weekly",
+    "reserve kept for I only": "predictive-hold",
+    "peak of all days of a month": "predictive-window",
+    "peak of the nodes held at once, all days of a month": "predictive-held",
+    "our seasonal_quantile": "seasonal",
+    "our recency_weighted": "recency",
+}
+"""Runs of the predictive algorithm by the reading of what the paper leaves open about it."""
 _NEAR_ZERO = 0.01
 """What the paper calls "near zero" or "(near) zero" rejections."""
 
@@ -143,7 +154,14 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
     def waits_longer(world: World) -> float:
         return world("R120/U66-M", WAIT) / world(f"H30/U66-M/{RHO:g}", WAIT)
 
-    at_once = {} if options.quick else {AT_ONCE: least("at-once-")}
+    at_once, split = {}, {}
+    if not options.quick:
+        at_once = {AT_ONCE: least("at-once-")}
+        split = {
+            f"{_A_NODE}, per cent rejected at R=120 (U88-M)": lambda world: (
+                100 * world("split-R120/U88-M", RATE)
+            )
+        }
     return (
         Claim(
             id="F3-R120",
@@ -158,9 +176,7 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
                 f"per cent rejected at R=120 (U88-M), {REFILLED}": lambda world: (
                     100 * world("refilled-R120/U88-M", RATE)
                 ),
-                "one request a node, per cent rejected at R=120 (U88-M)": lambda world: (
-                    100 * world("split-R120/U88-M", RATE)
-                ),
+                **split,
             },
             open_points=LEASES,
         ),
@@ -200,6 +216,11 @@ def _hint(options: Options) -> tuple[Claim, ...]:
     def at_once(name: str, batches: tuple[str, ...]) -> dict[str, Callable[[World], float]]:
         return {} if options.quick else {AT_ONCE: worst(f"at-once-{name}", batches)}
 
+    def split(*batches: str) -> dict[str, Callable[[World], float]]:
+        if options.quick:
+            return {}
+        return {_A_NODE: lambda world: max(world(f"split-H30/{batch}", RATE) for batch in batches)}
+
     def beside_reserve(prefix: str) -> Callable[[World], float]:
         return lambda world: world(f"{prefix}H30/U88-M/{RHO:g}", RATE) - world(f"{prefix}R120/U88-M", RATE)
 
@@ -212,12 +233,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             measure=worst("H30", labels),
             criterion=bound(high=_NEAR_ZERO),
             show=percent,
-            also={
-                "one request a node": lambda world: max(
-                    world(f"split-H30/{b}", RATE) for b in ("U66-M", "U77-M")
-                ),
-                **at_once("H30", labels),
-            },
+            also={**split("U66-M", "U77-M"), **at_once("H30", labels)},
             open_points=LEASES,
         ),
         Claim(
@@ -228,10 +244,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             measure=worst("H30", ("U88-M",)),
             criterion=bound(high=0.01),
             show=percent,
-            also={
-                "one request a node": lambda world: world("split-H30/U88-M", RATE),
-                **at_once("H30", ("U88-M",)),
-            },
+            also={**split("U88-M"), **at_once("H30", ("U88-M",))},
             open_points=LEASES,
         ),
         Claim(
@@ -305,14 +318,7 @@ def _predictive(options: Options) -> tuple[Claim, ...]:
     def wait(name: str, rho: float = RHO) -> Callable[[World], float]:
         return lambda world: world(f"{name}/U66-M/{rho:g}", WAIT) / world(f"H30/U66-M/{rho:g}", WAIT)
 
-    histories = {
-        "each week like the next": "predictive-weekly",
-        "reserve kept for I only": "predictive-hold",
-        "peak of all days of a month": "predictive-window",
-        "peak of the nodes held at once, all days of a month": "predictive-held",
-        "our seasonal_quantile": "seasonal",
-        "our recency_weighted": "recency",
-    }
+    histories = {} if options.quick else _HISTORIES
     capped = {} if options.quick else {AT_ONCE: rejected("at-once-predictive")}
     some = (
         Claim(

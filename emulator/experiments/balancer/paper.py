@@ -138,7 +138,9 @@ def _loads(found: Sequence[World]) -> Table:
                 )
                 for rho in FACTORS
             ]
-            table.add_row(name, batch, *(cell.replace(" /  / ", "") for cell in cells))
+            cells = [cell.replace(" /  / ", "") for cell in cells]
+            if any(cells):
+                table.add_row(name, batch, *cells)
     return table
 
 

@@ -120,7 +120,9 @@ class _Store:
         with self._lock:
             self._own(requested_id)
         now = iso_z(wall_us())
-        return dict(zip(_MEMBER, (member, requested_id, "pending", now, now, "/v2/schemas/member"), strict=True))
+        return dict(
+            zip(_MEMBER, (member, requested_id, "pending", now, now, "/v2/schemas/member"), strict=True)
+        )
 
     def delete(self, requested_id: str) -> None:
         with self._lock:

@@ -339,7 +339,7 @@ class BalancerMechanism:
             # A node that has come back starts jobs, but nobody tells that it is idle: a reading does.
             suspects = list(self._watch.suspects)
             changed[suspects] &= busy[suspects] | self._was_busy[suspects]
-        rows = np.flatnonzero(changed)
+        (rows,) = changed.nonzero()
         if len(rows):
             self._was_busy[rows] = busy[rows]
             self._since_us[rows] = cluster.node_since_us[rows]

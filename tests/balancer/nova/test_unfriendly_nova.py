@@ -16,6 +16,7 @@ from nova_kit.unfriendly import CASES, EXPECTED, clear
 pytestmark = [
     pytest.mark.live,
     pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.needs("nova"),
     pytest.mark.timeout(1200),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from atlas_kit import FewRuns, request
 from emulator.commands.reproduce import reproduce
 from emulator.experiments.atlas import command
 from emulator.experiments.atlas.draws import MET, even_points, search
@@ -20,10 +21,8 @@ from emulator.experiments.atlas.worlds import Means, Subject, sample
 from emulator.experiments.claims import Claim, World, plain
 from emulator.experiments.criteria import Outcome, bound, level, other_log, printed, untested
 from emulator.experiments.paper import GROUP, Options, find_paper
-from emulator.experiments.realtime.paper import RealtimePaper
 from emulator.plugins import plugin_names
 from emulator.runs.scenario import ScenarioError
-from emulator.sweeps.grid import Sweep
 from emulator.sweeps.pools import Here
 from testdata import TRACES
 
@@ -314,30 +313,6 @@ def test_a_world_without_the_runs_does_not_count():
 
 
 # A whole one.
-
-
-class FewRuns(RealtimePaper):
-    """Real-time jobs with the runs of a few claims, and constraints that most worlds meet."""
-
-    def sweep(self, options):
-        wanted = {
-            f"{scheme}/{share}/0" for scheme in ("baseline", "hpq", "pre_rest") for share in (10, 20, 30, 50)
-        }
-        return Sweep(
-            "few", tuple(run for run in super().sweep(options).runs if run.varied["label"] in wanted)
-        )
-
-    def prior(self):
-        usual = super().prior()
-        on_baseline = [each for each in usual.constraints if each.of == "baseline"]
-        wide = [each.model_copy(update={"low": 1.0, "high": 30.0}) for each in on_baseline]
-        return usual.model_copy(update={"constraints": (usual.constraints[0], *wide)})
-
-
-def request(folder, worlds=20):
-    said = []
-    wish = command.Request(worlds, folder, Here(), 1, lambda: False, lambda _over, _all: None, said.append)
-    return wish, said
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from rich.table import Table
 
 from emulator.cli import main
 from emulator.experiments.balancer import PAPER
-from emulator.experiments.claims import Claim, judge, open_points, summary, worlds
+from emulator.experiments.balancer.measures import WAIT_OF_ALL
+from emulator.experiments.claims import Claim, World, judge, open_points, summary, worlds
 from emulator.experiments.criteria import (
     Between,
     Outcome,
@@ -162,6 +165,29 @@ def test_every_claim_of_the_paper_can_be_judged_from_the_planned_runs(quick, tra
     assert all(verdict.claim.id in page for verdict in verdicts)
 
 
+class WatchedRow(dict):
+    """A run in which every figure is 1, and which knows whether a claim looked at it."""
+
+    is_looked_at = False
+
+    def get(self, figure):
+        self.is_looked_at |= (
+            figure != WAIT_OF_ALL
+        )  # that is looked up in every run, for those that a claim looks at
+        return 1.0
+
+
+@pytest.mark.parametrize("traces", [TRACES, None])
+def test_a_quick_run_of_the_paper_has_no_run_that_nobody_looks_at(traces):
+    options = Options(quick=True, traces=traces, seeds=1)
+    rows = {run.varied["label"]: WatchedRow() for run in PAPER.sweep(options).runs}
+    for each in PAPER.claims(options):
+        for measure in (each.measure, *each.also.values()):
+            measure(World(1, rows))
+    in_tables = ["H15/U66-M/10"]  # the table of Figures 3 to 5 has a column of it
+    assert [label for label, row in rows.items() if not row.is_looked_at] == in_tables
+
+
 def test_a_page_begins_with_what_came_of_the_paper_then_its_figures_then_the_claims():
     paper = SimpleNamespace(
         title="A paper",
@@ -173,6 +199,16 @@ def test_a_page_begins_with_what_came_of_the_paper_then_its_figures_then_the_cla
     page = render(paper, Options(quick=True), found, [])
     parts = [">A paper</h1>", summary(found), "What was run.", "<svg>", "<h2>Claims</h2>", ">X</strong>"]
     assert sorted(parts, key=page.index) == parts
+
+
+def test_a_page_leads_from_its_top_to_its_claims_and_to_each_table():
+    table = Table(title="Table I: a week (medians)")
+    paper = SimpleNamespace(title="A paper", about=lambda _: "", tables=lambda _: [table])
+    page = render(paper, Options(), judge([claim()], seeds(0.1)), [])
+    linked = re.findall('<a href="#(.*?)">(.*?)</a>', page)
+    assert linked == [("claims", "Claims"), ("table-1", "Table I")]
+    headings = [re.search(rf'<section id="{name}"><h2>(.*?)</h2>', page)[1] for name, _ in linked]
+    assert headings == ["Claims", "Table I: a week (medians)"]
 
 
 def test_a_page_says_once_what_could_explain_several_claims_and_names_them():

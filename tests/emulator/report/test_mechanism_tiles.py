@@ -17,27 +17,8 @@ from emulator.number_text import duration, number
 from emulator.report import html
 from emulator.report.tiles import figure_texts, own_tiles, tile_texts
 from emulator.simulation.tiles import MOST_TILES
-from testdata import TRACES
+from mechanism_runs import RUNS, SCENARIOS
 
-SCENARIOS = TRACES.parent / "scenarios"
-FLEXIBLE = {
-    "workload.generate": [{"daily_batch": {"days": 1}}],
-    "workload.transforms": [{"flexible_jobs": {"moldable": 0.3, "malleable": 0.4}}],
-    "scheduler": "fcfs+conservative",
-    "mechanism": "malleable",
-}
-RUNS = {
-    "balancer": ("default", {}),
-    "static_partition": ("default", {"mechanism": {"static_partition": {"ondemand_nodes": 24}}}),
-    "hybrid": ("hybrid", {"workload.generate": [{"theta_year": {"days": 6, "jobs": 600}}]}),
-    "realtime": ("default", {"mechanism": {"realtime": {"percent": 10}}}),
-    "malleable": ("default", FLEXIBLE),
-    "oversubscribe": ("shared-cores", {}),
-    "dedicated_nodes": (
-        "shared-cores",
-        {"nodes": 2, "mechanism": {"dedicated_nodes": {"cores": 2, "percent": 50}}},
-    ),
-}
 HOUR_US = 3_600_000_000
 
 

@@ -89,3 +89,12 @@ def test_the_command_writes_it_and_says_where(tmp_path):
     assert f"The settings in order, with intervals: {out / 'report.html'}" in done.stdout
     text = unescape((out / "report.html").read_text())
     assert [cells[1] for _, cells in lines_of(text)] == ["0", "6"]
+
+
+def test_a_label_that_stands_for_a_setting_is_no_side_of_a_map():
+    found = [
+        {"label": label, "scheduler": scheduler, "seed": seed, "mean_wait_s": mean + seed}
+        for label, scheduler, mean in (("EASY", "fcfs+easy", 100.0), ("mine", "sjf+easy", 90.0)) for seed in range(5)
+    ]  # fmt: skip
+    assert 'id="heat"' not in page("against-easy", found, ("label", "scheduler", "seed"))
+    assert 'id="heat"' in page("four", rows(FOUR), VARIED)

@@ -1,0 +1,132 @@
+"""Each kind of page in a real browser, at a desk and on a phone, by day and by night: nobody meets a barrier.
+
+The service's pages: `balancer/cli/test_dashboard.py`. `study merge` and the like leave a page, `whatif` only a table.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import emulator
+from atlas_kit import FewRuns, request
+from chromium_kit import browser
+from emulator.cli import main
+from emulator.experiments.atlas import command
+from emulator.experiments.balancer import PAPER
+from emulator.experiments.claims import judge, worlds
+from emulator.experiments.page import render
+from emulator.experiments.paper import Options
+from mechanism_runs import RUNS, SCENARIOS
+from parts import AXE
+from testdata import TRACES
+
+LOOKS = [(1280, False), (1280, True), (400, False), (400, True)]
+SITE = (
+    "--batch",
+    TRACES / "site/sacct.txt.xz",
+    "--ondemand",
+    TRACES / "site/usage.json.xz",
+    "--nodes",
+    "12+4",
+)
+FIGURES = (
+    "window.mean_wait_s", "window.mean_wait_after_begin_s", "window.ondemand_rejected", "window.ondemand_reject_rate",
+    "window.utilization", "window.reserve_idle_node_h", "window.ondemand_utilization",
+)  # fmt: skip
+
+
+def done(*arguments):
+    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert result.exit_code == 0, result.output
+
+
+def saved(name, folder):
+    file, changes = RUNS[name]
+    emulator.run(SCENARIOS / f"{file}.yaml", changes=changes).save(folder)
+    return folder
+
+
+def comparison(folder):
+    runs = [saved(name, folder / name) for name in ("balancer", "static_partition")]
+    done("compare", *runs, "--html", folder / "compare.html")
+    return folder / "compare.html"
+
+
+def sweep(folder):
+    grid = {"mechanism.balancer.static_reserve": [0, 12], "mechanism.balancer.wait_s": [0, 600]}
+    file = folder / "four.yaml"
+    file.write_text(yaml.safe_dump({"base": str(SCENARIOS / "default.yaml"), "grid": grid, "seeds": 2}))
+    done("sweep", file, "--keep-runs", "--jobs", 1, "--quiet", "--out", folder / "four")
+    return folder / "four/report.html"
+
+
+def merge(folder):
+    done("study", "merge", *SITE, "--reserve", "0,2", "--quick", "--jobs", 1, "--out", folder / "merge")
+    return folder / "merge/report.html"
+
+
+def paper(folder):
+    """The page of the Balancer's paper, with figures that nobody has measured."""
+    options, chance = Options(quick=True), random.Random(1)
+    rows = [run.varied | {name: chance.random() for name in FIGURES} for run in PAPER.sweep(options).runs]
+    found = worlds(rows)
+    page = folder / "paper.html"
+    page.write_text(render(PAPER, options, judge(PAPER.claims(options), found), found), encoding="utf-8")
+    return page
+
+
+def atlas(folder):
+    command.run_atlas("realtime", FewRuns(), Options(quick=True), request(folder)[0])
+    return folder / "atlas.html"
+
+
+PAGES = {"compare": comparison, "sweep": sweep, "study merge": merge, "reproduce": paper, "atlas": atlas}
+
+
+def problems(page, file, width, *, is_dark):
+    """What is wrong with a page at this size and time of day, all that can be folded out being so."""
+    page.resize(width, 900)
+    page.dark(is_dark=is_dark)
+    page.open(file.as_uri())
+    page.wait_for(f"document.readyState === 'complete' && location.href === '{file.as_uri()}'")
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    return page.barriers(AXE) + ([f"{wide} px wide"] if wide > width else []) + page.console
+
+
+def walked(file, folder):
+    with browser(folder) as page:
+        return {look: found for look in LOOKS if (found := problems(page, file, look[0], is_dark=look[1]))}
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "axe")
+@pytest.mark.parametrize("mechanism", RUNS)
+def test_the_report_of_each_mechanism_has_no_barrier_at_any_size_by_day_or_night(mechanism, tmp_path):
+    assert walked(saved(mechanism, tmp_path / "run") / "report.html", tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "axe")
+@pytest.mark.parametrize("kind", PAGES)
+def test_each_other_page_has_no_barrier_at_any_size_by_day_or_night(kind, tmp_path):
+    assert walked(PAGES[kind](tmp_path), tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "axe")
+def test_a_page_that_is_too_wide_and_too_faint_is_told_of_at_the_size_where_it_is(tmp_path):
+    file = tmp_path / "page.html"
+    faint = '<p style="color: #bbb">faint</p><div style="width: 600px">wide</div>'
+    file.write_text(
+        f'<!doctype html><html lang="en"><title>A page</title><main><h1>A page</h1>{faint}</main></html>'
+    )
+    found = walked(file, tmp_path)
+    assert found.keys() == set(LOOKS)
+    told = {look: [each.partition(":")[0] for each in each_look] for look, each_look in found.items()}
+    assert told[1280, False] == ["color-contrast"]
+    assert told[400, True] == ["color-contrast", "608 px wide"]
