@@ -33,7 +33,7 @@ _SILENT = "a cell of Nova is silent: until it answers no node goes back"
 
 
 _WHAT = {
-    Leftover: "a node is kept for nobody",
+    Leftover: "room is kept for nobody",
     Stuck: "a node is of no use",
     Failed: "a granted node has failed",
 }
@@ -208,7 +208,7 @@ class Agent:
             for each in decided.leftovers:
                 if each.consumer:
                     self._cloud.remove_allocation(each.node, each.consumer)
-                    _log.info(f"removed {each.why}", node=each.node, consumer=each.consumer)
+                    _log.info("removed an allocation", why=each.why, node=each.node, consumer=each.consumer)
 
     def _tried(self, call: Callable[[], object], what: str) -> bool:
         """Raises BalancerError where there was no answer; a refusal is looked at again the next time."""

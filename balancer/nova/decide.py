@@ -56,8 +56,9 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What keeps a granted node for nobody. `consumer`: whose allocation it is; "": nothing can be on the host.
+    """What keeps a granted node, or a part of it, for nobody.
 
+    `consumer`: whose allocation it is; "": nothing can be on the host.
     `is_listed`: Nova has a compute service there, but no hypervisor. `provider`: where the consumer's server lives
     elsewhere, and keeps what it has there.
     """
