@@ -57,7 +57,7 @@ def nova() -> None:
     "--aggregate", metavar="NAME", help="With --trait: keep an isolated aggregate of the nodes, too."
 )
 @click.option("--orphans", type=click.Choice(["tell", "remove"]), default="tell", show_default=True,
-              help="What becomes of allocations on its nodes whose server Nova does not know.")  # fmt: skip
+              help="What becomes of allocations on its nodes whose server is not there.")  # fmt: skip
 @click.option("--once", is_flag=True, help="One look; exit status 3 where something did not answer.")
 def agent(
     *,

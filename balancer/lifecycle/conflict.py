@@ -36,7 +36,10 @@ class Doubts:
     def raised(self, event: NodesDoubted, now_us: int) -> None:
         for name, reason in event.reasons.items():
             node = self._nodes.get(name)
-            if node is None or node.state is NodeState.QUARANTINED or node.doubt == reason:
+            if node is None or node.doubt == reason:
+                continue
+            if node.state is NodeState.QUARANTINED:
+                self._nodes.set_doubt(node, reason)
                 continue
             granted_to = node.reserved_for if node.state is NodeState.OD_ALLOC else None
             if granted_to is None:

@@ -233,6 +233,11 @@ class NodeTable:
             )
         )
 
+    def set_doubt(self, node: Node, reason: str) -> None:
+        """Why a quarantined node stays so."""
+        node.doubt = reason
+        self._touched[node.name] = node
+
     def set_jobs(self, node: Node, jobs: tuple[str, ...]) -> None:
         node.jobs = jobs
         self._touched[node.name] = node

@@ -20,7 +20,7 @@ from balancer.timestamps import iso, parse_iso
 from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from balancer.client import Balancer
@@ -44,9 +44,9 @@ class Cloud(Protocol):
 
     def look(self) -> CloudLook: ...
 
-    def allocations(self, hosts: Iterable[str]) -> Mapping[str, Sequence[Allocation]]: ...
+    def allocations(self, hosts: Mapping[str, Collection[str]]) -> Mapping[str, Sequence[Allocation]]: ...
 
-    def remove_allocation(self, consumer: str) -> None: ...
+    def remove_allocation(self, host: str, consumer: str) -> None: ...
 
 
 _TURNS = 60
@@ -149,9 +149,17 @@ class Agent:
         self._read_requests(nodes)
         ours = granted_to(rules.owner, nodes, self._requests)
         names = (
-            {node.name for node in ours} | {node for node, _ in self._memory.orphans_since_s} | self._others()
+            {node.name for node in ours if not cloud.servers.get(node.name)}
+            | {node for node, _ in self._memory.orphans_since_s}
+            | self._others()
         )
-        allocations = self._cloud.allocations(name for name in sorted(names) if cloud.servers.get(name) == ())
+        allocations = self._cloud.allocations(
+            {
+                name: [server.id for server in cloud.servers[name]]
+                for name in sorted(names)
+                if name in cloud.servers
+            }
+        )
         return plan(
             rules,
             cloud=cloud,
@@ -163,7 +171,10 @@ class Agent:
         )
 
     def _others(self) -> set[str]:
-        """Some of all nodes, in turns: Nova may allocate on one that went back, when a deletion overtakes a move."""
+        """Some of all nodes, in turns: an orphan may be beside servers, or come when its node has gone back.
+
+        Nova allocates there when a deletion overtakes a move.
+        """
         names = sorted(self._names)
         count = -(-len(names) // _TURNS)
         first, self._turn = self._turn * count, (self._turn + 1) % _TURNS
@@ -196,8 +207,8 @@ class Agent:
         if self.settings.removes_orphans:
             for each in decided.leftovers:
                 if each.consumer:
-                    self._cloud.remove_allocation(each.consumer)
-                    _log.info("removed the allocation of no server", node=each.node, consumer=each.consumer)
+                    self._cloud.remove_allocation(each.node, each.consumer)
+                    _log.info(f"removed {each.why}", node=each.node, consumer=each.consumer)
 
     def _tried(self, call: Callable[[], object], what: str) -> bool:
         """Raises BalancerError where there was no answer; a refusal is looked at again the next time."""

@@ -14,13 +14,18 @@ from balancer.drivers.openstack import driver_error
 from balancer.nova.decide import Allocation, CloudLook, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 _PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
+_WITHOUT_TYPE = {"OpenStack-API-Version": "placement 1.28"}
+"""Of an allocation that is written back: from 1.38 on it must have a type, which Nova's have not."""
 _WITHOUT_UPTIME = "2.53"
 """From API 2.88 on Nova asks each host in turn how long it has been up, which takes too long with hundreds."""
 _MOVES_BY_ID = "2.59"
 """From here on migrations are shown with their ids."""
+_HOST, _TASK = "OS-EXT-SRV-ATTR:host", "OS-EXT-STS:task_state"
+_OVER = ("cancelled", "completed", "confirmed", "done", "error", "failed", "reverted")
+"""Of a migration, as Nova itself counts those that are over."""
 _NOT_FOUND = 404
 ERRORS = (sdk_errors.SDKException, auth_errors.ClientException)
 
@@ -59,24 +64,36 @@ class NovaCloud:
         states = dict.fromkeys(found, "gone") | {each.host: _service_state(each) for each in services}
         return CloudLook({host: tuple(each) for host, each in found.items()}, whole, states)
 
-    def allocations(self, hosts: Iterable[str]) -> Mapping[str, tuple[Allocation, ...]]:
-        """What is allocated on these hosts; one that Placement does not know is left out."""
-        names = list(hosts)
-        if any(host not in self._providers for host in names):
+    def allocations(self, hosts: Mapping[str, Collection[str]]) -> Mapping[str, tuple[Allocation, ...]]:
+        """What is allocated on these hosts; one that Placement does not know is left out.
+
+        Of each, the servers that Nova shows there: nothing is asked about them.
+        """
+        if any(host not in self._providers for host in hosts):
             self._providers = self.providers()
         return {
             host: tuple(
-                Allocation(consumer, is_orphan=self._is_orphan(consumer))
-                for consumer in sorted(
-                    {each for uuid in self._providers[host] for each in self._consumers(uuid)}
+                Allocation(consumer) if consumer in servers else self._judged(consumer, host, provider)
+                for consumer, provider in sorted(
+                    {each: uuid for uuid in self._providers[host] for each in self._consumers(uuid)}.items()
                 )
             )
-            for host in names
+            for host, servers in hosts.items()
             if host in self._providers
         }
 
-    def remove_allocation(self, consumer: str) -> None:
-        self.call_placement("delete", f"/allocations/{consumer}", known=(204, 404))
+    def remove_allocation(self, host: str, consumer: str) -> None:
+        """What the consumer has of this host; what it has elsewhere stays. One that changes just now is left alone."""
+        path = f"/allocations/{consumer}"
+        found = self.call_placement("get", path, known=(200,), headers=_WITHOUT_TYPE).json()
+        gone = self._providers.get(host, ())
+        left = {uuid: each for uuid, each in found["allocations"].items() if uuid not in gone}
+        if left == found["allocations"]:
+            return
+        body = found | {
+            "allocations": {uuid: {"resources": each["resources"]} for uuid, each in left.items()}
+        }
+        self.call_placement("put", path, known=(204, 409), headers=_WITHOUT_TYPE, json=body)
 
     def providers(self) -> dict[str, tuple[str, ...]]:
         """Of each compute host, the ids of its hypervisors: Nova gives its resource providers the same."""
@@ -107,26 +124,39 @@ class NovaCloud:
             () if answer is None else answer["allocations"]
         )  # None: the provider is gone, and what was on it
 
-    def _is_orphan(self, consumer: str) -> bool:
-        """Asked of Nova one by one: its list has no server that waits to be reclaimed, and its move has another id."""
-        if self._is_server(consumer):
-            return False
+    def _judged(self, consumer: str, host: str, provider: str) -> Allocation:
+        """Asked of Nova one by one: its list has no server that waits to be reclaimed, and a move its own id."""
+        server = self._server(consumer)
+        if server is None:
+            return Allocation(consumer, is_orphan=not self._is_move_under_way(consumer, host))
+        if server[_HOST] == host or _starts(server):
+            return Allocation(consumer)
+        if any(_is_under_way(each, host) for each in self._migrations(instance_uuid=consumer)):
+            return Allocation(consumer)
+        return Allocation(consumer, is_orphan=True, provider=provider)
+
+    def _is_move_under_way(self, consumer: str, host: str) -> bool:
         if consumer not in self._moves:
             # A move is written down before it allocates: what is none now will never be one.
-            self._moves = {consumer: "", **self._moves, **self._moves_now()}
+            now = {each["uuid"]: each["instance_uuid"] for each in self._migrations()}
+            self._moves = {consumer: "", **self._moves, **now}
         server = self._moves[consumer]
-        return not server or not self._is_server(server)
+        if not server or self._server(server) is None:
+            return False
+        moves = self._migrations(instance_uuid=server)
+        return any(each["uuid"] == consumer and _is_under_way(each, host) for each in moves)
 
-    def _is_server(self, server: str) -> bool:
-        return self._nova(f"/servers/{server}", _MOVES_BY_ID) is not None
+    def _server(self, server: str) -> Any:
+        found = self._nova(f"/servers/{server}", _MOVES_BY_ID)
+        return None if found is None else found["server"]
 
-    def _moves_now(self) -> dict[str, str]:
-        """Of each migration its server."""
-        found: dict[str, str] = {}
+    def _migrations(self, **filters: str) -> list[dict[str, Any]]:
+        """All of them, or those of one server."""
+        found: list[dict[str, Any]] = []
         marker: dict[str, str] = {}
         while True:
-            page = self._nova("/os-migrations", _MOVES_BY_ID, marker)
-            found |= {each["uuid"]: each["instance_uuid"] for each in page["migrations"]}
+            page = self._nova("/os-migrations", _MOVES_BY_ID, filters | marker)
+            found += page["migrations"]
             if not page["migrations"] or not page.get("migrations_links"):
                 return found
             marker = {"marker": page["migrations"][-1]["uuid"]}
@@ -145,10 +175,18 @@ class NovaCloud:
         response = self.call_placement("get", path, known=(200, 404))
         return None if response.status_code == _NOT_FOUND else response.json()
 
-    def call_placement(self, method: str, path: str, *, known: Collection[int], **more: Any) -> Any:
+    def call_placement(
+        self,
+        method: str,
+        path: str,
+        *,
+        known: Collection[int],
+        headers: Mapping[str, str] = _PLACEMENT,
+        **more: Any,
+    ) -> Any:
         """The answer, of a status that is known."""
         with self.calling():
-            response = getattr(self.connection.placement, method)(path, headers=_PLACEMENT, **more)
+            response = getattr(self.connection.placement, method)(path, headers=dict(headers), **more)
         if response.status_code not in known:
             raise DriverError(f"Placement answers {response.status_code} to {path}")
         return response
@@ -160,6 +198,18 @@ class NovaCloud:
             yield
         except ERRORS as error:
             raise driver_error(error) from error
+
+
+def _starts(server: Mapping[str, Any]) -> bool:
+    """Whether Nova is about to put it on some host, which has none of it yet: it is built or unshelved."""
+    return not server[_HOST] and (server["status"] == "BUILD" or server[_TASK] is not None)
+
+
+def _is_under_way(migration: Mapping[str, Any], host: str) -> bool:
+    """A finished evacuation is over once Nova has started where the server was: until then its host is not clean."""
+    if migration["status"] == "done" and migration["migration_type"] == "evacuation":
+        return bool(migration["source_compute"] == host)
+    return migration["status"] not in _OVER
 
 
 def _service_state(service: Any) -> str:

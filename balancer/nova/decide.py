@@ -44,36 +44,49 @@ class CloudLook:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What one consumer has of a host in Placement. `is_orphan`: Nova knows no such server, nor a move of one."""
+    """What one consumer has of a host in Placement. `is_orphan`: no server is or starts there, and no move goes on.
+
+    `provider`: of an orphan whose server lives elsewhere, the resource provider that the server has no right to.
+    """
 
     consumer: str
     is_orphan: bool = False
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
     """What keeps a granted node for nobody. `consumer`: whose allocation it is; "": nothing can be on the host.
 
-    `is_listed`: Nova has a compute service there, but no hypervisor.
+    `is_listed`: Nova has a compute service there, but no hypervisor. `provider`: where the consumer's server lives
+    elsewhere, and keeps what it has there.
     """
 
     node: str
     consumer: str = ""
     is_listed: bool = False
+    provider: str = ""
 
     @property
     def why(self) -> str:
         if self.consumer:
-            return "an allocation of no server"
+            return (
+                "an allocation of a server that is elsewhere"
+                if self.provider
+                else "an allocation of no server"
+            )
         what = "hypervisor there" if self.is_listed else "compute service of that name"
         return f"Nova has no {what}"
 
     @property
     def what_to_do(self) -> str:
         if self.consumer:
+            call = f"delete {self.consumer}"
+            if self.provider:
+                call = f"unset --provider {self.provider} {self.consumer} --os-placement-api-version 1.28"
             return (
-                f"openstack resource provider allocation delete {self.consumer} (or the agent's --orphans remove):"
-                " until then Placement has no room for a server there. The node itself goes back"
+                f"openstack resource provider allocation {call} (or the agent's --orphans remove): until then"
+                " Placement has less room for servers there. The node itself goes back once no server is there"
             )
         return "start nova-compute there, or take the node out of the Balancer's configuration. It goes back"
 
@@ -213,7 +226,9 @@ def plan(
     before: Memory,
     now_s: float,
 ) -> Plan:
-    """`requests`: those that have nodes, by id. `allocations`: what Placement shows of nodes without a server.
+    """`requests`: those that have nodes, by id. `allocations`: what Placement shows of the nodes that were looked at.
+
+    Of them are all granted nodes without a server.
 
     A node that Nova does not list, or of which Placement knows nothing, is nobody's after the grace. What each state of
     a node leads to stands in docs/balancer/nova.md.
@@ -225,9 +240,11 @@ def plan(
         if cloud.servers.get(node.name) or any(not each.is_orphan for each in allocations.get(node.name, ()))
     ]
     orphans = {
-        Leftover(host, each.consumer): before.orphans_since_s.get((host, each.consumer), now_s)
+        Leftover(host, each.consumer, provider=each.provider): before.orphans_since_s.get(
+            (host, each.consumer), now_s
+        )
         for host, found in allocations.items()
-        if cloud.whole and not cloud.servers.get(host)
+        if cloud.whole
         for each in found
         if each.is_orphan
     }

@@ -31,7 +31,8 @@ def doubts(
     """Node -> why it is in doubt. `unknown`: stamps on marks that the ledger cannot have given -> why.
 
     On the first look after a start a mark that is newer than the ledger says that all of it is old: all lent nodes are
-    in doubt then. What was doubted before for the same reason is not doubted again.
+    in doubt then. What was doubted before for the same reason is not doubted again. A node that is quarantined already
+    gets the newer mark of this ledger as its reason: who settles it has settled that mark.
     """
     if not unknown:
         return {}
@@ -40,10 +41,10 @@ def doubts(
     for record in records:
         status = states.get(record.name)
         if status is not None and status.stamp is not None and status.stamp in unknown:
-            reason = unknown[status.stamp]
-            if record.doubt != reason and record.state is not NodeState.QUARANTINED:
+            reason, is_ours = unknown[status.stamp], status.stamp.ledger_id == ledger_id
+            if record.doubt != reason and (is_ours or record.state is not NodeState.QUARANTINED):
                 found[record.name] = reason
-                newer += [record.name] if status.stamp.ledger_id == ledger_id else []
+                newer += [record.name] if is_ours else []
         elif record.state in LENT:
             lent.append(record.name)
     if is_first and newer:

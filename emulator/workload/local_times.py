@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from balancer.time_zones import zone_of
@@ -79,6 +79,8 @@ class LocalTimes:
         self._named_zone = _GIVEN.get()
         self._remedy = f" ({remedy})" if remedy else ""
         self._odd: dict[str, None] = {}
+        self._ahead: dict[int, timedelta | None] = {}
+        """By how much the clock was ahead of UTC in each hour of which there was a time."""
         self.is_local = False
         """Whether any time so far said no offset from UTC."""
 
@@ -95,9 +97,13 @@ class LocalTimes:
         if self._named_zone is None:
             return (when - _EPOCH).total_seconds()
         self._named_zone.is_used = True
-        first_s, second_s = (
-            when.replace(tzinfo=self._named_zone.zone, fold=fold).timestamp() for fold in (0, 1)
-        )
+        since = when - _EPOCH
+        hour = since.days * 24 + since.seconds // 3600
+        if hour not in self._ahead:
+            self._ahead[hour] = _ahead_in(self._named_zone.zone, hour)
+        if (ahead := self._ahead[hour]) is not None:
+            return (since - ahead).total_seconds()
+        first_s, second_s = _both_s(when, self._named_zone.zone)
         if first_s == second_s:
             return first_s
         is_twice = first_s < second_s
@@ -127,3 +133,20 @@ class LocalTimes:
             f"; {ASSUMED_KEY}: UTC",
             f"; Note: times say no offset from UTC, taken to be UTC; --time-zone says whose they are{self._remedy}",
         ]
+
+
+def _both_s(when: datetime, zone: ZoneInfo) -> tuple[float, float]:
+    """A local time as Unix seconds: of the first and of the second hour, where a zone has it twice."""
+    first, second = (when.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
+    return first, second
+
+
+def _ahead_in(zone: ZoneInfo, hour: int) -> timedelta | None:
+    """By how much the clock of a zone is ahead of UTC in an hour since 1970, None if it is set in it."""
+    begin = _EPOCH + timedelta(hours=hour)
+    ahead = {
+        (at - _EPOCH) - timedelta(seconds=unix_s)
+        for at in (begin, begin + timedelta(minutes=59, seconds=59))
+        for unix_s in _both_s(at, zone)
+    }
+    return ahead.pop() if len(ahead) == 1 else None

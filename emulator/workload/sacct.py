@@ -4,7 +4,7 @@
     Start,End,ElapsedRaw,TimelimitRaw,ReqNodes,AllocNodes,NNodes,ReqCPUS,AllocCPUS,NCPUS,State,User,Group,Partition
 
 Columns are told apart by `|` (`--parsable2`, `--parsable`), by another character (`--delimiter`, or a table that was
-kept as CSV), or by their widths, which the line of dashes below the header gives. What a row means: `sacct_jobs.py`.
+kept as CSV), or by their widths, which the line of dashes below the header gives. What a row says: `sacct_row.py`.
 Rows of job steps are passed over, and counted. Times without an offset from UTC are of the zone that the user names,
 else taken to be UTC (`local_times.py`); `%s` avoids both.
 """
@@ -27,7 +27,8 @@ from emulator.workload.rows import (
     no_name_twice,
     without_nuls,
 )
-from emulator.workload.sacct_jobs import COLUMNS, NEEDED, SacctJobs
+from emulator.workload.sacct_jobs import SacctJobs
+from emulator.workload.sacct_row import COLUMNS, NEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d{1,15})")
 _GPUS_OF_A_NODE = re.compile(r"(?:^|,)(?:gres:)?gpu(?::[A-Za-z][^:,(]*)?(?::(\d{1,15}))?(?=[,(]|$)")
-_MEMORY = re.compile(r"(?:^|,)mem=([^,]+)")
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([KMGTPE]?)([nc]?)")
 """Memory; before Slurm 21.08 `ReqMem` says whether it is of each node (`4Gn`) or processor (`4000Mc`)."""
 _KIB = {"K": 1, "": 1024, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4, "E": 1024**5}
@@ -27,34 +25,31 @@ MOST_KEPT = 1 << 16
 """Texts of resources and nodes whose meaning is kept: most come again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tres:
-    """What a list of trackable resources says; 0 where it does not, memory and GPUs -1."""
-
-    nodes: int
-    procs: int
-    memory_kib: float
-    gpus: int
-
-
 @lru_cache(MOST_KEPT)
-def tres_of(text: str) -> Tres:
+def nodes_and_procs(text: str) -> tuple[int, int]:
+    """How many nodes and processors a list of trackable resources has; 0 where it does not say."""
     counts = dict(_COUNTS.findall(text))
-    memory = _MEMORY.search(text)
-    memory_kib, of_each = _size_kib(memory[1]) if memory else (-1.0, "")
-    gpus = _GPUS.findall(text)
-    return Tres(
-        nodes=int(counts.get("node", 0)),
-        procs=int(counts.get("cpu", 0)),
-        memory_kib=_NOT_UNDERSTOOD if of_each else memory_kib,
-        # gres/gpu is the sum of all types, where it is there.
-        gpus=max(
-            sum(int(count) for kind, count in gpus if kind),
-            *(int(count) for kind, count in gpus if not kind),
-            0,
-        )
-        if gpus
-        else -1,
+    return int(counts.get("node", 0)), int(counts.get("cpu", 0))
+
+
+def _memory_kib(text: str) -> float:
+    """Memory of such a list, -1 if it has none."""
+    # Lists differ from job to job (energy, disks), their memory does not: it is looked for each time and read once.
+    memory = f",{text}".partition(",mem=")[2].partition(",")[0]
+    if not memory:
+        return -1.0
+    memory_kib, of_each = _size_kib(memory)
+    return _NOT_UNDERSTOOD if of_each else memory_kib
+
+
+def _gpus(text: str) -> int:
+    """GPUs of such a list, -1 if it has none."""
+    gpus = _GPUS.findall(text) if "gres/gpu" in text else []  # most have none
+    if not gpus:
+        return -1
+    # gres/gpu is the sum of all types, where it is there.
+    return max(
+        sum(int(count) for kind, count in gpus if kind), *(int(count) for kind, count in gpus if not kind), 0
     )
 
 
@@ -81,9 +76,7 @@ def memory_kb(said: Mapping[str, str], procs: int, nodes: int, rows: Rows) -> in
     for name in ("AllocTRES", "ReqTRES", "ReqMem"):
         if name not in said:
             continue
-        memory_kib, of_each = (
-            _size_kib(said[name]) if name == "ReqMem" else (tres_of(said[name]).memory_kib, "")
-        )
+        memory_kib, of_each = _size_kib(said[name]) if name == "ReqMem" else (_memory_kib(said[name]), "")
         if memory_kib == _NOT_UNDERSTOOD:
             rows.doubt(
                 f"memory of {name}", f"{name} is {said[name][:60]!r}, not memory such as 16G, 4Gn or 4000Mc"
@@ -98,7 +91,7 @@ def memory_kb(said: Mapping[str, str], procs: int, nodes: int, rows: Rows) -> in
 def gpus_of(said: Mapping[str, str], nodes: int) -> int:
     """GPUs of the job, by what was allocated, else asked for; -1 if it has none. Old versions say them of a node."""
     for name in ("AllocTRES", "ReqTRES"):
-        if name in said and (gpus := tres_of(said[name]).gpus) >= 0:
+        if name in said and (gpus := _gpus(said[name])) >= 0:
             return gpus
     for name in ("AllocGRES", "ReqGRES"):
         if name in said and (of_a_node := _GPUS_OF_A_NODE.findall(said[name])):

@@ -45,7 +45,8 @@ def the_release_before_serves_and_the_upgrade_keeps_what_it_lent() -> None:
     claim = "scontrol --oneliner show reservation | grep -o 'balancer-claim-[0-9a-f]*'"
     run(f"rm -rf /var/lib/balancer && scontrol delete reservation $({claim})")
     install.install("old.deb")
-    run(f"cp {install.KEPT} {CONFIG}")
+    # By its own name for a key, which later releases take as well.
+    run(f"sed 's/^idle_reserve_s:/idle_hold_s:/' {install.KEPT} >{CONFIG}")
     Path(TOKEN).write_text(install.make_token("operator", "head"), encoding="utf-8")
     service.start()
     granted = service.request(2)

@@ -45,6 +45,11 @@ def nodes_in(wanted: str) -> list[str]:
     return [name for name, found in nodes().items() if found == wanted]
 
 
+def lent() -> list[str]:
+    """All that batch has no use of: granted nodes and the reserve."""
+    return [*nodes_in("OD_ALLOC"), *nodes_in("OD_RESERVE")]
+
+
 def in_doubt() -> list[str]:
     """Quarantined nodes, as this release or the one before calls them."""
     return [name for name, found in nodes().items() if found in {"QUARANTINED", "HELD"}]

@@ -47,7 +47,14 @@ with open("{state}", "r+") as file:
 class Batch:
     """Jobs by node, and the service that is told of them."""
 
-    def __init__(self, folder: Path, nodes: tuple[str, ...], environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: tuple[str, ...],
+        environment: dict[str, str],
+        cloud: str | None = "openstack",
+    ) -> None:
+        """`cloud`: whom the service asks whether a grant is in use; the small manager confirms its own."""
         self.nodes, self.folder = nodes, folder
         self._state = folder / "torque.json"
         self._state.write_text(
@@ -64,9 +71,11 @@ class Batch:
         self.url = ""
         settings: dict[str, Any] = {
             "nodes": ",".join(nodes), "driver": {"torque": {"ask_for_cycle": False}},
-            "cloud": "openstack", "wait_s": 90, "db": str(folder / "ledger.db"),
+            "wait_s": 90, "db": str(folder / "ledger.db"),
             "idle_reserve_s": 0, "confirm_s": 30, "confirm_poll_s": 0.05, "reconcile_period_s": 5,
         }  # fmt: skip
+        if cloud is not None:
+            settings["cloud"] = cloud
         (folder / "balancer.yaml").write_text(json.dumps(settings), encoding="utf-8")
 
     def start(self) -> None:

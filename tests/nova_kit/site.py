@@ -6,7 +6,11 @@ import json
 import random
 from contextlib import contextmanager
 
+import openstack
+
 from balancer.client import Balancer
+from emulator.live.ondemand.config import OndemandConfig
+from emulator.live.ondemand.server import OndemandServer
 from ledger_kit import postgresql
 from nova_kit.batch import Batch
 from nova_kit.rig import RAM_MB, VCPUS, Agent, Nova, until
@@ -15,20 +19,22 @@ NODES = tuple(f"n{number:02d}" for number in range(1, 7))
 
 
 @contextmanager
-def running_site(folder, *options, wait_s=60):
+def running_site(folder, *options, wait_s=60, patience_s=60):
     """A `Site` all of whose processes run, with further `options` of the agent; they end with the block."""
     with postgresql.running() as postgres:
         nova = Nova(folder, postgres, NODES)
         batch = Batch(folder, NODES, nova.environment())
         try:
             batch.start()
-            nova.configure(batch.url, wait_s=wait_s)
+            nova.configure(batch.url, wait_s=wait_s, patience_s=patience_s)
             nova.make_databases()
             nova.start()
             agent = Agent(nova, batch.url, folder, "--grace-s", "5", *options)
             try:
                 agent.start()
-                yield Site(nova, batch, agent)
+                site = Site(nova, batch, agent)
+                site.make_flavors()
+                yield site
             finally:
                 agent.stop()
         finally:
@@ -36,23 +42,60 @@ def running_site(folder, *options, wait_s=60):
             batch.kill()
 
 
-class Site:
-    """All of it, and what a user and an operator do with it."""
+class Manager:
+    """The small manager in this process, as far as a `Site` asks it what it asks of a `Nova`."""
 
-    def __init__(self, nova, batch, agent):
-        self.nova, self.batch, self.agent, self.status = nova, batch, agent, agent.status
+    def __init__(self, server):
+        self._server = server
+
+    def connect(self, user="admin"):
+        return openstack.connect(
+            auth_url=self._server.auth_url, username=user, password="secret", project_name=user,
+            user_domain_id="default", project_domain_id="default", region_name="RegionOne", load_yaml_config=False,
+            load_envvars=False, api_timeout=60,
+        )  # fmt: skip
+
+    def log(self):
+        return ""
+
+    def faults(self):
+        """None are told to it."""
+
+
+@contextmanager
+def site_with_the_manager(folder, *, wait_s):
+    """A `Site` whose cloud is the small manager; the Balancer and the batch system are those of a `running_site`."""
+    batch = Batch(folder, NODES, {}, cloud=None)
+    try:
+        batch.start()
+        flavor = {"vcpus": VCPUS, "ram_mb": RAM_MB, "disk_gb": 10}
+        config = OndemandConfig(balancer_url=batch.url, hosts=NODES, wait_s=wait_s, flavor=flavor)
+        with OndemandServer(config) as server:
+            yield Site(Manager(server), batch)
+    finally:
+        batch.kill()
+
+
+class Site:
+    """All of it, and what a user and an operator do with it. The small manager has no `agent` beside it."""
+
+    def __init__(self, nova, batch, agent=None):
+        self.nova, self.batch, self.agent = nova, batch, agent
+        self.status = None if agent is None else agent.status
         self.admin = nova.connect()
         self.user = nova.connect("demo")
         self.balancer = Balancer(batch.url, name="operator", patience_s=30)
+
+    def make_flavors(self):
         for name, share in (("node", 1), ("half", 2), ("third", 3)):
             self.admin.compute.create_flavor(name=name, vcpus=VCPUS // share, ram=RAM_MB // share, disk=10)
 
-    def create(self, count=1, *, flavor="node", connection=None, named="", **more):
+    def create(self, count=1, *, flavor="node", image="tiny", connection=None, named="", **more):
         """The servers of one create, named after it."""
         cloud = connection or self.user
         name = named or f"s{random.randrange(10**9)}"
         cloud.compute.create_server(
-            name=name, image_id=cloud.image.find_image("tiny").id, flavor_id=cloud.compute.find_flavor(flavor).id,
+            name=name, image_id=cloud.image.find_image(image).id, flavor_id=cloud.compute.find_flavor(flavor).id,
             networks="none", min_count=count, max_count=count, **more,
         )  # fmt: skip
         return name
@@ -106,6 +149,10 @@ class Site:
 
     def allocated(self):
         return sorted(name for name, state in self.states().items() if state == "OD_ALLOC")
+
+    def waits_for(self, number):
+        """Until so many requests wait."""
+        until(lambda: len(self.waiting()) == number, f"{number} wait\n{self.nova.log()}")
 
     def waiting(self):
         return self.balancer.requests(state="waiting")

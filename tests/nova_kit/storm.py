@@ -24,7 +24,7 @@ _MOST_SERVERS = 9
 
 
 class Storm:
-    """`done`: how often what was done, `refused`: how often it was refused."""
+    """`done`: how often what was done, `refused`: how often it was refused, `ran`: servers that were ACTIVE."""
 
     def __init__(self, site, seed):
         self._site = site
@@ -32,6 +32,7 @@ class Storm:
         self._pause = threading.Event()
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
+        self.ran: set[str] = set()
         self._acts = {
             self.create: 8,
             self.delete_a_server: 5,
@@ -58,6 +59,7 @@ class Storm:
                 self._do(self.kill_nova)
             (act,) = self._chance.choices(list(self._acts), list(self._acts.values()))
             self._do(act)
+            self._look()
             self._pause.wait(self._chance.uniform(0, 1))
 
     def _do(self, act):
@@ -69,6 +71,12 @@ class Storm:
             act()
         except _REFUSED as error:
             self.refused[f"{act.__name__}: {type(error).__name__}"] += 1
+
+    def _look(self):
+        try:
+            self.ran |= {each.id for each in self._site.servers() if each.status == "ACTIVE"}
+        except _REFUSED as error:
+            self.refused[f"look: {type(error).__name__}"] += 1
 
     def _one(self, *statuses):
         found = [each for each in self._site.servers() if each.status in statuses and each.task_state is None]

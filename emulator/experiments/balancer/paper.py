@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.experiments.atlas.prior import Prior
-    from emulator.experiments.claims import Claim, World
+    from emulator.experiments.claims import World
     from emulator.experiments.paper import Options
     from emulator.experiments.readings import Reading
     from emulator.report.drawing import Plot
-    from emulator.sweeps.grid import Run, Sweep
 
 _PAPER_TABLE_1 = {
     "batch": (122.5, 84.4, 141), "static": (1002.8, 80.1, 0),
@@ -51,6 +50,10 @@ class BalancerPaper:
         "Liu, Keahey, Riteau, Weissman: Dynamically Negotiating Capacity Between On-demand and Batch Clusters"
     )
     reads_logs = True
+    sweep = staticmethod(experiments)
+    claims = staticmethod(claims)
+    inputs = staticmethod(inputs)
+    baseline = staticmethod(baseline)
 
     def about(self, options: Options) -> str:
         if options.traces is None:
@@ -74,18 +77,6 @@ class BalancerPaper:
 
     def prior(self) -> Prior:
         return load_prior(Path(__file__).with_name("atlas.yaml"))
-
-    def inputs(self, options: Options) -> dict[str, float]:
-        return inputs(options)
-
-    def baseline(self, options: Options) -> Run:
-        return baseline(options)
-
-    def sweep(self, options: Options) -> Sweep:
-        return experiments(options)
-
-    def claims(self, options: Options) -> Sequence[Claim]:
-        return claims(options)
 
     def tables(self, found: Sequence[World]) -> Sequence[Table]:
         return [_table_1(found), _reserves(found), _loads(found)]

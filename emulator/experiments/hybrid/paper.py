@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.experiments.atlas.prior import Prior
-    from emulator.experiments.claims import Claim, World
+    from emulator.experiments.claims import World
     from emulator.experiments.paper import Options
     from emulator.experiments.readings import Reading
-    from emulator.sweeps.grid import Run, Sweep
 
 _PAPER_TABLE_3 = {"theta": (15.6, 83.93, 22.69), "cori": (1.97, 80.27, 18.94)}
 _OVERALL = ((TURNAROUND, 1), (USED, 100), (INSTANT, 100), (RIGID, 100), (MALLEABLE, 100))
@@ -55,6 +54,10 @@ class HybridPaper:
 
     title = "Fan, Lan, Rich, Allcock, Papka: Hybrid Workload Scheduling on HPC Systems"
     reads_logs = False
+    sweep = staticmethod(experiments)
+    claims = staticmethod(claims)
+    inputs = staticmethod(inputs)
+    baseline = staticmethod(baseline)
 
     def about(self, options: Options) -> str:
         length = (
@@ -72,18 +75,6 @@ class HybridPaper:
 
     def prior(self) -> Prior:
         return load_prior(Path(__file__).with_name("atlas.yaml"))
-
-    def inputs(self, options: Options) -> dict[str, float]:
-        return inputs(options)
-
-    def baseline(self, options: Options) -> Run:
-        return baseline(options)
-
-    def sweep(self, options: Options) -> Sweep:
-        return experiments(options)
-
-    def claims(self, options: Options) -> Sequence[Claim]:
-        return claims(options)
 
     def tables(self, found: Sequence[World]) -> Sequence[Table]:
         labels = {label for world in found for label in world.rows}

@@ -44,11 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from emulator.experiments.atlas.prior import Prior
-    from emulator.experiments.claims import Claim, World
+    from emulator.experiments.claims import World
     from emulator.experiments.malleable.runs import Log
     from emulator.experiments.paper import Options
     from emulator.experiments.readings import Reading
-    from emulator.sweeps.grid import Run, Sweep
 
 
 class MalleablePaper:
@@ -56,6 +55,10 @@ class MalleablePaper:
 
     title = "Hungershöfer: On the Combined Scheduling of Malleable and Rigid Jobs"
     reads_logs = True
+    sweep = staticmethod(experiments)
+    claims = staticmethod(claims)
+    inputs = staticmethod(inputs)
+    baseline = staticmethod(baseline)
 
     def about(self, options: Options) -> str:
         which = "KTH alone" if options.quick else "KTH, CTC and SDSC (CHPC and PC2 are not public)"
@@ -71,18 +74,6 @@ class MalleablePaper:
 
     def prior(self) -> Prior:
         return load_prior(Path(__file__).with_name("atlas.yaml"))
-
-    def inputs(self, options: Options) -> dict[str, float]:
-        return inputs(options)
-
-    def baseline(self, options: Options) -> Run:
-        return baseline(options)
-
-    def sweep(self, options: Options) -> Sweep:
-        return experiments(options)
-
-    def claims(self, options: Options) -> Sequence[Claim]:
-        return claims(options)
 
     def tables(self, found: Sequence[World]) -> Sequence[Table]:
         logs = [log for log in LOGS if _median(found, label_of(log, 1.0, "rigid"), RESPONSE)]

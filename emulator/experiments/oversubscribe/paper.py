@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emulator.experiments.atlas.prior import Prior
-    from emulator.experiments.claims import Claim, World
+    from emulator.experiments.claims import World
     from emulator.experiments.oversubscribe.runs import Site
     from emulator.experiments.paper import Options
-    from emulator.sweeps.grid import Run, Sweep
+    from emulator.sweeps.grid import Sweep
 
 _M = "mechanism."
 _TABLE_5 = {
@@ -40,6 +40,9 @@ class OversubscribePaper:
 
     title = "Minami, Endo, Nomura: Effectiveness of the Oversubscribing Scheduling on Supercomputer Systems"
     reads_logs = True
+    claims = staticmethod(claims)
+    inputs = staticmethod(inputs)
+    baseline = staticmethod(baseline)
 
     def about(self, options: Options) -> str:
         kit = "KIT: a generated stand-in with the figures of Table 2, calibrated with other seeds."
@@ -56,12 +59,6 @@ class OversubscribePaper:
     def prior(self) -> Prior:
         return load_prior(Path(__file__).with_name("atlas.yaml"))
 
-    def inputs(self, options: Options) -> dict[str, float]:
-        return inputs(options)
-
-    def baseline(self, options: Options) -> Run:
-        return baseline(options)
-
     def sweep(self, options: Options) -> Sweep:
         """Raises ScenarioError."""
         try:
@@ -70,9 +67,6 @@ class OversubscribePaper:
             raise
         except ValueError as error:
             raise ScenarioError(str(error)) from error
-
-    def claims(self, options: Options) -> Sequence[Claim]:
-        return claims(options)
 
     def tables(self, found: Sequence[World]) -> Sequence[Table]:
         tables = []

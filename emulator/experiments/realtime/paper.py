@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from emulator.experiments.atlas.prior import Prior
-    from emulator.experiments.claims import Claim, World
+    from emulator.experiments.claims import World
     from emulator.experiments.paper import Options
     from emulator.experiments.readings import Reading
-    from emulator.sweeps.grid import Run, Sweep
 
 _NAMES = {
     "baseline": "baseline", "hpq": "hpQ", "pre_rest": "PRE-REST", "pre_ckpt_sys": "PRE-CKPT-SYS",
@@ -56,6 +55,10 @@ class RealtimePaper:
 
     title = "Wang et al.: Supporting Real-Time Jobs on the IBM Blue Gene/Q: Simulation-Based Study"
     reads_logs = False
+    sweep = staticmethod(experiments)
+    claims = staticmethod(claims)
+    inputs = staticmethod(inputs)
+    baseline = staticmethod(baseline)
 
     def about(self, options: Options) -> str:
         read = ReadingChoice.of(options)
@@ -73,18 +76,6 @@ class RealtimePaper:
 
     def prior(self) -> Prior:
         return load_prior(Path(__file__).with_name("atlas.yaml"))
-
-    def inputs(self, options: Options) -> dict[str, float]:
-        return inputs(options)
-
-    def baseline(self, options: Options) -> Run:
-        return baseline(options)
-
-    def sweep(self, options: Options) -> Sweep:
-        return experiments(options)
-
-    def claims(self, options: Options) -> Sequence[Claim]:
-        return claims(options)
 
     def tables(self, found: Sequence[World]) -> Sequence[Table]:
         sizes = {

@@ -17,9 +17,10 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.middleware.http_proxy import ProxyMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from emulator.live.nova.image_store import image_store
 from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.config import OndemandConfig
-from emulator.live.ondemand.fixed_services import image_app, network_app
+from emulator.live.ondemand.fixed_services import network_app
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.process import stop_on_signal, write_ready
 from emulator.live.settings import Settings, SettingsError, load_settings
@@ -32,7 +33,10 @@ _TIMEOUT_S = 120
 
 
 class FrontConfig(Settings):
-    """`hosts`: names of the nodes. `urls`: the file in which Nova's process says where it listens."""
+    """`hosts`: names of the nodes. `urls`: the file in which Nova's process says where it listens.
+
+    What is uploaded of images goes into the folder `images` beside it.
+    """
 
     listen: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65_535)
@@ -57,7 +61,7 @@ class Front:
         keyring = Keyring.of(identity_config)
         mounts: dict[str, Any] = {
             "/identity": identity_app(keyring, identity_config.region),
-            "/image": image_app(keyring, identity_config.image),
+            "/image": image_store(keyring, identity_config.image, config.urls.with_name("images")),
             "/network": network_app(keyring),
         }
         self._urls = config.urls

@@ -10,6 +10,7 @@ FOLDER/faults.json tells what fails: {"boot_fails": [HOST], "boot_s": SECONDS}.
 
 from __future__ import annotations
 
+import io
 import json
 import logging as std_logging
 import os
@@ -35,6 +36,7 @@ from nova.compute import rpcapi as compute_rpcapi
 from nova.conductor import rpcapi as conductor_rpcapi
 from nova.db import migration
 from nova.scheduler import rpcapi as scheduler_rpcapi
+from nova.image import glance
 from nova.virt import fake
 import nova.conf
 from oslo_log import log as logging
@@ -63,6 +65,12 @@ class FleetDriver(fake.MediumFakeDriver):  # type: ignore[misc]
         if instance.host in fault.get("boot_fails", ()):
             raise exception.ComputeResourcesUnavailable(reason="told to fail")
         super().spawn(context, instance, *arguments, **options)
+
+    def snapshot(self, context: Any, instance: Any, image_id: str, update_task_state: Any) -> None:
+        """It uploads, as other hypervisors do: Nova starts nothing from an image that is only announced."""
+        super().snapshot(context, instance, image_id, update_task_state)
+        meta = {"disk_format": "raw", "container_format": "bare"}
+        glance.API().update(context, image_id, meta, io.BytesIO(instance.uuid.encode()))
 
     def post_live_migration(self, context: Any, instance: Any, *_: Any, **__: Any) -> None:
         """A server that moved alive is no more where it was, as Nova's FakeLiveMigrateDriver has it."""

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 _VERSIONS = (15, 13, 12, 11, 10, 9, 8, 17, 7, 6, 5, 4, 3, 2, 1, 0)
 _CURRENT = 17
-_TYPES = {str: "string", bool: "boolean", int: "integer", list: "array"}
+_TYPES: dict[type, str | list[str]] = {
+    str: ["null", "string"], bool: "boolean", int: ["null", "integer"], list: "array",
+}  # fmt: skip
+"""Of an image's properties in its schema; those of one without data are null."""
 _FIXED_DATE = "2026-01-01T00:00:00Z"
 
 
@@ -24,15 +27,18 @@ def image_id(name: str) -> str:
     return str(uuid.UUID(stable_id("image", name)))
 
 
-def image_app(keyring: Keyring, name: str) -> Flask:
+def image_app(keyring: Keyring, name: str, images: dict[str, dict[str, Any]] | None = None) -> Flask:
+    """`images`: where those are, by id, that are shown; the one called `name` is put there."""
     app = service("image", _shown)
     image = _image(name)
+    known = {} if images is None else images
+    known[image["id"]] = image
 
     @app.before_request
     def guard() -> Response | None:
         if request.path in {"/", "/versions"} or caller(keyring) is not None:
             return None
-        page = _page(401, "Unauthorized", "This server could not verify that you are authorized.")
+        page = html_page(401, "Unauthorized", "This server could not verify that you are authorized.")
         page.headers["WWW-Authenticate"] = f'Keystone uri="{site_url()}/identity"'
         return page
 
@@ -45,19 +51,19 @@ def image_app(keyring: Keyring, name: str) -> Flask:
         return _versions()
 
     @app.get("/v2/images")
-    def images() -> dict[str, Any]:
+    def listed() -> dict[str, Any]:
         query = request.query_string.decode()
         return {
-            "images": [image] if _matches(image, request.args.items()) else [],
+            "images": [each for each in list(known.values()) if _matches(each, request.args.items())],
             "first": f"/v2/images?{query}" if query else "/v2/images",
             "schema": "/v2/schemas/images",
         }
 
     @app.get("/v2/images/<requested_id>")
     def show(requested_id: str) -> dict[str, Any] | Response:
-        if requested_id == image["id"]:
-            return image
-        return _page(404, "Not Found", f"No image found with ID {requested_id}")
+        if requested_id in known:
+            return known[requested_id]
+        return html_page(404, "Not Found", f"No image found with ID {requested_id}")
 
     @app.get("/v2/schemas/image")
     def schema() -> dict[str, Any]:
@@ -94,7 +100,7 @@ def _versions() -> dict[str, Any]:
     }
 
 
-def _page(code: int, title: str, text: str) -> Response:
+def html_page(code: int, title: str, text: str) -> Response:
     html = f"<html>\n <head>\n  <title>{code} {title}</title>\n </head>\n <body>\n  {text}\n </body>\n</html>"
     return Response(html, status=code, content_type="text/html; charset=UTF-8")
 

@@ -70,6 +70,25 @@ def test_after_a_restore_nothing_is_granted_twice_and_nothing_is_given_back(back
     assert got == lent_to_somebody(w) & got
 
 
+@pytest.mark.parametrize("on_demand", [True, False], ids=["to on-demand", "to batch"])
+def test_a_node_that_is_adopted_after_a_restore_is_not_doubted_again_for_the_mark_it_had(
+    world, tmp_path, on_demand
+):
+    w = world(nodes=4, has_cloud=False)
+    (early,) = granted(w)
+    w.settled()
+    back_up(str(w.db), tmp_path / "backup.db")
+    (late,) = granted(w)
+    w.settled()
+    w.batch.stamps[early] = w.batch.stamps[late]  # its mark was renewed before the end of the service
+    replaced(w, lambda: restore(str(w.db), tmp_path / "backup.db"))
+    assert w.engine.quarantined().keys() == {early, late}
+    w.batch.without_effect = {"reclaim", "restore"}  # the mark stays for a while
+    w.engine.adopt_nodes((early,), on_demand=on_demand)
+    w.engine.reconcile()
+    assert w.engine.quarantined().keys() == {late}
+
+
 def test_quarantined_nodes_are_told_with_their_doubt_in_the_status_and_on_the_dashboard(backed_up, tmp_path):
     w, lent = backed_up()
     replaced(w, lambda: restore(str(w.db), tmp_path / "backup.db"))

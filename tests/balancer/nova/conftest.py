@@ -10,12 +10,16 @@ from balancer.nova.decide import Allocation, CloudLook, Server
 
 
 class MemoryCloud:
-    """Nova and Placement in memory: servers by host, and hosts on which something is allocated."""
+    """Nova and Placement in memory: servers by host, and hosts on which something is allocated.
+
+    `orphans`: the host of each; `providers`: of those whose server lives elsewhere.
+    """
 
     def __init__(self, hosts):
         self.servers = dict.fromkeys(hosts, ())
         self.allocated = set()
         self.orphans = {}
+        self.providers = {}
         self.services = {}
         self.whole = True
         self.is_away = False
@@ -33,13 +37,17 @@ class MemoryCloud:
         return {
             host: tuple(
                 [Allocation(f"server on {host}")] * (host in self.allocated)
-                + [Allocation(name, is_orphan=True) for name, on in self.orphans.items() if on == host]
+                + [
+                    Allocation(name, is_orphan=True, provider=self.providers.get(name, ""))
+                    for name, on in self.orphans.items()
+                    if on == host
+                ]
             )
             for host in hosts
         }
 
-    def remove_allocation(self, consumer):
-        del self.orphans[consumer]
+    def remove_allocation(self, host, consumer):
+        assert self.orphans.pop(consumer) == host
 
 
 @pytest.fixture

@@ -165,6 +165,49 @@ def test_or_is_removed_by_an_agent_that_may(site):
     assert (site.allocated(), site.cloud.orphans) == ([], {})
 
 
+def test_one_beside_a_server_is_told_and_removed_too_and_the_server_keeps_its_node(site):
+    site.agent = site.new_agent(removes_orphans=True)
+    (node,) = site.create()
+    site.cloud.put(node, "s1")
+    site.cloud.orphans["c1"] = node
+    looks(site)
+    assert (site.cloud.orphans, leftovers(site)) == ({"c1": node}, [])
+    site.pass_s(60)
+    site.agent.look()
+    assert (site.allocated(), site.cloud.orphans, leftovers(site)) == ([node], {}, [(node, "c1")])
+    site.agent.look()
+    assert leftovers(site) == []
+
+
+def test_what_a_server_that_is_elsewhere_has_left_is_told_with_a_command_that_leaves_it_the_rest(site):
+    one, other = site.create(2)
+    for node in (one, other):
+        site.cloud.put(node, f"server on {node}")
+    site.cloud.orphans["s1"], site.cloud.providers["s1"] = one, "rp-of-one"
+    looks(site)
+    site.cloud.put(other)
+    site.cloud.orphans["s2"], site.cloud.providers["s2"] = other, "rp-of-other"
+    site.agent.look()
+    site.pass_s(60)
+    site.agent.look()
+    assert site.allocated() == [one]
+    shown = json.loads(site.status.read_text())["leftovers"]
+    assert [(each["node"], each["why"]) for each in shown] == [
+        (one, "an allocation of a server that is elsewhere"),
+        (other, "an allocation of a server that is elsewhere"),
+    ]
+    assert [each["what_to_do"].partition(" (")[0] for each in shown] == [
+        f"openstack resource provider allocation unset --provider {provider} {consumer} --os-placement-api-version 1.28"
+        for consumer, provider in (("s1", "rp-of-one"), ("s2", "rp-of-other"))
+    ]
+
+
+def looks(site):
+    """Until the agent has looked at each node."""
+    for _ in site.world.names:
+        site.agent.look()
+
+
 def test_so_is_one_that_comes_when_its_node_has_gone_back(site):
     """A deletion overtook a move, and Nova gave the server that is no more its allocation back."""
     site.agent = site.new_agent(removes_orphans=True)

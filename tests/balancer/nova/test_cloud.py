@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from balancer.nova.cloud import NovaCloud
 from balancer.nova.decide import Allocation, CloudLook, Server
 
@@ -38,31 +40,104 @@ def test_the_providers_of_a_host_are_its_hypervisors_and_no_host_is_asked_for_th
 
 
 class Answers:
-    """Servers, moves and allocations by path."""
+    """Servers, moves and allocations by path; moves also of one server."""
 
     def __init__(self, bodies):
-        self.bodies, self.asked = bodies, []
+        self.bodies, self.asked, self.put_bodies = bodies, [], []
 
-    def get(self, path, **_):
-        self.asked.append(path)
+    def get(self, path, params=None, **_):
+        self.asked.append((path, *(params or {}).values()))
         body = self.bodies.get(path)
+        if "instance_uuid" in (params or {}):
+            moves = [each for each in body["migrations"] if each["instance_uuid"] == params["instance_uuid"]]
+            body = {"migrations": moves}
         return SimpleNamespace(status_code=404 if body is None else 200, json=lambda: body)
 
+    def put(self, path, *, json, headers):
+        self.put_bodies.append((path, json, headers))
+        return SimpleNamespace(status_code=204)
 
-def test_an_allocation_is_an_orphan_whose_consumer_is_no_server_and_no_move_of_one():
-    moves = [{"uuid": "m1", "instance_uuid": "s1"}, {"uuid": "m2", "instance_uuid": "gone"}]
-    hypervisors = {"hypervisors": [{"id": "u1", "service": {"host": "n1"}}]}
+
+def server(host, status="ACTIVE", task=None):
+    shown = {"OS-EXT-SRV-ATTR:host": host, "status": status, "OS-EXT-STS:task_state": task}
+    return {"server": shown}
+
+
+def move(uuid, server, status, kind="live-migration", source="n2"):
+    shown = {"uuid": uuid, "instance_uuid": server, "status": status, "migration_type": kind}
+    return shown | {"source_compute": source}
+
+
+HYPERVISORS = {"hypervisors": [{"id": "u1", "service": {"host": "n1"}}]}
+CASES = [
+    ("a server is there", {"s1": server("n1")}, [], Allocation("s1")),
+    ("nobody", {}, [], Allocation("s1", is_orphan=True)),
+    ("a server that is built", {"s1": server(None, "BUILD", "scheduling")}, [], Allocation("s1")),
+    ("one that is unshelved", {"s1": server(None, "SHELVED_OFFLOADED", "unshelving")}, [], Allocation("s1")),
+    ("one that could not be built", {"s1": server(None, "ERROR")}, [], Allocation("s1", True, "u1")),
+    ("a server that is elsewhere", {"s1": server("n2")}, [], Allocation("s1", True, "u1")),
+    ("one that moves here", {"s1": server("n2")}, [move("m1", "s1", "running")], Allocation("s1")),
+    ("whose move has failed", {"s1": server("n2")}, [move("m1", "s1", "error")], Allocation("s1", True, "u1")),
+    (
+        "which was evacuated from here, where Nova has not started since",
+        {"s1": server("n2")}, [move("m1", "s1", "done", "evacuation", "n1")], Allocation("s1"),
+    ),
+    (
+        "which was evacuated from elsewhere",
+        {"s1": server("n2")}, [move("m1", "s1", "done", "evacuation", "n3")], Allocation("s1", True, "u1"),
+    ),
+    (
+        "which was evacuated from here, where Nova has started since",
+        {"s1": server("n2")}, [move("m1", "s1", "completed", "evacuation", "n1")], Allocation("s1", True, "u1"),
+    ),
+    ("a resize to be confirmed", {"s2": server("n2")}, [move("s1", "s2", "finished")], Allocation("s1")),
+    ("a move that is over", {"s2": server("n2")}, [move("s1", "s2", "confirmed")], Allocation("s1", is_orphan=True)),
+    ("a move that has failed", {"s2": server("n1")}, [move("s1", "s2", "failed")], Allocation("s1", is_orphan=True)),
+    ("a move of no server", {}, [move("s1", "s2", "running")], Allocation("s1", is_orphan=True)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("servers", "moves", "expected"), [each[1:] for each in CASES], ids=[each[0] for each in CASES]
+)
+def test_whose_an_allocation_is(servers, moves, expected):
+    bodies = {f"/servers/{name}": body for name, body in servers.items()}
     compute = Answers(
-        {"/servers/s1": {}, "/os-migrations": {"migrations": moves}, "/os-hypervisors/detail": hypervisors}
+        bodies | {"/os-migrations": {"migrations": moves}, "/os-hypervisors/detail": HYPERVISORS}
     )
-    consumers = {consumer: {} for consumer in ("s1", "m1", "m2", "gone")}
-    placement = Answers({"/resource_providers/u1/allocations": {"allocations": consumers}})
+    placement = Answers({"/resource_providers/u1/allocations": {"allocations": {"s1": {}}}})
     cloud = NovaCloud(connection=SimpleNamespace(compute=compute, placement=placement))
-    expected = {"n1": tuple(Allocation(name, name in {"gone", "m2"}) for name in ("gone", "m1", "m2", "s1"))}
-    assert cloud.allocations(["n1"]) == expected
+    assert cloud.allocations({"n1": ()}) == {"n1": (expected,)}
     compute.asked.clear()
-    assert cloud.allocations(["n1"]) == expected
-    assert "/os-migrations" not in compute.asked, "what was no move is none later"
+    assert cloud.allocations({"n1": ()}) == {"n1": (expected,)}
+    assert ("/os-migrations",) not in compute.asked, "what was no move is none later"
+
+
+def test_nothing_is_asked_of_a_server_that_nova_has_just_shown_there():
+    compute = Answers({"/os-hypervisors/detail": HYPERVISORS})
+    placement = Answers({"/resource_providers/u1/allocations": {"allocations": {"s1": {}}}})
+    cloud = NovaCloud(connection=SimpleNamespace(compute=compute, placement=placement))
+    assert cloud.allocations({"n1": ["s1"]}) == {"n1": (Allocation("s1"),)}
+    assert compute.asked == [("/os-hypervisors/detail",)]
+
+
+def test_only_what_a_consumer_has_of_this_host_is_removed():
+    has = {
+        "allocations": {
+            "u1": {"generation": 3, "resources": {"VCPU": 4}},
+            "u2": {"generation": 9, "resources": {"VCPU": 4}},
+        },
+        "project_id": "p", "user_id": "u", "consumer_generation": 5,
+    }  # fmt: skip
+    compute = Answers({"/os-hypervisors/detail": HYPERVISORS})
+    shown = {"/resource_providers/u1/allocations": {"allocations": {}}}
+    placement = Answers(shown | {"/allocations/s1": has, "/allocations/none": {"allocations": {}}})
+    cloud = NovaCloud(connection=SimpleNamespace(compute=compute, placement=placement))
+    cloud.allocations({"n1": ()})
+    cloud.remove_allocation("n1", "s1")
+    cloud.remove_allocation("n1", "none")
+    left = has | {"allocations": {"u2": {"resources": {"VCPU": 4}}}}
+    assert placement.put_bodies == [("/allocations/s1", left, {"OpenStack-API-Version": "placement 1.28"})]
 
 
 def test_a_look_says_how_the_compute_service_of_each_host_is():

@@ -14,7 +14,7 @@ from balancer.nova.decide import Allocation, CloudLook, Memory, Rules, Server, p
 PAGE = Path(__file__).parents[3] / "docs/balancer/nova.md"
 NODES = {
     "granted": "OD_ALLOC",
-    "granted and confirmed": "OD_ALLOC",
+    "confirmed": "OD_ALLOC",
     "granted to another": "OD_ALLOC",
     "batch's": "OA_BUSY",
     "reserved": "OD_RESERVE",
@@ -71,8 +71,8 @@ def seen(state, *, used):
     )  # fmt: skip
     there = (Server("s1", "s1", "ACTIVE"),) if servers == "some" else ()
     is_shown = servers == "some" or service != "gone"
-    # As the agent asks: Placement only of granted hosts that Nova lists, and on which it shows no server.
-    asked = ALLOCATIONS[allocations] if is_held and servers == "none" and service != "gone" else None
+    # As the agent asks: Placement only of granted hosts that Nova lists.
+    asked = ALLOCATIONS[allocations] if is_held and is_shown else None
     if node == "granted to another":
         asked = None
     memory = Memory(used=frozenset({("n1", 7)}) if used else frozenset())
@@ -101,7 +101,7 @@ def expected(done, told, after, *, is_confirmed, used):
     }
     when = dict.fromkeys(("confirm", "release", "intruders", "leftovers", "stuck"))
     when["release"] = release.get(done)
-    when["confirm"] = 0.0 if done == "confirmed and kept" and not is_confirmed else None
+    when["confirm"] = 0.0 if done == "kept" and not is_confirmed else None
     if told != "nobody":
         when |= {name: LATER[each] for name, each in zip(told.split(", "), after.split(", "), strict=True)}
     return when
@@ -123,6 +123,6 @@ def test_each_row_is_of_some_state():
 def test_each_state_of_a_granted_node_has_a_way_out(state):
     """It is used, goes back, ends by itself, or somebody hears of it."""
     _, done, told, _ = row_of(state)
-    if state[0] in {"granted", "granted and confirmed"}:
+    if state[0] in {"granted", "confirmed"}:
         is_used = state[2] == "some" and state[1] in {"up", "disabled"}
-        assert is_used or "back" in done or "ends by itself" in done or told != "nobody"
+        assert is_used or "back" in done or "ends after" in done or told != "nobody"

@@ -25,7 +25,8 @@ def test_after_a_storm_nova_placement_and_the_balancer_agree_and_nothing_is_leak
         storm = Storm(site, seed=46)
         storm.blow(GATE.nova_storm_s)
         storm.calm()
-        print(dict(storm.done), dict(storm.refused), sep="\n")
+        print(dict(storm.done), dict(storm.refused), f"{len(storm.ran)} servers ran", sep="\n")
+        assert storm.ran, "nothing ran, so that nothing could leak"
         until(lambda: not differences(site), f"{differences(site)}\n{site.nova.log()}", 60)
         site.delete()
         until(lambda: site.is_home() and not differences(site), f"all are home: {differences(site)}", 60)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from emulator.workload.files import TraceError
 from emulator.workload.formats import load
 
 BEGIN_S = 1_767_262_000
@@ -28,6 +29,25 @@ def test_a_doubt_names_the_row_that_it_is_of(text_file):
     rows = (f"{job}|{BEGIN_S}|{start}|60|x|2|COMPLETED" for job, start in ((1, 5), (2, BEGIN_S)))
     log = load(text_file(heading, *rows), lenient=True)
     assert [text.partition(": ")[0].rpartition(":")[2] for text in log.complaints] == ["2", "2", "3"]
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "NODE_FAIL", "REQUEUED"])
+def test_a_size_that_was_asked_for_and_is_no_number_is_a_fault_of_its_row(text_file, state):
+    """Also of a row that may not be the job's last one, and waits for the others to come."""
+    heading = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|ReqNodes|State"
+    rows = (f"1|{BEGIN_S}|{BEGIN_S}|60|2|x|{state}", f"2|{BEGIN_S}|{BEGIN_S}|60|2|2|COMPLETED")
+    path = text_file(heading, *rows)
+    with pytest.raises(TraceError, match=r":2: ReqNodes is 'x', not a whole number"):
+        load(path)
+    log = load(path, lenient=True)
+    assert (log.column("number").tolist(), log.malformed) == ([2], 1)
+
+
+def test_a_row_that_is_out_of_range_leaves_the_jobs_behind_it_as_they_are(text_file, rows_of):
+    heading = "JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|NNodes|State"
+    rows = (f"{job}|{BEGIN_S}|{BEGIN_S}|60|{limit}|2|COMPLETED" for job, limit in ((1, 10**18), (2, 10)))
+    log = load(text_file(heading, *rows), lenient=True)
+    assert (rows_of(log, "number", "requested_s"), log.malformed) == ([(2, 600)], 1)
 
 
 def test_sacct_json_tells_it_too(tmp_path, rows_of):
