@@ -11,6 +11,7 @@ from emulator.commands import sweep as cli
 from emulator.runs import preparation
 from emulator.runs.scenario import from_mapping
 from emulator.sweeps import execute
+from emulator.sweeps.grid import Sweep, make_run
 from emulator.workload.hybrid_machines import ThetaYear
 
 US = 1_000_000
@@ -67,6 +68,16 @@ def test_the_last_few_workloads_are_kept_and_of_large_ones_the_last(made, monkey
     monkeypatch.setattr(execute, "_MOST_BYTES", 1000)
     last = execute.prepared_for(scenario(notices="W2", seed=3))
     assert list(execute._kept.values()) == [last]
+
+
+def test_runs_with_the_same_jobs_are_begun_one_after_another_and_one_with_two_labels_once():
+    every = [
+        make_run({"nodes": 8, "seed": seed, "workload": {"generate": ["bursty_leases"]}, "scheduler": scheduler},
+                 {"label": label, "seed": seed}, where=label)
+        for label, scheduler in (("a", "fcfs+easy"), ("b", "sjf+easy"), ("again", "fcfs+easy")) for seed in (1, 2)
+    ]  # fmt: skip
+    begun = [(run.varied["label"], run.varied["seed"]) for run in Sweep("four", tuple(every)).in_turn]
+    assert begun == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
 
 
 class Lines:
