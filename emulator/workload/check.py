@@ -143,7 +143,7 @@ def _in_use(log: SwfLog, workload: Workload, unavailable: UnavailableTimes | Non
     if unavailable is not None:
         held_ = _unavailable_jobs(log, workload, unavailable)
         spans.append((held_.submit_us, held_.submit_us + held_.run_us, held_.nodes.astype(np.int64)))
-    return level(*(np.concatenate(column) for column in zip(*spans, strict=True)))
+    return level(*spans[0]) if len(spans) == 1 else level(*map(np.concatenate, zip(*spans, strict=True)))
 
 
 def _unavailable_jobs(log: SwfLog, workload: Workload, unavailable: UnavailableTimes) -> JobTable:

@@ -59,11 +59,20 @@ def intervals(log: SwfLog) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArra
 
 def level(start_us: NDArray[np.int64], end_us: NDArray[np.int64], width: NDArray[np.int64]) -> Demand:
     """The sum of the widths of what is between its start and its end, after all events of each time."""
-    times = np.concatenate((start_us, end_us))
-    time_us, place = np.unique(times, return_inverse=True)
-    change = np.zeros(len(time_us), np.int64)
-    np.add.at(change, place, np.concatenate((width, -width)))
-    return Demand(time_us, np.cumsum(change))
+    time_us = np.unique(np.concatenate((start_us, end_us)))
+    count = _begun(start_us, width, time_us)
+    count -= _begun(end_us, width, time_us)
+    return Demand(time_us, count)
+
+
+def _begun(
+    at_us: NDArray[np.int64], width: NDArray[np.int64], time_us: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The sum of the widths of what was at each of these times, or before."""
+    order = np.argsort(at_us)
+    so_far = np.concatenate(([0], np.cumsum(width[order])))
+    begun: NDArray[np.int64] = so_far[np.searchsorted(at_us[order], time_us, side="right")]
+    return begun
 
 
 def machines(cores: Demand, cores_per_vm: int = CORES) -> Demand:

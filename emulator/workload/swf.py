@@ -151,11 +151,11 @@ class SwfLog:
         unnamed = set(columns) - set(FIELDS)
         if unnamed:
             raise ValueError(f"no such column: {', '.join(sorted(unnamed))}")
-        made = tuple(
-            _narrow(np.asarray(columns[name])) if name in columns else np.full(rows, UNKNOWN, np.int64)
-            for name in FIELDS
-        )
-        return cls(columns=made, header=tuple(header), source=source)
+        unknown = np.full(rows, UNKNOWN, np.int64)
+        unknown.setflags(write=False)  # one for all columns of which nothing is known
+        made = (_narrow(np.asarray(columns[name])) if name in columns else unknown for name in FIELDS)
+        kept = tuple(column if (column != UNKNOWN).any() else unknown for column in made)
+        return cls(columns=kept, header=tuple(header), source=source)
 
     def column(self, name: str) -> Column:
         """One of the 18 columns by its name in FIELDS."""
