@@ -48,7 +48,10 @@ def test_no_acknowledged_grant_is_lost_when_commits_fail_under_many_callers(worl
     for caller in callers:
         caller.start()
     for caller in callers:
-        caller.join()
+        while caller.is_alive():
+            caller.join(0.05)
+            # A timer whose commit failed is tried again a second later: with it the last request would wait for good.
+            w.clock.advance_to(w.clock.now_us() + micros(1))
     w.engine.ledger.commit = commit
     kit.until(lambda: w.engine.problem() is None)
     numbers = [record.request_id for record in acknowledged]
