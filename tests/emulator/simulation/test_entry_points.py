@@ -72,16 +72,3 @@ def test_a_table_that_the_state_does_not_have_is_an_error_when_it_is_compiled():
     arrays: Any = [np.zeros(1, np.int64)] * len(State._fields)
     with pytest.raises(Exception, match="waiting"):
         entry_point(of_a_table_that_there_is_not)(State(*arrays))
-
-
-def test_fields_of_a_record_are_its_memory_also_where_several_are_stacked() -> None:
-    sums, others = new_record(Sums), new_record(Sums)
-    sums.nodes, sums.weight = np.int64(3), 0.5
-    memory: Any = sums
-    assert (memory["nodes"], memory["weight"]) == (sums.nodes, sums.weight) == (3, 0.5)
-    memory["nodes"] = 4
-    assert (sums.nodes, others.nodes) == (4, 0)
-    stacked: Any = np.stack([others, sums])
-    stacked[1].nodes += 1
-    assert stacked["nodes"].tolist() == [0, 5]
-    assert sums.nodes == 4

@@ -68,24 +68,16 @@ def test_swf(sums, log):
 
 
 @pytest.mark.parametrize("week", WEEKS)
-def test_lcrc(sums, week):
+@pytest.mark.parametrize(
+    ("site", "sum_up"),
+    [
+        ("lcrc", "work += $5 * $6; waited += $2 - $1"),
+        ("aps", "work += $4; waited += $2 - ($1 > 0 ? $1 : 0)"),
+    ],
+)
+def test_weeks(sums, site, week, sum_up):
     by_reader, by_awk = sums(
-        packed(f"lcrc/{week}.csv.xz"),
-        "lcrc",
-        "NR > 1 { jobs++; work += $5 * $6; waited += $2 - $1 }" + SUM,
-        mark=",",
-    )
-    assert by_reader == by_awk
-    assert by_awk[0] > 100
-
-
-@pytest.mark.parametrize("week", WEEKS)
-def test_aps(sums, week):
-    by_reader, by_awk = sums(
-        packed(f"aps/{week}.csv.xz"),
-        "aps",
-        "NR > 1 { jobs++; work += $4; waited += $2 - ($1 > 0 ? $1 : 0) }" + SUM,
-        mark=",",
+        packed(f"{site}/{week}.csv.xz"), site, f"NR > 1 {{ jobs++; {sum_up} }}{SUM}", mark=","
     )
     assert by_reader == by_awk
     assert by_awk[0] > 100
