@@ -138,9 +138,9 @@ def test_qdel_ends_a_running_process_and_all_that_it_started(make_fleet, recorde
     assert fleet.run("qdel", str(job), user="alice").returncode == 0
     fleet.ended(job)
     assert fleet.exit_status(job) == 271
-    gone = fleet.home / "agent"
     fleet.wait_until(lambda: not is_alive(int(child)))
-    assert not list((gone / "mom_priv" / "jobs").iterdir())
+    # The agent tells the server of the end before it takes its own files of the job away.
+    fleet.wait_until(lambda: not list((fleet.home / "agent" / "mom_priv" / "jobs").iterdir()))
     wanted = recorded_accounting(recorded, "qdel-running.txt")
     assert shape(fleet.accounting()) == [line.replace("=root@", "=alice@") for line in on_first_nodes(wanted)]
 
