@@ -36,7 +36,7 @@ def _one_of_three_that_wait_is_deleted(site, which):
     site.waits_for(1)
     site.admin.compute.delete_server(sorted(site.servers(name), key=lambda each: each.name)[which])
     until(lambda: len(site.servers(name)) == 2, "it is gone")
-    site.batch.end_job("n01", "n02", "n03")
+    site.batch.end_job("n01", "n02")
     return _statuses(site, name, 2), _ends(site, 2)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import requests
 
+from balancer.clock import seconds
 from balancer.timestamps import parse_iso
 from emulator.live.ondemand.nodes import (
     Answer,
@@ -37,11 +38,23 @@ class BalancerSource:
         self._local = local()
 
     def request(self, count: int, key: str, exclude: tuple[str, ...] = ()) -> Answer:
+        return self._request(count, key, exclude, self._wait_s)
+
+    def ask_for_fewer(self, request_id: str, count: int, key: str, exclude: tuple[str, ...] = ()) -> Answer:
+        response = self._call("DELETE", f"/v1/requests/{request_id}")
+        answer = self._confirmed(response)
+        if not response.ok or response.json()["state"] != "withdrawn":
+            return answer
+        larger = response.json()
+        left = parse_iso(larger["deadline_at"]) - parse_iso(larger["decided_at"])
+        return self._request(count, key, exclude, max(0.0, seconds(left)))
+
+    def _request(self, count: int, key: str, exclude: tuple[str, ...], wait_s: float | None) -> Answer:
         body: dict[str, Any] = {"nodes": count}
         if exclude:
             body["exclude"] = list(exclude)
-        if self._wait_s is not None:
-            body["wait_s"] = self._wait_s
+        if wait_s is not None:
+            body["wait_s"] = wait_s
         if self._replace:
             body["replace"] = True
         headers = {"Prefer": "respond-async", "Idempotency-Key": key}

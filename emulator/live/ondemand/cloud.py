@@ -191,19 +191,43 @@ class Cloud:
         held.wait()
 
     def _schedule(self, reservation: Reservation, patience_s: float = 0.0) -> Reservation | None:
-        answer = self._ask(reservation, patience_s)
-        if answer is None:
-            return None
-        if isinstance(answer, Waiting):
+        """Ask for its nodes; the reservation, if its request waits."""
+        while True:
+            answer = self._ask(reservation, patience_s)
+            if answer is None:
+                return None
+            if not isinstance(answer, Waiting):
+                self._settle(reservation, answer, reservation.waiting_id)
+                return None
             with self._lock:
                 reservation.waiting_id = answer.request_id
                 self._memory.save(reservation)
-                abandoned = self._abandoned(reservation)
-            if abandoned:
-                self._withdraw(answer.request_id)
-            return reservation
-        self._settle(reservation, answer)
-        return None
+                if not self._gives_up(reservation):
+                    return reservation
+                patience_s = self._patience_s(reservation)
+
+    def _ask_for_fewer(self, reservation: Reservation) -> Reservation | None:
+        """Where servers were deleted that waited for nodes; the reservation, if its request waits anew."""
+        with self._lock:
+            if not self._gives_up(reservation):
+                return None
+        return self._schedule(reservation, self._patience_s(reservation))
+
+    def _gives_up(self, reservation: Reservation) -> bool:
+        """Whether its request asks for servers that are deleted. From now on it is not its request any more."""
+        deleted = [server for server in reservation.wanting if server.deleted_us is not None]
+        if reservation.decided or reservation.waiting_id is None or not deleted:
+            return False
+        for server in deleted:
+            server.given_up = True
+        reservation.replaces, reservation.waiting_id = reservation.waiting_id, None
+        self._memory.save(reservation)
+        return True
+
+    @staticmethod
+    def _patience_s(reservation: Reservation) -> float:
+        """What others wait for is not lost with a source that is away for a moment; what nobody does is for later."""
+        return _BACK_S if reservation.wanting else 0.0
 
     def _ask(self, reservation: Reservation, patience_s: float) -> Answer | None:
         """The source's answer, a refusal if it has none for so long; None: told to stop, so the next life asks."""
@@ -222,7 +246,13 @@ class Cloud:
         return Refused(f"unreachable: {reason}")
 
     def _request(self, reservation: Reservation) -> Answer:
-        return self._source.request(len(reservation.servers), reservation.id, reservation.exclude)
+        count, larger = len(reservation.wanting), reservation.replaces
+        if larger is None:
+            return self._source.request(count, reservation.key, reservation.exclude)
+        if count:
+            return self._source.ask_for_fewer(larger, count, reservation.key, reservation.exclude)
+        self._source.withdraw(larger)
+        return self._source.poll(larger, 0.0)
 
     def _undo_later(self, reservation: Reservation) -> None:
         self._retries.add(f"undo request {reservation.id}", lambda: self._undo_request(reservation))
@@ -240,15 +270,18 @@ class Cloud:
 
     def _watch(self, reservation: Reservation) -> None:
         """Wait for news of a waiting request, for as long as somebody wants its nodes."""
-        while not self._closing.is_set() and not reservation.decided and reservation.waiting_id is not None:
+        waiting_id = reservation.waiting_id
+        while waiting_id is not None and not self._closing.is_set() and not reservation.decided:
             asked_us = wall_us()
             try:
-                answer = self._source.poll(reservation.waiting_id, _LONG_POLL_S)
+                answer = self._source.poll(waiting_id, _LONG_POLL_S)
             except SourceUnreachableError as error:
                 _log.warning("source_unreachable", reservation=reservation.id, error=str(error))
-                answer = Waiting(reservation.waiting_id)
+                answer = Waiting(waiting_id)
+            if reservation.waiting_id != waiting_id:
+                return  # who asks for fewer nodes in its place settles it, and watches the new one
             with self.clock.paused():
-                self._settle(reservation, answer)
+                self._settle(reservation, answer, waiting_id)
             if isinstance(answer, Waiting) and wall_us() - asked_us < micros(_PAUSE_S):
                 self._closing.wait(_PAUSE_S)  # a busy source answers at once; do not make it busier
 
@@ -262,14 +295,14 @@ class Cloud:
                 answer = self._source.poll(waiting_id, 0.0)
             except SourceUnreachableError:
                 return
-            self._settle(reservation, answer)
+            self._settle(reservation, answer, waiting_id)
 
-    def _settle(self, reservation: Reservation, answer: Answer) -> None:
-        """Write a decision into the servers; the first one counts."""
+    def _settle(self, reservation: Reservation, answer: Answer, waiting_id: str | None) -> None:
+        """Write a decision into the servers: the first one counts, and only of the request that asks for them now."""
         if isinstance(answer, Waiting):
             return
         with self._lock:
-            if reservation.decided:
+            if reservation.decided or reservation.waiting_id != waiting_id:
                 return
             reservation.decided = True
             now_us = self.clock.now_us()
@@ -281,7 +314,10 @@ class Cloud:
                 self._memory.save(reservation)
                 return
             granted_us = now_us if answer.decided_us is None else answer.decided_us
-            for server, node in zip(reservation.servers, answer.nodes, strict=True):
+            # A larger request that was granted before it could be withdrawn has nodes for those that were given up too.
+            wanting = reservation.wanting
+            given_up = [server for server in reservation.servers if server.given_up]
+            for server, node in zip(wanting + given_up, answer.nodes, strict=False):
                 ready_us = granted_us + self._boot_us
                 server.host = node
                 server.updated_us = ready_us
@@ -290,7 +326,9 @@ class Cloud:
                 else:
                     server.launched_us = ready_us
             self._memory.save(reservation)
-            orphans = [server for server in reservation.servers if server.deleted_us is not None]
+            orphans = [
+                server for server in reservation.servers if server.host and server.deleted_us is not None
+            ]
         if orphans:
             self._release(reservation, orphans)
         for server in reservation.servers:
@@ -349,15 +387,13 @@ class Cloud:
                 self._past.append(server)
                 reservation = server.reservation
                 abandoned = self._abandoned(reservation)
-                waiting_id = None if reservation.decided else reservation.waiting_id
+                waits = not reservation.decided
                 if server.host is not None:
                     reservation.leaving.append(server.host)
                 leaving = bool(reservation.leaving)  # of others, too: this may be the last that they wait for
                 self._memory.save(reservation)
-            if leaving:
+            if leaving or waits:
                 self._leave(reservation, abandoned)
-            elif abandoned and waiting_id is not None:
-                self._withdraw(waiting_id)
 
     def _leave(self, reservation: Reservation, abandoned: bool) -> None:
         with self._lock:
@@ -380,21 +416,23 @@ class Cloud:
             returned.wait()
             self._return_leaving(reservation)
 
-    def _linger(self, reservation: Reservation, all_left: Event, returned: Event) -> None:
+    def _linger(self, reservation: Reservation, all_left: Event, returned: Event) -> Reservation | None:
         all_left.wait(self._linger_s)
         with self._lock:
             reservation.all_left = None
         try:
-            self._return_leaving(reservation)
+            return self._return_leaving(reservation)
         finally:
             returned.set()
 
-    def _return_leaving(self, reservation: Reservation) -> None:
+    def _return_leaving(self, reservation: Reservation) -> Reservation | None:
+        """Of servers that were deleted: the nodes go back, or are not asked for any more (`_ask_for_fewer`)."""
         with self._lock:
             leaving, reservation.leaving = reservation.leaving, []
             leavers = [server for server in reservation.servers if server.host in leaving]
         if leavers:
             self._release(reservation, leavers)
+        return self._ask_for_fewer(reservation)
 
     @staticmethod
     def _abandoned(reservation: Reservation) -> bool:
@@ -425,12 +463,6 @@ class Cloud:
             self._retries.add(f"release {', '.join(nodes)}", release)
         except SourceRefusedError as error:
             _log.error("release_refused", nodes=nodes, error=str(error))
-
-    def _withdraw(self, request_id: str) -> None:
-        try:
-            self._source.withdraw(request_id)
-        except SourceUnreachableError:
-            self._retries.add(f"withdraw {request_id}", lambda: self._source.withdraw(request_id))
 
 
 def made_password() -> str:

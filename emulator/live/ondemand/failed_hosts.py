@@ -88,14 +88,17 @@ class FailedHosts:
     def look(self) -> None:
         """Once: at all creates that have hosts, or wait for other ones. Raises SourceUnreachableError."""
         for reservation in self._cloud.reservations():
-            request_id = reservation.waiting_id or self._source.request_of(reservation.id)
-            if request_id is not None and reservation.id not in self._watched:
+            if not reservation.decided or reservation.id in self._watched:
+                continue
+            asked_at_once = self._source.request_of(reservation.key)
+            request_id = reservation.waiting_id or asked_at_once or reservation.replaces
+            if request_id is not None:
                 self._watched[reservation.id] = _Watched(reservation, [request_id])
         for key, watched in list(self._watched.items()):
             if all(server.deleting_us is not None for server in watched.reservation.servers):
                 self._let_go(watched)
                 del self._watched[key]
-            elif watched.reservation.decided:
+            else:
                 self._look_at(watched)
 
     def _look_at(self, watched: _Watched) -> None:

@@ -53,6 +53,12 @@ class NodeSource(Protocol):
     def request(self, count: int, key: str, exclude: tuple[str, ...] = ()) -> Answer:
         """Ask for `count` nodes, all or none, and none of those to be excluded."""
 
+    def ask_for_fewer(self, request_id: str, count: int, key: str, exclude: tuple[str, ...] = ()) -> Answer:
+        """In the place of a request that waits, ask for `count` nodes for the rest of its wait.
+
+        A request that is decided already stays, and is the answer.
+        """
+
     def poll(self, request_id: str, wait_s: float) -> Answer:
         """What became of a waiting request; blocks up to `wait_s` wall seconds for news."""
 
@@ -90,6 +96,11 @@ class FixedPool:
             self._idle.remove(node)
         self._lent.update(nodes)
         return Granted(nodes)
+
+    def ask_for_fewer(self, request_id: str, count: int, key: str, exclude: tuple[str, ...] = ()) -> Answer:
+        raise ValueError(
+            f"no request waits at a fixed pool: {request_id} ({key}: {count}, not {exclude}) is none"
+        )
 
     def poll(self, request_id: str, wait_s: float) -> Answer:
         raise ValueError(f"no request waits at a fixed pool, {request_id} ({wait_s} s) neither")

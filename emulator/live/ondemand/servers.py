@@ -56,6 +56,8 @@ class Server:
     """Servers with the same one have given their nodes back in one call, or are about to."""
     returned: bool = False
     """The call has been answered."""
+    given_up: bool = False
+    """It was deleted while it waited for a node: none is asked for it any more."""
     condition: str = ""
     """What was made of it while it ran: SHUTOFF, PAUSED, SUSPENDED or RESCUE."""
 
@@ -82,6 +84,8 @@ class Reservation:
     id: str
     servers: list[Server] = field(default_factory=list)
     waiting_id: str | None = None
+    replaces: str | None = None
+    """The request for more nodes in whose place this one's is, since some of its servers were deleted."""
     decided: bool = False
     to_be_undone: bool = False
     """It was given up unanswered: what the source may have granted goes back."""
@@ -90,6 +94,16 @@ class Reservation:
     leaving: list[str] = field(default_factory=list)
     all_left: Event | None = None
     returned: Event = field(default_factory=Event)
+
+    @property
+    def key(self) -> str:
+        """Of its request for nodes: another one for each number of servers."""
+        return self.id if self.replaces is None else f"{self.id}-after-{self.replaces}"
+
+    @property
+    def wanting(self) -> list[Server]:
+        """The servers for which its request asks."""
+        return [server for server in self.servers if not server.given_up]
 
 
 class Memory:
@@ -118,6 +132,7 @@ def _as_json(reservation: Reservation) -> dict[str, Any]:
     return {
         "id": reservation.id,
         "waiting_id": reservation.waiting_id,
+        "replaces": reservation.replaces,
         "decided": reservation.decided,
         "to_be_undone": reservation.to_be_undone,
         "exclude": reservation.exclude,
@@ -140,6 +155,7 @@ def _from_json(line: dict[str, Any]) -> Reservation:
     reservation = Reservation(
         line["id"],
         waiting_id=line["waiting_id"],
+        replaces=line.get("replaces"),
         decided=line["decided"],
         to_be_undone=line.get("to_be_undone", False),
         exclude=tuple(line.get("exclude", ())),

@@ -78,6 +78,32 @@ def test_a_waiting_request_is_asked_about_until_it_is_decided(balancer):
     assert balancer.calls[1][1] == "/v1/requests/r1?wait_s=10"
 
 
+def test_fewer_nodes_are_asked_for_within_what_is_left_of_the_wait(balancer):
+    larger = request_json("withdrawn", decided_at="1970-01-01T00:01:40Z", reason="withdrawn")
+    balancer.answers = [
+        (200, larger | {"deadline_at": "1970-01-01T00:06:10.5Z"}),
+        (202, request_json("waiting") | {"id": "r2"}),
+    ]
+    assert BalancerSource(balancer.url, wait_s=600).ask_for_fewer("r1", 2, "k", ("n9",)) == Waiting("r2")
+    headers = {"Prefer": "respond-async", "Idempotency-Key": "k"}
+    assert balancer.calls == [
+        ("DELETE", "/v1/requests/r1", None, {}),
+        ("POST", "/v1/request_nodes", {"nodes": 2, "exclude": ["n9"], "wait_s": 270.5}, headers),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("decided", "answer"),
+    [
+        (request_json("granted", ["n1", "n2"], "1970-01-01T00:01:40Z"), Granted(("n1", "n2"), 100_000_000)),
+        (request_json("rejected", reason="the wait is over"), Refused("the wait is over")),
+    ],
+)
+def test_a_request_that_is_decided_is_not_made_smaller(balancer, decided, answer):
+    balancer.answers = [(200, decided)]
+    assert BalancerSource(balancer.url).ask_for_fewer("r1", 1, "k") == answer
+
+
 def test_a_request_that_cannot_be_met_is_refused_with_the_balancers_words(balancer):
     balancer.answers = [(409, {"code": "balancer.not_obtainable", "detail": "2 of 9 nodes"})]
     assert BalancerSource(balancer.url).request(9, "k") == Refused("balancer.not_obtainable: 2 of 9 nodes")

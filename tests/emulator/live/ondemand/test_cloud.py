@@ -47,6 +47,14 @@ class ScriptedSource:
         self.told.append(("request", count, *exclude))
         return self.answers.pop(0)
 
+    def ask_for_fewer(self, request_id, count, key, exclude=()):
+        if self.is_away:
+            self.in_vain += 1
+            raise SourceUnreachableError("away")
+        self.told.append(("fewer than", request_id, count, *exclude))
+        self.heard.set()  # who polls for the larger request is answered
+        return self.answers.pop(0)
+
     def poll(self, request_id, wait_s):
         if isinstance(self.verdict, Waiting) and wait_s:
             self.heard.wait(120)
@@ -151,18 +159,67 @@ def test_deleting_all_servers_of_a_waiting_request_withdraws_it(build):
     assert cloud.servers() == []
 
 
-def test_nodes_for_a_server_that_is_gone_already_go_back(build):
-    source = ScriptedSource(Waiting("r1"))
+def waiting(cloud, count):
+    """A reservation whose request waits."""
+    reservation = cloud.create(spec(count))
+    wait_until(lambda: reservation.waiting_id is not None)
+    return reservation
+
+
+def test_where_one_of_three_that_wait_is_deleted_two_nodes_are_asked_for(build):
+    source = ScriptedSource(Waiting("r1"), Waiting("r2"), Granted(("n1",), 1_000_000))
     cloud = build(source)
-    reservation = cloud.create(spec(2))
-    while reservation.waiting_id is None:
-        SystemClock().alarm().wait(0.005)
+    reservation = waiting(cloud, 3)
     cloud.delete(reservation.servers[0])
-    source.decide(Granted(("n1", "n2"), 1_000_000))
-    while len(source.told) < 2:
-        SystemClock().alarm().wait(0.005)
-    assert source.told == [("request", 2), ("release", ("n1",))]
-    assert [server.host for server in cloud.servers()] == ["n2"]
+    wait_until(lambda: reservation.waiting_id == "r2")
+    cloud.delete(reservation.servers[1])
+    wait_until(lambda: reservation.decided)
+    assert source.told == [("request", 3), ("fewer than", "r1", 2), ("fewer than", "r2", 1)]
+    assert [(server.name, server.host) for server in cloud.servers()] == [("lease-3", "n1")]
+
+
+def test_nodes_that_were_granted_for_a_server_that_is_deleted_go_back(build):
+    source = ScriptedSource(Waiting("r1"), Granted(("n1", "n2", "n3"), 1_000_000))
+    cloud = build(source)
+    reservation = waiting(cloud, 3)
+    cloud.delete(reservation.servers[0])
+    wait_until(lambda: len(source.told) == 3)
+    assert source.told == [("request", 3), ("fewer than", "r1", 2), ("release", ("n3",))]
+    assert [(server.name, server.host) for server in cloud.servers()] == [
+        ("lease-3", "n2"),
+        ("lease-2", "n1"),
+    ]
+
+
+def test_others_wait_on_while_the_source_that_is_to_hear_of_fewer_is_away(build):
+    source = ScriptedSource(Waiting("r1"), Waiting("r2"))
+    cloud = build(source)
+    reservation = waiting(cloud, 2)
+    source.is_away = True
+    cloud.delete(reservation.servers[0])
+    wait_until(lambda: source.in_vain > 5)
+    source.is_away = False
+    wait_until(lambda: reservation.waiting_id == "r2")
+    assert [server.status(cloud.clock.now_us()) for server in cloud.servers()] == ["BUILD"]
+    source.decide(Granted(("n1",), 1_000_000))
+    wait_until(lambda: reservation.decided)
+    assert source.told == [("request", 2), ("fewer than", "r1", 1)]
+
+
+def test_a_manager_that_was_stopped_asks_for_fewer_again(build, tmp_path):
+    source = ScriptedSource(Waiting("r1"), Granted(("n1",), 1_000_000))
+    stopped = build(source, memory=Memory(tmp_path / "memory"))
+    reservation = waiting(stopped, 2)
+    source.is_away = True
+    stopped.delete(reservation.servers[0])
+    wait_until(lambda: source.in_vain)
+    stopped.close()
+    source.is_away = False
+    cloud = build(source, memory=Memory(tmp_path / "memory"))
+    cloud.resume()
+    wait_until(lambda: all(server.host for server in cloud.servers()))
+    assert source.told == [("request", 2), ("fewer than", "r1", 1)]
+    assert [(server.name, server.host) for server in cloud.servers()] == [("lease-2", "n1")]
 
 
 def test_servers_that_are_deleted_together_give_their_nodes_back_in_one_call(build):
