@@ -45,8 +45,9 @@ PEERS: dict[str, Peer] = {
         overrun="run_on",
     ),
     "alea": Peer(
-        {"pass": "event", "end_at_shadow": False},
-        "its sources (EASY_Backfilling.java: findResourceBF): who ends at the shadow itself must fit beside the head",
+        {"pass": "event", "submits_first": True, "end_at_shadow": False},
+        "its sources (EASY_Backfilling.java: findResourceBF): who ends at the shadow itself must fit beside the head;"
+        " jobs start a fraction of a second late, so that they end after the submits of that second",
     ),
     "rlscheduler": Peer(
         {

@@ -173,6 +173,12 @@ def test_cqsim_itself_starts_these_jobs_then():
     }
 
 
+def test_alea_itself_starts_these_jobs_then():
+    """By its EASY with `estimate=true`: at 3 job 1 ends early, after job 3 is submitted."""
+    jobs = job_table(seconds((1, 2, 5, 1), (2, 3, 3, 4), (3, 1, 1, 1)))
+    assert starts_of("like:alea", jobs, 4) == {1: 1 * US, 2: 4 * US, 3: 3 * US}
+
+
 TRACED_IN_RLSCHEDULER = [
     ("fcfs", 4, ((0, 4, 10, 2), (0, 4, 6, 1), (1, 1, 1, 4), (2, 2, 2, 3), (2, 2, 2, 2)), (0, 0, 6, 7, 4)),
     ("sjf", 3, ((1, 4, 4, 2), (2, 20, 20, 2), (3, 9, 9, 1), (3, 8, 8, 1), (4, 1, 1, 3)), (1, 5, 13, 5, 25)),
