@@ -274,8 +274,13 @@ class Rows:
             self.doubt(name, fault)
             return unknown
 
-    def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
-        """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
+    def log(
+        self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = (), *, size_from: str = ""
+    ) -> SwfLog:
+        """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`.
+
+        `size_from`: see `SwfLog`.
+        """
         self._fill()
         remarks = {_printable(what): count for what, count in self.remarks.items() if count}
         header = [
@@ -302,6 +307,7 @@ class Rows:
             remarks=remarks,
             user_names=self.users.names(),
             group_names=self.groups.names(),
+            size_from=size_from,
         )
 
 
@@ -377,6 +383,7 @@ def read_records(
     file_names: str,
     take: Callable[[str, Rows], None],
     note: str,
+    size_from: str,
     lenient: bool,
     comment: str = "\n",
 ) -> SwfLog:
@@ -400,11 +407,11 @@ def read_records(
     beside = path.iterdir() if path.is_dir() else ()
     unread = sorted(file.name for file in beside if names.match(file.name) and file not in files)
     if not unread:
-        return rows.log(path, note, faults)
+        return rows.log(path, note, faults, size_from=size_from)
     faults.tell(
         f"{path}: not read: {some(unread)} (unpacked, gzip and xz files are, with names as the others have)"
     )
-    return rows.log(path, note, faults, (f"; {UNREAD_KEY}: {some(unread)}",))
+    return rows.log(path, note, faults, (f"; {UNREAD_KEY}: {some(unread)}",), size_from=size_from)
 
 
 def whole(text: str | None, name: str) -> int:

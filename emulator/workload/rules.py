@@ -222,7 +222,7 @@ def in_order(counts: dict[str, int]) -> dict[str, int]:
 
 
 def cluster_size(log: SwfLog, procs_per_node: int = 1) -> int:
-    """The number of nodes by the log's header. Raises TraceError if the header does not say.
+    """The number of nodes by the log's header. Raises TraceError, which says where to find it, if the log does not say.
 
     With one processor a node, a node is whatever the log counts, and MaxProcs says how many there are; with
     more, MaxNodes does. Each stands in for the other.
@@ -231,10 +231,14 @@ def cluster_size(log: SwfLog, procs_per_node: int = 1) -> int:
     by_procs = max_procs // procs_per_node if max_procs else None
     size = (by_procs or max_nodes) if procs_per_node == 1 else (max_nodes or by_procs)
     if not size or size < 1:
-        raise TraceError(
-            f"{log.source}: the header has no MaxProcs or MaxNodes; say how many nodes the cluster has (--nodes)"
-        )
+        raise TraceError(f"{log.source}: {no_size(log)}")
     return size
+
+
+def no_size(log: SwfLog) -> str:
+    """That a log does not say how many nodes the cluster has, and what to do."""
+    where = f" ({log.size_from})" if log.size_from else ""
+    return f"the log does not say how many nodes the cluster has{where}; pass --nodes N (in a scenario: `nodes: N`)"
 
 
 def to_log(jobs: JobTable, *, nodes: int, note: str = "") -> SwfLog:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from emulator.workload.sacct_row import Row
     from emulator.workload.swf import SwfLog
 
+SIZE_FROM = "`sinfo -h -o %D` prints the number, and slurm.conf has the nodes in its NodeName lines"
 _NUMBER = re.compile(r"\d+")
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(NOT_ENDED, -1)
 """SWF's numbers for Slurm's states; all others are 0, failed."""
@@ -92,7 +93,8 @@ class SacctJobs:
             if later is None or not later.takes(row):
                 self._last(row)
         self.rows.keep_last_records(self._keys)
-        return self.rows.log(path, "from sacct; a job that ran again is its last run", faults)
+        note = "from sacct; a job that ran again is its last run"
+        return self.rows.log(path, note, faults, size_from=SIZE_FROM)
 
     def _take(self, row: Row) -> None:
         first = self._unfinished.get(row.key) if self._unfinished else None

@@ -105,7 +105,7 @@ class SwfLog:
     `passed_over` counts the records of an accounting log that are no jobs of their own, by what they are, `remarks`
     the jobs of which there is something to tell, by that. `user_names`:
     who the users are, and `group_names` which groups (or accounts), by the numbers that a reader gave them; empty where
-    the log itself has numbers.
+    the log itself has numbers. `size_from`: where the size of the cluster stands, if the log does not say it.
     """
 
     columns: tuple[Column, ...]
@@ -117,6 +117,7 @@ class SwfLog:
     remarks: Mapping[str, int] = field(default_factory=dict)
     user_names: Mapping[int, str] = field(default_factory=dict)
     group_names: Mapping[int, str] = field(default_factory=dict)
+    size_from: str = ""
 
     def __post_init__(self) -> None:
         if len(self.columns) < len(FIELDS):
@@ -335,6 +336,7 @@ class _Reader:
             malformed=self.malformed,
             complaints=tuple(self.complaints),
             passed_over={HEADING: self.header.again} if self.header.again else {},
+            size_from="its header has no MaxProcs or MaxNodes",
         )
 
     def _parse_odd(
