@@ -125,8 +125,6 @@ def check(served, monkeypatch):
 
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # the command's connection ends with its process
 ]
 
