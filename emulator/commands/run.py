@@ -215,15 +215,13 @@ def run(  # noqa: PLR0917
     except KeyboardInterrupt:
         click.echo("emulator: stopped at once; no results were written", err=True)
         sys.exit(SIGNAL + signal.SIGINT)
-    _show(summary, folder, as_json=as_json, has_report=report)
-    if with_traceback and (traceback := getattr(record, "traceback", "")):
-        click.echo(traceback, err=True, nl=False)
-    if summary["interrupted"]:
-        click.echo(f"emulator: {summary['interrupted']}; what was done is in {folder}", err=True)
+    traceback = getattr(record, "traceback", "") if with_traceback else ""
+    _show(summary, folder, as_json=as_json, has_report=report, traceback=traceback)
     sys.exit(status)
 
 
-def _show(summary: dict[str, Any], folder: Path, *, as_json: bool, has_report: bool) -> None:
+def _show(summary: dict[str, Any], folder: Path, *, as_json: bool, has_report: bool, traceback: str) -> None:
+    """What came of the run, on the terminal."""
     from emulator.report.files import load_baseline, to_json  # noqa: PLC0415
     from emulator.report.summary_text import print_summary  # noqa: PLC0415
 
@@ -231,6 +229,10 @@ def _show(summary: dict[str, Any], folder: Path, *, as_json: bool, has_report: b
         click.echo(to_json(summary), nl=False)
     else:
         print_summary(summary, folder, has_report=has_report, baseline=load_baseline(folder))
+    if traceback:
+        click.echo(traceback, err=True, nl=False)
+    if summary["interrupted"]:
+        click.echo(f"emulator: {summary['interrupted']}; what was done is in {folder}", err=True)
 
 
 def scenario_of(
