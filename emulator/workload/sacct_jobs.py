@@ -195,7 +195,7 @@ class SacctJobs:
         for name, more in (
             ("nodes", row.nodes), ("allocated_procs", size), ("requested_procs", size), ("gpus", gpus),
         ):  # fmt: skip
-            self.rows.put(name, at, max(self.rows.columns[name][at], 0) + max(more, 0))
+            self.rows.put(name, at, max(self.rows.value(name, at), 0) + max(more, 0))
         self.rows.put("host", at, -1)
         return True
 
@@ -215,14 +215,13 @@ class _Later:
 
     def takes(self, earlier: Row) -> bool:
         """Whether one of the rows is the next run of this job; then it has this one's submit (and first size)."""
-        columns = self._rows.columns
         low, high = np.searchsorted(self._numbers, [hash(earlier.key), hash(earlier.key) + 1])
         for at in self._order[low:high].tolist():
             if not earlier.submitted_s < self._submitted_s[at] or not earlier.is_followed_at(
                 self._submitted_s[at]
             ):
                 continue
-            submit_s, wait_s, run_s = (columns[name][at] for name in ("submit_s", "wait_s", "run_s"))
+            submit_s, wait_s, run_s = (self._rows.value(name, at) for name in ("submit_s", "wait_s", "run_s"))
             first_s = min(submit_s, earlier.submit_s)
             self._rows.put("submit_s", at, first_s)
             if max(wait_s, run_s) >= 0:
