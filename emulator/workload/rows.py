@@ -121,7 +121,9 @@ class Names:
         self.numbers: dict[str, int] = {}
 
     def number(self, name: str | None) -> int:
-        return self.numbers.setdefault(name, len(self.numbers) + 1) if name else UNKNOWN
+        if not name:
+            return UNKNOWN
+        return self.numbers.get(name) or self.numbers.setdefault(name, len(self.numbers) + 1)
 
     def names(self) -> dict[int, str]:
         return {number: name for name, number in self.numbers.items()}

@@ -154,19 +154,23 @@ class SacctJobs:
             return
         if "Cluster" in said:
             self.rows.remark_on_source("cluster", said["Cluster"])
-        rows, second_size = self.rows, row.is_second_size
+        rows, submit_s, wait_s = self.rows, row.submit_s, -1
+        if start_s is not None:
+            wait_s = start_s - submit_s
+            if row.is_second_size:
+                submit_s, wait_s = start_s, -1
         rows.add_row(
             _GIVEN,
             (
                 row.number,
-                row.submit_s if start_s is None or not second_size else start_s,
-                -1 if start_s is None or second_size else start_s - row.submit_s,
+                submit_s,
+                wait_s,
                 row.run_s,
                 size,
                 size,
                 nodes,
                 row.limit_s,
-                memory_kb(said, size, nodes, self.rows),
+                memory_kb(said, size, nodes, rows),
                 gpus,
                 self._host(said),
                 rows.reservations.number(said.get("Reservation")),
