@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -419,3 +420,22 @@ def test_usage_series(sums):
     )
     assert by_reader == by_awk
     assert by_awk[0] > 20
+
+
+def test_elastisim(sums, tmp_path):
+    """How often a model waits for a second depends on a job's nodes, by a formula."""
+    shutil.copytree(SITES / "elastisim", tmp_path / "elastisim")
+    by_reader, by_awk = sums(
+        documents(site_json("elastisim/jobs.json")),
+        "elastisim",
+        VALUES
+        + """
+        $2 ~ /^num_nodes(_min)?$/ { nodes = value }
+        $2 == "iterations" { iterations = value }
+        $2 == "base_nodes" { jobs++; work += int(iterations * (nodes / value)) * nodes }
+        """
+        + SUM,
+        mark='"',
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] == 4
