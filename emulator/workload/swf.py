@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -262,9 +262,12 @@ def write_swf(log: SwfLog, path: Path) -> None:
     with write_whole(path) as stream:
         for line in log.header:
             stream.write(line.encode("utf-8", "surrogateescape") + b"\n")
-        line_of = (" ".join(["%r"] * len(log.columns)) + "\n").__mod__
+        # Of many columns nothing is known: they are not written anew for each job.
+        is_known = [True, *((column != UNKNOWN).any() for column in log.columns[1:])]
+        line_of = (" ".join("%r" if known else str(UNKNOWN) for known in is_known) + "\n").__mod__
+        columns = tuple(compress(log.columns, is_known))
         for begin in range(0, len(log), _WRITTEN_AT_ONCE):
-            part = (column[begin : begin + _WRITTEN_AT_ONCE].tolist() for column in log.columns)
+            part = (column[begin : begin + _WRITTEN_AT_ONCE].tolist() for column in columns)
             stream.write("".join(map(line_of, zip(*part, strict=True))).encode())
 
 
