@@ -15,6 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_TEXTS_IN_THE_WAY = """[...document.querySelectorAll("svg")].flatMap((svg) => {
+  const frame = svg.getBoundingClientRect();
+  if (!frame.width) return [];
+  const texts = [...svg.querySelectorAll("text")].filter((each) => each.textContent.trim()).map((each) => {
+    // Letters fill three quarters of the height of their box, and of its width where they are read from below.
+    const { left, top, right, bottom } = each.getBoundingClientRect(), size = Math.min(right - left, bottom - top) / 8;
+    return { name: each.textContent, left: left + size, top: top + size, right: right - size, bottom: bottom - size };
+  });
+  const out = texts.filter((one) =>
+    one.left < frame.left || one.top < frame.top || one.right > frame.right || one.bottom > frame.bottom);
+  const meet = (one, other) =>
+    one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom;
+  const both = texts.flatMap((one, place) =>
+    texts.slice(place + 1).filter((other) => meet(one, other)).map((other) => [one, other]));
+  const of = svg.getAttribute("aria-label");
+  return [...out.map((one) => `${of}: "${one.name}" leaves the picture`),
+    ...both.map(([one, other]) => `${of}: "${one.name}" overlaps "${other.name}"`)];
+})"""
+
 
 class PageError(Exception):
     """The page or the browser could not do it."""
@@ -124,6 +143,11 @@ class Page:
         found = "violations.map((each) => `${each.id}: ${each.nodes[0].html.slice(0, 200)}`)"
         result: list[str] = self.evaluate(f"axe.run().then((result) => result.{found})")
         return result
+
+    def texts_in_the_way(self) -> list[str]:
+        """Texts of the pictures of the page that overlap each other or leave their picture."""
+        found: list[str] = self.evaluate(_TEXTS_IN_THE_WAY)
+        return found
 
 
 @contextmanager

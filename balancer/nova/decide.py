@@ -240,68 +240,76 @@ def plan(
         for node in ours
         if cloud.servers.get(node.name) or any(not each.is_orphan for each in allocations.get(node.name, ()))
     ]
-    orphans = {
-        Leftover(host, each.consumer, provider=each.provider): before.orphans_since_s.get(
-            (host, each.consumer), now_s
-        )
-        for host, found in allocations.items()
-        if cloud.whole
-        for each in found
-        if each.is_orphan
-    }
+    orphans = _orphans_since_s(allocations, before, now_s) if cloud.whole else {}
     empty = [node for node in ours if cloud.whole and node not in busy]
-    since_useless_s = {
-        _key(node): before.useless_since_s.get(_key(node), now_s)
-        for node in busy
-        if not cloud.servers.get(node.name) or cloud.services.get(node.name) in _USELESS
-    }
-    used = {_key(node) for node in busy} | (before.used & {_key(node) for node in ours})
-    since_s = {_key(node): before.empty_since_s.get(_key(node), now_s) for node in empty}
+    useless = [
+        node for node in busy if not cloud.servers.get(node.name) or cloud.services.get(node.name) in _USELESS
+    ]
+    memory = Memory(
+        used=frozenset(map(_key, busy)) | (before.used & set(map(_key, ours))),
+        empty_since_s={key: before.empty_since_s.get(key, now_s) for key in map(_key, empty)},
+        orphans_since_s={(each.node, each.consumer): begun_s for each, begun_s in orphans.items()},
+        useless_since_s={key: before.useless_since_s.get(key, now_s) for key in map(_key, useless)},
+    )
+
+    def is_over(begun_s: float) -> bool:
+        return now_s - begun_s >= rules.grace_s
+
+    def ends_soon(request: Request) -> bool:
+        return request.lease_ends_s is not None and request.lease_ends_s < now_s + rules.renew_s
+
     holders = {str(node.request_id): requests[str(node.request_id)] for node in busy}
     return Plan(
         confirm=tuple(sorted(name for name, request in holders.items() if not request.confirmed)),
-        renew=tuple(
-            sorted(
-                name
-                for name, request in holders.items()
-                if request.lease_ends_s is not None and request.lease_ends_s < now_s + rules.renew_s
-            )
-        ),
+        renew=tuple(sorted(name for name, request in holders.items() if ends_soon(request))),
         release={
             node.name: node.generation
             for node in empty
             # An unconfirmed grant may be on its way to its first server; if it is not, it ends by itself.
             if requests[str(node.request_id)].confirmed
             and (
-                (_key(node) in used and allocations.get(node.name) == () and node.name in cloud.servers)
-                or now_s - since_s[_key(node)] >= rules.grace_s
+                (
+                    _key(node) in memory.used
+                    and allocations.get(node.name) == ()
+                    and node.name in cloud.servers
+                )
+                or is_over(memory.empty_since_s[_key(node)])
             )
         },
         intruders=_intruders(rules, cloud, nodes, requests),
         leftovers=(
-            *(each for each, orphan_s in orphans.items() if now_s - orphan_s >= rules.grace_s),
+            *(each for each, begun_s in orphans.items() if is_over(begun_s)),
             *(
                 Leftover(node.name, is_listed=node.name in cloud.servers)
                 for node in empty
                 if not (node.name in cloud.servers and node.name in allocations)
-                and now_s - since_s[_key(node)] >= rules.grace_s
+                and is_over(memory.empty_since_s[_key(node)])
             ),
         ),
         stuck=tuple(
             _stuck(node.name, cloud, allocations)
-            for node in busy
-            if now_s - since_useless_s.get(_key(node), now_s) >= rules.tell_s
+            for node in useless
+            if now_s - memory.useless_since_s[_key(node)] >= rules.tell_s
         ),
         failed=tuple(Failed(node.name, node.down_since_s) for node in ours if node.down_since_s is not None),
         in_use=len(busy),
         is_whole=cloud.whole,
-        memory=Memory(
-            frozenset(used),
-            since_s,
-            {(each.node, each.consumer): orphan_s for each, orphan_s in orphans.items()},
-            since_useless_s,
-        ),
+        memory=memory,
     )
+
+
+def _orphans_since_s(
+    allocations: Mapping[str, Sequence[Allocation]], before: Memory, now_s: float
+) -> dict[Leftover, float]:
+    """Since when each allocation of no server has been seen."""
+    return {
+        Leftover(host, each.consumer, provider=each.provider): before.orphans_since_s.get(
+            (host, each.consumer), now_s
+        )
+        for host, found in allocations.items()
+        for each in found
+        if each.is_orphan
+    }
 
 
 def _key(node: Node) -> tuple[str, int]:

@@ -125,15 +125,26 @@ class Engine(OnDemandCalls, NodeCalls):
             on_decided=self._set_wake,
             threaded=threaded,
         )
+        self._connect(driver, cloud, threaded=threaded)
+        self._callers = Callers(self._withdraw_for, self.settings.callers, threaded=threaded)
+        self._threaded = threaded
+        self._keys = Keys(ledger)
+        self.job_ends = JobEnds()
+        self._forget_us = 0
+        self._failures_seen = 0
+
+    def _connect(self, driver: BatchDriver, cloud: CloudDriver | None, *, threaded: bool) -> None:
+        """The parts that give the batch system commands and read what it and the cloud have."""
+        ledger, settings = self.ledger, self.settings
         self._claims = Claims(
             driver, ledger_id=lambda: ledger.ledger_id, check_writer=ledger.check_writer, home=ledger.home
         )
         self._commander = Commander(
             driver,
-            clock,
-            self.settings.commands,
+            self.clock,
+            settings.commands,
             report=self._on_outcome,
-            observer=metrics,
+            observer=self.metrics,
             check_writer=self._check_writer,
             is_batchs=self._is_batchs,
             is_kept_off=self._is_kept_off,
@@ -152,24 +163,16 @@ class Engine(OnDemandCalls, NodeCalls):
             self._commander,
             claims=self._claims,
             cloud=cloud,
-            clock=clock,
-            metrics=metrics,
+            clock=self.clock,
+            metrics=self.metrics,
             carry_out=self._carry_out,
             on_read=self._waker.look,
-            refresh_age_s=self.settings.refresh_age_s,
+            refresh_age_s=settings.refresh_age_s,
             threaded=threaded,
-            quarantine_us=micros(self.settings.quarantine_s),
-            failed_after_us=None
-            if self.settings.failed_after_s is None
-            else micros(self.settings.failed_after_s),
+            quarantine_us=micros(settings.quarantine_s),
+            failed_after_us=None if settings.failed_after_s is None else micros(settings.failed_after_s),
         )
         self._reader = self._reconciler.reader
-        self._callers = Callers(self._withdraw_for, self.settings.callers, threaded=threaded)
-        self._threaded = threaded
-        self._keys = Keys(ledger)
-        self.job_ends = JobEnds()
-        self._forget_us = 0
-        self._failures_seen = 0
 
     # Life
 

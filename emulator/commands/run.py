@@ -186,12 +186,12 @@ def run(  # noqa: PLR0917
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
     return_large_arrays()
-    no_report = no_report or streamed
+    report = not (no_report or streamed)
     try:
         if accounting is not None or replay is not None:
             refuse_others(_OF_ACCOUNTING, "--from-accounting runs nothing, and a replay knows its scenario")
             folder, record, summary, status = _from_accounting(
-                accounting, replay, scenario_file or trace, out, check=check, report=not no_report
+                accounting, replay, scenario_file or trace, out, check=check, report=report
             )
         else:
             if clock != "live":
@@ -203,17 +203,9 @@ def run(  # noqa: PLR0917
             folder = out or Path("runs") / f"{scenario.name}{'-live' if clock == 'live' else ''}"
             do: Callable[..., Any] = _stream if streamed else _run
             record, summary, status = do(
-                scenario,
-                clock,
-                folder,
-                quiet=quiet or as_json,
-                check=check,
-                report=not no_report,
-                watch=watch,
-                keep=keep,
-                anonymous=anonymous,
-                baseline=baseline,
-            )
+                scenario, clock, folder, quiet=quiet or as_json, check=check, report=report, watch=watch, keep=keep,
+                anonymous=anonymous, baseline=baseline,
+            )  # fmt: skip
     except (ScenarioError, TraceError, ResultsError) as error:
         raise InputError(str(error)) from error
     except PluginError as error:  # before anything has run
@@ -223,18 +215,24 @@ def run(  # noqa: PLR0917
     except KeyboardInterrupt:
         click.echo("emulator: stopped at once; no results were written", err=True)
         sys.exit(SIGNAL + signal.SIGINT)
+    traceback = getattr(record, "traceback", "") if with_traceback else ""
+    _show(summary, folder, as_json=as_json, has_report=report, traceback=traceback)
+    sys.exit(status)
+
+
+def _show(summary: dict[str, Any], folder: Path, *, as_json: bool, has_report: bool, traceback: str) -> None:
+    """What came of the run, on the terminal."""
     from emulator.report.files import load_baseline, to_json  # noqa: PLC0415
     from emulator.report.summary_text import print_summary  # noqa: PLC0415
 
     if as_json:
         click.echo(to_json(summary), nl=False)
     else:
-        print_summary(summary, folder, has_report=not no_report, baseline=load_baseline(folder))
-    if with_traceback and (traceback := getattr(record, "traceback", "")):
+        print_summary(summary, folder, has_report=has_report, baseline=load_baseline(folder))
+    if traceback:
         click.echo(traceback, err=True, nl=False)
     if summary["interrupted"]:
         click.echo(f"emulator: {summary['interrupted']}; what was done is in {folder}", err=True)
-    sys.exit(status)
 
 
 def scenario_of(

@@ -48,9 +48,15 @@ def _numbers(text: str, option: str) -> list[float]:
     return found
 
 
-def _split(text: str) -> tuple[int, int]:
+def _split(text: str | None) -> tuple[int, int]:
     from emulator.terminal import InputError  # noqa: PLC0415
+    from emulator.workload.sacct_jobs import SIZE_FROM  # noqa: PLC0415
 
+    if text is None:
+        raise InputError(
+            "--nodes is missing: say how many nodes both clusters have, BATCH+ON_DEMAND, for example 304+68"
+            f" (of Slurm {SIZE_FROM})"
+        )
     batch, plus, ondemand = text.partition("+")
     if not plus or not (batch.strip().isdecimal() and ondemand.strip().isdecimal()):
         raise InputError(f"--nodes {text}: expected BATCH+ON_DEMAND, for example 304+68")
@@ -85,9 +91,7 @@ _SECTIONS = {
 @click.option("--batch", required=True, type=click.Path(path_type=Path), help="Log of the batch cluster.")
 @click.option("--ondemand", "--on-demand", required=True, type=click.Path(path_type=Path),
               help="Log of the on-demand cluster.")  # fmt: skip
-@click.option(
-    "--nodes", required=True, metavar="A+B", help="Nodes of both: batch + on-demand, such as 304+68."
-)
+@click.option("--nodes", metavar="A+B", help="Nodes of both: batch + on-demand, such as 304+68.  [required]")
 @click.option("--procs-per-node", type=click.IntRange(min=1), default=1, show_default=True,
               help="Processors of a batch node, where the log counts processors.")  # fmt: skip
 @click.option("--shared-nodes", is_flag=True,

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from emulator.number_text import grouped
+from emulator.report.text_room import LINE, Marked, NamesBelow, in_lines, joined, letters_in, width_of
+from emulator.report.ticks import even_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,16 +30,16 @@ Mark = Literal["line", "dot", "cross"]
 """What a legend's entry shows."""
 
 _INCH = 72.0
+_WIDE, _NARROW = 10.4, 4.6
 _LEFT, _RIGHT, _TOP = 0.68 * _INCH, 0.18 * _INCH, 0.26 * _INCH
-"""The same for all plots, so that their time axes line up."""
+"""The same for all plots of a run's time, so that their axes line up; others make room for names that are longer."""
 _TEXT = 11.0
 _LEGEND_LINE = 12.0
-_GLYPH = 0.56
-"""Width of a usual letter, in sizes of the text."""
+_LABEL = 10.0
+_BESIDE = 0.4
+"""The most of the width that the names beside the plot take; longer ones have several lines."""
 _MARGIN = 0.05
 """Room beside the data where nobody says which range is shown."""
-_THOUSANDS = 10_000
-_MOST_DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def draw(
         paint(axes, is_wide)
         return axes.svg(label)
 
-    return Plot(name, plot(10.4, is_wide=True), plot(4.6, is_wide=False))
+    return Plot(name, plot(_WIDE, is_wide=True), plot(_NARROW, is_wide=False))
 
 
 class _Range:
@@ -93,17 +95,16 @@ class Axes:
 
     def __init__(self, width: float, height: float, bottom: float) -> None:
         self._width, self._height = width, height
-        self._floor = height - bottom
+        self._floor, self._left = height - bottom, _LEFT
         self._x, self._y = _Range(), _Range()
         self._shapes: list[Callable[[], str]] = []
-        self._below: list[Callable[[], str]] = []
         self._x_ticks: Callable[[], tuple[Sequence[float], Sequence[str]]] = lambda: even_ticks(
             self.x_ends, 8
         )
         self._y_ticks: Callable[[], tuple[Sequence[float], Sequence[str]]] = lambda: even_ticks(
             self.y_ends, 6
         )
-        self._x_size, self._x_is_upright, self._has_ticks = _TEXT, False, True
+        self._x_size, self._has_ticks = _TEXT, True
         self._labels = ["", ""]
         self._legend: list[tuple[str, str, Mark]] = []
         self._unit: tuple[str, float] | None = None
@@ -136,14 +137,13 @@ class Axes:
     def y_steps(self, most: int, *, whole: bool = False) -> None:
         self._y_ticks = lambda: even_ticks(self.y_ends, most, whole=whole)
 
-    def x_names(
-        self, at: Sequence[float], names: Sequence[str], *, size: float = _TEXT, upright: bool = False
-    ) -> None:
-        """These ticks; a name may have several lines, `upright` ones are read from below."""
+    def x_names(self, at: Sequence[float], names: Sequence[str], *, size: float = _TEXT) -> None:
+        """These ticks; names that are too long for their room have several lines or are read from below."""
         self._x_ticks = lambda: (at, names)
-        self._x_size, self._x_is_upright = size, upright
+        self._x_size = size
 
     def y_names(self, at: Sequence[float], names: Sequence[str]) -> None:
+        """These ticks; `lines_beside` says how many lines such names have."""
         self._y_ticks = lambda: (at, names)
 
     def link_time(self, unit: str, unit_s: float) -> None:
@@ -252,20 +252,63 @@ class Axes:
         down = -6.0 if above else 0.35 * size
         self._shapes.append(lambda: _text(self._px(x), self._py(y) + down, text, INK, size))
 
-    def heading(self, x: float, text: str, colour: str, *, size: float = 9.0) -> None:
-        """Text over the plot, at `x`."""
-        self._shapes.append(lambda: _text(self._px(x), _TOP - 3, text, colour, size))
+    def cell_texts(
+        self, x: Sequence[float], y: Sequence[float], texts: Sequence[str], width: float, *, size: float
+    ) -> None:
+        """Texts in the middle of cells that are so wide; if one is wider than its cell, all are read from below."""
+        longest = max((width_of(text, size) for text in texts), default=0.0)
+
+        def drawn() -> str:
+            room = self._px(width) - self._px(0)
+            if longest <= room:
+                places = zip(x, y, texts, strict=True)
+                return "".join(
+                    _text(self._px(a), self._py(b) + 0.35 * size, text, INK, size) for a, b, text in places
+                )
+            small = min(size, room / LINE)
+            return "".join(
+                _upright(self._px(a) + 0.35 * small, self._py(b), text, INK, small)
+                for a, b, text in zip(x, y, texts, strict=True)
+            )
+
+        self._shapes.append(drawn)
+
+    def texts_apart(
+        self,
+        x: ArrayLike,
+        y: ArrayLike | None,
+        numbers: Sequence[float],
+        text: Callable[[Sequence[float]], str],
+        *,
+        colour: str = INK,
+        size: float = 9.0,
+    ) -> None:
+        """The text of each number above its place, or over the plot; those that would overlap become one."""
+
+        def drawn() -> str:
+            xs = self._px(np.asarray(x, np.float64))
+            heights = np.full(xs.shape, _TOP - 3) if y is None else self._py(np.asarray(y, np.float64)) - 6
+            places = [Marked(a, b, (number,)) for a, b, number in zip(xs, heights, numbers, strict=True)]
+            found = joined(places, text, size, (0, self._width))
+            return "".join(_text(each.x, each.y, text(each.numbers), colour, size) for each in found)
+
+        self._shapes.append(drawn)
 
     # On paper.
 
     def svg(self, label: str) -> str:
         """The drawing as part of a page."""
+        beside = self._lines_beside()
+        self._left = self._room_beside(beside)
+        below = self._names_below()
         entries, above = self._entries()
-        size = f"{_tenth(-above)} {_tenth(self._width)} {_tenth(self._height + above)}"
+        depth = 8 + below.depth + 6 + (_LABEL if self._labels[0] else 0)
+        height = max(self._height, self._floor + depth) + above
+        size = f"{_tenth(-above)} {_tenth(self._width)} {_tenth(height)}"
         named = f'role="img" aria-label="{escape(label)}"{self._linked()}'
         parts = [
             f'<svg {named} viewBox="0 {size}" xmlns="http://www.w3.org/2000/svg">',
-            *self._frame(),
+            *self._frame(beside, below),
             '<g class="shapes">',
             *(shape() for shape in self._shapes),
             "</g>",
@@ -283,45 +326,81 @@ class Axes:
         frame = " ".join(map(_tenth, (_LEFT, self._width - _RIGHT, self._floor)))
         return f' data-time="{ends}" data-unit="{unit} {unit_s:g}" data-frame="{frame}"'
 
-    def _frame(self) -> list[str]:
-        left, right, floor = _tenth(_LEFT), _tenth(self._width - _RIGHT), _tenth(self._floor)
-        (at_x, x_names), (at_y, y_names) = self._x_ticks(), self._y_ticks()
+    def _lines_beside(self) -> list[list[str]]:
+        letters = letters_in(_BESIDE * self._width, _TEXT)
+        return [in_lines(name, letters) for name in self._y_ticks()[1]]
+
+    def _room_beside(self, names: list[list[str]]) -> float:
+        if self._unit is not None:
+            return _LEFT
+        longest = max((width_of(line, _TEXT) for lines in names for line in lines), default=0.0)
+        return max(_LEFT, longest + 6 + (1.3 * _LABEL if self._labels[1] else 0))
+
+    def _names_below(self) -> NamesBelow:
+        """The names of the x axis: each has the room from it to the next."""
+        at, names = self._x_ticks()
+        places = sorted(self._px(each) for each in at)
+        gaps = [after - before for before, after in pairwise(places)]
+        return NamesBelow.of(names, min(gaps, default=self._width) - 2, self._x_size)
+
+    def _frame(self, beside: list[list[str]], below: NamesBelow) -> list[str]:
+        left, right, floor = _tenth(self._left), _tenth(self._width - _RIGHT), _tenth(self._floor)
         lines, names, ticks = [], [], []
-        for at, name in zip(at_y, y_names, strict=True):
+        for at, parts in zip(self._y_ticks()[0], beside, strict=True):
             y = self._py(at)
             lines.append(f"M{left} {_tenth(y)}H{right}" if self._has_ticks else "")
-            names.append(_text(_LEFT - 6, y + 0.35 * _TEXT, name, FAINT, _TEXT, anchor="end"))
-        for at, name in zip(at_x, x_names, strict=True):
+            for row, part in enumerate(parts):
+                down = 0.35 * _TEXT + LINE * _TEXT * (row - (len(parts) - 1) / 2)
+                names.append(_text(self._left - 6, y + down, part, FAINT, _TEXT, anchor="end"))
+        for at, parts in zip(self._x_ticks()[0], below.lines, strict=True):
             x = self._px(at)
             if self._has_ticks:
                 ticks.append(f'<path d="M{_tenth(x)} {floor}v3.5" style="{_stroke(GRID, 0.7)}"/>')
-            ticks += self._x_name(x, name)
-        below, beside = self._labels
-        if below:
-            names.append(_text((_LEFT + self._width - _RIGHT) / 2, self._floor + 31, below, FAINT, 10))
-        if beside:
-            middle = f"translate(10 {_tenth((_TOP + self._floor) / 2)}) rotate(-90)"
-            names.append(f'<g transform="{middle}">{_text(0, 0, beside, FAINT, 10)}</g>')
+            ticks += self._x_name(x, parts, below)
         frame = f'<path d="{"".join(lines)}M{left} {floor}H{right}" style="{_stroke(GRID, 0.7)}"/>'
-        return [frame, *names, '<g class="ticks">', *ticks, "</g>"]
+        return [frame, *names, *self._labelled(below.depth), '<g class="ticks">', *ticks, "</g>"]
 
-    def _x_name(self, x: float, name: str) -> list[str]:
-        size = self._x_size
-        if self._x_is_upright:
-            place = f"translate({_tenth(x + 0.35 * size)} {_tenth(self._floor + 7)}) rotate(-90)"
-            return [f'<g transform="{place}">{_text(0, 0, name, FAINT, size, anchor="end")}</g>']
+    def _labelled(self, depth: float) -> list[str]:
+        """The labels of the axes, smaller where they are longer than the picture."""
+        below, beside = self._labels
+        found = []
+        if below:
+            middle = (self._left + self._width - _RIGHT) / 2
+            size = _fitting(below, 2 * min(middle, self._width - middle))
+            found.append(_text(middle, self._floor + max(31, 8 + depth + _LABEL), below, FAINT, size))
+        if beside:
+            middle = (_TOP + self._floor) / 2
+            found.append(_upright(10, middle, beside, FAINT, _fitting(beside, 2 * middle)))
+        return found
+
+    def _x_name(self, x: float, lines: list[str], names: NamesBelow) -> list[str]:
+        size, middle = names.size, (len(lines) - 1) / 2
+        if names.is_upright:
+            return [
+                _upright(
+                    x + size * (0.35 + LINE * (row - middle)),
+                    self._floor + 7,
+                    part,
+                    FAINT,
+                    size,
+                    anchor="end",
+                )
+                for row, part in enumerate(lines)
+            ]
+        half = max(width_of(part, size) for part in lines) / 2
+        inside = max(half, min(x, self._width - half))
         return [
-            _text(x, self._floor + 6 + size * (0.8 + 1.1 * row), part, FAINT, size)
-            for row, part in enumerate(name.split("\n"))
+            _text(inside, self._floor + 6 + size * (0.8 + LINE * row), part, FAINT, size)
+            for row, part in enumerate(lines)
         ]
 
     def _entries(self) -> tuple[list[str], float]:
         """The legend, in lines as long as the plot is wide, and the room that it takes above the drawing."""
-        places, x, line = [], _LEFT, 0
+        places, x, line = [], self._left, 0
         for name, _, _ in self._legend:
-            needs = 18 + _GLYPH * 9 * len(name)
-            if x > _LEFT and x + needs > self._width - _RIGHT:
-                x, line = _LEFT, line + 1
+            needs = 18 + width_of(name, 9)
+            if x > self._left and x + needs > self._width - _RIGHT:
+                x, line = self._left, line + 1
             places.append((x, line))
             x += needs
         found = []
@@ -344,7 +423,7 @@ class Axes:
 
     def _px(self, x: Any) -> Any:
         low, high = self.x_ends
-        return _LEFT + (x - low) / (high - low) * (self._width - _RIGHT - _LEFT)
+        return self._left + (x - low) / (high - low) * (self._width - _RIGHT - self._left)
 
     def _py(self, y: Any) -> Any:
         low, high = self.y_ends
@@ -364,35 +443,25 @@ class Axes:
         return "".join(parts)
 
 
-def even_ticks(
-    ends: tuple[float, float], most: int, steps: Sequence[int] = (1, 2, 5), *, whole: bool = False
-) -> tuple[list[float], list[str]]:
-    """Places and names of at most `most` + 1 ticks between the ends, the least step that does."""
-    low, high = ends
-    power = math.floor(math.log10((high - low) / most))
-    sizes = [step * 10.0**each for each in (power, power + 1, power + 2) for step in steps]
-    step = next(
-        size for size in sizes if size * most >= (high - low) * (1 - 1e-9) and (size >= 1 or not whole)
-    )
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    at = [count * step for count in range(first, last + 1)]
-    return at, _tick_names(at, step)
-
-
-def _tick_names(at: Sequence[float], step: float) -> list[str]:
-    """Numbers as short as they can be told apart: `0.25`, `800`, `40k`, `2.5M`."""
-    largest = max((abs(value) for value in at), default=0.0)
-    unit, sign = (1e6, "M") if largest >= 1e6 else (1e3, "k") if largest >= _THOUSANDS else (1.0, "")  # noqa: PLR2004
-    size = step / unit
-    decimals = next(
-        (d for d in range(_MOST_DECIMALS) if math.isclose(round(size, d), size, rel_tol=1e-6)), _MOST_DECIMALS
-    )
-    return [f"{grouped(value / unit, decimals)}{sign}" if value or not sign else "0" for value in at]
+def lines_beside(names: Sequence[str]) -> int:
+    """How many lines the longest of names beside a narrow plot has."""
+    letters = letters_in(_BESIDE * _NARROW * _INCH, _TEXT)
+    return max((len(in_lines(name, letters)) for name in names), default=1)
 
 
 def _text(x: float, y: float, text: str, colour: str, size: float, *, anchor: str = "middle") -> str:
     place = f'x="{_tenth(x)}" y="{_tenth(y)}" text-anchor="{anchor}"'
     return f'<text {place} style="font-size:{size:g}px;{_fill(colour)}">{escape(text)}</text>'
+
+
+def _upright(x: float, y: float, text: str, colour: str, size: float, *, anchor: str = "middle") -> str:
+    """A text that is read from below."""
+    place = f"translate({_tenth(x)} {_tenth(y)}) rotate(-90)"
+    return f'<g transform="{place}">{_text(0, 0, text, colour, size, anchor=anchor)}</g>'
+
+
+def _fitting(label: str, room: float) -> float:
+    return min(_LABEL, _LABEL * room / width_of(label, _LABEL))
 
 
 def _fill(colour: str, alpha: float = 1.0) -> str:

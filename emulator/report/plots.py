@@ -12,8 +12,9 @@ from emulator.metrics import jobs as job_figures
 from emulator.metrics import ondemand as ondemand_figures
 from emulator.metrics.timeline import sampled
 from emulator.record.run_record import NodePool
-from emulator.report.drawing import ACCENT, BAD, Plot, draw
+from emulator.report.drawing import ACCENT, BAD, Plot, draw, lines_beside
 from emulator.report.pairs import LENGTH_NAMES, SIZE_NAMES
+from emulator.report.text_room import LINE, ranges, width_of
 from emulator.simulation.tiles import DAY_US
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ _PLACES = {True: 40, False: 18}
 """Counts that stand beside each other."""
 _MOST_NUMBERED_MARKS = 25
 _MARK_PLACES = 150
+_ROW, _NARROW_PLOT = 30.0, 180.0
+"""Points: the least height of a heat map's row, and the width of a narrow plot beside its longest names."""
 _STRONGEST_LOG2 = 3
 """A ratio of 8 or 1/8 has the strongest colour of a heat map."""
 
@@ -118,8 +121,7 @@ def _draw_marks(axes: Axes, record: RunRecord, axis: TimeAxis) -> None:
     for x in at[_distinct(at, *axes.x_ends)]:
         axes.upright(float(x), BAD, dashed=True)
     if len(record.marks) <= _MOST_NUMBERED_MARKS:
-        for number, x in enumerate(at, 1):
-            axes.heading(float(x), str(number), BAD)
+        axes.texts_apart(at, None, range(1, len(at) + 1), ranges, colour=BAD)
     if record.interrupted:
         axes.upright(float(axis.of(record.horizon_us)), BAD, width=2.5)
 
@@ -185,9 +187,9 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
             axes.stems(at[rejected], 0, width[rejected], BAD)
             axes.dots(at[rejected], width[rejected], BAD, size=7, crossed=True)
             span = float(np.ptp(axis.of(axis.edges(1))))
-            for x, height, count in crowds(at, width, span / _PLACES[is_wide]):
-                if count > 1:
-                    axes.text(x, height, f"{count}\u00d7", size=9, above=True)
+            several = [each for each in crowds(at, width, span / _PLACES[is_wide]) if each[2] > 1]
+            x, height, counts = np.array(several).reshape(-1, 3).T
+            axes.texts_apart(x, height, counts.tolist(), lambda some: f"{sum(some):g}\u00d7")
             axes.show(y=(0, max(1, int(width.max(initial=0))) * 1.3))
             axes.label(y="nodes asked for")
         else:
@@ -280,12 +282,11 @@ def wait_times(record: RunRecord) -> Plot:
     share = 100 * count[:shown] / max(1, int(count.sum()))
 
     def paint(axes: Axes, is_wide: bool) -> None:
-        names = [name if is_wide else name.replace("≤ ", "≤\n") for name, _ in _WAITS[:shown]]
         axes.bars(np.arange(shown) - 0.36, share, 0.72, ACCENT)
         for x, value in enumerate(share):
             text = "" if value == 0 else "<1" if value < 1 else f"{value:.0f}"
             axes.text(x, value, text, size=9.5, above=True)
-        axes.x_names(range(shown), names, size=10 if is_wide else 8)
+        axes.x_names(range(shown), [name for name, _ in _WAITS[:shown]], size=10 if is_wide else 8)
         axes.show(x=(-0.6, shown - 0.4), y=(0, max(1.0, share.max() * 1.12)))
         axes.label(y="% of batch jobs")
 
@@ -374,19 +375,25 @@ def heat_map(
     upwards: str = "nodes",
 ) -> Plot:
     """Rows upwards, columns to the right; `along` and `upwards` say of what."""
+    texts = [cell.text for cell in cells]
+    longest = max(texts, key=len, default="")
+    is_crowded = len(columns) * width_of(longest, 8) > _NARROW_PLOT
+    row = max(_ROW, LINE * 11 * lines_beside(rows) + 6, width_of(longest, 10) + 6 if is_crowded else 0)
+    height = max(row * len(rows), width_of(upwards, 10))
 
     def paint(axes: Axes, is_wide: bool) -> None:
+        size = 10 if is_wide else 8
         for cell in cells:
             axes.bars(cell.column + 0.03, 0.94, 0.94, cell.colour, cell.row + 0.03, alpha=cell.alpha)
-            axes.text(cell.column + 0.5, cell.row + 0.5, cell.text, size=10 if is_wide else 8)
+        middles = [(cell.column + 0.5, cell.row + 0.5) for cell in cells]
+        axes.cell_texts([x for x, _ in middles], [y for _, y in middles], texts, 0.94, size=size)
         axes.show(x=(0, len(columns)), y=(0, len(rows)))
-        names = [name if is_wide else name.replace(" ", "\n", 1) for name in columns]
-        axes.x_names([place + 0.5 for place in range(len(columns))], names, size=10 if is_wide else 8)
+        axes.x_names([place + 0.5 for place in range(len(columns))], columns, size=size)
         axes.y_names([place + 0.5 for place in range(len(rows))], rows)
         axes.no_ticks()
         axes.label(x=along, y=upwards)
 
-    return draw(name, label, paint, height=0.9 + 0.42 * len(rows))
+    return draw(name, label, paint, height=0.9 + height / 72)
 
 
 def _size_names(count: int) -> Sequence[str]:

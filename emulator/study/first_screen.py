@@ -11,6 +11,8 @@ from emulator.study.settings import SPLIT
 from emulator.study.verdict import MERGE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from emulator.report.drawing import Axes, Plot
     from emulator.study.answer import Answer
     from emulator.study.judge import Figures
@@ -75,9 +77,7 @@ def chart(answer: Answer) -> Plot | None:
             axes.dots(reserves, waits, colour, size=6)
             axes.legend(f"requests wait up to {wait_min:g} min" if wait_min else "no request waits", colour)
             if is_wide and len(lines) == 1:
-                for each in found:
-                    share = f"{percent(each.reject_rate) if each.rejected else 'none'} refused"
-                    axes.text(each.setting.reserve, each.wait_min, share, size=9, above=True)
+                axes.texts_apart(reserves, waits, [each.reject_rate for each in found], _refused)
             refused = [each for each in found if each.rejected]
             axes.dots(
                 [each.setting.reserve for each in refused],
@@ -95,6 +95,11 @@ def chart(answer: Answer) -> Plot | None:
         axes.show(x=(-0.02 * answer.ondemand_nodes, 1.02 * answer.ondemand_nodes), y=(0, None))
 
     return draw("first", "Batch wait by on-demand nodes kept, with refusals and today", paint, height=3.4)
+
+
+def _refused(rates: Sequence[float]) -> str:
+    low, high = (percent(end(rates)) if end(rates) else "none" for end in (min, max))
+    return f"{low if low == high else f'{low} to {high}'} refused"
 
 
 def _today(answer: Answer) -> Figures | None:

@@ -113,16 +113,7 @@ def read_logs(
     (batch, left_out), (ondemand, left_out_leases) = map(with_times_of_jobs, (batch, ondemand))
     unavailable = unavailable_times(batch, down_nodes, reservations, batch_nodes)
     batch, shared_queue = unavailable.log, None
-    notes = [
-        f"{which}: {each}"
-        for which, log in (("batch", batch), ("on-demand", ondemand))
-        for each in remarks(log)
-    ]
-    notes += [
-        f"{which}: left out: {grouped(count)} {reason}"
-        for which, counts in (("batch", left_out), ("on-demand", left_out_leases))
-        for reason, count in counts.items()
-    ]
+    notes = _notes_of({"batch": (batch, left_out), "on-demand": (ondemand, left_out_leases)})
     if shared_nodes:
         if procs_per_node == 1:
             procs_per_node, note = _guess_procs(batch)
@@ -157,6 +148,16 @@ def read_logs(
         shared_queue,
         down,
     )
+
+
+def _notes_of(logs: dict[str, tuple[SwfLog, dict[str, int]]]) -> list[str]:
+    """What is to say of both logs as they were read, by their names: remarks, and what was left out."""
+    said = [f"{which}: {each}" for which, (log, _) in logs.items() for each in remarks(log)]
+    return said + [
+        f"{which}: left out: {grouped(count)} {reason}"
+        for which, (_, left_out) in logs.items()
+        for reason, count in left_out.items()
+    ]
 
 
 def _fits(batch: SwfLog, work: Workload, nodes: int) -> NDArray[np.bool_]:

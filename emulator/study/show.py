@@ -336,7 +336,7 @@ def _bars(
             low, high = zip(*(spread(each) for each in found), strict=True)
             axes.stems(places, low, high, INK, width=1.2)
         names = [each.setting.label for each in found]
-        axes.x_names(places, names, size=9 if is_wide else 7, upright=True)
+        axes.x_names(places, names, size=9 if is_wide else 7)
         axes.show(y=(0, None))
 
-    return draw(name, label, paint, height=4.2, bottom=1.75)
+    return draw(name, label, paint, height=2.97)

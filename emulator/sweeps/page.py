@@ -9,6 +9,7 @@ from emulator.number_text import number, number_of, numbers, percent
 from emulator.report.drawing import ACCENT, FAINT, Plot, draw
 from emulator.report.plots import HeatCell, heat_map
 from emulator.report.templates import environment
+from emulator.report.text_room import ranges
 from emulator.report.wording import headline_text, is_share, title
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, REPEAT, SEED
@@ -211,8 +212,9 @@ def _pareto(ranked: Sequence[Ranked], second: _Second | None, front: set[int], f
         best = sorted(front, key=lambda place: x[place])
         axes.line([x[place] for place in best], [y[place] for place in best], ACCENT)
         axes.dots([x[place] for place in best], [y[place] for place in best], ACCENT, size=8)
-        for place in front if len(ranked) > _FEW else range(len(ranked)):
-            axes.text(x[place], y[place], str(place + 1), size=10, above=True)
+        named = best if len(ranked) > _FEW else range(len(ranked))
+        ranks = [place + 1 for place in named]
+        axes.texts_apart([x[place] for place in named], [y[place] for place in named], ranks, ranges, size=10)
         axes.label(x=title(figure, with_unit=True), y=title(name, with_unit=True) + unit)
 
     return draw("pareto", f"{title(name)} by {title(figure)}, a dot a setting", paint, height=3.4)

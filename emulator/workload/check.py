@@ -254,7 +254,8 @@ def _date(unix_s: float) -> str:
 def _doubts(log: SwfLog, workload: Workload, in_use: Demand | None, *, is_size_known: bool) -> list[str]:
     doubts = [f"Files of its folder are not read: {names}." for names in log.keys.get(UNREAD_KEY, ())]
     if not is_size_known:
-        doubts.append("The number of nodes is unknown: pass --nodes.")
+        where = f" ({log.size_from})" if log.size_from else ""
+        doubts.append(f"The number of nodes is unknown: pass --nodes N{where}.")
     if in_use is not None:
         doubts += _doubts_of_use(in_use, workload.nodes, is_size_known=is_size_known)
     wait_s = log.column("wait_s")[workload.rows]

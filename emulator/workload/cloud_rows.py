@@ -98,7 +98,13 @@ class Servers:
             more.append(
                 f"; Note: {running} servers had not ended, and are taken to run until {iso(self._newest_s)}"
             )
-        return rows.log(path, f"{note}; times are Unix times", faults, tuple(more))
+        return rows.log(
+            path,
+            f"{note}; times are Unix times",
+            faults,
+            tuple(more),
+            size_from="`openstack hypervisor list` lists the hosts",
+        )
 
 
 def _longest(first: Server, other: Server) -> Server:

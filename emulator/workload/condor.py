@@ -93,7 +93,12 @@ class CondorFormat:
                 _take(ad, rows)
             except Malformed as fault:
                 faults.add(path, place, fault)
-        return rows.log(path, "from HTCondor's history; times are Unix times", faults)
+        return rows.log(
+            path,
+            "from HTCondor's history; times are Unix times",
+            faults,
+            size_from="`condor_status -compact` lists the machines",
+        )
 
 
 def _ads(path: Path) -> Iterator[tuple[int | str, Any]]:

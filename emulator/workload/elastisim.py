@@ -1,8 +1,8 @@
 """Jobs of ElastiSim: JSON with `jobs`, each with a model of its application in a file (its documentation, "Workload").
 
 A job's run time is that of its application model where that only waits (`idle` and `busy_wait` tasks, in sequences and
-repeated). What other tasks take depends on the platform, which SimGrid computes, so jobs that have one are malformed
-here. A job that may have several widths takes the fewest nodes: waiting takes as long on any.
+repeated); formulas may use the job's arguments and `num_nodes`. What other tasks take depends on the platform, which
+SimGrid computes, so jobs that have one are malformed here. A job that may have several widths takes the fewest nodes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.workload.cloud_rows import beginning
 from emulator.workload.files import TraceError, read_json
+from emulator.workload.formulas import formula_value
 from emulator.workload.rows import Faults, Malformed, Rows
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ class ElastisimFormat:
 def _row(job: Any, number: int, model_of: Any) -> dict[str, float]:
     if not isinstance(job, dict):
         raise Malformed(f"{job!r} is not an object")
-    kind = job.get("type")
+    kind = str(job.get("type")).lower()
     if kind not in ("rigid", *_FLEXIBLE):
-        raise Malformed(f"type is {kind!r}, not rigid, {', '.join(_FLEXIBLE)}")
+        raise Malformed(f"type is {job.get('type')!r}, not rigid, {', '.join(_FLEXIBLE)}")
     suffix = "" if kind == "rigid" else "_min"
     nodes = _whole(job, f"num_nodes{suffix}", 1)
     gpus = _whole(job, f"num_gpus_per_node{suffix}", 0) if f"num_gpus_per_node{suffix}" in job else 0
@@ -68,7 +69,7 @@ def _row(job: Any, number: int, model_of: Any) -> dict[str, float]:
     return {
         "number": number,
         "submit_s": submit_s,
-        "run_s": _model_s(model_of(name), name, arguments),
+        "run_s": _model_s(model_of(name), name, _numbers(arguments) | {"num_nodes": nodes}),
         "allocated_procs": nodes,
         "requested_procs": nodes,
         "requested_s": walltime_s or -1,  # 0: no limit
@@ -93,14 +94,25 @@ def _model(jobs: Path, name: str) -> dict[str, Any]:
     return model
 
 
-def _model_s(model: dict[str, Any], name: str, arguments: dict[str, Any]) -> float:
+def _numbers(arguments: dict[str, Any]) -> dict[str, float]:
+    """Those of a job's arguments that are numbers; a name may be among them, too."""
+    return {
+        name: value
+        for name, value in arguments.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def _model_s(model: dict[str, Any], name: str, arguments: dict[str, float]) -> float:
     """How long a model takes: what it does at its begin, and its phases one after the other."""
-    if not all(isinstance(phase, dict) for phase in model["phases"]):
+    begin = model.get("on_init", [])  # a phase to the program, a list of tasks in its documentation
+    phases = [{"tasks": begin} if isinstance(begin, list) else begin, *model["phases"]]
+    if not all(isinstance(phase, dict) for phase in phases):
         raise Malformed(f"application_model {name}: a phase is an object with `tasks`")
     try:
-        begin_s = _tasks_s(model.get("on_init", []), arguments)
-        total_s = begin_s + sum(
-            _times(phase, arguments) * _tasks_s(phase.get("tasks"), arguments) for phase in model["phases"]
+        # A phase is repeated a whole number of times.
+        total_s = sum(
+            int(_times(phase, arguments)) * _tasks_s(phase.get("tasks"), arguments) for phase in phases
         )
     except Malformed as fault:
         raise Malformed(f"application_model {name}: {fault}") from None
@@ -109,12 +121,12 @@ def _model_s(model: dict[str, Any], name: str, arguments: dict[str, Any]) -> flo
     return total_s
 
 
-def _tasks_s(tasks: Any, arguments: dict[str, Any], deep: int = 0) -> float:
+def _tasks_s(tasks: Any, arguments: dict[str, float], deep: int = 0) -> float:
     if not isinstance(tasks, list) or deep > _DEEPEST:
         raise Malformed(f"`tasks` must be a list, at most {_DEEPEST} deep")
     total_s = 0.0
     for task in tasks:
-        kind = task.get("type") if isinstance(task, dict) else task
+        kind = str(task.get("type") if isinstance(task, dict) else task).lower()
         if kind == "sequence":
             took_s = _tasks_s(task.get("tasks"), arguments, deep + 1)
         elif kind in _WAITS:
@@ -128,16 +140,21 @@ def _tasks_s(tasks: Any, arguments: dict[str, Any], deep: int = 0) -> float:
     return total_s
 
 
-def _times(phase: dict[str, Any], arguments: dict[str, Any]) -> float:
+def _times(phase: dict[str, Any], arguments: dict[str, float]) -> float:
     return _number(phase, "iterations", arguments) if "iterations" in phase else 1
 
 
-def _number(phase: dict[str, Any], name: str, arguments: dict[str, Any]) -> float:
-    """A number, or the job's argument that it names; other performance models are not worked out."""
-    value = phase.get(name)
-    value = arguments.get(value, value) if isinstance(value, str) else value
+def _number(phase: dict[str, Any], name: str, arguments: dict[str, float]) -> float:
+    """A number, or what a formula comes to."""
+    said = value = phase.get(name)
+    if isinstance(said, str):
+        try:
+            value = formula_value(said, arguments)
+        except ValueError:
+            value = None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < _MOST_S:
-        raise Malformed(f"{name} is {value!r}, not a number above 0 or an argument of the job that is one")
+        shown = said if value is None else value
+        raise Malformed(f"{name} is {shown!r}, not a number above 0 or a formula of the job's arguments")
     return value
 
 

@@ -148,6 +148,7 @@ class GridEngineFormat:
             names=_FILE,
             file_names="files named accounting, accounting.0, ...",
             take=_take,
+            size_from="`qhost` lists the hosts",
             note="from Grid Engine accounting records; times are Unix times",
             lenient=lenient,
             comment="#",

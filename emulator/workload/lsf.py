@@ -111,6 +111,7 @@ class LsfFormat:
             names=_FILE,
             file_names="files named lsb.acct, lsb.acct.1, ...",
             take=_take,
+            size_from="`bhosts` lists the hosts",
             note="from LSF accounting records; times are Unix times",
             lenient=lenient,
             comment="#",

@@ -85,7 +85,9 @@ class OarFormat:
                 except Malformed as fault:
                     faults.add(path, f"job {name}", fault)
                 faults.tell_doubts(path, f"job {name}", rows)
-        return rows.log(path, "from oarstat; times are Unix times", faults)
+        return rows.log(
+            path, "from oarstat; times are Unix times", faults, size_from="`oarnodes` lists the nodes"
+        )
 
 
 def _jobs(document: Any, path: Path) -> Iterable[tuple[str, Any]]:

@@ -59,20 +59,12 @@ def intervals(log: SwfLog) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArra
 
 def level(start_us: NDArray[np.int64], end_us: NDArray[np.int64], width: NDArray[np.int64]) -> Demand:
     """The sum of the widths of what is between its start and its end, after all events of each time."""
-    time_us = np.unique(np.concatenate((start_us, end_us)))
-    count = _begun(start_us, width, time_us)
-    count -= _begun(end_us, width, time_us)
-    return Demand(time_us, count)
-
-
-def _begun(
-    at_us: NDArray[np.int64], width: NDArray[np.int64], time_us: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The sum of the widths of what was at each of these times, or before."""
-    order = np.argsort(at_us)
-    so_far = np.concatenate(([0], np.cumsum(width[order])))
-    begun: NDArray[np.int64] = so_far[np.searchsorted(at_us[order], time_us, side="right")]
-    return begun
+    time_us = np.concatenate((start_us, end_us))
+    order = np.argsort(time_us)
+    time_us, count = time_us[order], np.cumsum(np.concatenate((width, -width))[order])
+    is_last = np.ones(len(time_us), np.bool_)  # of the events of its time
+    is_last[:-1] = time_us[1:] > time_us[:-1]
+    return Demand(time_us[is_last], count[is_last])
 
 
 def machines(cores: Demand, cores_per_vm: int = CORES) -> Demand:

@@ -86,6 +86,7 @@ class PbsFormat:
             names=_DAY,
             file_names="daily files named YYYYMMDD",
             take=_take,
+            size_from="`pbsnodes -a` lists the nodes",
             note="from PBS accounting records; submit is ctime, times are Unix times",
             lenient=lenient,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from array import array
 from dataclasses import dataclass, field, replace
 from io import TextIOWrapper
@@ -38,6 +39,7 @@ _LONGEST_NAME = 80
 _BIGGEST = 2**62
 _MOST_DIGITS = 18
 _START = 1 << 16
+_WAITING_BYTES = 1 << 20
 EARLIER_RUN, SAME_RUN = "earlier run of a job that ran again", "second record of the same run"
 """Records that are passed over because another one tells of the job."""
 SUSPENDED, UNKNOWN_SUSPENSION = (
@@ -119,7 +121,9 @@ class Names:
         self.numbers: dict[str, int] = {}
 
     def number(self, name: str | None) -> int:
-        return self.numbers.setdefault(name, len(self.numbers) + 1) if name else UNKNOWN
+        if not name:
+            return UNKNOWN
+        return self.numbers.get(name) or self.numbers.setdefault(name, len(self.numbers) + 1)
 
     def names(self) -> dict[int, str]:
         return {number: name for name, number in self.numbers.items()}
@@ -133,8 +137,13 @@ class Rows:
     """
 
     def __init__(self, clock: LocalTimes | None = None) -> None:
-        # Whole numbers until one with a fraction comes (`put`).
-        self.columns: dict[str, array[Any]] = {name: array("q") for name in (*FIELDS, *_FURTHER)}
+        self._columns: dict[str, array[Any]] = {name: array("q") for name in (*FIELDS, *_FURTHER)}
+        """Whole numbers until one with a fraction comes (`put`). What a column is short of is unknown (`_filled`)."""
+        self._stored = 0
+        """How many jobs are in the columns. The last ones wait for it, packed: one call a job and not one a value."""
+        self._names: tuple[str, ...] = ()
+        self._waiting, self._layout = bytearray(), struct.Struct("")
+        """What those say that wait, in which form."""
         self.clock = LocalTimes() if clock is None else clock
         """Reads the times that say no offset from UTC."""
         self.users, self.groups, self.queues = Names(), Names(), Names()
@@ -148,19 +157,25 @@ class Rows:
         self._sources: dict[str, str] = {}
         """The first of each kind of thing that jobs come from."""
         self._runs: dict[Hashable, tuple[int, tuple[bool, float, float]]] = {}
-        self._names: tuple[str, ...] = ()
-        """What the last job said. The columns of other things are filled up when they are looked at (`_fill`)."""
-        self._appends: list[Callable[[float], None]] = []
 
     def __len__(self) -> int:
-        return len(self.columns[self._names[0]]) if self._names else 0
+        return self._stored + (len(self._waiting) // self._layout.size if self._waiting else 0)
 
-    def _fill(self) -> None:
-        """Make all columns as long as there are jobs."""
-        count = len(self)
-        for column in self.columns.values():
-            column.extend(repeat(UNKNOWN, count - len(column)))
-        self._appends = [self.columns[name].append for name in self._names]
+    def _store(self) -> None:
+        """Put the jobs that wait into the columns."""
+        if not self._waiting:
+            return
+        table = np.frombuffer(self._waiting, [(name, self._columns[name].typecode) for name in self._names])
+        for name in self._names:
+            self._filled(name).frombytes(table[name].tobytes())
+        self._stored += len(table)
+        self._waiting = bytearray()
+
+    def _filled(self, name: str) -> array[Any]:
+        """A column, as long as there are jobs in the columns."""
+        column = self._columns[name]
+        column.extend(repeat(UNKNOWN, self._stored - len(column)))
+        return column
 
     def add(self, **values: float) -> None:
         """One job; what is not given is unknown."""
@@ -169,42 +184,48 @@ class Rows:
     def add_row(self, names: tuple[str, ...], values: Collection[float]) -> None:
         """Likewise, the names of what is given and its values apart: faster where the names are always the same."""
         if names is not self._names and names != self._names:
-            self._fill()
-            self._names, self._appends = names, [self.columns[name].append for name in names]
+            self._store()
+            self._names = names
+            self._layout = struct.Struct("=" + "".join(self._columns[name].typecode for name in names))
         try:
-            for append, value in zip(self._appends, values, strict=True):
-                append(value)
-        except (TypeError, OverflowError):
-            row = min(len(self.columns[name]) for name in names)
-            self._add_with_care(row, dict(zip(names, values, strict=True)))
+            self._waiting += self._layout.pack(*values)
+        except (struct.error, OverflowError):
+            self._add_with_care(dict(zip(names, values, strict=True)))
+        if len(self._waiting) >= _WAITING_BYTES:
+            self._store()
 
-    def _add_with_care(self, row: int, values: dict[str, float]) -> None:
+    def _add_with_care(self, values: dict[str, float]) -> None:
         """The same where a column has to become one of fractions first. Raises Malformed."""
-        for name in values:
-            del self.columns[name][row:]
-        self._fill()
-        for column in self.columns.values():
-            column.append(UNKNOWN)
+        self._store()
+        row = self._stored
+        self._stored += 1
         try:
             for name, value in values.items():
                 self.put(name, row, value)
         except Malformed:
-            for column in self.columns.values():
+            self._stored = row
+            for column in self._columns.values():
                 del column[row:]
             raise
+
+    def value(self, name: str, row: int) -> float:
+        """What a row that is there says."""
+        self._store()
+        value: float = self._filled(name)[row]
+        return value
 
     def put(self, name: str, row: int, value: float) -> None:
         """A value of a row that is there. Raises Malformed for one of more than 64 bits."""
         if not -_BIGGEST <= value <= _BIGGEST:
             raise Malformed(f"{name} is {value:g}, out of range")
-        if row >= len(self.columns[name]):
-            self._fill()
+        self._store()
+        column = self._filled(name)
         try:
-            self.columns[name][row] = value
+            column[row] = value
         except TypeError:  # the first of its column with a fraction
-            self.columns[name] = array("d", self.columns[name])
-            self.columns[name][row] = value
-            self._fill()
+            self._columns[name] = array("d", column)
+            self._columns[name][row] = value
+            self._names = ()  # those that come have another form
 
     def pass_over(self, what: str) -> None:
         """A record that is no job of its own."""
@@ -224,7 +245,7 @@ class Rows:
             self.pass_over(SAME_RUN if span == last else EARLIER_RUN)
             if span < last:
                 return
-            for name in self.columns:
+            for name in self._columns:
                 self.put(name, row, values.get(name, UNKNOWN))
         self._runs[job] = row, span
 
@@ -233,15 +254,16 @@ class Rows:
         key, rows = np.unique(np.asarray(keys, np.int64), return_inverse=True)
         if len(key) == len(self):
             return
-        self._fill()
-        wait_s, run_s = (np.asarray(self.columns[name]) for name in ("wait_s", "run_s"))
+        self._store()
+        wait_s, run_s = (np.asarray(self._filled(name)) for name in ("wait_s", "run_s"))
         # By key, then by how much of the job a record tells; the last one of each key stays.
         order = np.lexsort((np.arange(len(self)), run_s, wait_s >= 0, rows))
         stays = np.sort(order[np.append(np.diff(rows[order]) > 0, True)])
         self.passed_over[SAME_RUN] = self.passed_over.get(SAME_RUN, 0) + len(self) - len(stays)
-        for name, column in self.columns.items():
-            self.columns[name] = array(column.typecode, np.asarray(column)[stays].tobytes())
-        self._fill()
+        for name in self._columns:
+            column = self._filled(name)
+            self._columns[name] = array(column.typecode, np.asarray(column)[stays].tobytes())
+        self._stored = len(stays)
 
     def remark(self, what: str) -> None:
         """Something to tell of the job being read, which is kept."""
@@ -274,9 +296,14 @@ class Rows:
             self.doubt(name, fault)
             return unknown
 
-    def log(self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = ()) -> SwfLog:
-        """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`."""
-        self._fill()
+    def log(
+        self, source: Path, note: str, faults: Faults, more: tuple[str, ...] = (), *, size_from: str = ""
+    ) -> SwfLog:
+        """All jobs so far. The header says where the log comes from and what the queues' names are, and `more`.
+
+        `size_from`: see `SwfLog`.
+        """
+        self._store()
         remarks = {_printable(what): count for what, count in self.remarks.items() if count}
         header = [
             "; Version: 2.2",
@@ -289,10 +316,12 @@ class Rows:
             *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
             *(f"; Reservation: {number} {name}" for name, number in self.reservations.numbers.items()),
         ]
-        named = {name: np.asarray(self.columns[name]) for name in FIELDS}
+        # Of the others nothing is known, and they take no room.
+        said = [name for name, column in self._columns.items() if column]
+        named = {name: np.asarray(self._filled(name)) for name in FIELDS if name in said}
         log = SwfLog.build(len(self), header, str(source), **named)
         for name, key in _FURTHER.items():
-            column = np.asarray(self.columns[name], np.int64)
+            column = np.asarray(self._filled(name) if name in said else (), np.int64)
             if (column > 0).any():
                 columns = (*log.columns, column)
                 log = replace(log, columns=columns, header=(*log.header, f"; {key}: {len(columns)}"))
@@ -302,6 +331,7 @@ class Rows:
             remarks=remarks,
             user_names=self.users.names(),
             group_names=self.groups.names(),
+            size_from=size_from,
         )
 
 
@@ -377,6 +407,7 @@ def read_records(
     file_names: str,
     take: Callable[[str, Rows], None],
     note: str,
+    size_from: str,
     lenient: bool,
     comment: str = "\n",
 ) -> SwfLog:
@@ -400,11 +431,11 @@ def read_records(
     beside = path.iterdir() if path.is_dir() else ()
     unread = sorted(file.name for file in beside if names.match(file.name) and file not in files)
     if not unread:
-        return rows.log(path, note, faults)
+        return rows.log(path, note, faults, size_from=size_from)
     faults.tell(
         f"{path}: not read: {some(unread)} (unpacked, gzip and xz files are, with names as the others have)"
     )
-    return rows.log(path, note, faults, (f"; {UNREAD_KEY}: {some(unread)}",))
+    return rows.log(path, note, faults, (f"; {UNREAD_KEY}: {some(unread)}",), size_from=size_from)
 
 
 def whole(text: str | None, name: str) -> int:

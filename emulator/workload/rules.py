@@ -103,31 +103,18 @@ def to_jobs(
 
     Raises TraceError if the log has no jobs or none can be replayed, ValueError for a bad argument.
     """
-    _check_one_of("overrun", overrun, get_args(Overrun))
-    _check_one_of("size", size, get_args(Size))
-    _check_one_of("zero_run", zero_run, ("leave_out", "one_second"))
-    _check_one_of("no_estimate", no_estimate, ("run_time", "leave_out"))
-    _check_one_of("dependencies", dependencies or "start", ("start", "submit"))
-    _check_one_of("cancelled", cancelled, ("as_run", "at_time"))
-    _check_one_of("queue_field", queue_field, ("queue", "partition"))
+    _check_values(
+        overrun=overrun, size=size, zero_run=zero_run, no_estimate=no_estimate, dependencies=dependencies or "start",
+        cancelled=cancelled, queue_field=queue_field,
+    )  # fmt: skip
     cluster = _node_count(log, nodes, procs_per_node)
     check_has_jobs(log)
 
     sizes = _sizes(log, procs_per_node, size)
-    run_s = log.column("run_s")
-    is_instant = (run_s >= 0) & (run_s < 1) & (zero_run == "one_second")
-    run_s = np.where(is_instant, 1, run_s)
-    cancel_s = cancelled_at(log) if cancelled == "at_time" else np.full(len(log), -1.0)
-    run_s = np.where(cancel_s >= 0, np.maximum(run_s, log.column("requested_s")), run_s)
+    run_s, is_instant, cancel_s = _run_times(log, zero_run, cancelled)
     rows, left_out = _replayable(
         log, run_s, sizes, cluster, origin_s, needs_estimate=no_estimate == "leave_out"
     )
-    if not len(rows):
-        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise NothingToReplayError(
-            f"{log.source}: no job can be replayed on {cluster} nodes ({reasons})", left_out
-        )
-
     counted = {PASSED_OVER.format(what): count for what, count in log.passed_over.items()}
     counted |= log.remarks
     counted |= {MALFORMED: log.malformed, INSTANT: int(is_instant[rows].sum())}
@@ -137,27 +124,25 @@ def to_jobs(
     run_us, estimate_us = _limits(run_us, log.column("requested_s")[rows], overrun, counted)
     number = _unique_numbers(_whole(log.column("number")[rows]), counted)
     submit_us = _micros(submit_s - shift_s)
-    order = np.lexsort((number, submit_us))
-    labels: dict[str, Any] = {
-        name: _labels(log, name, rows, counted)[order] for name in ("user", "group", "status")
-    }
-    labels["queue"] = _labels(log, queue_field, rows, counted)[order]
+    fields = {"user": "user", "group": "group", "status": "status", "queue": queue_field}
+    labels: dict[str, Any] = {name: _labels(log, at, rows, counted) for name, at in fields.items()}
     extra = _cancellations(cancel_s[rows], counted)
     if dependencies is not None:
         waits, counted[PRECEDING_GONE] = preceding(log, rows, number, dependencies)
         extra |= waits
+    order = np.lexsort((number, submit_us))
     jobs = JobTable(
-        number=number[order],
-        submit_us=submit_us[order],
-        run_us=run_us[order],
-        estimate_us=estimate_us[order],
-        nodes=sizes[rows][order].astype(np.int32),
+        number=number,
+        submit_us=submit_us,
+        run_us=run_us,
+        estimate_us=estimate_us,
+        nodes=sizes[rows].astype(np.int32),
         kind=np.full(len(rows), Kind.BATCH, np.int8),
         **labels,
-        extra={name: values[order] for name, values in extra.items()},
+        extra=extra,
     )
     return Workload(
-        jobs=jobs,
+        jobs=jobs.take(order),
         nodes=cluster,
         rows=rows[order],
         shift_s=float(shift_s),
@@ -171,10 +156,34 @@ def to_jobs(
     )
 
 
-def _check_one_of(name: str, value: str, values: tuple[str, ...]) -> None:
-    if value not in values:
-        *others, last = (repr(each) for each in values)
-        raise ValueError(f"{name} is {', '.join(others)} or {last}, not {value!r}")
+_VALUES: dict[str, tuple[str, ...]] = {
+    "overrun": get_args(Overrun),
+    "size": get_args(Size),
+    "zero_run": ("leave_out", "one_second"),
+    "no_estimate": ("run_time", "leave_out"),
+    "dependencies": ("start", "submit"),
+    "cancelled": ("as_run", "at_time"),
+    "queue_field": ("queue", "partition"),
+}
+
+
+def _check_values(**given: str) -> None:
+    for name, value in given.items():
+        if value not in _VALUES[name]:
+            *others, last = (repr(each) for each in _VALUES[name])
+            raise ValueError(f"{name} is {', '.join(others)} or {last}, not {value!r}")
+
+
+def _run_times(
+    log: SwfLog, zero_run: str, cancelled: str
+) -> tuple[Column, NDArray[np.bool_], NDArray[np.float64]]:
+    """The run time of each row, whether it was below a second and is taken as one, and when it was cancelled (-1)."""
+    run_s = log.column("run_s")
+    is_instant = (run_s >= 0) & (run_s < 1) & (zero_run == "one_second")
+    run_s = np.where(is_instant, 1, run_s)
+    cancel_s = cancelled_at(log) if cancelled == "at_time" else np.full(len(log), -1.0)
+    run_s = np.where(cancel_s >= 0, np.maximum(run_s, log.column("requested_s")), run_s)
+    return run_s, is_instant, cancel_s
 
 
 def _node_count(log: SwfLog, nodes: int | None, procs_per_node: int) -> int:
@@ -222,7 +231,7 @@ def in_order(counts: dict[str, int]) -> dict[str, int]:
 
 
 def cluster_size(log: SwfLog, procs_per_node: int = 1) -> int:
-    """The number of nodes by the log's header. Raises TraceError if the header does not say.
+    """The number of nodes by the log's header. Raises TraceError, which says where to find it, if the log does not say.
 
     With one processor a node, a node is whatever the log counts, and MaxProcs says how many there are; with
     more, MaxNodes does. Each stands in for the other.
@@ -231,10 +240,14 @@ def cluster_size(log: SwfLog, procs_per_node: int = 1) -> int:
     by_procs = max_procs // procs_per_node if max_procs else None
     size = (by_procs or max_nodes) if procs_per_node == 1 else (max_nodes or by_procs)
     if not size or size < 1:
-        raise TraceError(
-            f"{log.source}: the header has no MaxProcs or MaxNodes; say how many nodes the cluster has (--nodes)"
-        )
+        raise TraceError(f"{log.source}: {no_size(log)}")
     return size
+
+
+def no_size(log: SwfLog) -> str:
+    """That a log does not say how many nodes the cluster has, and what to do."""
+    where = f" ({log.size_from})" if log.size_from else ""
+    return f"the log does not say how many nodes the cluster has{where}; pass --nodes N (in a scenario: `nodes: N`)"
 
 
 def to_log(jobs: JobTable, *, nodes: int, note: str = "") -> SwfLog:
@@ -293,7 +306,10 @@ def _replayable(
     *,
     needs_estimate: bool,
 ) -> tuple[NDArray[np.intp], dict[str, int]]:
-    """The rows that can be replayed, and how many cannot, each counted under the first reason that holds."""
+    """The rows that can be replayed, and how many cannot, each counted under the first reason that holds.
+
+    Raises NothingToReplayError if none can.
+    """
     submit_s = log.column("submit_s")
     reasons = {
         NO_SUBMIT: submit_s < 0,
@@ -305,6 +321,11 @@ def _replayable(
         **_wrong_times(log, run_s),
     }
     fits, left_out = _without(reasons, len(log))
+    if not fits.any():
+        why = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        raise NothingToReplayError(
+            f"{log.source}: no job can be replayed on {cluster} nodes ({why})", left_out
+        )
     return np.flatnonzero(fits), left_out
 
 

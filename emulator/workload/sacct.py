@@ -80,9 +80,10 @@ class SacctFormat:
 
     def read(self, path: Path, *, lenient: bool = False) -> SwfLog:
         """All jobs. Raises TraceError naming file and line, and for output that lacks a needed column."""
-        lines: Iterator[tuple[int, str]] = ((at, line) for at, line in lines_of(path) if line.strip())
-        _, heading = next(lines, (1, ""))
-        after = next(lines, None)
+        lines: Iterator[tuple[int, str]] = lines_of(path)
+        written = (each for each in lines if each[1].strip())
+        _, heading = next(written, (1, ""))
+        after = next(written, None)
         if after is not None and _DASHES.fullmatch(after[1]):
             names, cut = _by_widths(heading, after[1])
             no_name_twice(path, 1, [name for name in names if name in COLUMNS])
@@ -104,6 +105,8 @@ class SacctFormat:
             try:
                 jobs.take(zip(names, cut(without_nuls(line)), strict=True))
             except Malformed as fault:
+                if not line.strip():
+                    continue
                 if not _is_heading(line) and not _DASHES.fullmatch(line):
                     faults.add(path, number, fault)
                     continue

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from emulator.workload.sacct_row import Row
     from emulator.workload.swf import SwfLog
 
+SIZE_FROM = "`sinfo -h -o %D` prints the number, and slurm.conf has the nodes in its NodeName lines"
 _NUMBER = re.compile(r"\d+")
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(NOT_ENDED, -1)
 """SWF's numbers for Slurm's states; all others are 0, failed."""
@@ -92,7 +93,8 @@ class SacctJobs:
             if later is None or not later.takes(row):
                 self._last(row)
         self.rows.keep_last_records(self._keys)
-        return self.rows.log(path, "from sacct; a job that ran again is its last run", faults)
+        note = "from sacct; a job that ran again is its last run"
+        return self.rows.log(path, note, faults, size_from=SIZE_FROM)
 
     def _take(self, row: Row) -> None:
         first = self._unfinished.get(row.key) if self._unfinished else None
@@ -154,19 +156,23 @@ class SacctJobs:
             return
         if "Cluster" in said:
             self.rows.remark_on_source("cluster", said["Cluster"])
-        rows, second_size = self.rows, row.is_second_size
+        rows, submit_s, wait_s = self.rows, row.submit_s, -1
+        if start_s is not None:
+            wait_s = start_s - submit_s
+            if row.is_second_size:
+                submit_s, wait_s = start_s, -1
         rows.add_row(
             _GIVEN,
             (
                 row.number,
-                row.submit_s if start_s is None or not second_size else start_s,
-                -1 if start_s is None or second_size else start_s - row.submit_s,
+                submit_s,
+                wait_s,
                 row.run_s,
                 size,
                 size,
                 nodes,
                 row.limit_s,
-                memory_kb(said, size, nodes, self.rows),
+                memory_kb(said, size, nodes, rows),
                 gpus,
                 self._host(said),
                 rows.reservations.number(said.get("Reservation")),
@@ -195,7 +201,7 @@ class SacctJobs:
         for name, more in (
             ("nodes", row.nodes), ("allocated_procs", size), ("requested_procs", size), ("gpus", gpus),
         ):  # fmt: skip
-            self.rows.put(name, at, max(self.rows.columns[name][at], 0) + max(more, 0))
+            self.rows.put(name, at, max(self.rows.value(name, at), 0) + max(more, 0))
         self.rows.put("host", at, -1)
         return True
 
@@ -215,14 +221,13 @@ class _Later:
 
     def takes(self, earlier: Row) -> bool:
         """Whether one of the rows is the next run of this job; then it has this one's submit (and first size)."""
-        columns = self._rows.columns
         low, high = np.searchsorted(self._numbers, [hash(earlier.key), hash(earlier.key) + 1])
         for at in self._order[low:high].tolist():
             if not earlier.submitted_s < self._submitted_s[at] or not earlier.is_followed_at(
                 self._submitted_s[at]
             ):
                 continue
-            submit_s, wait_s, run_s = (columns[name][at] for name in ("submit_s", "wait_s", "run_s"))
+            submit_s, wait_s, run_s = (self._rows.value(name, at) for name in ("submit_s", "wait_s", "run_s"))
             first_s = min(submit_s, earlier.submit_s)
             self._rows.put("submit_s", at, first_s)
             if max(wait_s, run_s) >= 0:

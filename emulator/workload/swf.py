@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -105,7 +105,7 @@ class SwfLog:
     `passed_over` counts the records of an accounting log that are no jobs of their own, by what they are, `remarks`
     the jobs of which there is something to tell, by that. `user_names`:
     who the users are, and `group_names` which groups (or accounts), by the numbers that a reader gave them; empty where
-    the log itself has numbers.
+    the log itself has numbers. `size_from`: where the size of the cluster stands, if the log does not say it.
     """
 
     columns: tuple[Column, ...]
@@ -117,6 +117,7 @@ class SwfLog:
     remarks: Mapping[str, int] = field(default_factory=dict)
     user_names: Mapping[int, str] = field(default_factory=dict)
     group_names: Mapping[int, str] = field(default_factory=dict)
+    size_from: str = ""
 
     def __post_init__(self) -> None:
         if len(self.columns) < len(FIELDS):
@@ -261,9 +262,12 @@ def write_swf(log: SwfLog, path: Path) -> None:
     with write_whole(path) as stream:
         for line in log.header:
             stream.write(line.encode("utf-8", "surrogateescape") + b"\n")
-        line_of = (" ".join(["%r"] * len(log.columns)) + "\n").__mod__
+        # Of many columns nothing is known: they are not written anew for each job.
+        is_known = [True, *((column != UNKNOWN).any() for column in log.columns[1:])]
+        line_of = (" ".join("%r" if known else str(UNKNOWN) for known in is_known) + "\n").__mod__
+        columns = tuple(compress(log.columns, is_known))
         for begin in range(0, len(log), _WRITTEN_AT_ONCE):
-            part = (column[begin : begin + _WRITTEN_AT_ONCE].tolist() for column in log.columns)
+            part = (column[begin : begin + _WRITTEN_AT_ONCE].tolist() for column in columns)
             stream.write("".join(map(line_of, zip(*part, strict=True))).encode())
 
 
@@ -335,6 +339,7 @@ class _Reader:
             malformed=self.malformed,
             complaints=tuple(self.complaints),
             passed_over={HEADING: self.header.again} if self.header.again else {},
+            size_from="its header has no MaxProcs or MaxNodes",
         )
 
     def _parse_odd(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.experiments.atlas.verdict import MOST, AtlasOutcome
-from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw
+from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw, lines_beside
 from emulator.report.templates import environment
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _environment = environment(Path(__file__).parent)
 _ROW_IN = 0.17
-_NAME = 13
 _TICKS = (1, 2, 5)
 _MOST_TICKS = 5
 _COLOURS = {AtlasOutcome.HOLDS: ACCENT, AtlasOutcome.FAILS: BAD, AtlasOutcome.CONTRADICTED: BAD}
@@ -58,6 +57,7 @@ def _ranges(sample: Sample, parameters: Sequence[Parameter]) -> list[tuple[Param
 def _strip(verdicts: Sequence[AtlasVerdict]) -> Plot:
     """A bar for each claim: in how many of the worlds it holds, with the interval."""
     rows = sorted(verdicts, key=lambda each: each.share)
+    names = [each.claim.id for each in rows]
 
     def paint(axes: Axes, is_wide: bool) -> None:  # noqa: ARG001 - it is the same
         axes.show(x=(0, 100), y=(-0.5, len(rows) - 0.5))
@@ -65,18 +65,13 @@ def _strip(verdicts: Sequence[AtlasVerdict]) -> Plot:
             low, high = (100 * end for end in each.interval)
             axes.line([low, high], [row, row], FAINT, width=3)
             axes.dots([100 * each.share], [row], _COLOURS.get(each.outcome, INK), size=7)
-        axes.y_names(range(len(rows)), [_short(each.claim.id) for each in rows])
+        axes.y_names(range(len(rows)), names)
         for bound in (100 * (1 - MOST), 100 * MOST):
             axes.upright(bound, FAINT, dashed=True)
         axes.label(x="worlds in which the claim holds, per cent")
 
     label = "For each claim the share of the worlds in which it holds, with its interval"
-    return draw("strip", label, paint, height=0.8 + _ROW_IN * len(rows))
-
-
-def _short(name: str) -> str:
-    """A claim's name in so many letters that it fits beside the strip: its begin and its end."""
-    return name if len(name) <= _NAME else f"{name[:2]}…{name[3 - _NAME :]}"
+    return draw("strip", label, paint, height=0.8 + _ROW_IN * lines_beside(names) * len(rows))
 
 
 def _map(

@@ -28,7 +28,7 @@ from emulator.experiments.criteria import alike, bound, less, level, more, print
 from emulator.number_text import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from emulator.experiments.claims import World
     from emulator.experiments.paper import Options
@@ -54,24 +54,26 @@ def claims(options: Options) -> tuple[Claim, ...]:
     return (*table_1(options), *_basic(options), *_reserve(options), *_hint(options), *_predictive(options))
 
 
+def _rate(batch: str, rho: float, name: str = "basic") -> Callable[[World], float]:
+    return lambda world: world(f"{name}/{batch}/{rho:g}", RATE)
+
+
+def _threshold(batch: str, loads: Sequence[float], name: str = "basic") -> Callable[[World], float]:
+    """The largest load, in per cent, up to which at most 1 % is rejected."""
+
+    def measure(world: World) -> float:
+        served = 0.0
+        for rho in loads:
+            if not fits(batch, rho) or _rate(batch, rho, name)(world) > 0.01:  # noqa: PLR2004 - "near zero" in the paper
+                break
+            served = rho
+        return served
+
+    return measure
+
+
 def _basic(options: Options) -> tuple[Claim, ...]:
     loads = rhos(options)
-
-    def rate(batch: str, rho: float, name: str = "basic") -> Callable[[World], float]:
-        return lambda world: world(f"{name}/{batch}/{rho:g}", RATE)
-
-    def threshold(batch: str, name: str = "basic") -> Callable[[World], float]:
-        """The largest load, in per cent, up to which at most 1 % is rejected."""
-
-        def measure(world: World) -> float:
-            served = 0.0
-            for rho in loads:
-                if not fits(batch, rho) or rate(batch, rho, name)(world) > 0.01:  # noqa: PLR2004 - "near zero" in the paper
-                    break
-                served = rho
-            return served
-
-        return measure
 
     def load(value: float) -> str:
         return f"{value:g} %"
@@ -82,7 +84,7 @@ def _basic(options: Options) -> tuple[Claim, ...]:
             statement="Wider batch jobs cause more rejections: U66-W rejects more than U66-N at 10 %",
             where="III-B.3, Fig. 2",
             paper="more",
-            measure=lambda world: rate("U66-W", RHO)(world) - rate("U66-N", RHO)(world),
+            measure=lambda world: _rate("U66-W", RHO)(world) - _rate("U66-N", RHO)(world),
             criterion=more(0.005, than=0),
             show=points,
         ),
@@ -91,7 +93,7 @@ def _basic(options: Options) -> tuple[Claim, ...]:
             statement="Denser batch loads cause more rejections: U88-M rejects more than U66-M at 10 %",
             where="III-B.3, Fig. 2",
             paper="more",
-            measure=lambda world: rate("U88-M", RHO)(world) - rate("U66-M", RHO)(world),
+            measure=lambda world: _rate("U88-M", RHO)(world) - _rate("U66-M", RHO)(world),
             criterion=more(0.005, than=0),
             show=points,
         ),
@@ -105,10 +107,10 @@ def _basic(options: Options) -> tuple[Claim, ...]:
             statement="Narrow jobs (U66-N): no rejections up to an on-demand load of 10 %",
             where="III-B.3, Fig. 2",
             paper="10 %",
-            measure=threshold("U66-N"),
+            measure=_threshold("U66-N", loads),
             criterion=bound(low=10),
             show=load,
-            also={AT_ONCE: threshold("U66-N", "at-once-basic")},
+            also={AT_ONCE: _threshold("U66-N", loads, "at-once-basic")},
             open_points=LEASES,
         ),
         Claim(
@@ -116,10 +118,10 @@ def _basic(options: Options) -> tuple[Claim, ...]:
             statement="Wider jobs (U66-M): no rejections up to 5 %; basic alone serves less than 10 %",
             where="III-B.3, Fig. 2",
             paper="5 %",
-            measure=threshold("U66-M"),
+            measure=_threshold("U66-M", loads),
             criterion=bound(5, 9.9),
             show=load,
-            also={AT_ONCE: threshold("U66-M", "at-once-basic")},
+            also={AT_ONCE: _threshold("U66-M", loads, "at-once-basic")},
             open_points=LEASES,
         ),
         Claim(
@@ -128,7 +130,7 @@ def _basic(options: Options) -> tuple[Claim, ...]:
             where="III-B.3, Fig. 2",
             paper="above 0",
             measure=lambda world: min(
-                rate(batch, rho)(world) for batch in ("U77-M", "U88-M") for rho in loads if fits(batch, rho)
+                _rate(batch, rho)(world) for batch in ("U77-M", "U88-M") for rho in loads if fits(batch, rho)
             ),
             criterion=bound(low=0.001),
             show=percent,
@@ -207,6 +209,40 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
     )
 
 
+_HINT_IDLE = Claim(
+    id="F4-idle",
+    statement="The hint leaves 96 % less node-time idle in reserve than R=120 (U66-M)",
+    where="III-B.4",
+    paper="96 % (13 959 -> 578 node-h)",
+    measure=lambda world: 1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("R120/U66-M", IDLE),
+    criterion=printed(0.96, 0.01),
+    show=percent,
+    also={REFILLED: lambda world: 1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("refilled-R120/U66-M", IDLE)},
+)
+_HINT_AT_30 = (
+    Claim(
+        id="F4-utilisation",
+        statement="At 30 % load the hint raises on-demand utilisation by 5.1 points over basic (U66-M)",
+        where="III-B.4",
+        paper="5.1 points",
+        measure=lambda world: world("H30/U66-M/30", ONDEMAND) - world("basic/U66-M/30", ONDEMAND),
+        criterion=printed(0.051, 0.001),
+        show=points,
+        open_points=LEASES,
+    ),
+    Claim(
+        id="F4-above-85",
+        statement="Combined utilisation passes 85 % with U66-M, 30 % load and a 30-minute hint",
+        where="III-B.4",
+        paper="> 85 %",
+        measure=lambda world: world("H30/U66-M/30", USED),
+        criterion=bound(low=0.85),
+        show=percent,
+        open_points=LEASES,
+    ),
+)
+
+
 def _hint(options: Options) -> tuple[Claim, ...]:
     def worst(name: str, batches: tuple[str, ...]) -> Callable[[World], float]:
         return lambda world: max(world(f"{name}/{batch}/{RHO:g}", RATE) for batch in batches)
@@ -224,7 +260,7 @@ def _hint(options: Options) -> tuple[Claim, ...]:
     def beside_reserve(prefix: str) -> Callable[[World], float]:
         return lambda world: world(f"{prefix}H30/U88-M/{RHO:g}", RATE) - world(f"{prefix}R120/U88-M", RATE)
 
-    some = (
+    return (
         Claim(
             id="F4-H30",
             statement="A 30-minute hint: (near) zero rejections at 10 % for U66-* and U77-M",
@@ -269,45 +305,8 @@ def _hint(options: Options) -> tuple[Claim, ...]:
             also={} if options.quick else {AT_ONCE: beside_reserve("at-once-")},
             open_points=LEASES,
         ),
-        Claim(
-            id="F4-idle",
-            statement="The hint leaves 96 % less node-time idle in reserve than R=120 (U66-M)",
-            where="III-B.4",
-            paper="96 % (13 959 -> 578 node-h)",
-            measure=lambda world: 1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("R120/U66-M", IDLE),
-            criterion=printed(0.96, 0.01),
-            show=percent,
-            also={
-                REFILLED: lambda world: (
-                    1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("refilled-R120/U66-M", IDLE)
-                )
-            },
-        ),
-    )
-    if options.quick:
-        return some
-    return (
-        *some,
-        Claim(
-            id="F4-utilisation",
-            statement="At 30 % load the hint raises on-demand utilisation by 5.1 points over basic (U66-M)",
-            where="III-B.4",
-            paper="5.1 points",
-            measure=lambda world: world("H30/U66-M/30", ONDEMAND) - world("basic/U66-M/30", ONDEMAND),
-            criterion=printed(0.051, 0.001),
-            show=points,
-            open_points=LEASES,
-        ),
-        Claim(
-            id="F4-above-85",
-            statement="Combined utilisation passes 85 % with U66-M, 30 % load and a 30-minute hint",
-            where="III-B.4",
-            paper="> 85 %",
-            measure=lambda world: world("H30/U66-M/30", USED),
-            criterion=bound(low=0.85),
-            show=percent,
-            open_points=LEASES,
-        ),
+        _HINT_IDLE,
+        *(() if options.quick else _HINT_AT_30),
     )
 
 

@@ -8,7 +8,7 @@ without it. The paper rounds hours up, and with them the share above S = 4.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.claims import Claim, MissingRunError, count, plain
 from emulator.experiments.criteria import bound, exact, less, level, more, printed, untested
@@ -319,81 +319,45 @@ def _kit(options: Options) -> tuple[Claim, ...]:
         return lambda world: world("kit/M8", name) - world("kit/M1", name)
 
     short = " (a tenth of the time)" if options.quick else ""
+
+    def claim(name: str, what: str, **more: Any) -> Claim:
+        return Claim(id=name, statement=f"KIT{short}: {what}", open_points=_STAND_IN, **more)
+
     return (
-        Claim(
-            id="F5-M8",
-            statement=f"KIT{short}: the longest HRR wait with M=8 is tolerable",
-            where="4.3.1, Fig. 5",
-            paper="about 6 min",
-            measure=figure("kit/M8", "max_wait_s_responsive"),
-            criterion=level(330, 390),
-            show=seconds,
-            open_points=_STAND_IN,
+        claim(
+            "F5-M8", "the longest HRR wait with M=8 is tolerable", where="4.3.1, Fig. 5", paper="about 6 min",
+            measure=figure("kit/M8", "max_wait_s_responsive"), criterion=level(330, 390), show=seconds,
         ),
-        Claim(
-            id="F5-R5",
-            statement=f"KIT{short}: with R=5 % no HRR job waits; the longest wait",
-            where="4.3.2, Fig. 5",
-            paper="0 s",
-            measure=figure("kit/R5", "max_wait_s_responsive"),
-            criterion=untested(_FITTED),
-            show=seconds,
-            open_points=_STAND_IN,
+        claim(
+            "F5-R5", "with R=5 % no HRR job waits; the longest wait", where="4.3.2, Fig. 5", paper="0 s",
+            measure=figure("kit/R5", "max_wait_s_responsive"), criterion=untested(_FITTED), show=seconds,
         ),
-        Claim(
-            id="F9-terrible",
-            statement=f"KIT{short}: jobs with a slowdown of 100 or more at R=3 %",
-            where="4.3.3, Fig. 9",
-            paper="3.2 %",
-            measure=figure("kit/R3", "slowdown_100_share"),
-            criterion=printed(0.032, 0.001),
-            show=percent,
-            open_points=_STAND_IN,
+        claim(
+            "F9-terrible", "jobs with a slowdown of 100 or more at R=3 %", where="4.3.3, Fig. 9", paper="3.2 %",
+            measure=figure("kit/R3", "slowdown_100_share"), criterion=printed(0.032, 0.001), show=percent,
         ),
-        Claim(
-            id="F9-M8",
-            statement=f"KIT{short}: with M=8 nearly all slowdowns are at most 6",
-            where="4.3.3, Fig. 9",
-            paper="100 %",
-            measure=figure("kit/M8", "slowdown_at_most_6"),
-            criterion=bound(low=0.995),
-            show=percent,
-            open_points=_STAND_IN,
+        claim(
+            "F9-M8", "with M=8 nearly all slowdowns are at most 6", where="4.3.3, Fig. 9", paper="100 %",
+            measure=figure("kit/M8", "slowdown_at_most_6"), criterion=bound(low=0.995), show=percent,
         ),
-        Claim(
-            id="F9-M1",
-            statement=f"KIT{short}: without sharing about a tenth of the jobs have a slowdown above 6",
-            where="4.3.3, Fig. 9",
-            paper="about 10 %",
-            measure=above("kit/M1", 6),
-            criterion=untested(_FITTED),
-            show=percent,
-            open_points=_STAND_IN,
+        claim(
+            "F9-M1", "without sharing about a tenth of the jobs have a slowdown above 6",
+            where="4.3.3, Fig. 9", paper="about 10 %",
+            measure=above("kit/M1", 6), criterion=untested(_FITTED), show=percent,
         ),
-        Claim(
-            id="F13-M8",
-            statement=f"KIT{short}: the makespan with M=8 against M=1",
-            where="4.3.5, Fig. 13",
-            paper="+1.2 %",
-            measure=change("kit/M8"),
-            criterion=printed(0.012, 0.001),
-            show=percent,
-            open_points=_STAND_IN,
+        claim(
+            "F13-M8", "the makespan with M=8 against M=1", where="4.3.5, Fig. 13", paper="+1.2 %",
+            measure=change("kit/M8"), criterion=printed(0.012, 0.001), show=percent,
         ),
         *(
-            Claim(
-                id=f"T5-{share}",
-                statement=f"KIT{short}: {share} % of the jobs are over later by, M=8 against M=1",
-                where="Table 5",
-                paper=f"{paper} h",
-                measure=later(share),
-                criterion=untested(_FITTED),
-                show=lambda value: f"{value:.1f} h",
-                open_points=_STAND_IN,
+            claim(
+                f"T5-{share}", f"{share} % of the jobs are over later by, M=8 against M=1",
+                where="Table 5", paper=f"{paper} h",
+                measure=later(share), criterion=untested(_FITTED), show=lambda value: f"{value:.1f} h",
             )
             for share, paper in ((90, 0), (95, 2))
         ),
-    )
+    )  # fmt: skip
 
 
 def _beyond() -> tuple[Claim, ...]:

@@ -12,11 +12,7 @@ from balancer.plugins import CLOUD_DRIVERS, make_plugin
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-]
+pytestmark = pytest.mark.live
 NODES = ("node001", "node002")
 
 

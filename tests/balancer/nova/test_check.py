@@ -124,11 +124,8 @@ def check(served, monkeypatch):
         manager.__exit__()
 
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # the command's connection ends with its process
-]
+# The command's connection ends with its process.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 @pytest.mark.live
@@ -159,6 +156,7 @@ def test_disabled_services_and_servers_where_none_may_be(check):
     assert "no server is where none may be: " in " ".join(found)
 
 
+@pytest.mark.live
 def test_a_service_that_does_not_answer_and_a_cloud_that_does_not(monkeypatch):
     monkeypatch.setenv("OS_AUTH_URL", "http://127.0.0.1:9/v3")
     for name in ("USERNAME", "PASSWORD", "PROJECT_NAME", "USER_DOMAIN_ID", "PROJECT_DOMAIN_ID"):

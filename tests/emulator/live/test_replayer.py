@@ -30,11 +30,7 @@ from emulator.live.replayer_config import ReplayerConfig
 from emulator.workload.store import save
 from emulator.workload.table import JobTable, Kind
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-]
+pytestmark = pytest.mark.live
 
 QUEUED = ["-q", "batch", "-v", "TRACE_NUMBERS=-1/-1/-1"]
 

@@ -5,7 +5,9 @@ The service's pages: `balancer/cli/test_dashboard.py`. `study merge` and the lik
 
 from __future__ import annotations
 
+import itertools
 import random
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -20,6 +22,10 @@ from emulator.experiments.balancer import PAPER
 from emulator.experiments.claims import judge, worlds
 from emulator.experiments.page import render
 from emulator.experiments.paper import Options
+from emulator.metrics import summarize
+from emulator.record.run_record import Mark
+from emulator.report import html
+from emulator.sweeps.page import page as sweep_page
 from mechanism_runs import RUNS, SCENARIOS
 from parts import AXE
 from testdata import TRACES
@@ -95,7 +101,8 @@ def problems(page, file, width, *, is_dark):
     page.wait_for(f"document.readyState === 'complete' && location.href === '{file.as_uri()}'")
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     wide = page.evaluate("document.documentElement.scrollWidth")
-    return page.barriers(AXE) + ([f"{wide} px wide"] if wide > width else []) + page.console
+    too_wide = [f"{wide} px wide"] if wide > width else []
+    return page.barriers(AXE) + too_wide + page.texts_in_the_way() + page.console
 
 
 def walked(file, folder):
@@ -115,6 +122,70 @@ def test_the_report_of_each_mechanism_has_no_barrier_at_any_size_by_day_or_night
 @pytest.mark.parametrize("kind", PAGES)
 def test_each_other_page_has_no_barrier_at_any_size_by_day_or_night(kind, tmp_path):
     assert walked(PAGES[kind](tmp_path), tmp_path) == {}
+
+
+def crowded_rows(across, upwards):
+    """A sweep of two settings of which each figure hardly differs from the next."""
+    values = enumerate(itertools.product(across, upwards))
+    return [
+        {ACROSS: x, UPWARDS: y, "seed": 1, "mean_wait_s": 123_456 + at / 10, "ondemand_rejected": 900 - at}
+        for at, (x, y) in values
+    ]
+
+
+ACROSS, UPWARDS = (
+    "mechanism.balancer.seconds_until_a_request_is_given_up",
+    "partition.longest_queue_name_of_a_site",
+)
+LONG = [f"conservative-backfill with the fair share of account {at}" for at in range(8)]
+WORDLESS = [f"/scratch/projects/{at}/traces_of_the_cluster_from_2019_to_2026.swf.gz" for at in range(3)]
+CROWDED = {
+    "names of words": (LONG[:2], LONG),
+    "names without a space": (WORDLESS, WORDLESS),
+    "many columns": (range(1_000_000, 1_000_024), [0.25, 0.5]),
+    "many long columns": (LONG, [0]),
+    "many rows": ([0, 600], range(25)),
+    "one-letter names": ("ab", "cd"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "axe")
+@pytest.mark.parametrize("what", CROWDED)
+def test_the_texts_of_a_sweep_s_pictures_stand_apart_however_many_and_long_they_are(what, tmp_path):
+    file = tmp_path / "sweep.html"
+    rows = crowded_rows(*(list(values) for values in CROWDED[what]))
+    file.write_text(sweep_page(what, rows, (ACROSS, UPWARDS, "seed")), encoding="utf-8")
+    assert 'id="pareto"' in file.read_text(encoding="utf-8")
+    assert walked(file, tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "axe")
+def test_the_texts_of_a_report_stand_apart_where_much_happens_at_once(simulated, tmp_path):
+    record = simulated(leases=120)
+    marks = tuple(Mark(30 * 3_600_000_000 + at * 900_000_000, f"node n{at:02} fails") for at in range(25))
+    busy, file = replace(record, marks=marks), tmp_path / "report.html"
+    file.write_text(html.render(busy, summarize(busy)), encoding="utf-8")
+    assert walked(file, tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium", "axe")
+def test_texts_that_overlap_or_leave_their_picture_are_told_of(tmp_path):
+    file = tmp_path / "page.html"
+    texts = [(10, 20, "one"), (20, 24, "two"), (50, 50, "apart"), (90, 80, "outside")]
+    drawn = "".join(f'<text x="{x}" y="{y}" font-size="10">{text}</text>' for x, y, text in texts)
+    picture = (
+        f'<svg role="img" aria-label="A plot" viewBox="0 0 100 100" width="100" height="100">{drawn}</svg>'
+    )
+    file.write_text(
+        f'<!doctype html><html lang="en"><title>A page</title><main><h1>A page</h1>{picture}</main></html>'
+    )
+    assert walked(file, tmp_path)[1280, False] == [
+        'A plot: "outside" leaves the picture',
+        'A plot: "one" overlaps "two"',
+    ]
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
+import shutil
 import subprocess
 
 import pytest
@@ -39,8 +41,10 @@ def sums(tmp_path):
         )
         kept = (run_s >= 0) & (sizes > 0)
         read = (len(log), (run_s * sizes)[kept].sum(), wait_s[wait_s >= 0].sum())
-        command = ["awk", "-F", mark, program, other]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        command, environment = ["awk", "-F", mark, program, other], {**os.environ, "TZ": "UTC"}
+        said = subprocess.run(
+            command, capture_output=True, text=True, check=True, env=environment
+        ).stdout.split()
         return [round(float(each)) for each in read], [int(each) for each in said]
 
     return of
@@ -243,3 +247,195 @@ def test_batsim(sums, name, field):
     )
     assert by_reader == by_awk
     assert by_awk[1] > 0
+
+
+VALUES = """
+    function unix(time) { gsub(/[-:TZ]/, " ", time); sub(/[.].*/, "", time); return mktime(time) }
+    function see(time) { if (time > newest) newest = time; return time }
+    { value = $4; if (NF < 5) { value = $3; gsub(/[:, ]/, "", value) } said[$2, ++times[$2]] = value }
+"""
+"""Of JSON with a name a line, each value by its name and place. Everything that runs does so until the newest time."""
+
+
+def documents(*found):
+    """As a command prints them, one behind the other."""
+    return "\n".join(json.dumps(each, indent=0) for each in found)
+
+
+def printed_by_client(command):
+    commands = json.loads((RECORDED / "nova/50-cli.json").read_text())["commands"]
+    return next(each["stdout"] for each in commands if each["command"] == f"openstack {command} -f json")
+
+
+def answered(name, end):
+    """What Nova answered to the first request whose address ends so."""
+    exchanges = json.loads((RECORDED / f"nova/{name}.json").read_text())["exchanges"]
+    return next(each["response_body"] for each in exchanges if each["url"].endswith(end))
+
+
+def site_json(name):
+    return json.loads((SITES / name).read_text())
+
+
+def test_sacct_json_of_slurm_21(sums):
+    """Names and states are plain in it, and a job without a reservation has the number 0 for its name."""
+    by_reader, by_awk = sums(
+        documents(site_json("sacct_21.08.json")),
+        "sacct_json",
+        VALUES
+        + """
+        END {
+            for (job = 1; job <= times["elapsed"]; job++) {
+                jobs++
+                if (said["current", job] == "REQUEUED") continue
+                work += said["elapsed", job] * said["allocation_nodes", job]
+                waited += said["start", job] - said["eligible", job]
+            }
+        """
+        + SUM.removeprefix("END {"),
+        size="nodes",
+        mark='"',
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] == 4
+
+
+def test_slurm_21_has_no_reservation_of_the_name_0():
+    path = SITES / "sacct_21.08.json"
+    assert find_format(path).read(path).names_of("Reservation") == {}
+
+
+@pytest.mark.parametrize("report", [printed_by_client("usage show"), site_json("nova_usage.json")])
+def test_nova_usage(sums, report):
+    by_reader, by_awk = sums(
+        documents(report),
+        "nova_usage",
+        VALUES
+        + """
+        END {
+            for (at = 1; at <= times["stop"]; at++) see(unix(said["stop", at]))
+            for (at = 1; at <= times["started_at"]; at++) {
+                end[at] = said["ended_at", at] == "null" ? 0 : see(unix(said["ended_at", at]))
+                begin[at] = see(unix(said["started_at", at]))
+            }
+            for (at in begin) {
+                jobs++; work += ((end[at] ? end[at] : newest) - begin[at]) * said["vcpus", at]
+            }
+        """
+        + SUM.removeprefix("END {"),
+        mark='"',
+    )
+    assert by_reader == by_awk
+    assert by_awk[1] > 0
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        [printed_by_client("server show cli-1"), printed_by_client("server show cli-over")],
+        [answered("28-multi-create", "/servers/detail")],
+        [answered("22-server-lifecycle", "/servers/detail"), answered("25-no-valid-host", "?status=ERROR")],
+    ],
+)
+def test_nova_servers(sums, servers):
+    """One that was never launched took nothing; its fault has a time of its own."""
+    by_reader, by_awk = sums(
+        documents(*servers),
+        "nova_servers",
+        """
+        $2 == "fault" { inside = 1 }
+        inside { if (/^[}]/) inside = 0; next }
+        """
+        + VALUES
+        + """
+        END {
+            for (at = 1; at <= times["created"]; at++) {
+                see(unix(said["created", at])); see(unix(said["updated", at]))
+            }
+            for (at = 1; at <= times["created"]; at++) {
+                jobs++
+                if (said["OS-SRV-USG:launched_at", at] != "null")
+                    work += (newest - unix(said["created", at])) * said["vcpus", at]
+            }
+        """
+        + SUM.removeprefix("END {"),
+        mark='"',
+    )
+    assert by_reader == by_awk
+    assert by_awk[1] > 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        documents(
+            printed_by_client("server event list cli-1"),
+            answered("22-server-lifecycle", "/os-instance-actions"),
+            answered("25-no-valid-host", "/os-instance-actions"),
+        ),
+        (SITES / "nova_events.json").read_text(),
+    ],
+)
+def test_nova_events(sums, text):
+    """A server that was stopped keeps its place."""
+    by_reader, by_awk = sums(
+        text,
+        "nova_events",
+        VALUES
+        + """
+        $2 ~ /^(Server ID|instance_uuid)$/ { server = $4 }
+        $2 ~ /^(Action|action)$/ { action = $4 }
+        $2 ~ /^(Start Time|start_time)$/ { time = see(unix($4)) }
+        /^ *[}]/ && action == "create" { begin[server] = time }
+        /^ *[}]/ && action == "delete" { end[server] = time }
+        END { for (server in begin) { jobs++; work += (server in end ? end[server] : newest) - begin[server] }
+        """
+        + SUM.removeprefix("END {"),
+        mark='"',
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] > 1
+    assert by_awk[1] > 0
+
+
+def test_usage_series(sums):
+    """A unit is a row from when the sum of all series rises by it; the last sample holds as long as the others."""
+    by_reader, by_awk = sums(
+        (SITES / "prometheus_range.json").read_text(),
+        "usage_series",
+        """
+        /\\[ [0-9]/ {
+            gsub(/[^0-9.,]/, ""); split($0, sample, ","); time = sample[1]
+            if (!(time in used)) order[++count] = time
+            used[time] += sample[2]
+        }
+        END {
+            for (at = 1; at <= count; at++) {
+                more = used[order[at]] - used[order[at - 1]]
+                if (more > 0) jobs += more
+                work += used[order[at]] * (at < count ? order[at + 1] - order[at] : order[2] - order[1])
+            }
+        """
+        + SUM.removeprefix("END {"),
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] > 20
+
+
+def test_elastisim(sums, tmp_path):
+    """How often a model waits for a second depends on a job's nodes, by a formula."""
+    shutil.copytree(SITES / "elastisim", tmp_path / "elastisim")
+    by_reader, by_awk = sums(
+        documents(site_json("elastisim/jobs.json")),
+        "elastisim",
+        VALUES
+        + """
+        $2 ~ /^num_nodes(_min)?$/ { nodes = value }
+        $2 == "iterations" { iterations = value }
+        $2 == "base_nodes" { jobs++; work += int(iterations * (nodes / value)) * nodes }
+        """
+        + SUM,
+        mark='"',
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] == 4

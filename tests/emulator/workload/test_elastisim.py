@@ -55,6 +55,35 @@ def test_each_job_takes_what_its_model_waits_and_the_fewest_of_its_nodes(project
     assert (found.nodes.tolist(), found.run_us.tolist()) == ([12, 2], [720_000_000, 31_500_000])
 
 
+def test_a_beginning_may_be_a_phase_and_types_in_capitals(project, rows_of):
+    """As the program reads them."""
+
+    def change(jobs, wait, loop):
+        jobs[0]["type"] = "RIGID"
+        wait["phases"][0]["tasks"][0]["type"] = "BUSY_WAIT"
+        loop["on_init"] = {"iterations": 2, "tasks": loop["on_init"]}
+
+    assert rows_of(load(project(change)), "run_s") == [(720,), (32.5,)]
+
+
+@pytest.mark.parametrize(
+    ("formula", "run_s"),
+    [
+        ("rounds*(num_nodes/2)", 3),
+        ("-(1 - 2^rounds)", 7),
+        ("pause / rounds", 1),  # a phase is repeated a whole number of times
+    ],
+)
+def test_formulas_have_the_arguments_of_a_job_and_its_nodes(project, rows_of, formula, run_s):
+    model = {"phases": [{"iterations": formula, "tasks": [{"type": "idle", "delay": 1}]}]}
+
+    def change(_, __, loop):
+        loop.clear()
+        loop.update(model)
+
+    assert rows_of(load(project(change)), "run_s")[1] == (run_s,)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -79,6 +108,12 @@ def test_each_job_takes_what_its_model_waits_and_the_fewest_of_its_nodes(project
             "job 2: .* delay is 'x.2', not a number",
         ),
         (lambda jobs, *_: jobs[1]["arguments"].update(rounds=0), "job 2: .* iterations is 0"),
+        (lambda _, __, loop: loop["phases"][0].update(iterations="rounds +"), "iterations is 'rounds .'"),
+        (lambda _, __, loop: loop["phases"][0].update(iterations="1/(rounds-3)"), "iterations is '1/"),
+        (lambda _, __, loop: loop["phases"][0].update(iterations="(0-rounds)^0.5"), "iterations is '.0-"),
+        (lambda _, __, loop: loop["phases"][0].update(iterations="9^9^9^9"), "iterations is '9.9"),
+        (lambda _, __, loop: loop["phases"][0].update(iterations="open('x')"), 'iterations is "open'),
+        (lambda _, __, loop: loop.update(on_init=7), "a phase is an object with `tasks`"),
         (lambda jobs, *_: jobs[1]["arguments"].update(rounds=10**9, pause=10**9), "s are too long"),
     ],
 )

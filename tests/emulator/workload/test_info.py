@@ -139,7 +139,7 @@ def test_lenient_reading_counts_malformed_lines_and_shows_them(swf_file, swf_lin
         ([], ["--nodes", "4"], "log.swf: the file is empty"),
         (["; MaxNodes: 4"], [], "log.swf: there are no job lines"),
         (["1 2 12abc"], ["--nodes", "4"], "log.swf:1: field 3 (wait_s) is '12abc', not a number"),
-        (["LINE"], [], "the header has no MaxProcs or MaxNodes"),
+        (["LINE"], [], "the cluster has (its header has no MaxProcs or MaxNodes); pass --nodes N"),
         (["LINE"], ["--nodes", "0"], "the cluster needs at least 1 node"),
         (["LINE"], ["--nodes", "2"], "no job can be replayed on 2 nodes (1 wider than the cluster)"),
         (["LINE"], ["--nodes", "4", "--plot", "out.pdf"], "out.pdf: a plot's name ends in .png or .svg"),

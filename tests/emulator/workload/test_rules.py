@@ -173,7 +173,7 @@ def test_without_a_number_of_nodes_the_header_says_it(header, procs_per_node, no
 @pytest.mark.parametrize("header", [[], ["; MaxNodes: unknown"], ["; MaxProcs: 0"]])
 def test_a_header_without_the_size_is_an_error(header):
     with pytest.raises(
-        TraceError, match="<memory>: the header has no MaxProcs or MaxNodes; say how many nodes"
+        TraceError, match="<memory>: the log does not say how many nodes the cluster has; pass --nodes N"
     ):
         to_jobs(log_of((1, 0, 9, 1, 9), header=header), nodes=None)
 

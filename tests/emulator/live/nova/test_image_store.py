@@ -10,11 +10,7 @@ import pytest
 
 from emulator.live.nova.front import Front, FrontConfig
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-]
+pytestmark = pytest.mark.live
 DATA = b"a disk"
 
 

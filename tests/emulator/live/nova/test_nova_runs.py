@@ -19,8 +19,6 @@ pytestmark = [
     pytest.mark.needs("nova"),
     pytest.mark.timeout(570),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
 ]
 US = 1_000_000
 

@@ -20,11 +20,7 @@ from werkzeug.wrappers import Request, Response
 
 from emulator.live.ondemand.__main__ import main
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-]
+pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[4]
 
 

@@ -12,11 +12,7 @@ import pytest
 from nova_kit.script import SCRIPT, answers
 from testdata import RECORDED
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-]
+pytestmark = pytest.mark.live
 
 
 def made(connection, name, **more):

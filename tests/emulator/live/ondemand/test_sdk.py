@@ -8,12 +8,7 @@ from openstack import exceptions
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.LegacyAPIWarning"),
-]
+pytestmark = pytest.mark.live
 
 
 def create(connection, name, nodes=1, **options):

@@ -7,11 +7,7 @@ import pytest
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
-    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
-]
+pytestmark = pytest.mark.live
 
 ACTIONS = {
     "os-stop": None, "os-start": None, "pause": None, "unpause": None, "suspend": None, "resume": None, "rescue": None,

@@ -1,0 +1,54 @@
+"""The site's page of all claims shows the claims of the code, and the manual's table has their counts."""
+
+import json
+import re
+from pathlib import Path
+
+import claims_page
+import pytest
+
+from emulator.experiments.logs import checkout_logs
+from emulator.experiments.paper import GROUP, Options, find_paper
+from emulator.plugins import plugin_names
+
+ROOT = Path(__file__).parents[2]
+KEPT = json.loads(claims_page.KEPT.read_text("utf-8"))
+RENEW = "emulator reproduce all --json | python docs/site/claims_page.py"
+
+
+def test_all_papers_are_on_the_page():
+    assert [document["paper"] for document in KEPT] == plugin_names(GROUP)
+
+
+@pytest.mark.parametrize("document", KEPT, ids=lambda document: document["paper"])
+def test_the_claims_on_the_page_are_those_of_the_code(document):
+    paper = find_paper(document["paper"])
+    options = Options(traces=checkout_logs() if paper.reads_logs else None)
+    wanted = [(claim.id, claim.statement, claim.where, claim.paper) for claim in paper.claims(options)]
+    shown = [
+        tuple(claim[key] for key in ("id", "statement", "where", "paper")) for claim in document["claims"]
+    ]
+    assert shown == wanted, f"renew it: {RENEW}"
+
+
+def test_the_manuals_table_counts_what_is_on_the_page():
+    table = re.findall(
+        r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \| (\d*) \| [\d.]+ \|$",
+        (ROOT / "docs" / "reproduce.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    assert [(name, *(int(count or 0) for count in counts)) for name, *counts in table] == [
+        (document["paper"], *document["counts"].values()) for document in KEPT
+    ]
+
+
+def test_a_cell_stays_a_cell_and_its_marks_stay_marks():
+    claim = {"id": "A1", "statement": "wait | slowdown *halved*", "where": "Table [1]", "paper": "0.5x\n",
+             "ours": "0.6x", "spread": "0.5x to 0.7x", "outcome": "holds", "why": "n < 5"}  # fmt: skip
+    document = {"paper": "toy", "title": "Toys", "seeds": [1, 2], "readings": {}, "options": {},
+                "counts": {"holds": 1, "does not hold": 0}, "claims": [claim]}  # fmt: skip
+    assert claims_page.page([document]).endswith(
+        "\n## toy: Toys\n\n1 holds; 2 seeds.\n\n    emulator reproduce toy\n\n"
+        "| | claim | paper | ours | verdict | reason |\n|---|---|---|---|---|---|\n"
+        "| A1 | wait \\| slowdown \\*halved\\* (Table \\[1\\]) | 0.5x | 0.6x (0.5x to 0.7x) | **holds** | n \\< 5 |\n"
+    )
