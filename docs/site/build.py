@@ -7,6 +7,7 @@ are made from the code. A link that leads nowhere ends the build with status 1.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import shutil
@@ -15,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import claims_page
 from sphinx.cmd.build import main as sphinx
 
 import emulator
@@ -49,7 +51,7 @@ CONTENTS = {
         "tutorials/live-fleet", "tutorials/lab", "tutorials/lab-answers",
     ),
     "Emulator: how to": (
-        "python", "sweeps", "study", "reproduce", "plugins", "reinforcement-learning", "containers",
+        "python", "sweeps", "study", "reproduce", "reference/claims", "plugins", "reinforcement-learning", "containers",
         "live-slurm",
     ),
     "Emulator: reference": (
@@ -92,6 +94,9 @@ def _lay_out(folder: Path) -> None:
         )
     _write(folder / "reference" / "commands.md", _commands())
     _write(folder / "reference" / "python.md", _python())
+    _write(
+        folder / "reference" / "claims.md", claims_page.page(json.loads(claims_page.KEPT.read_text("utf-8")))
+    )
 
 
 def _write(file: Path, text: str) -> None:
