@@ -21,7 +21,8 @@ What each paper prints, what our runs give (the median over the seeds, and the r
 [When a claim holds](../reproduce.md#when-a-claim-holds) was written down before the runs.
 
     emulator reproduce all
-
+"""
+_CHECKED = """
 How right the tools are that ran this:
 
 * the rules of Slurm against the real one, by release: [Slurm's twin](../slurm-twin.md)
@@ -41,40 +42,42 @@ def kept(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def page(documents: list[dict[str, Any]]) -> str:
-    """The page, in Markdown."""
-    return _HEAD + "".join(map(_section, documents))
+    """The page, in Markdown: a row for each paper, then its claims."""
+    papers = "".join(map(_paper, documents))
+    outcomes = " | ".join(documents[0]["counts"])
+    table = f"\n| paper | {outcomes} |\n|---|{'---|' * len(documents[0]['counts'])}\n{papers}"
+    return _HEAD + table + _CHECKED + "".join(map(_section, documents))
+
+
+def _paper(document: dict[str, Any]) -> str:
+    name = document["paper"]
+    return f"| [{name}](#paper-{name}) | " + " | ".join(map(str, document["counts"].values())) + " |\n"
 
 
 def _section(document: dict[str, Any]) -> str:
-    counts = ", ".join(f"{count} {outcome}" for outcome, count in document["counts"].items() if count)
     readings = ", ".join(f"`{name}={value}`" for name, value in document["readings"].items())
     read = f" Where the paper leaves a point open: {readings}." if readings else ""
     rows = "".join(map(_row, document["claims"]))
     return (
-        f"\n## {document['paper']}: {document['title']}\n\n"
-        f"{counts[:1].upper()}{counts[1:]}; {len(document['seeds'])} seeds.{read}\n\n"
+        f"\n(paper-{document['paper']})=\n## {document['title']}\n\n"
+        f"{len(document['seeds'])} seeds.{read}\n\n"
         f"    emulator reproduce {document['paper']}\n\n"
-        f"| | claim | paper | ours | verdict | reason |\n|---|---|---|---|---|---|\n{rows}"
+        f"| claim | paper | ours | verdict |\n|---|---|---|---|\n{rows}"
     )
 
 
 def _row(claim: dict[str, Any]) -> str:
+    """A claim; its reason is folded."""
     ours = f"{claim['ours']} ({claim['spread']})" if claim["spread"] else claim["ours"]
-    cells = (
-        claim["id"],
-        f"{claim['statement']} ({claim['where']})",
-        claim["paper"],
-        ours,
-        f"**{claim['outcome']}**",
-        claim["why"],
-    )
-    return "| " + " | ".join(map(_cell, cells)) + " |\n"
+    claimed = f"{claim['id']}: {claim['statement']} ({claim['where']})"
+    why = f" <details><summary>reason</summary>{_cell(claim['why'])}</details>" if claim["why"] else ""
+    return f"| {_cell(claimed)} | {_cell(claim['paper'])} | {_cell(ours)} | **{claim['outcome']}**{why} |\n"
 
 
 def _cell(text: str) -> str:
     """In one line, and read as it stands: a bar ends a cell, an asterisk emphasises, brackets link."""
     for mark in ("\\", "|", "*", "_", "[", "]", "<", "`", "$"):
-        text = text if text.startswith("**") else text.replace(mark, f"\\{mark}")
+        text = text.replace(mark, f"\\{mark}")
     return " ".join(text.split())
 
 

@@ -47,8 +47,11 @@ def test_a_cell_stays_a_cell_and_its_marks_stay_marks():
              "ours": "0.6x", "spread": "0.5x to 0.7x", "outcome": "holds", "why": "n < 5"}  # fmt: skip
     document = {"paper": "toy", "title": "Toys", "seeds": [1, 2], "readings": {}, "options": {},
                 "counts": {"holds": 1, "does not hold": 0}, "claims": [claim]}  # fmt: skip
-    assert claims_page.page([document]).endswith(
-        "\n## toy: Toys\n\n1 holds; 2 seeds.\n\n    emulator reproduce toy\n\n"
-        "| | claim | paper | ours | verdict | reason |\n|---|---|---|---|---|---|\n"
-        "| A1 | wait \\| slowdown \\*halved\\* (Table \\[1\\]) | 0.5x | 0.6x (0.5x to 0.7x) | **holds** | n \\< 5 |\n"
+    page = claims_page.page([document])
+    assert "\n| paper | holds | does not hold |\n|---|---|---|\n| [toy](#paper-toy) | 1 | 0 |\n" in page
+    assert page.endswith(
+        "\n(paper-toy)=\n## Toys\n\n2 seeds.\n\n    emulator reproduce toy\n\n"
+        "| claim | paper | ours | verdict |\n|---|---|---|---|\n"
+        "| A1: wait \\| slowdown \\*halved\\* (Table \\[1\\]) | 0.5x | 0.6x (0.5x to 0.7x) | "
+        "**holds** <details><summary>reason</summary>n \\< 5</details> |\n"
     )
