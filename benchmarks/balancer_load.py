@@ -134,7 +134,10 @@ def cpu_s(pid: int) -> float:
     total = 0
     listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
     for each in [pid, *map(int, listed)]:
-        fields = Path(f"/proc/{each}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        try:
+            fields = Path(f"/proc/{each}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended since it was listed
         total += int(fields[11]) + int(fields[12])
     return total / os.sysconf("SC_CLK_TCK")
 

@@ -1,6 +1,8 @@
-"""Small helpers that exist once: files that appear whole (`whole_file.py`) and JSON lines (`json_lines.py`).
+"""Small helpers that exist once: files that appear whole (`whole_file.py`), JSON lines (`json_lines.py`), and whether a
+process of a test lives (`tests/processes.py`).
 
-Who writes one by hand gets the name of the temporary file, the sync or the half line wrong sooner or later.
+Who writes one by hand gets the name of the temporary file, the sync, the half line or the end of a process between two
+looks wrong sooner or later.
 """
 
 from __future__ import annotations
@@ -24,6 +26,14 @@ APPENDS = {
     "emulator/live/containers/remote_exec.py": "appends what processes print, and speaks JSON to them",
 }
 JSON_WORDS = {"dumps", "dump"}
+READS_A_PROCESS = re.compile(r"/proc/\{\w+\}/(stat|status|cmdline|environ)\b")
+READERS = {
+    "tests/processes.py": "the one place",
+    "tests/emulator/live/test_processes.py": "measures a job that lives as long as the test looks",
+    "benchmarks/balancer_load.py": "adds up the time of children that may end",
+    "benchmarks/live_events.py": "measures services that it started",
+    "benchmarks/soak.py": "measures services that it started",
+}
 WORDS = re.compile(r"\.(replace|rename|move|fsync|fdatasync)\(|\bopen\(")
 
 
@@ -78,6 +88,14 @@ def test_no_module_appends_json_lines_by_hand():
     assert found(does) == {*APPENDS}
 
 
+def test_no_test_looks_by_hand_whether_a_process_lives():
+    files = [path for folder in ("tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    readers = {
+        path.relative_to(ROOT).as_posix() for path in files if READS_A_PROCESS.search(path.read_text("utf-8"))
+    }
+    assert readers == {*READERS}
+
+
 def test_the_search_finds_what_it_is_for():
     """A check that can find nothing says that all is well for ever."""
     by_hand = (
@@ -88,3 +106,4 @@ def test_the_search_finds_what_it_is_for():
     assert [moves_a_file(ast.parse(each).body[0].value) for each in others] == [False] * len(others)
     assert appends(ast.parse("path.open('a', encoding='utf-8')").body[0].value)
     assert appends(ast.parse("path.open(mode='ab')").body[0].value)
+    assert READS_A_PROCESS.search('Path(f"/proc/{pid}/stat")')

@@ -8,14 +8,15 @@ import signal
 import socket
 import subprocess
 from contextlib import nullcontext, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.drivers.slurm import SlurmDriver, SlurmSettings
 from emulator.live.slurm.wrappers import Programs, write_script
+from processes import is_alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "scancel")
 SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -199,12 +200,4 @@ def _end(pids: Collection[int], eventually: Callable[..., None]) -> None:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
         with suppress(AssertionError) if number == signal.SIGTERM else nullcontext():
-            eventually(lambda: not any(_lives(pid) for pid in pids), limit_s)
-
-
-def _lives(pid: int) -> bool:
-    # A daemon whose parent is gone may stay a zombie where process 1 reaps nobody.
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+            eventually(lambda: not any(is_alive(pid) for pid in pids), limit_s)

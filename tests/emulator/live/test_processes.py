@@ -12,6 +12,7 @@ from balancer.clock import US, wall_us
 from emulator.live.cgroups import CgroupRoots, JobCgroup, find_roots, remove_orphans
 from emulator.live.processes import JobProcess, Processes
 from emulator.live.shares import tracks
+from processes import is_alive
 
 pytestmark = pytest.mark.live
 SPIN = "( while :; do :; done ) & echo $! > child; wait\n"
@@ -78,9 +79,8 @@ def test_a_suspended_job_can_be_killed_with_all_it_started(start, tmp_path):
     child = child_of(tmp_path)
     process.suspend(suspended=True)
     process.close()
-    status = Path(f"/proc/{child}/stat")
     pause = threading.Event()
-    while status.exists() and status.read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}:
+    while is_alive(child):
         pause.wait(0.01)
 
 

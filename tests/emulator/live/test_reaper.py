@@ -13,6 +13,7 @@ import yaml
 
 from balancer.clock import US, wall_us
 from emulator.live.reaper import OrphanReaper
+from processes import is_alive
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
@@ -37,11 +38,6 @@ def wait_until(condition, limit_s=60):
     while not condition():
         assert wall_us() < end_us, "this took too long"
         pause.wait(0.02)
-
-
-def is_alive(pid):
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and status.read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
 def test_what_is_watched_is_killed_and_what_was_forgotten_is_not():

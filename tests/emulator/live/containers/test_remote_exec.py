@@ -4,13 +4,13 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from emulator.live.containers import remote_exec
 from emulator.live.containers.remote_exec import Place, PlacedProcess, shutdown_executors
 from emulator.live.fleet_process import FleetProcessError
+from processes import is_alive
 
 
 @pytest.fixture
@@ -33,15 +33,6 @@ def ended(process):
     while process.exit_status is None:
         threading.Event().wait(0.01)
     return process.exit_status
-
-
-def is_alive(pid):
-    """A zombie under a first process that does not look is dead."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(") ")[2][0] != "Z"
 
 
 def test_a_process_has_its_environment_and_its_log_and_tells_its_status(place):

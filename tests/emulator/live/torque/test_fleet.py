@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from processes import is_alive
+
 pytestmark = pytest.mark.live
 
 
@@ -148,11 +150,6 @@ def test_qdel_ends_a_running_process_and_all_that_it_started(make_fleet, recorde
 def on_first_nodes(lines):
     """As if n01, which was down when this was recorded, had been up."""
     return [line.replace("n03/0-1+n02/0-1", "n02/0-1+n01/0-1") for line in lines]
-
-
-def is_alive(pid):
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from emulator.live.job.proof import prove
 from emulator.mechanisms.malleable import Malleable
 from emulator.workload.store import save
 from emulator.workload.table import JobTable
+from processes import is_alive
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("toy")]
 HALVES = {"first": ["n01", "n02", "n03"], "second": ["n04", "n05", "n06"]}
@@ -109,15 +110,6 @@ def session_of(fleet):
     return int(re.search(r"session_id = (\d+)", fleet.run("qstat", "-f", "0").stdout)[1])
 
 
-def alive(session):
-    """Not even a zombie of it counts: nobody may reap it here."""
-    try:
-        stat = Path(f"/proc/{session}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
 def kill(session):
     """As the kernel does where memory runs short; a frozen process of cgroup version 1 dies when it is thawed."""
     group = re.search(r":freezer:(/.*emulator-job-.*)", Path(f"/proc/{session}/cgroup").read_text())
@@ -144,7 +136,7 @@ def test_when_the_node_under_its_memory_dies_it_goes_on_elsewhere_from_its_last_
     fleet.at(150)
     session = session_of(fleet)
     fleet.kill("first")
-    fleet.wait_until(lambda: not alive(session))
+    fleet.wait_until(lambda: not is_alive(session))
     fleet.at(150 + 214 + 250)
     # 50 s of work, 2 s of writing, twice, and 26 s of work that were only in its memory.
     assert runs(fleet) == [(0, 130, [0, 1, 2]), (364, 364 + 200 + 3 * 2, [3, 4, 5])]
