@@ -106,4 +106,4 @@ def test_the_search_finds_what_it_is_for():
     assert [moves_a_file(ast.parse(each).body[0].value) for each in others] == [False] * len(others)
     assert appends(ast.parse("path.open('a', encoding='utf-8')").body[0].value)
     assert appends(ast.parse("path.open(mode='ab')").body[0].value)
-    assert READS_A_PROCESS.search('Path(f"/proc/{pid}/stat")')
+    assert READS_A_PROCESS.search("Path(f'/proc/{" + "pid}/stat')")
