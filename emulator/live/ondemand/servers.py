@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from threading import Event
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from emulator.json_lines import JsonLines, read_json_lines
@@ -118,12 +118,19 @@ class Memory:
         if path is not None:
             self.past = _read(path)
         self._lines = JsonLines(path)
+        self._lock = Lock()
+        self._is_closed = False
 
     def save(self, reservation: Reservation) -> None:
-        self._lines.write(_as_json(reservation))
+        """What a worker learns after `close` is not kept: the next life asks with the same keys, and hears the same."""
+        with self._lock:
+            if not self._is_closed:
+                self._lines.write(_as_json(reservation))
 
     def close(self) -> None:
-        self._lines.close()
+        with self._lock:
+            self._is_closed = True
+            self._lines.close()
 
 
 def _as_json(reservation: Reservation) -> dict[str, Any]:

@@ -412,6 +412,18 @@ def test_a_request_whose_manager_was_stopped_waits_for_a_source_that_comes_up_af
     assert source.told == [("request", 1), ("request", 1)]
 
 
+def test_an_answer_that_comes_after_the_stop_is_asked_for_again_in_the_next_life(build, tmp_path):
+    source = ScriptedSource(Waiting("r1"), Granted(("n1",), 1_000_000))
+    stopped = build(source, memory=Memory(tmp_path / "memory"))
+    reservation = waiting(stopped, 1)
+    stopped.close()
+    stopped.changed(reservation.servers[0])  # by a worker that was on its way
+    cloud = build(source, memory=Memory(tmp_path / "memory"))
+    cloud.resume()
+    wait_until(lambda: all(server.host for server in cloud.servers()))
+    assert source.told == [("request", 1), ("request", 1)]
+
+
 def test_a_fixed_pool_gives_the_node_that_was_idle_the_longest_and_takes_back_only_its_own():
     pool = FixedPool(["a", "b", "c"])
     assert pool.request(2, "first") == Granted(("a", "b"))
