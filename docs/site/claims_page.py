@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 KEPT = Path(__file__).with_name("claims.json")
-_OF_A_PAPER = ("paper", "title", "seeds", "options", "readings", "counts")
+_OF_A_PAPER = ("paper", "title", "seeds", "readings", "counts")
 _OF_A_CLAIM = ("id", "statement", "where", "paper", "ours", "spread", "outcome", "why")
 _HEAD = """# Every claim of the five papers
 

@@ -55,7 +55,7 @@ def _split(text: str | None) -> tuple[int, int]:
     if text is None:
         raise InputError(
             "--nodes is missing: say how many nodes both clusters have, BATCH+ON_DEMAND, for example 304+68"
-            f" (of Slurm {SIZE_FROM})"
+            f" (with Slurm, {SIZE_FROM})"
         )
     batch, plus, ondemand = text.partition("+")
     if not plus or not (batch.strip().isdecimal() and ondemand.strip().isdecimal()):

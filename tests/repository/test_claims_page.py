@@ -45,7 +45,7 @@ def test_the_manuals_table_counts_what_is_on_the_page():
 def test_a_cell_stays_a_cell_and_its_marks_stay_marks():
     claim = {"id": "A1", "statement": "wait | slowdown *halved*", "where": "Table [1]", "paper": "0.5x\n",
              "ours": "0.6x", "spread": "0.5x to 0.7x", "outcome": "holds", "why": "n < 5"}  # fmt: skip
-    document = {"paper": "toy", "title": "Toys", "seeds": [1, 2], "readings": {}, "options": {},
+    document = {"paper": "toy", "title": "Toys", "seeds": [1, 2], "readings": {},
                 "counts": {"holds": 1, "does not hold": 0}, "claims": [claim]}  # fmt: skip
     page = claims_page.page([document])
     assert "\n| paper | holds | does not hold |\n|---|---|---|\n| [toy](#paper-toy) | 1 | 0 |\n" in page

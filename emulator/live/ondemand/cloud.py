@@ -226,7 +226,7 @@ class Cloud:
 
     @staticmethod
     def _patience_s(reservation: Reservation) -> float:
-        """What others wait for is not lost with a source that is away for a moment; what nobody does is for later."""
+        """How long to ask a source that is away: long where servers still wait; a withdrawal is tried again later."""
         return _BACK_S if reservation.wanting else 0.0
 
     def _ask(self, reservation: Reservation, patience_s: float) -> Answer | None:

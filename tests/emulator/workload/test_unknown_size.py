@@ -76,5 +76,5 @@ def test_a_study_without_the_sizes_says_which_and_where_they_stand():
     usage = TRACES / "site/usage.json.xz"
     assert told("study", "merge", "--batch", SITE_LOG, "--ondemand", usage) == (
         "emulator: --nodes is missing: say how many nodes both clusters have, BATCH+ON_DEMAND, for example 304+68"
-        f" (of Slurm {SIZE_FROM})\n"
+        f" (with Slurm, {SIZE_FROM})\n"
     )
