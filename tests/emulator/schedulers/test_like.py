@@ -230,7 +230,7 @@ def test_a_start_that_is_called_off_under_way_makes_place_for_the_next():
     cluster.cancel(0, 1 * US)
     cluster.finish_instant(1 * US)
     cluster.advance(20 * US)
-    assert cluster.kernel_table["start_us"].tolist() == [-1, 4 * US]
+    assert cluster.kernel_table["start_us"][:2].tolist() == [-1, 4 * US]
 
 
 TRACED_IN_RLSCHEDULER = [
