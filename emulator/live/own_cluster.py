@@ -21,7 +21,7 @@ from emulator.live.replay_log import ReplayLog
 from emulator.live.replayer import Replayer
 from emulator.live.replayer_config import ReplayerConfig
 from emulator.live.slurm.accounting import SACCT_FIELDS, nodes_named, read_jobs, read_sacct
-from emulator.live.torque import accounting_parser as pbs
+from emulator.live.torque import accounting as pbs
 from emulator.record.run_record import Mark
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import describe

@@ -56,7 +56,7 @@ from emulator.live.roles import EPOCH_S
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
 from emulator.live.state import State, forgotten
-from emulator.live.torque.accounting_parser import batch_side
+from emulator.live.torque.accounting import batch_side
 from emulator.live.watch import watch
 from emulator.record.run_record import Mark
 from emulator.report import files

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.kernel.job_states import RunOutcome
 from emulator.live.torque import accounting, errors
-from emulator.live.torque.actions import RunActions
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
-from emulator.live.torque.job_effects import JobEffects
+from emulator.live.torque.job_effects import JobEffects, RunActions
 from emulator.live.torque.jobs import DELETED, Job, PbsState, outcome_of
 from emulator.live.torque.nodes import Node, NodeFacts
 from emulator.live.torque.scheduler import QueueScheduler
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from emulator.live.torque.accounting import AccountingLog
-    from emulator.live.torque.batch_parts import Link
     from emulator.live.torque.config import ServerConfig
+    from emulator.live.torque.job_effects import Link
     from emulator.live.torque.jobs import JobRequest
-    from emulator.live.torque.marks import MarksFile
+    from emulator.live.torque.nodes import MarksFile
     from emulator.live.torque.scheduler import Scheduler
     from emulator.simulation.executor_live import LiveExecutor
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.torque import errors, format_nodes, qsub
+from emulator.live.torque import errors, qsub
 from emulator.live.torque import format as fmt
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.jobs import PbsState
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from emulator.live.torque.batch import BatchServer
     from emulator.live.torque.jobs import Job
 
-VERSION = f"Version: {format_nodes.VERSION}\nCommit: 4decc716daa73044648b5578ef68d89713d2f6a2\n"
+VERSION = f"Version: {fmt.VERSION}\nCommit: 4decc716daa73044648b5578ef68d89713d2f6a2\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def _pbsnodes(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     view = server.view(now_us)
     if "l" in options:
         shown = [node for node in found if is_listed(node, listed)]
-        return Reply(stdout=format_nodes.node_lines(shown, notes="n" in options))
+        return Reply(stdout=fmt.node_lines(shown, notes="n" in options))
     if "x" in options:
-        return Reply(stdout=format_nodes.nodes_xml(found, view))
-    return Reply(stdout=format_nodes.nodes_text(found, view))
+        return Reply(stdout=fmt.nodes_xml(found, view))
+    return Reply(stdout=fmt.nodes_text(found, view))
 
 
 def _change_nodes(
@@ -211,7 +211,7 @@ def _server_attributes(server: BatchServer) -> fmt.Attributes:
         ("poll_jobs", "True"),
         ("down_on_error", "True"),
         ("mom_job_sync", "True"),
-        ("pbs_version", format_nodes.VERSION),
+        ("pbs_version", fmt.VERSION),
         ("keep_completed", f"{config.keep_completed_s:g}"),
         ("submit_hosts", config.server_name),
         ("allow_node_submit", "True"),

@@ -11,7 +11,7 @@ from emulator.live.failure import Failure, read_failure
 from emulator.live.process import read_address
 from emulator.live.progress import Counts
 from emulator.live.roles import EPOCH_S
-from emulator.live.torque.accounting_parser import batch_side
+from emulator.live.torque.accounting import batch_side
 from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.workload import store
