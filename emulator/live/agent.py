@@ -21,8 +21,7 @@ from emulator.clock.shared_clock import SharedClock
 from emulator.live.folder_copy import FolderCopy, FolderCopyConfig
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
 from emulator.live.process import read_address, stop_on_signal
-from emulator.live.real_jobs import RealJobs
-from emulator.live.runs import Key, Run, phase_of
+from emulator.live.real_jobs import Key, RealJobs, Run, phase_of
 from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect

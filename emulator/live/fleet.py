@@ -21,19 +21,14 @@ from emulator.live import roles, shares
 from emulator.live.batch_system import ComesBack, make_batch_system
 from emulator.live.clock_cost import with_cost
 from emulator.live.collect import collect, replayed
-from emulator.live.disk_guard import DiskGuard, is_full
-from emulator.live.failure import FailedPlans
-from emulator.live.finish import abort_reason, record_of
-from emulator.live.fleet_process import FleetProcess, FleetProcessError
+from emulator.live.failure import DiskGuard, FailedPlans, is_full
 from emulator.live.ondemand_system import make_ondemand_system
-from emulator.live.process import lasting_port
+from emulator.live.process import FleetProcess, FleetProcessError, OrphanReaper, lasting_port
 from emulator.live.process_faults import BATCH, ProcessFaults, check_faults
-from emulator.live.reaper import OrphanReaper
 from emulator.live.resume import RunSuspended
-from emulator.live.resume_report import WENT_ON
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
-from emulator.live.watch import watch
+from emulator.live.watch import WENT_ON, abort_reason, record_of, watch
 from emulator.record.run_record import UNDER_WAY, Mark
 from emulator.runs.runner import describe
 from emulator.workload import store
@@ -45,7 +40,7 @@ if TYPE_CHECKING:
     from emulator.clock.clock_master import SharedClockMaster
     from emulator.live.collect import BatchSide
     from emulator.live.failure import Failure
-    from emulator.live.progress import Counts
+    from emulator.live.replay_log import Counts
     from emulator.live.resume import ResumableRun
     from emulator.live.roles import RoleConfig
     from emulator.record.run_record import RunRecord

@@ -44,20 +44,15 @@ from emulator.live.containers.preconditions import (
     read_scenario,
 )
 from emulator.live.containers.startup import StartupCoordinator
-from emulator.live.disk_guard import DiskGuard, is_full
-from emulator.live.failure import FailedPlans, Failure, read_failure
+from emulator.live.failure import DiskGuard, FailedPlans, Failure, is_full, read_failure
 from emulator.live.faults import STILL, UNDO, FaultAction, Step, Steps, steps_of
-from emulator.live.finish import abort_reason, record_of
-from emulator.live.folder_server import FolderServer
-from emulator.live.progress import Counts
-from emulator.live.replay_log import read_replay
-from emulator.live.resume_report import WENT_ON
+from emulator.live.folder_copy import FolderServer
+from emulator.live.replay_log import Counts, read_replay
 from emulator.live.roles import EPOCH_S
-from emulator.live.run_files import RunFiles
+from emulator.live.run_files import RunFiles, State, forgotten
 from emulator.live.run_requirements import requirements_of
-from emulator.live.state import State, forgotten
 from emulator.live.torque.accounting import batch_side
-from emulator.live.watch import watch
+from emulator.live.watch import WENT_ON, abort_reason, record_of, watch
 from emulator.record.run_record import Mark
 from emulator.report import files
 from emulator.runs.preparation import Prepared, prepare

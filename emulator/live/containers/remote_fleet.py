@@ -19,7 +19,7 @@ from emulator.live.containers.names import MADE, SHARED
 from emulator.live.containers.preconditions import read_scenario
 from emulator.live.containers.remote_exec import SOCKETS, PlacedProcess, shutdown_executors
 from emulator.live.fleet import Fleet, FleetError
-from emulator.live.fleet_process import FleetProcessError
+from emulator.live.process import FleetProcessError
 from emulator.report import files
 from emulator.runs.preparation import prepare
 from emulator.runs.scenario import ScenarioError
@@ -27,7 +27,7 @@ from emulator.validation.laws import check
 from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
-    from emulator.live.fleet_process import FleetProcess
+    from emulator.live.process import FleetProcess
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from emulator.live.roles import Places, RunSettings
-    from emulator.live.run_files import RunFiles
-    from emulator.live.state import State
+    from emulator.live.run_files import RunFiles, State
 
 _ANSWER_S, _EXPORT_S = 20.0, 600.0
 _START_S = 120.0

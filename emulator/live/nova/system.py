@@ -17,19 +17,18 @@ import openstack
 from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
-from emulator.live.fleet_process import FleetProcessError, read_ready
+from emulator.live.clock_cost import lease_cost
 from emulator.live.nova import environment
-from emulator.live.nova.conf import DATABASES, DISK_GB, RAM_MB, VCPUS, NovaConf
-from emulator.live.nova.cost import lease_cost
-from emulator.live.nova.postgres import Postgres
+from emulator.live.nova.environment import DATABASES, DISK_GB, RAM_MB, VCPUS, NovaConf, Postgres
+from emulator.live.process import FleetProcessError, read_ready
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from emulator.live.fleet_process import FleetProcess
     from emulator.live.ondemand_system import Ondemand, OndemandSite
+    from emulator.live.process import FleetProcess
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
     from emulator.simulation.mechanism import Mechanism

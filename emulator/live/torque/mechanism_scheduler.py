@@ -14,10 +14,9 @@ import numpy as np
 from balancer.clock import NEVER_US
 from emulator.clock.event_priority import EventPriority
 from emulator.kernel.job_states import JobState
-from emulator.live.machine_follower import MachineFollower
+from emulator.live.machine_follower import MachineFollower, Workload, as_json, phase_in
 from emulator.live.torque import errors
 from emulator.live.torque.scheduler import WholeNodes
-from emulator.live.workload import Workload, as_json, phase_in
 from emulator.machine.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
 from emulator.plugin_failure import PluginError
 from emulator.simulation.decisions import Decisions

@@ -74,7 +74,7 @@ class Scheduler(Protocol):
         """The cores of a running job, counted over all nodes, where jobs share cores; else empty."""
 
     def phase(self, row: int) -> dict[str, Any] | None:
-        """How a running job computes from now on (`emulator.live.runs.Phase`); None: nobody knows."""
+        """How a running job computes from now on (`emulator.live.real_jobs.Phase`); None: nobody knows."""
 
     def export(self, exit_status: Mapping[int, int | None]) -> dict[str, Any]:
         """The run so far, for `collect`; `exit_status`: of the last run of each row."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.live.failure import Failure, read_failure
 from emulator.live.process import read_address
-from emulator.live.progress import Counts
+from emulator.live.replay_log import Counts
 from emulator.live.roles import EPOCH_S
 from emulator.live.torque.accounting import batch_side
 from emulator.live.torque.install import install_commands
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from emulator.live import roles
     from emulator.live.batch_system import Site
     from emulator.live.collect import BatchSide
-    from emulator.live.fleet_process import FleetProcess
+    from emulator.live.process import FleetProcess
     from emulator.machine.machine import Machine
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario

@@ -2,8 +2,7 @@
 
 from balancer.clock import NEVER_US, US
 from emulator.live.collect import Grants, _handed_over
-from emulator.live.progress import Counts, Tail
-from emulator.live.replay_log import LeaseResult
+from emulator.live.replay_log import Counts, LeaseResult, Tail
 from emulator.live.torque.accounting import read_accounting
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, ManualClock
-from emulator.live.job.work import Phase
+from emulator.live.job.program import Phase
 from emulator.live.torque.mechanism_scheduler import MachineScheduler
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.malleable import Malleable

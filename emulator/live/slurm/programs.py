@@ -1,24 +1,90 @@
-"""Programs of a run, each a script that gives the real one its environment: of this machine, or of a root beside it.
+"""Programs of a run of Slurm, each a script that gives the real one its environment, and where its servers listen.
 
-A root has another release of Slurm (`scripts/slurm-root`). A program of it sees the root's /usr, so its libraries, its
-plug-ins and its libfaketime, and else this machine: files, users, network, processes, and what is in /usr/local.
+A root beside this machine has another release of Slurm (`scripts/slurm-root`). A program of it sees the root's /usr, so
+its libraries, its plug-ins and its libfaketime, and else this machine: files, users, network, processes, and what is in
+/usr/local.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import shlex
 import shutil
+import socket
 import stat
 import subprocess
 import sys
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_FIRST, _END = 10_000, 20_000
+"""Below those that the kernel gives to whoever asks for any."""
+
+
+class AddressError(ValueError):
+    """Slurm cannot be kept to this machine; the text says what to do."""
+
+
+def own_address() -> str:
+    """Where this machine's name leads, which is where Slurm listens if not everywhere. Raises AddressError."""
+    name = socket.gethostname()
+    how = f"let it lead to this machine alone, by a line in /etc/hosts: 127.0.1.1 {name}"
+    try:
+        address = socket.gethostbyname(name)
+    except OSError as error:
+        raise AddressError(f"the name of this machine, {name}, leads nowhere ({error}); {how}") from error
+    if not ip_address(address).is_loopback:
+        raise AddressError(
+            f"the name of this machine, {name}, leads to {address}, where others could reach Slurm; {how}"
+        )
+    return address
+
+
+def problem_with_address() -> str:
+    try:
+        own_address()
+    except AddressError as error:
+        return str(error)
+    return ""
+
+
+class ReservedPorts:
+    """TCP ports that are free, `count` of them; other runs on this machine leave them alone until `close`.
+
+    Slurm cannot choose a port and tell it. The UDP half of each port is bound as long as the run lasts, which is what
+    another run looks at. The first one is anywhere: what is left of a Slurm that ended a moment ago (the keeper of a
+    job that was killed, say) still reports to the port of its controller, and must not reach that of a later one.
+    """
+
+    def __init__(self, count: int, host: str = "127.0.0.1") -> None:
+        self._sockets = ExitStack()
+        self.ports: list[int] = []
+        first = _FIRST + secrets.randbelow(_END - _FIRST)
+        for port in (*range(first, _END), *range(_FIRST, first)):
+            if len(self.ports) == count:
+                return
+            reserved = socket.socket(type=socket.SOCK_DGRAM)
+            with suppress(OSError), socket.create_server((host, port)):
+                reserved.bind((host, port))
+                self._sockets.enter_context(reserved)
+                self.ports.append(port)
+                continue
+            reserved.close()
+        if len(self.ports) < count:
+            self.close()
+            raise OSError(f"only {len(self.ports)} of {count} ports from {_FIRST} to {_END} are free")
+
+    def close(self) -> None:
+        self._sockets.close()
+
 
 _SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _IN_A_ROOT = "/usr/sbin:/usr/bin"
