@@ -116,8 +116,8 @@ def up(  # noqa: PLR0917
 
 def _remove(client: Any, name: str, *, threads: int = 4, keep_data: bool = False) -> int:
     """Remove a fleet and say what was done and what could not be. Exit status."""
+    from emulator.live.containers.docker_engine import remove  # noqa: PLC0415
     from emulator.live.containers.fleet import Timing  # noqa: PLC0415
-    from emulator.live.containers.removal import remove  # noqa: PLC0415
 
     timing = Timing()
     removed = remove(client, name, threads=threads, keep_data=keep_data)
@@ -246,8 +246,7 @@ def down(name: str | None, keep_data: bool) -> None:
 
     Exit status: 1 if something is left, which is named.
     """
-    from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
-    from emulator.live.containers.removal import the_own_fleet  # noqa: PLC0415
+    from emulator.live.containers.docker_engine import docker_client, the_own_fleet  # noqa: PLC0415
 
     def act() -> int:
         client = docker_client()

@@ -23,7 +23,6 @@ from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock
 from emulator.live import roles
 from emulator.live.containers.control import ControlServer, NotYet
-from emulator.live.containers.endpoints import endpoint_lines
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
@@ -36,6 +35,7 @@ from emulator.live.containers.names import (
     SCRATCH,
     SCRATCH_PORT,
     SHARED,
+    endpoint_lines,
 )
 from emulator.live.containers.preconditions import (
     ControllerError,
