@@ -34,7 +34,7 @@ def load_for_containers(
 
     Raises InputError.
     """
-    from emulator.live.containers.preconditions import check_containers  # noqa: PLC0415
+    from emulator.live.containers.startup import check_containers  # noqa: PLC0415
     from emulator.runs.scenario import ScenarioError, load  # noqa: PLC0415
 
     try:

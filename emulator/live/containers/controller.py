@@ -37,13 +37,13 @@ from emulator.live.containers.names import (
     SHARED,
     endpoint_lines,
 )
-from emulator.live.containers.preconditions import (
+from emulator.live.containers.startup import (
     ControllerError,
+    StartupCoordinator,
     check_containers,
     expected_nodes,
     read_scenario,
 )
-from emulator.live.containers.startup import StartupCoordinator
 from emulator.live.failure import DiskGuard, FailedPlans, Failure, is_full, read_failure
 from emulator.live.faults import STILL, UNDO, FaultAction, Step, Steps, steps_of
 from emulator.live.folder_copy import FolderServer

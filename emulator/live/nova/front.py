@@ -22,10 +22,9 @@ from werkzeug.middleware.http_proxy import ProxyMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from balancer.clock import wall_us
-from emulator.live.ondemand.auth import Keyring
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.fixed_services import html_page, image_app, image_id, network_app
-from emulator.live.ondemand.http import caller, iso_z
+from emulator.live.ondemand.http import Keyring, caller, iso_z
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.process import stop_on_signal, write_ready
 from emulator.live.settings import Settings, SettingsError, load_settings
@@ -33,7 +32,7 @@ from emulator.live.settings import Settings, SettingsError, load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from emulator.live.ondemand.auth import Account
+    from emulator.live.ondemand.http import Account
 
 _CHUNK = 1 << 20
 _KEPT = frozenset(

@@ -29,9 +29,9 @@ from emulator.live.ondemand.servers import ServerSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from emulator.live.ondemand.auth import Account, Keyring
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import OndemandConfig
+    from emulator.live.ondemand.http import Account, Keyring
     from emulator.live.ondemand.servers import Server
     from emulator.live.ondemand.site import Site
 

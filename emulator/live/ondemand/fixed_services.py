@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, jsonify, request
 
-from emulator.live.ondemand.auth import Keyring, stable_id
-from emulator.live.ondemand.http import ApiError, caller, service, site_url, unauthorized
+from emulator.live.ondemand.http import ApiError, Keyring, caller, service, site_url, stable_id, unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,13 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, g, jsonify, request
 
-from emulator.live.ondemand.auth import DOMAIN, Keyring, LoginError, Token, stable_id
-from emulator.live.ondemand.http import UNAUTHORIZED, ApiError, body_part, caller, iso, service, site_url
+from emulator.live.ondemand.http import (
+    DOMAIN,
+    UNAUTHORIZED,
+    ApiError,
+    Keyring,
+    LoginError,
+    Token,
+    body_part,
+    caller,
+    iso,
+    service,
+    site_url,
+    stable_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.live.ondemand.auth import Account
+    from emulator.live.ondemand.http import Account
 
 # name, type, path behind the site's URL
 _SERVICES = (

@@ -15,9 +15,9 @@ from emulator.live.ondemand.http import ApiError, absent, iso, iso_z, only_admin
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.live.ondemand.auth import Account
     from emulator.live.ondemand.cloud import Cloud
     from emulator.live.ondemand.config import Flavor
+    from emulator.live.ondemand.http import Account
     from emulator.live.ondemand.servers import Server
 
     Filter = Callable[[Server, str, int], bool]

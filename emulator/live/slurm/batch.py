@@ -20,10 +20,9 @@ from emulator.live.process import FleetProcessError
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
 from emulator.live.slurm.database import Database, DatabaseError, associations
-from emulator.live.slurm.fake_time import FakeTime
 from emulator.live.slurm.hooks import SCRIPT
 from emulator.live.slurm.jobs import refusals_in
-from emulator.live.slurm.programs import ReservedPorts, own_address, write_script
+from emulator.live.slurm.programs import FakeTime, ReservedPorts, own_address, write_script
 from emulator.live.slurm.requirements import (
     PlayedOutages,
     SlurmRequirements,

@@ -28,11 +28,11 @@ from emulator.live.torque import commands
 from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
 from emulator.live.torque.config import ServerConfig
-from emulator.live.torque.failing_nodes import FailingNodes
 from emulator.live.torque.journal import Journal, is_change
 from emulator.live.torque.mechanism_scheduler import MachineScheduler, MechanismScheduler
 from emulator.live.torque.nodes import Enrolment, MarksFile, NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, notice_loss
+from emulator.live.torque.scheduler import FailingNodes
 from emulator.plugin_failure import PluginError, plugin_error
 from emulator.runs.scenario_events import failures_of
 from emulator.simulation.executor_live import ExecutorStoppedError, LiveExecutor

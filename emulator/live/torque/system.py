@@ -12,7 +12,7 @@ from emulator.live.process import read_address
 from emulator.live.replay_log import Counts
 from emulator.live.roles import EPOCH_S
 from emulator.live.torque.accounting import batch_side
-from emulator.live.torque.install import install_commands
+from emulator.live.torque.commands import install_commands
 from emulator.live.torque.protocol import request
 from emulator.workload import store
 

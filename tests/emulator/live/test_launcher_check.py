@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from emulator.cli import main
 from emulator.live.containers import remote_fleet
-from emulator.live.containers.preconditions import check_containers
+from emulator.live.containers.startup import check_containers
 from emulator.live.resume import keep
 from emulator.runs.scenario import ScenarioError, load
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.live.torque.install import install_commands
+from emulator.live.torque.commands import install_commands
 from emulator.live.torque.protocol import request
 from emulator.live.watch import WENT_ON
 from emulator.report import files

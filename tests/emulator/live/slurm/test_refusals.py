@@ -5,7 +5,7 @@ import pytest
 from emulator.live.batch_system import make_batch_system
 from emulator.live.fleet import Fleet
 from emulator.live.slurm import programs, system
-from emulator.live.slurm.fake_time import find_library
+from emulator.live.slurm.programs import find_library
 from emulator.runs.preparation import prepare
 from emulator.runs.scenario import ScenarioError, from_mapping, load
 
