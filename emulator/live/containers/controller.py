@@ -51,7 +51,7 @@ from emulator.live.replay_log import Counts, read_replay
 from emulator.live.roles import EPOCH_S
 from emulator.live.run_files import RunFiles, State, forgotten
 from emulator.live.run_requirements import requirements_of
-from emulator.live.torque.accounting import batch_side
+from emulator.live.torque.system import batch_side
 from emulator.live.watch import WENT_ON, abort_reason, record_of, watch
 from emulator.record.run_record import Mark
 from emulator.report import files

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from balancer.clock import US
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.live.collect import BatchSide
 from emulator.live.torque.format import usage
 from emulator.live.torque.jobs import outcome_of
 
@@ -185,12 +184,3 @@ def _apply(job: _Job, kind: str, at_us: int, text: str, places: Mapping[str, int
 
 def _fields(text: str) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in text.split() if "=" in pair)
-
-
-def batch_side(exported: dict[str, Any] | None, home: Path, names: Sequence[str], epoch_s: int) -> BatchSide:
-    """What a batch server said of the run (`export`), or what its log says when it does not answer any more."""
-    if exported is None:
-        return BatchSide(read_accounting(home / "server_priv" / "accounting", names, epoch_s), None)
-    if "record" in exported:
-        return BatchSide([], [], exported["record"])
-    return BatchSide(exported["jobs"], exported["offline"], down=exported.get("down"))
