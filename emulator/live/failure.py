@@ -15,6 +15,7 @@ import requests
 
 from balancer.clock import wall_us
 from balancer.whole_file import write_text
+from emulator.live.process import read_ready
 from emulator.plugin_failure import traceback_of
 
 if TYPE_CHECKING:
@@ -47,10 +48,8 @@ def forget_failure(home: Path) -> None:
 
 def read_failure(home: Path) -> Failure | None:
     """None while nothing has failed."""
-    try:
-        return Failure(**json.loads((home / "failure").read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
+    found = read_ready(home / "failure")
+    return None if found is None else Failure(**found)
 
 
 class FailedPlans:

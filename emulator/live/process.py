@@ -29,6 +29,15 @@ def write_ready(path: Path | None, **more: str) -> None:
         write_text(path, json.dumps(more | {"pid": os.getpid()}) + "\n")
 
 
+def read_ready(path: Path) -> dict[str, Any] | None:
+    """What a process wrote into a file that appears whole; None until it has."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return found
+
+
 def lasting_port() -> int:
     """A free port that nobody is given by chance: a server that is started again finds it free again.
 
@@ -51,11 +60,8 @@ def write_address(path: Path, address: tuple[str, int]) -> None:
 
 def read_address(home: Path) -> tuple[str, int] | None:
     """Where the server with this home listens; None until it does."""
-    try:
-        found = json.loads((home / "address").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return str(found["host"]), int(found["port"])
+    found = read_ready(home / "address")
+    return None if found is None else (str(found["host"]), int(found["port"]))
 
 
 def stop_on_signal(stop: Callable[[], None]) -> None:
@@ -266,12 +272,3 @@ class FleetProcess:
     def _signal_session(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):  # nobody of the session is left
             os.killpg(self._process.pid, number)
-
-
-def read_ready(path: Path) -> dict[str, Any] | None:
-    """What a process wrote into its ready file; None until it has."""
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return found

@@ -81,11 +81,15 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
+def written_log(path: Path) -> Path:
+    """The log of a replay, or what there is of it while that is not over."""
+    return path if path.exists() else partial_path(path)
+
+
 def read_replay(path: Path) -> ReplayResult:
     """Read a log, or what a killed replayer left of it. A last line without its end is left out."""
-    source = path if path.exists() else partial_path(path)
     result = ReplayResult()
-    for _ in read_json_lines(source, lambda line: _apply(result, line), "a line of a replay log"):
+    for _ in read_json_lines(written_log(path), lambda line: _apply(result, line), "a line of a replay log"):
         pass
     return result
 
@@ -146,8 +150,7 @@ class Counts:
     def look(self) -> None:
         """Read what is new."""
         self.look_at_accounting()
-        log = self._replay_log if self._replay_log.exists() else partial_path(self._replay_log)
-        for line in self._replay_tail.lines(log):
+        for line in self._replay_tail.lines(written_log(self._replay_log)):
             event = json.loads(line)["event"]
             self.granted += event == "lease_granted"
             self.rejected += event == "lease_rejected"

@@ -14,48 +14,23 @@ if TYPE_CHECKING:
     from emulator.runs.scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True)
 class RunFiles:
-    """The files in the folder `root`. Whoever looks for one of them asks here for its name."""
+    """The files in the folder `root`. Whoever looks for one of them asks here for its name.
 
-    root: Path
+    `state`: what must be known to go on with the run.
+    """
 
-    @property
-    def clock(self) -> Path:
-        return self.root / "clock"
-
-    @property
-    def state(self) -> Path:
-        """What must be known to go on with the run (`emulator/live/run_files.py`)."""
-        return self.root / "state.json"
-
-    @property
-    def batch_home(self) -> Path:
-        return self.root / "torque"
-
-    @property
-    def ledger(self) -> Path:
-        return self.root / "ledger.db"
-
-    @property
-    def tokens(self) -> Path:
-        return self.root / "tokens"
-
-    @property
-    def hook_keys(self) -> Path:
-        return self.root / "hook-keys"
-
-    @property
-    def workload(self) -> Path:
-        return self.root / "workload.npz"
-
-    @property
-    def replay_log(self) -> Path:
-        return self.root / "replay.jsonl"
-
-    @property
-    def ondemand_memory(self) -> Path:
-        return self.root / "ondemand.memory"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.clock = root / "clock"
+        self.state = root / "state.json"
+        self.batch_home = root / "torque"
+        self.ledger = root / "ledger.db"
+        self.tokens = root / "tokens"
+        self.hook_keys = root / "hook-keys"
+        self.workload = root / "workload.npz"
+        self.replay_log = root / "replay.jsonl"
+        self.ondemand_memory = root / "ondemand.memory"
 
     def ready(self, name: str) -> Path:
         """Where the process of this name says that it is ready."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask, Response, g, jsonify, request
+from flask import Flask, Response, g, request
 
 from emulator.live.ondemand import server_view
 from emulator.live.ondemand.cloud import made_password
@@ -17,6 +17,7 @@ from emulator.live.ondemand.http import (
     absent,
     body_part,
     caller,
+    json_answer,
     page_of,
     service,
     site_url,
@@ -396,8 +397,7 @@ def compute_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask:
 
 
 def _shown(error: ApiError) -> Response:
-    response = jsonify({_FAULTS[error.code]: {"code": error.code, "message": error.message}})
-    response.status_code = error.code
+    response = json_answer({_FAULTS[error.code]: {"code": error.code, "message": error.message}}, error.code)
     response.content_type = "application/json; charset=UTF-8"
     return response
 

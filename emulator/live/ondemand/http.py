@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flask import Flask, g, request
+from flask import Flask, g, jsonify, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from balancer.clock import Clock, SystemClock, micros
@@ -217,6 +217,12 @@ def service(name: str, show: Callable[[ApiError], Response]) -> Flask:
         return show(absent(call) if name in _REAL else ApiError(501, f"The emulator has no {call}."))
 
     return app
+
+
+def json_answer(body: dict[str, Any], status: int) -> Response:
+    response = jsonify(body)
+    response.status_code = status
+    return response
 
 
 def body_part(name: str) -> Any:

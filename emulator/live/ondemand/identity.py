@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask, Response, g, jsonify, request
+from flask import Flask, Response, g, request
 
 from emulator.live.ondemand.http import (
     DOMAIN,
@@ -17,6 +17,7 @@ from emulator.live.ondemand.http import (
     body_part,
     caller,
     iso,
+    json_answer,
     service,
     site_url,
     stable_id,
@@ -89,9 +90,7 @@ def _guard(keyring: Keyring) -> Response | None:
 
 def _shown(error: ApiError) -> Response:
     title = HTTPStatus(error.code).phrase
-    response = jsonify({"error": {"code": error.code, "message": error.message, "title": title}})
-    response.status_code = error.code
-    return response
+    return json_answer({"error": {"code": error.code, "message": error.message, "title": title}}, error.code)
 
 
 def _forbidden(policy: str) -> ApiError:
@@ -150,8 +149,7 @@ def _token_answer(token: Token, region: str, status: int) -> Response:
         "project": {"domain": DOMAIN, "id": account.project_id, "name": account.project},
         "is_domain": False, "roles": account.roles, "catalog": _catalog(region),
     }  # fmt: skip
-    response = jsonify({"token": shown})
-    response.status_code = status
+    response = json_answer({"token": shown}, status)
     response.headers["X-Subject-Token"] = token.id
     return response
 

@@ -8,11 +8,19 @@ from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask, Response, g, jsonify, request
+from flask import Flask, Response, g, request
 from werkzeug.http import http_date
 
 from balancer.clock import SystemClock, seconds
-from emulator.live.ondemand.http import ApiError, absent, caller, service, stable_id, unauthorized
+from emulator.live.ondemand.http import (
+    ApiError,
+    absent,
+    caller,
+    json_answer,
+    service,
+    stable_id,
+    unauthorized,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -125,9 +133,7 @@ def placement_app(keyring: Keyring, site: Site, config: OndemandConfig) -> Flask
 def _shown(error: ApiError) -> Response:
     title = HTTPStatus(error.code).phrase
     fault = {"status": error.code, "title": title, "detail": error.message, "request_id": g.request_id}
-    response = jsonify({"errors": [fault]})
-    response.status_code = error.code
-    return response
+    return json_answer({"errors": [fault]}, error.code)
 
 
 def _requested_version() -> tuple[int, int]:
