@@ -11,6 +11,7 @@ from balancer.clock import seconds
 from balancer.nodelist import some
 from emulator.kernel.job_states import RunOutcome
 from emulator.live.collect import STILL_WORKING, Source, collect
+from emulator.live.failure import is_full
 from emulator.record.run_record import Mark
 from emulator.report.progress import RunProgress, counted
 from emulator.workload.table import Kind
@@ -82,6 +83,27 @@ def watch(
             if is_replayed and not has_ended and (stuck := run.stuck()) is not None:
                 return stuck
             pause.wait(_LOOK_S)
+
+
+def watch_with_room(
+    run: Watched,
+    clock: SharedClockMaster,
+    counts: Counts,
+    pause: threading.Event,
+    room: DiskGuard,
+    *,
+    quiet: bool,
+) -> str:
+    """The same; a volume without room is a reason, too. At the end others have some to write."""
+    try:
+        room.reserve()
+        return watch(run, clock, counts, pause, quiet=quiet)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        return room.shortage() or str(error)
+    finally:
+        room.release()
 
 
 def lag(live: LivePart, clock: SharedClockMaster) -> str:

@@ -44,7 +44,7 @@ from emulator.live.containers.startup import (
     expected_nodes,
     read_scenario,
 )
-from emulator.live.failure import DiskGuard, FailedPlans, Failure, is_full, read_failure
+from emulator.live.failure import DiskGuard, FailedPlans, Failure, read_failure
 from emulator.live.faults import STILL, UNDO, FaultAction, Step, Steps, steps_of
 from emulator.live.folder_copy import FolderServer
 from emulator.live.replay_log import Counts, read_replay
@@ -52,7 +52,7 @@ from emulator.live.roles import EPOCH_S
 from emulator.live.run_files import RunFiles, State, forgotten
 from emulator.live.run_requirements import requirements_of
 from emulator.live.torque.system import batch_side
-from emulator.live.watch import WENT_ON, abort_reason, record_of, watch
+from emulator.live.watch import WENT_ON, abort_reason, record_of, watch_with_room
 from emulator.record.run_record import Mark
 from emulator.report import files
 from emulator.runs.preparation import Prepared, prepare
@@ -90,8 +90,10 @@ class Controller:
         self.prepared: Prepared = prepare(scenario)
         requirements = requirements_of(scenario, self.prepared)
         mechanism, self.batch_decides = requirements.balancer, requirements.batch_decides
-        self._shared = shared
+        self._shared, self.batch_home, self.replay_log = shared, shared.batch_home, shared.replay_log
         self._scenario = scenario
+        self.results_name = f"{scenario.name}-live"
+        self.threshold_s = scenario.results.bounded_slowdown_threshold_s
         self._mechanism = mechanism
         self._state = state
         self._clock = clock
@@ -122,32 +124,12 @@ class Controller:
         return [Mark(at_us, text) for at_us, text in self._state.marks]
 
     @property
-    def epoch_s(self) -> int:
-        return EPOCH_S
-
-    @property
-    def batch_home(self) -> Path:
-        return self._shared.batch_home
-
-    @property
-    def replay_log(self) -> Path:
-        return self._shared.replay_log
-
-    @property
     def ledger(self) -> str | Path | None:
         if self._mechanism is None:
             return None
         return os.environ.get("FLEET_LEDGER") or (
             self._shared.ledger if self._shared.ledger.exists() else None
         )
-
-    @property
-    def results_name(self) -> str:
-        return f"{self._scenario.name}-live"
-
-    @property
-    def threshold_s(self) -> float:
-        return self._scenario.results.bounded_slowdown_threshold_s
 
     # What containers and people ask (`control.py` calls these from its threads).
 
@@ -268,16 +250,11 @@ class Controller:
             sys.stderr.write(f"controller: {door}\n")
         self._clock.start()
         self._is_paced = True
+        counts = Counts(self.batch_home, self.replay_log)
         try:
-            self._disk_guard.reserve()
-            reason = watch(self, self._clock, Counts(self.batch_home, self.replay_log), stopped)
+            reason = watch_with_room(self, self._clock, counts, stopped, self._disk_guard, quiet=False)
         except _Stopped:
             return None
-        except OSError as error:
-            if not is_full(error):
-                raise
-            reason = self._disk_guard.shortage() or str(error)
-        self._disk_guard.release()
         self._state.wall_us = wall_us() - self._began_us
         # It may have failed since it was last looked at.
         return reason or (self._failed_plans.look() if self._failed_plans is not None else "")

@@ -81,6 +81,7 @@ class NovaRun:
         self._speed = site.scenario.live.speed
         self._postgres: Postgres | None = None
         self.home = site.work / "nova"
+        self._status, self._hints = self.home / "agent.json", self.home / "agent.ready"
         self.url = ""
         self._tag = str(uuid4())
 
@@ -129,14 +130,6 @@ class NovaRun:
             "auth_url": f"{self.url}/identity/v3", "username": "admin", "password": "secret", "project_name": "admin",
             "user_domain_id": "default", "project_domain_id": "default", "region_name": "RegionOne",
         }  # fmt: skip
-
-    @property
-    def _status(self) -> Path:
-        return self.home / "agent.json"
-
-    @property
-    def _hints(self) -> Path:
-        return self.home / "agent.ready"
 
     def _start_agent(self) -> None:
         site = self._site

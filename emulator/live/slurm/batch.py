@@ -134,6 +134,8 @@ class SlurmBatch:
             raise ScenarioError(f"live.batch: {problem}")
         self._library = system.library()
         self.home = site.work / "slurm"
+        self._calls, self._orders = self.home / "hook-calls", self.home / "orders"
+        self._refusals = site.logs / "refused.jsonl"
         self._spool = Path()
         self.jobcomp = site.logs / "jobcomp.txt"
         self.log = site.logs / "slurmctld-log.txt"
@@ -207,10 +209,6 @@ class SlurmBatch:
         # Without it Debian's 22.05 looks for cgroups that a container may not have.
         (self.home / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
 
-    @property
-    def _calls(self) -> Path:
-        return self.home / "hook-calls"
-
     def _hook_scripts(self) -> dict[str, Path]:
         site, found = self._site, {}
         for key, hook in {"PrologSlurmctld": "slurm-prolog", "EpilogSlurmctld": "slurm-epilog"}.items():
@@ -263,14 +261,6 @@ class SlurmBatch:
         for name in site.names:
             self._launch(f"slurmd-{name}", "slurmd", "-D", "-N", name)
         site.processes[_SLURMCTLD].wait_until(self._all_idle, _READY_S)
-
-    @property
-    def _orders(self) -> Path:
-        return self.home / "orders"
-
-    @property
-    def _refusals(self) -> Path:
-        return self._site.logs / "refused.jsonl"
 
     def _start_mechanism(self) -> None:
         site, home = self._site, self._site.work / _MECHANISM

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from balancer.clock import micros
 from emulator.clock.event_priority import EventPriority
 from emulator.cluster.cluster import Cluster
 from emulator.kernel.job_states import JobState, RunOutcome
@@ -103,7 +104,7 @@ class QueueScheduler(WholeNodes):
     """A queue and its passes; users and their jobs say what happens."""
 
     def __init__(self, config: ServerConfig, executor: LiveExecutor) -> None:
-        self.iteration_us = config.scheduler_iteration_us
+        self.iteration_us = micros(config.scheduler_iteration_s)
         self.is_over = False
         self._queues = config.queues
         self._executor = executor

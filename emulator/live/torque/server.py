@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import SystemClock
+from balancer.clock import US, SystemClock
 from emulator.clock.shared_clock import SharedClock
 from emulator.cluster.cluster import Cluster
 from emulator.events.external_events import ExternalEvents
@@ -193,7 +193,7 @@ class TorqueServer:
             self._log,
             marks,
             make_scheduler=partial(_mechanism_scheduler, config, self._executor) if has_mechanism else None,
-            epoch_us=0 if isinstance(self._clock, SystemClock) else config.epoch_us,
+            epoch_us=0 if isinstance(self._clock, SystemClock) else config.epoch_s * US,
             checks_work=isinstance(self._clock, SharedClock) and self._clock.is_held,
         )
         if not has_mechanism:
