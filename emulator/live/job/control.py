@@ -199,7 +199,7 @@ class Order:
 
     It computes on `nodes` nodes at `num / den`, after standing still for `idle_us` (None: until the next order), and
     what is done when it hears this is a checkpoint that is whole after `save_us` (None: it is not one). The other
-    fields are as in `control.Message`, for the first order of a run.
+    fields are as in `Message`, for the first order of a run.
     """
 
     seq: int
