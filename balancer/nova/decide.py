@@ -252,12 +252,10 @@ def plan(
         useless_since_s={key: before.useless_since_s.get(key, now_s) for key in map(_key, useless)},
     )
 
-    def is_over(begun_s: float) -> bool:
-        return now_s - begun_s >= rules.grace_s
-
     def ends_soon(request: Request) -> bool:
         return request.lease_ends_s is not None and request.lease_ends_s < now_s + rules.renew_s
 
+    over = frozenset(key for key, since_s in memory.empty_since_s.items() if now_s - since_s >= rules.grace_s)
     holders = {str(node.request_id): requests[str(node.request_id)] for node in busy}
     return Plan(
         confirm=tuple(sorted(name for name, request in holders.items() if not request.confirmed)),
@@ -268,22 +266,16 @@ def plan(
             # An unconfirmed grant may be on its way to its first server; if it is not, it ends by itself.
             if requests[str(node.request_id)].confirmed
             and (
-                (
-                    _key(node) in memory.used
-                    and allocations.get(node.name) == ()
-                    and node.name in cloud.servers
-                )
-                or is_over(memory.empty_since_s[_key(node)])
+                _key(node) in over or (_key(node) in memory.used and _is_seen_empty(node, cloud, allocations))
             )
         },
         intruders=_intruders(rules, cloud, nodes, requests),
         leftovers=(
-            *(each for each, begun_s in orphans.items() if is_over(begun_s)),
+            *(each for each, since_s in orphans.items() if now_s - since_s >= rules.grace_s),
             *(
                 Leftover(node.name, is_listed=node.name in cloud.servers)
                 for node in empty
-                if not (node.name in cloud.servers and node.name in allocations)
-                and is_over(memory.empty_since_s[_key(node)])
+                if _key(node) in over and not (node.name in cloud.servers and node.name in allocations)
             ),
         ),
         stuck=tuple(
@@ -296,6 +288,11 @@ def plan(
         is_whole=cloud.whole,
         memory=memory,
     )
+
+
+def _is_seen_empty(node: Node, cloud: CloudLook, allocations: Mapping[str, Sequence[Allocation]]) -> bool:
+    """Nova lists the node, and Placement has been asked: nothing is there."""
+    return node.name in cloud.servers and allocations.get(node.name) == ()
 
 
 def _orphans_since_s(

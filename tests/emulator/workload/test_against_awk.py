@@ -422,6 +422,31 @@ def test_usage_series(sums):
     assert by_awk[0] > 20
 
 
+def test_usage_series_of_a_table(sums, column_named):
+    """A part of a unit is one, and a sample holds for three steps at most."""
+    column_named("value")
+    by_reader, by_awk = sums(
+        (SITES / "cloudwatch.csv").read_text(),
+        "usage_series",
+        VALUES.splitlines()[1]
+        + """
+        NR > 1 {
+            time = unix($1); step = time - before
+            if (NR == 2) step = 0
+            if (step > 900) { work += used * 900; used = 0 } else work += used * step
+            now = int($2) + ($2 > int($2))
+            if (now > used) jobs += now - used
+            used = now; before = time
+        }
+        END { work += used * 300;
+        """
+        + SUM.removeprefix("END {"),
+        mark=",",
+    )
+    assert by_reader == by_awk
+    assert by_awk[0] > 20
+
+
 def test_elastisim(sums, tmp_path):
     """How often a model waits for a second depends on a job's nodes, by a formula."""
     shutil.copytree(SITES / "elastisim", tmp_path / "elastisim")

@@ -56,15 +56,21 @@ def lines_in(content):
     return [line for line in lines if line.decode("utf-8", "surrogateescape").strip()]
 
 
+def rows_in(content):
+    """None where a quote is open at the end of a line: the row may go on in the next."""
+    lines = lines_in(content)
+    return None if any(line.count(b'"') % 2 for line in lines) else lines[1:]
+
+
 RECORDS = {
     "pbs": lines_in,
     "lsf": lambda content: [line for line in lines_in(content) if not line.startswith(b"#")],
     "grid_engine": lambda content: [
-        line for line in lines_in(content) if len(line.decode("utf-8", "surrogateescape").strip()) > 1
-        and not line.startswith(b"#")
+        line for line in lines_in(content) if not line.startswith(b"#")
+        and (len(line.decode("utf-8", "surrogateescape").strip()) > 1 or b"\0" in line)  # NULs: a damaged file
     ],
     "sacct": lambda content: lines_in(content)[1:],
-    "nova_servers table": lambda content: lines_in(content)[1:],
+    "nova_servers table": rows_in,
 }  # fmt: skip
 """What the records of a file are, counted without its reader."""
 
@@ -78,6 +84,8 @@ def test_the_records_of_such_a_file_are_its_lines(tmp_path, name):
             log = find_format(path, trace_format=name.split()[0]).read(path, lenient=True)
         except TraceError:
             continue
-        assert log.records == len(RECORDS[name](content)), f"seed {seed}"
+        if (records := RECORDS[name](content)) is None:
+            continue
+        assert log.records == len(records), f"seed {seed}"
         read += 1
     assert read > GATE.fuzzed_files // 2

@@ -112,6 +112,7 @@ class Compose:
             "FLEET_SCENARIO": f"/scenarios/{scenario.name}",
             "FLEET_RUNS": str(self.runs),
             "FLEET_IMAGES": images,
+            "BASE_IMAGE": "none",  # the images are there
             "FLEET_NODES": str(NODES),
         }  # fmt: skip
 

@@ -53,7 +53,7 @@ def taken_away(environ):
         yield
     finally:
         down = ["docker-compose", "-f", str(ROOT / "docker-compose.yml"), "down", "-v", "-t", "5"]
-        subprocess.run(down, env=environ, capture_output=True, check=False)
+        subprocess.run(down, env=environ | {"BASE_IMAGE": "none"}, capture_output=True, check=False)
         # By their names: the same images have those of other tests, too.
         shown = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", f"{environ['FLEET_IMAGES']}/*"]
         names = subprocess.run(shown, capture_output=True, text=True, check=True).stdout.split()

@@ -1,7 +1,9 @@
 """The profiles `slurm` and `nova` of docker-compose.yml and what runs in their containers say the same."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -99,15 +101,29 @@ def test_the_image_of_nova_has_the_locked_packages_which_reach_the_build():
     assert "!requirements-nova.lock" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
+def services_by_compose(tmp_path, *options, **environ):
+    """What Compose says of the file in a folder where no image was made."""
+    shutil.copy(ROOT / "docker-compose.yml", tmp_path)
+    return subprocess.run(
+        [*compose_command(), *options, "config", "--services"], cwd=tmp_path, env=os.environ | environ,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
 @pytest.mark.needs("compose")
 @pytest.mark.parametrize("profile", PROFILES, ids=name_of)
 def test_compose_takes_the_profile(profile, tmp_path):
-    done = subprocess.run(
-        [*compose_command(), "-f", ROOT / "docker-compose.yml", "--profile", profile.name, "config", "--services"],
-        capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    done = services_by_compose(tmp_path, "--profile", profile.name, BASE_IMAGE="base")
     assert done.returncode == 0, done.stderr
     assert set(services(profile)) <= set(done.stdout.split())
+
+
+@pytest.mark.needs("compose")
+def test_compose_says_what_makes_the_images(tmp_path, monkeypatch):
+    monkeypatch.delenv("BASE_IMAGE", raising=False)
+    done = services_by_compose(tmp_path)
+    assert done.returncode != 0
+    assert "run scripts/fleet-images first" in done.stderr
 
 
 def test_an_image_is_not_made_without_the_one_that_it_is_made_of(tmp_path):
