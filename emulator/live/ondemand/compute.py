@@ -1,4 +1,4 @@
-"""Nova: microversions, and all of its parts."""
+"""Nova: microversions, and servers as users create, look at, change and delete them."""
 
 from __future__ import annotations
 

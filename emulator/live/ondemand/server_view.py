@@ -1,4 +1,4 @@
-"""A server as Nova's JSON, for each microversion and for users and administrators."""
+"""A server as Nova's JSON, for each microversion and for users and administrators, and which ones a list shows."""
 
 from __future__ import annotations
 

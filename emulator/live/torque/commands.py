@@ -1,4 +1,7 @@
-"""Torque's commands, run in the server: a command line in, what it prints and its exit status out."""
+"""Torque's commands, run in the server: a command line in, what it prints and its exit status out.
+
+`python -m emulator.live.torque.commands BIN --home HOME` writes a script for each, which sends its command line there.
+"""
 
 from __future__ import annotations
 

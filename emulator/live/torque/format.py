@@ -1,4 +1,4 @@
-"""What qstat prints: pure functions from jobs to Torque's text and XML, blanks included."""
+"""What qstat and pbsnodes print: pure functions from jobs and nodes to Torque's text and XML, blanks included."""
 
 from __future__ import annotations
 
@@ -417,6 +417,8 @@ def server_text(jobs: Sequence[Job], view: View, settings: Attributes, status: s
 
 _BEFORE_ASSIGNED = ("acl_hosts", "managers", "operators", "default_queue", "log_events", "mail_from")
 
+
+# Nodes (pbsnodes).
 
 VERSION = "6.1.3.h5"
 
