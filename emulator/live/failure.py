@@ -75,6 +75,8 @@ class FailedPlans:
         return "".join(answer.text.splitlines()[1:2])
 
 
+# Room where processes write.
+
 _LEAST_BYTES = 16 << 20
 _BALLAST_BYTES = 1 << 20
 _SHARE = 16

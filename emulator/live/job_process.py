@@ -169,6 +169,8 @@ class JobCgroup:
                 folder.rmdir()
 
 
+# The process.
+
 _ENTER = 'script=$1; shift; for group do echo $$ > "$group"; done; exec /bin/sh "$script"'
 """Joins the job's groups before the script can start anything."""
 

@@ -74,6 +74,8 @@ def stop_on_signal(stop: Callable[[], None]) -> None:
         signal.signal(number, handler)
 
 
+# Nobody is left behind.
+
 _SCRIPT = """
 trap '' HUP INT TERM
 sessions=' '
@@ -157,6 +159,8 @@ class OrphanReaper:
             self._shell.stdin.write(line.encode())
             self._shell.stdin.flush()
 
+
+# A process of the fleet.
 
 _LOOK_S = 0.02
 _STOP_S = 10.0

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from emulator.live.torque.protocol import Message
     from emulator.simulation.executor_live import LiveExecutor
 
+# Runs, as their node's agent keeps them.
+
 Key = tuple[int, int]
 """A run of a job: its number and which start it is."""
 
@@ -133,6 +135,9 @@ class Run:
             phase = self.phase
             word |= {"num": phase.num, "den": phase.den, "since_us": phase.since_us, "save_us": save_us}
         return word
+
+
+# How processes speak with the agent.
 
 
 class JobLine:
@@ -232,6 +237,8 @@ def new_key() -> str:
     """A secret by which a process shows which run it belongs to."""
     return secrets.token_hex(16)
 
+
+# The processes.
 
 _SPEAKS = re.compile(r"^[^#\n]*\bemulator-job\b|^[^#\n]*\bemulator\.live\.job\.program\b", re.MULTILINE)
 

@@ -174,6 +174,8 @@ def record_of(
     return (replace(record, traceback=failure.traceback) if failure else record), pace
 
 
+# What differs in a run that was stopped in the middle and went on: it is said with the mark of that moment.
+
 WENT_ON = "the controller was started again"
 """The mark of a run that went on; what differs from there on is added."""
 _SAME = "nothing that was under way differs"

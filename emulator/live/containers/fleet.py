@@ -358,6 +358,8 @@ def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
     api.start(made["Id"])
 
 
+# Whoever follows a fleet sees its run to the end, carries out its faults, and starts it again when its engine was.
+
 STOPPED = 128
 """An exit status from here on: the controller was stopped or killed, and the run is not over."""
 _LOOK_S = 0.1

@@ -99,6 +99,8 @@ def check_containers(scenario: Scenario, *, has_rest: bool = False) -> None:
         )
 
 
+# What a container is told.
+
 PRIVATE = "/run/fleet"
 COMMANDS = "/opt/batch/bin"
 """The batch system's commands in the images of those who use them, made when the image is."""
@@ -171,6 +173,8 @@ def _private_copies(plugins: Sequence[PluginFile]) -> tuple[dict[Path, str], dic
     }
     return names, {name: file.read_text(encoding="utf-8") for file, name in names.items()}
 
+
+# Who may start.
 
 _ANSWER_S, _EXPORT_S = 20.0, 600.0
 _START_S = 120.0

@@ -288,6 +288,8 @@ def _problems(client: Any, fleet: str) -> list[str]:
     return list(dict.fromkeys(errors))
 
 
+# How another host joins.
+
 _THERE = {"", "image", "over"}
 _SCRIPT = """set -eu
 url='{url}'

@@ -86,6 +86,9 @@ class Phase:
 _KEPT = 3
 
 
+# Checkpoints: small files in a shared folder, each one whole or not there at all.
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """`done` node-microseconds of `total`; `number` counts the checkpoints of the job from 1."""

@@ -17,6 +17,8 @@ from emulator.live.process import FleetProcessError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+# Where Nova is installed.
+
 _MODULES = ("nova", "placement", "psycopg2", "balancer.nova")
 _ASK = (
     "from importlib.util import find_spec\n"
@@ -85,6 +87,8 @@ def unprivileged() -> str | None:
     users = {each.pw_name for each in pwd.getpwall()}
     return next(name for name in ("postgres", "nobody") if name in users)
 
+
+# The files of one Nova and one Placement that are one process.
 
 DATABASES = ("nova", "nova_api", "nova_cell0", "placement")
 VCPUS, RAM_MB, DISK_GB = 10, 8192, 10
@@ -206,6 +210,8 @@ class NovaConf:
         (folder / "compute_id").write_text(str(uuid4()), encoding="utf-8")
         shutil.copy(paste_of(self.environment), folder)
 
+
+# A private PostgreSQL: on a unix socket in a folder of its own only, and as quick as it may be lost.
 
 _OPTIONS = (
     "listen_addresses=",

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Row = TypeVar("Row")
 
 
+# Users and tokens: what Keystone knows, without HTTP.
+
 _SPACE = uuid.UUID("7b1c1f0e-8d0a-4a57-9d4b-0f6c7e2a1d11")
 DOMAIN = {"id": "default", "name": "Default"}
 
@@ -170,6 +172,8 @@ def _check_scope(account: Account, scope: object) -> None:
     if account.project_id != project.get("id") and account.project != project.get("name"):
         raise LoginError
 
+
+# Requests and answers.
 
 UNAUTHORIZED = "The request you have made requires authentication."
 _REAL = ("compute", "placement")

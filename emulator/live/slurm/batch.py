@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from emulator.live.slurm.programs import Programs
     from emulator.schedulers.slurm.conf_fragment import Fragment
 
+# When to give up on a Slurm in which nothing happens any more.
+
 _ASK_WALL_S = 1.0
 _STILL_S = 3 * 3600.0
 """Cluster time. Slurm's own pauses are shorter: a requeued job waits two minutes, backfill looks every half."""

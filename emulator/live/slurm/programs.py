@@ -30,6 +30,8 @@ from balancer.clock import US, utc_us
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+# Where servers listen: an address that only this machine has, and ports that the run keeps for itself.
+
 _FIRST, _END = 10_000, 20_000
 """Below those that the kernel gives to whoever asks for any."""
 
@@ -90,6 +92,8 @@ class ReservedPorts:
     def close(self) -> None:
         self._sockets.close()
 
+
+# The programs.
 
 _SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _IN_A_ROOT = "/usr/sbin:/usr/bin"
@@ -164,6 +168,13 @@ def write_script(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
 
+
+# A faster clock for programs that know nothing of it: libfaketime, with one start for all processes of a run.
+#
+# libfaketime counts from the start of the process, or, where `FAKETIME_SHARED` names a semaphore and a piece of shared
+# memory, from the start that the first process left there. Its wrapper `faketime` makes those two and its children
+# inherit them; here they are made for processes that are started one by one, and read, so that others can tell the
+# same time without being preloaded. The rate is fixed: a process reads it once.
 
 _LIBRARY = "libfaketimeMT.so.1"
 _FOLDERS = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/lib64/faketime", "/usr/local/lib/faketime")

@@ -162,6 +162,8 @@ def _date(unix_s: int) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
+# What `failures` and `maintenance` do to the nodes: `scontrol update ... state=`.
+
 _LOOK_S = 0.005
 _CLOSE_S = 1.0
 _REASON = "emulator"

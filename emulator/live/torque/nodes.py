@@ -92,6 +92,9 @@ def is_listed(node: Node, which: str | None) -> bool:
             return which in states
 
 
+# Which there are.
+
+
 class Enrolment:
     """Which nodes there are: those of the settings, those of a former life, or the first that register.
 
@@ -157,6 +160,9 @@ class Enrolment:
 
 def _natural(name: str) -> tuple[list[int], str]:
     return [int(digits) for digits in re.findall(r"\d+", name)], name
+
+
+# What is remembered across a restart: offline marks, notes and the next job number.
 
 
 class MarksFile:
