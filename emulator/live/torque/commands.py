@@ -67,7 +67,18 @@ def run(server: BatchServer, call: Invocation, now_us: int) -> Reply | Need:
         return Reply(127, stderr=f"{name}: no such command; known: {', '.join(sorted(_COMMANDS))}\n")
     if "--version" in call.argv[1:2]:
         return Reply(stdout=VERSION)
-    return command(server, call, now_us)
+    try:
+        return command(server, call, now_us)
+    except getopt.GetoptError as error:
+        if name == "pbsnodes":
+            return Reply(1, stderr=_PBSNODES_USAGE)
+        return Reply(2, stderr=f"{name}: {error.msg}\n{_QSTAT_USAGE if name == 'qstat' else ''}")
+
+
+def _options(call: Invocation, letters: str) -> tuple[dict[str, str], list[str]]:
+    """Options by their letters, and operands. Raises GetoptError."""
+    pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), letters)
+    return {option[1]: value for option, value in pairs}, operands
 
 
 # pbsnodes
@@ -80,11 +91,7 @@ _PBSNODES_USAGE = (
 
 
 def _pbsnodes(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    try:
-        pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), "aclnoqrxs:N:A:")
-    except getopt.GetoptError:
-        return Reply(1, stderr=_PBSNODES_USAGE)
-    options = {option[1]: value for option, value in pairs}
+    options, operands = _options(call, "aclnoqrxs:N:A:")
     if options.keys() & set("corNA"):
         return _change_nodes(server, call.user, options, operands, now_us)
     listed: str | None = None
@@ -139,11 +146,7 @@ _IDLE = (PbsState.QUEUED, PbsState.HELD)
 
 
 def _qstat(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    try:
-        pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), "1aBefGiMnqQrRstu:W:x")
-    except getopt.GetoptError as error:
-        return Reply(2, stderr=f"qstat: {error.msg}\n{_QSTAT_USAGE}")
-    options = {option[1]: value for option, value in pairs}
+    options, operands = _options(call, "1aBefGiMnqQrRstu:W:x")
     if "1" in options and not options.keys() & {"f", "n"}:
         return Reply(2, stderr=f"qstat: conflicting options.\n{_QSTAT_USAGE}")
     view = server.view(now_us)
@@ -278,13 +281,9 @@ def _each_job(
     apply: Callable[[Job, dict[str, str]], None],
 ) -> Reply:
     name = call.argv[0]
-    try:
-        pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), options)
-    except getopt.GetoptError as error:
-        return Reply(2, stderr=f"{name}: {error.msg}\n")
+    found, operands = _options(call, options)
     if not operands:
         return Reply(2, stderr=f"usage: {name} [options] job_identifier...\n")
-    found = {option[1]: value for option, value in pairs}
     status, complaints = 0, ""
     for operand in operands:
         try:
@@ -355,11 +354,7 @@ def _releasehold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
 
 
 def _qselect(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    try:
-        pairs, _ = getopt.gnu_getopt(list(call.argv[1:]), "s:u:N:q:")
-    except getopt.GetoptError as error:
-        return Reply(2, stderr=f"qselect: {error.msg}\n")
-    options = {option[1]: value for option, value in pairs}
+    options, _ = _options(call, "s:u:N:q:")
     filters: list[Callable[[Job], bool]] = [
         lambda job: "s" not in options or job.state.value in options["s"],
         lambda job: "u" not in options or job.request.user in options["u"].split(","),
@@ -378,11 +373,7 @@ _SET_COMMENT = re.compile(r"\s*s(?:et)?\s+s(?:erver)?\s+comment\s*=\s*([\"']?)(.
 
 def _qmgr(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     """Only `-c "set server scheduling = True|False"` and the server's comment."""
-    try:
-        pairs, _ = getopt.gnu_getopt(list(call.argv[1:]), "c:")
-    except getopt.GetoptError as error:
-        return Reply(2, stderr=f"qmgr: {error.msg}\n")
-    directive = dict(pairs).get("-c", "")
+    directive = _options(call, "c:")[0].get("c", "")
     match, comment = _SET_SCHEDULING.fullmatch(directive), _SET_COMMENT.fullmatch(directive)
     if match is None and comment is None:
         known = '"set server scheduling = True|False" and "set server comment = TEXT"'
