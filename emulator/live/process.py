@@ -64,6 +64,11 @@ def read_address(home: Path) -> tuple[str, int] | None:
     return None if found is None else (str(found["host"]), int(found["port"]))
 
 
+def party_name(nodes: tuple[str, ...]) -> str:
+    """What the agent of these nodes is called at the clock."""
+    return nodes[0] if len(nodes) == 1 else f"agent of {nodes[0]} to {nodes[-1]}"
+
+
 def stop_on_signal(stop: Callable[[], None]) -> None:
     """SIGTERM and SIGINT call `stop`, in a thread: the handler may have interrupted a lock it needs."""
 

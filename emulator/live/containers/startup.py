@@ -19,7 +19,6 @@ import requests
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.clock import micros, wall_us
 from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
-from emulator.live.agent import party_name
 from emulator.live.containers.control import NotYet
 from emulator.live.containers.names import (
     BALANCER,
@@ -37,6 +36,7 @@ from emulator.live.containers.names import (
     some_of,
 )
 from emulator.live.launchers import Launcher
+from emulator.live.process import party_name
 from emulator.live.roles import Places, RoleConfig
 from emulator.live.torque.protocol import request
 from emulator.runs.scenario import ScenarioError, load
