@@ -25,11 +25,18 @@ from rich.console import Console
 from rich.table import Table
 from workloads import LOGS, TRACES, log_jobs
 
+import emulator
 from emulator.workload.rules import to_log
 from emulator.workload.swf import write_swf
 
 PROGRAMS = Path(__file__).parent / "peer_programs"
-PACKAGES = (("accasim==1.1.3",), ("--no-deps", "pybatsim==3.2.1"), ("procset", "sortedcontainers", "pyzmq"))
+VERSIONS = {"ours": emulator.__version__, "accasim": "1.1.3", "batsim": "3.2.1"}
+"""By program; Batsim's is pybatsim's."""
+PACKAGES = (
+    (f"accasim=={VERSIONS['accasim']}",),
+    ("--no-deps", f"pybatsim=={VERSIONS['batsim']}"),
+    ("procset", "sortedcontainers", "pyzmq"),
+)
 """pybatsim wants releases of pyzmq that newer Pythons cannot build; nothing of it is used here."""
 PEERS = {"accasim": "run_accasim.py", "batsim": "run_pybatsim.py"}
 _LATER_S = 1
@@ -38,10 +45,11 @@ _LATER_S = 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One program on one log. `equal_textbook`, `equal_like`: starts that are ours by these rules, of `jobs`."""
+    """One program, of this version, on one log. `equal_textbook`, `equal_like`: starts that are ours by them."""
 
     log: str
     program: str
+    version: str
     jobs: int
     jobs_per_s: float
     cpu_s: float
@@ -105,6 +113,7 @@ def row_of(
     return Row(
         log=log,
         program=program,
+        version=VERSIONS[program],
         jobs=len(textbook),
         jobs_per_s=len(starts) / found["cpu_s"],
         cpu_s=found["cpu_s"],

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import claims_page
+import measurements
+import measurements_page
 from sphinx.cmd.build import main as sphinx
 
 import emulator
@@ -29,6 +31,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 OUTSIDE = "checkout/"
 """Where the site has pages of files that are not in `docs`."""
+RESULTS = "reference/claims.md"
+"""The page of what `claims.json` and `measurements.json` have: links to these files lead there."""
+_DATA = {file.relative_to(ROOT).as_posix() for file in (claims_page.KEPT, measurements.KEPT)}
 _LINK = re.compile(r"(?<=\]\()([^)#\s:]+)((?:#[^)\s]*)?)(?=\))")
 _LANGUAGE = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash"}
 
@@ -51,7 +56,7 @@ CONTENTS = {
         "tutorials/live-fleet", "tutorials/lab", "tutorials/lab-answers",
     ),
     "Emulator: how to": (
-        "python", "sweeps", "study", "reproduce", "reference/claims", "plugins", "reinforcement-learning", "containers",
+        "python", "sweeps", "study", "reproduce", "plugins", "reinforcement-learning", "containers",
         "live-slurm",
     ),
     "Emulator: reference": (
@@ -59,7 +64,7 @@ CONTENTS = {
         "moldable", "failures", "energy", "mechanisms", "mechanisms/balancer", "mechanisms/hybrid",
         "mechanisms/realtime", "mechanisms/malleable", "mechanisms/oversubscribe", "live-torque", "live-ondemand",
     ),
-    "Emulator: explanation": ("peers",),
+    "Emulator: explanation": ("reference/claims", "peers"),
     "Commands and Python": ("reference/commands", "reference/python"),
     "The project": (
         "architecture", "decisions", *(f"decisions/{name}" for name in DECISIONS), "checklists", "testing",
@@ -94,9 +99,7 @@ def _lay_out(folder: Path) -> None:
         )
     _write(folder / "reference" / "commands.md", _commands())
     _write(folder / "reference" / "python.md", _python())
-    _write(
-        folder / "reference" / "claims.md", claims_page.page(json.loads(claims_page.KEPT.read_text("utf-8")))
-    )
+    _write(folder / RESULTS, _results())
 
 
 def _write(file: Path, text: str) -> None:
@@ -108,6 +111,8 @@ def _place(origin: str) -> str:
     """Where the site has a file of the checkout."""
     if origin == "README.md":
         return "index.md"
+    if origin in _DATA:
+        return RESULTS
     if origin.startswith("docs/"):
         return origin.removeprefix("docs/")
     return OUTSIDE + (origin if origin.endswith(".md") else f"{origin}.md")
@@ -159,6 +164,11 @@ def _contents() -> str:
         f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(names) + "\n```\n"
         for caption, names in CONTENTS.items()
     )
+
+
+def _results() -> str:
+    claims = json.loads(claims_page.KEPT.read_text("utf-8"))
+    return claims_page.page(claims, measurements_page.sections(measurements.load()))
 
 
 def _commands() -> str:

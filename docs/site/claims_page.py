@@ -1,4 +1,4 @@
-"""The site's page of all claims: what each paper says, what our runs say, and the verdict with its reason.
+"""The site's page of results, and on it all claims: what each paper says, what our runs say, the verdict, its reason.
 
 `claims.json` beside this module has the last results; this renews it:
 
@@ -12,23 +12,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from balancer.whole_file import write_text
+
 KEPT = Path(__file__).with_name("claims.json")
 _OF_A_PAPER = ("paper", "title", "seeds", "readings", "counts")
 _OF_A_CLAIM = ("id", "statement", "where", "paper", "ours", "spread", "outcome", "why")
-_HEAD = """# Every claim of the five papers
+_HEAD = """# Results: five papers, Slurm, live runs, other simulators
+
+All figures, each with its command: [claims of papers](#claims-of-the-five-papers),
+[Slurm](#the-twin-and-the-real-slurm), [live runs](#live-runs-and-virtual-time), [other simulators](#other-simulators).
+Tables of schedulers that others published are beside ours in [reproducing papers](../reproduce.md).
+
+## Claims of the five papers
 
 What each paper prints, what our runs give (the median over the seeds, and the range), and the verdict with its reason.
 [When a claim holds](../reproduce.md#when-a-claim-holds) was written down before the runs.
 
     emulator reproduce all
-"""
-_CHECKED = """
-How right the tools are that ran this:
-
-* the rules of Slurm against the real one, by release: [Slurm's twin](../slurm-twin.md)
-* live runs against virtual time, and each scheduler against a slow, obvious reference: [tests](../testing.md)
-* other simulators' starts, one by one, and the time that each takes: [benchmarks](../benchmarks.md#other-simulators)
-* tables that others have published: [tables of others](../reproduce.md)
 """
 
 
@@ -41,12 +41,12 @@ def kept(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def page(documents: list[dict[str, Any]]) -> str:
-    """The page, in Markdown: a row for each paper, then its claims."""
+def page(documents: list[dict[str, Any]], measured: str) -> str:
+    """The page, in Markdown: a row for each paper, then what was `measured` besides, then each paper's claims."""
     papers = "".join(map(_paper, documents))
     outcomes = " | ".join(documents[0]["counts"])
     table = f"\n| paper | {outcomes} |\n|---|{'---|' * len(documents[0]['counts'])}\n{papers}"
-    return _HEAD + table + _CHECKED + "".join(map(_section, documents))
+    return _HEAD + table + measured + "".join(map(_section, documents))
 
 
 def _paper(document: dict[str, Any]) -> str:
@@ -81,6 +81,17 @@ def _cell(text: str) -> str:
     return " ".join(text.split())
 
 
+def main() -> int:
+    """Keep what `emulator reproduce all --json` printed; 2 and a message if stdin is something else."""
+    try:
+        found = kept(json.load(sys.stdin))
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        wrong = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        print(f"stdin: is not what `emulator reproduce all --json` prints: {wrong}", file=sys.stderr)  # noqa: T201
+        return 2
+    write_text(KEPT, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
 if __name__ == "__main__":
-    found = kept(json.load(sys.stdin))
-    KEPT.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    sys.exit(main())

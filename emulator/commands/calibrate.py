@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,7 +45,7 @@ def slurm(
     scenario differ on Slurm: several runs say how much of a difference is Slurm's own.
     """
     from emulator.live.slurm.calibration import calibrate as compare  # noqa: PLC0415
-    from emulator.live.slurm.calibration import release_of  # noqa: PLC0415
+    from emulator.live.slurm.calibration import release_of, run_of  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
@@ -55,10 +55,13 @@ def slurm(
     if len(scenarios) > 1:
         refuse({"out"}, f"{len(scenarios)} scenarios would write into one folder")
     found: dict[str, Calibration] = {}
+    runs: dict[str, dict[str, Any]] = {}
     try:
         for source in sources:
             if source.is_dir():
-                found[str(source)] = compare(files.load(source), **release_of(source))
+                record = files.load(source)
+                found[str(source)] = compare(record, **release_of(source))
+                runs[str(source)] = run_of(record, source)
                 continue
             overrides = (*changes, "live.batch=slurm") if not _names_slurm(source, changes) else changes
             scenario = scenario_of(source, overrides, trace=None, nodes=None)
@@ -67,11 +70,12 @@ def slurm(
                 folder = name if repeats == 1 else name.with_name(f"{name.name}-{number}")
                 record, _, _ = _run(scenario, "live", folder, quiet=as_json, check=False, report=False)
                 found[str(folder)] = compare(record, **release_of(folder))
+                runs[str(folder)] = run_of(record, folder)
     except (ScenarioError, TraceError, files.ResultsError, ValueError) as error:
         raise InputError(str(error)) from error
     if as_json:
-        shown = [{"run": run, **asdict(each)} for run, each in found.items()]
-        click.echo(json.dumps(shown if len(shown) > 1 else asdict(next(iter(found.values()))), indent=2))
+        shown = [{"run": run, **runs[run], **asdict(each)} for run, each in found.items()]
+        click.echo(json.dumps(shown if len(shown) > 1 else shown[0], indent=2))
         return
     for run, each in found.items():
         if len(found) > 1:

@@ -33,6 +33,9 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     assert {"index.html", "tutorials/operator.html", "checkout/CHANGELOG.html"} <= pages.keys()
     assert "emulator.sweep" in pages["reference/python.html"]
     assert "--idle-hold-s" in pages["reference/commands.html"]
+    assert (
+        'href="reference/claims.html#the-twin-and-the-real-slurm"' in pages["slurm-twin.html"]
+    )  # a file's page
     assert [name for name, text in pages.items() if _FETCHED.search(text)] == []
 
 

@@ -84,12 +84,28 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
     return found | ({"conf": Path(slurm["conf"])} if slurm.get("conf") else {})
 
 
-def release_of(folder: Path) -> dict[str, Any]:
-    """The twin's `release` for results of a live run, by what slurmctld called itself; nothing if no log has it."""
+def version_of(folder: Path) -> str | None:
+    """What slurmctld called itself in a live run with these results (`24.11.5`); None if no log has it."""
     log = folder / "logs" / "slurmctld-log.txt"
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    match = re.search(r"slurmctld version (\d+\.\d+)\S* started", text)
-    return {} if match is None else {"release": followed(match[1])}
+    match = re.search(r"slurmctld version (\d+\.\d+\S*) started", text)
+    return None if match is None else match[1]
+
+
+def release_of(folder: Path) -> dict[str, Any]:
+    """The twin's `release` for results of a live run; nothing if no log has it."""
+    version = version_of(folder)
+    return {} if version is None else {"release": followed(version)}
+
+
+def run_of(record: RunRecord, folder: Path) -> dict[str, Any]:
+    """Which run this was: what figures of it are kept under."""
+    return {
+        "scenario": record.scenario.get("name"),
+        "nodes": len(record.node_names),
+        "speed": record.pace.get("speed"),
+        "slurm": version_of(folder),
+    }
 
 
 def calibrate(record: RunRecord, **changes: Any) -> Calibration:

@@ -137,3 +137,16 @@ def test_several_runs_say_how_far_slurm_is_from_itself(tmp_path: Path) -> None:
     assert [each["run"] for each in json.loads(as_json.output)] == folders
     (one,) = (CliRunner().invoke(main, ["calibrate", "slurm", folders[0], "--json"]),)
     assert json.loads(one.output)["jobs"] == 4
+
+
+def test_as_json_it_says_which_run_it_was(tmp_path: Path) -> None:
+    record = on_slurm()
+    files.write(replace(record, scenario={**ON_SLURM, "name": "site"}, pace={"speed": 120.0}), tmp_path)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "slurmctld-log.txt").write_text(
+        "slurmctld version 24.11.5 started on cluster site\n"
+    )
+    done = CliRunner().invoke(main, ["calibrate", "slurm", str(tmp_path), "--json"])
+    found = json.loads(done.output)
+    run = {name: found[name] for name in ("run", "scenario", "nodes", "speed", "slurm")}
+    assert run == {"run": str(tmp_path), "scenario": "site", "nodes": 4, "speed": 120.0, "slurm": "24.11.5"}

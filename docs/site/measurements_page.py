@@ -1,0 +1,188 @@
+"""The parts of the site's page of results that `measurements.json` has the figures of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from measurements import SLICES
+
+from emulator.number_text import NO_FIGURE, grouped, number, percent
+from emulator.schedulers.slurm.releases import RELEASES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from measurements import LiveRow, Measured, Measurements, PeerRow, TwinRow
+
+    _Columns = dict[str, Callable[..., str]]
+    _Row = TypeVar("_Row", bound=Measured)
+
+_PROGRAMS = {"ours": "this emulator", "accasim": "AccaSim", "batsim": "pybatsim"}
+"""As people call them. Another program has the name that its rows say."""
+_TWIN = """
+## The twin and the real Slurm
+
+A real Slurm ran the jobs of a slice on a fast clock, then [the twin](../slurm-twin.md#against-the-real-one) ran them.
+
+* **Wait**: the mean of all jobs, in seconds of cluster time.
+* **Range**: six runs of the twin, whose backfill cycles come at other times.
+* **Apart**: how far a job's start in the twin is from its start on Slurm. *Far* is more than `bf_interval`.
+* **Speed**: that of the clock, as often as the wall's.
+
+The rules were written without `unseen-theta`, `unseen-sdsc` and `outages`. The commands run this machine's Slurm;
+`--set live.batch.slurm.root=FOLDER` takes [another release](../live-slurm.md#another-release-of-slurm).
+"""
+_LIVE = """
+## Live runs and virtual time
+
+Each scenario ran twice: in virtual time, and with processes on a clock that waits for them. `emulator compare --same`
+compares the jobs and the decisions about on-demand requests, to the microsecond. This runs all of them:
+
+    python benchmarks/live_equals_virtual.py
+
+*Wall s* is the time in which the live clock ran, *speed* the cluster time of a second. By hand, the second run has
+`--clock live --set live.pace=held --set live.jobs=sleep --set live.speed=60000` besides:
+
+"""
+_PEERS = """
+## Other simulators
+
+Each program ran the same jobs of a log, in a process of its own, by FCFS with EASY. Time is processor time, with the
+log's reading. [The benchmark](../benchmarks.md#other-simulators) installs them. A start is equal if the same job starts
+then here: by the textbook's rules, or by those that
+[`like`](../schedulers.md#as-another-simulator-does-it-like) has for the program.
+
+"""
+
+
+def sections(measured: Measurements) -> str:
+    """In Markdown, behind the heading of the page."""
+    return _twin(measured.slurm_twin) + _live(measured.live) + _peers(measured.peers)
+
+
+def _twin(rows: Sequence[TwinRow]) -> str:
+    releases = sorted(
+        {*RELEASES, *(row.release for row in rows)}, key=lambda name: [*map(int, name.split("."))]
+    )
+    return _TWIN + "".join(_release(name, [row for row in rows if row.release == name]) for name in releases)
+
+
+def _release(name: str, rows: list[TwinRow]) -> str:
+    slices = sorted(path.stem for path in SLICES.glob("*.yaml"))
+    missing = [each for each in slices if each not in {row.scenario for row in rows}]
+    head = f"\n### Slurm {name}\n\n"
+    if not rows:
+        return f"{head}Not measured: none of the {len(slices)} slices ran on it.\n"
+    left = f" Not measured: {', '.join(f'`{each}`' for each in missing)}." if missing else ""
+    columns: _Columns = {
+        "slice": _slice,
+        "nodes": lambda row: grouped(row.nodes),
+        "jobs": lambda row: grouped(row.jobs),
+        "wait on Slurm, s": lambda row: grouped(row.real_mean_wait_s, 1),
+        "wait in the twin, s": lambda row: grouped(row.twin_mean_wait_s, 1),
+        "off": lambda row: percent(row.twin_mean_wait_s / row.real_mean_wait_s - 1, 1, signed=True),
+        "apart, median s": lambda row: number(row.median_start_off_s),
+        "jobs far apart": lambda row: grouped(row.jobs_beyond_bf_interval),
+        "range, s": _range,
+        "`bf_interval`, s": lambda row: grouped(row.bf_interval_s),
+        "speed": lambda row: f"{row.speed:g}x",
+        "Slurm": lambda row: row.slurm,
+    }
+    said = "".join(f"* {_slice(row)}: {_about(row)}.{_note(row)}\n" for row in rows)
+    parts = (
+        f"{len(rows)} of {len(slices)} slices.{left}",
+        _table(columns, rows),
+        said,
+        _when(rows, _slice),
+        _commands(rows),
+    )
+    return head + "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _slice(row: TwinRow) -> str:
+    return f"`{row.scenario}`"
+
+
+def _about(row: TwinRow) -> str:
+    """The first line of the scenario says it."""
+    line = (SLICES / f"{row.scenario}.yaml").read_text("utf-8").partition("\n")[0]
+    return line.removeprefix("# ").removesuffix(".")
+
+
+def _note(row: Measured) -> str:
+    return f" {row.note}" if row.note else ""
+
+
+def _range(row: TwinRow) -> str:
+    least, most = row.twin_least_mean_wait_s, row.twin_most_mean_wait_s
+    return NO_FIGURE if least is None or most is None else f"{grouped(least, 1)} to {grouped(most, 1)}"
+
+
+def _live(rows: Sequence[LiveRow]) -> str:
+    columns: _Columns = {
+        "mechanism": _mechanism,
+        "nodes": lambda row: grouped(row.nodes),
+        "jobs": lambda row: grouped(row.jobs),
+        "decisions": lambda row: grouped(row.decisions),
+        "other starts": lambda row: grouped(row.starts_that_differ),
+        "other states": lambda row: grouped(row.states_that_differ),
+        "the same run": lambda row: "yes" if row.is_same else "**no**",
+        "wall s": lambda row: grouped(row.live_wall_s, 1),
+        "speed": lambda row: f"{grouped(row.live_speed)}x",
+    }
+    said = "".join(f"* {_mechanism(row)}: {row.about}.{_note(row)}\n" for row in rows)
+    return _LIVE + "\n".join((_commands(rows), _table(columns, rows), said, _when(rows, _mechanism)))
+
+
+def _mechanism(row: LiveRow) -> str:
+    return _plain(row.mechanism)
+
+
+def _peers(rows: Sequence[PeerRow]) -> str:
+    columns: _Columns = {
+        "log": lambda row: _plain(row.log),
+        "program": _program,
+        "jobs": lambda row: grouped(row.jobs),
+        "jobs per s": lambda row: grouped(row.jobs_per_s),
+        "peak, MiB": lambda row: grouped(row.peak_mib),
+        "equal starts, textbook": lambda row: grouped(row.equal_textbook),
+        "equal starts, `like`": lambda row: NO_FIGURE if row.program == "ours" else grouped(row.equal_like),
+    }
+    said = "".join(f"* {_of_log(row)}:{_note(row)}\n" for row in rows if row.note)
+    return _PEERS + "\n".join((_commands(rows), _table(columns, rows), said, _when(rows, _of_log)))
+
+
+def _program(row: PeerRow) -> str:
+    return f"{_PROGRAMS.get(row.program, row.program)} {row.version}"
+
+
+def _of_log(row: PeerRow) -> str:
+    return f"{_program(row)} on {_plain(row.log)}"
+
+
+def _when(rows: Sequence[_Row], name: Callable[[_Row], str]) -> str:
+    """When and where they were measured: in one sentence if that is the same for all."""
+    groups: dict[str, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(f"{row.date}, version {row.emulator}; {row.machine}", []).append(row)
+    if len(groups) == 1:
+        return f"Measured: {next(iter(groups))}.\n"
+    return "Measured:\n\n" + "".join(f"* {when}: {', '.join(map(name, of))}\n" for when, of in groups.items())
+
+
+def _table(columns: _Columns, rows: Iterable[Measured]) -> str:
+    lines = [
+        [*columns],
+        ["---"] * len(columns),
+        *([cell(row).replace(" ", "\u00a0") for cell in columns.values()] for row in rows),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _commands(rows: Iterable[Measured]) -> str:
+    """Each once, in the order of the rows."""
+    return "".join(f"    {command}\n" for command in dict.fromkeys(row.command for row in rows))
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "\\_")
