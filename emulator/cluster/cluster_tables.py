@@ -99,6 +99,8 @@ class ClusterTables(ClusterViews):
         registers.blocks_n = 1
         registers.cycle = micros(scheduler.cycle_s)
         registers.next_cycle = t.NEVER
+        registers.start_delay = micros(scheduler.start_delay_s)
+        registers.picked = -1
         registers.jobs_n = count
         rule = scheduler.backfill
         is_chosen = scheduler.is_plain or self.selection is not None

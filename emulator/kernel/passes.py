@@ -13,6 +13,7 @@ from emulator.kernel.compiled import compiled, inlined
 from emulator.kernel.occupancy import start_chosen
 from emulator.kernel.plan import shadow_of
 from emulator.kernel.profile import earliest_start, take_until
+from emulator.kernel.start_delay import keep_picked, start_picked
 from emulator.kernel.stepping import next_submit
 from emulator.kernel.structures import queue_remove_at
 from emulator.kernel.tables import (
@@ -50,6 +51,8 @@ def choose_heads(job: Jobs, queue: Ints32, started: Ints32, registers: Registers
             return
         registers.queue_lo += 1
         choose(started, registers, head)
+        if registers.start_delay:
+            return
         if head == registers.kept_head:
             registers.kept_head = -1  # should it be requeued, its reservation is made anew
 
@@ -77,7 +80,7 @@ def choose_first_fit(
             if in_time or needed <= spare:
                 if not in_time:
                     spare -= needed
-                left -= needed
+                left = 0 if registers.start_delay else left - needed
                 choose(started, registers, row)
                 place = queue_remove_at(queue, registers, place)
                 continue
@@ -116,7 +119,7 @@ def choose_best(state: State, now: int, shadow: int, spare: int) -> int:
             break
         if length_of(job, best_row, by_run) > latest:
             spare -= job[best_row].nodes
-        left -= job[best_row].nodes
+        left = 0 if registers.start_delay else left - job[best_row].nodes
         choose(started, registers, best_row)
         queue_remove_at(queue, registers, best)
     return spare
@@ -210,6 +213,10 @@ def schedule_pass_inline(state: State, now: int) -> None:
     """Start what the scheduler starts now. The jobs are `started[:registers.started_n]`, in order."""
     job, queue, started, registers = state.job, state.queue, state.started, state.registers
     registers.started_n = 0
+    if registers.start_delay:
+        if now < registers.next_cycle < NEVER:
+            return
+        start_picked(state, now)
     if registers.head_waits:
         registers.next_cycle = NEVER
     if registers.queue_lo == registers.queue_hi:
@@ -223,7 +230,7 @@ def schedule_pass_inline(state: State, now: int) -> None:
         call_hook(registers.ask, registers.ask_context, now)
         if registers.order_failed:
             return  # the run ends here, whatever could still be started
-    begun = 0
+    begun = registers.started_n
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
         if registers.backfill == BackfillRule.CONSERVATIVE:
             if stage == 0 and registers.idle_nodes > 0:
@@ -233,6 +240,9 @@ def schedule_pass_inline(state: State, now: int) -> None:
                 choose_heads(job, queue, started, registers, now)
         elif registers.backfill == BackfillRule.EASY:
             choose_backfill(state, now)
+        if registers.start_delay and registers.started_n > begun:
+            keep_picked(state, now)
+            return
         start_chosen(state, begun, registers.started_n, now)
         begun = registers.started_n
     if (

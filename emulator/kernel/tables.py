@@ -89,6 +89,10 @@ class Registers(EveryRegisters):
     """Passes happen at multiples of it, 0 for whenever something happens."""
     next_cycle: int
     """When a pass is due, NEVER for none."""
+    start_delay: int
+    """How long a start takes: the job that a pass picks starts that much later, and then comes the next pass."""
+    picked: int
+    """The job whose start is under way, which is in the queue until then; -1 for none."""
     head_waits: int
     """A blocked head starts at its reservation, not before."""
     before_shadow: int

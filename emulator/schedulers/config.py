@@ -51,6 +51,7 @@ class SchedulerConfig:
     `predict` names a plug-in of `emulator.run_time_predictors`, by which the scheduler goes instead of the estimates.
     `commit`: a head that does not fit stays the head until it starts, whatever comes after it.
     `cycle_s`: passes happen at multiples of it only (0: whenever something happens); in virtual time.
+    `start_delay_s`: how long a start takes, before which no other job is picked (0: jobs start in the pass).
     """
 
     order: str | dict[str, Any] = "fcfs"
@@ -69,6 +70,7 @@ class SchedulerConfig:
     submit_pass: SubmitPass = "always"  # noqa: S105 - a scheduling pass
     ends_in_order_of: EndOrder = "submit"
     cycle_s: float = 0
+    start_delay_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
     decide: str | dict[str, Any] | None = None
     rule: str | dict[str, Any] | None = None
@@ -95,6 +97,7 @@ class SchedulerConfig:
             )
         if self.commit and (self.backfill == "conservative" or self.is_plain):
             raise ValueError("scheduler commit: goes with `backfill: none` and `easy`, which have a head")
+        self._check_start_delay(plain_passes=plain_passes)
         for name in _OF_EVENTS:
             if self._is_set(name) and self.pass_ != "event":  # noqa: S105 - a scheduling pass
                 raise ValueError(f"scheduler {name}: goes with `pass: event`")
@@ -105,6 +108,15 @@ class SchedulerConfig:
         self.make_order()
         self.make_plain()
         self._check_predictor()
+
+    def _check_start_delay(self, *, plain_passes: bool) -> None:
+        check_number("scheduler", "start_delay_s", self.start_delay_s, at_least=0)
+        picks_anew = self.reservation == "refreshed" and not self.commit and not self.is_plain
+        if self.start_delay_s and not (plain_passes and picks_anew and self.backfill != "conservative"):
+            raise ValueError(
+                "scheduler start_delay_s: goes with `backfill: none` and `easy`, `reservation: refreshed`, "
+                "`pass: instant`, no cycle_s, no commit"
+            )
 
     def _is_set(self, name: str) -> bool:
         """Whether this option is not at its default, which is a plain value."""
@@ -127,7 +139,7 @@ class SchedulerConfig:
     @property
     def virtual_only(self) -> list[str]:
         """The options set here that only the kernel in virtual time knows, not live servers or machines of others."""
-        return [name for name in ("head_waits", "commit", *_OF_EVENTS) if self._is_set(name)]
+        return [name for name in ("head_waits", "commit", "start_delay_s", *_OF_EVENTS) if self._is_set(name)]
 
     def make_order(self) -> Any:
         """The queue order: a function of jobs and scheduler, or one that is asked at each pass. Raises ValueError."""

@@ -45,9 +45,10 @@ PEERS: dict[str, Peer] = {
         overrun="run_on",
     ),
     "alea": Peer(
-        {"pass": "event", "submits_first": True, "end_at_shadow": False},
-        "its sources (EASY_Backfilling.java: findResourceBF): who ends at the shadow itself must fit beside the head;"
-        " jobs start a fraction of a second late, so that they end after the submits of that second",
+        {"start_delay_s": 0.0008, "end_at_shadow": False},
+        "its sources (EASY_Backfilling.java: selectJob, findResourceBF; ExperimentSetup.java: links of 10,000 bit/s):"
+        " a pass starts one job, whose byte is on its way before the next; who ends at the shadow must fit beside the"
+        " head; held against the program itself, with its booking of processors mended",
     ),
     "rlscheduler": Peer(
         {

@@ -48,6 +48,7 @@ def check(scenario: Scenario) -> None:
         ("moldable", scenario.moldable is not None),
         ("energy", scenario.energy is not None),
         ("scheduler.cycle_s", bool(scheduler.cycle_s)),
+        ("scheduler.start_delay_s", bool(scheduler.start_delay_s)),
         ("scheduler.head_waits", scheduler.head_waits),
         ("scheduler.pass: event", scheduler.pass_ == "event"),  # noqa: S105 - a scheduling pass
         ("a scheduler of its own", scheduler.is_plain),

@@ -6,6 +6,7 @@ between passes that could be computed anew, nothing is made fast.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ class Options:
     submit_pass: str = "always"
     ends_in_order_of: str = "submit"
     cycle_s: float = 0
+    start_delay_s: float = 0
     priorities: dict[int, int] = field(default_factory=dict)
 
 
@@ -84,7 +86,8 @@ class _Machine:
         self.running: dict[Job, int] = {}  # job -> start
         self.schedule: dict[int, tuple[int, int]] = {}
         self.now = 0
-        self.due: int | None = None  # a scheduling cycle
+        self.due: int | None = None  # a scheduling cycle, or the start of who was picked
+        self.picked: Job | None = None
         self.committed: Job | None = None  # the head of the last pass that was blocked
         self.kept: tuple[Job, int, int] | None = None  # head, shadow, spare of the last pass that was blocked
         self.ran_then: list[Job] = []  # who ran when the last kept reservation was made, and who waited
@@ -125,7 +128,9 @@ class _Machine:
             if after_each:
                 self.scheduling_pass()
         self.submits(after_each=after_each)
-        if not after_each:
+        if self.options.start_delay_s:
+            self.start_and_pick()
+        elif not after_each:
             self.at_the_cycle()
 
     def end_order(self, job: Job) -> tuple[int, int]:
@@ -142,6 +147,21 @@ class _Machine:
             fits = job.nodes <= self.free()
             if after_each and (fits or self.options.submit_pass == "always"):
                 self.scheduling_pass()
+
+    def start_and_pick(self) -> None:
+        """Who was picked starts when its time has come; who would be the first to start now is picked then."""
+        if self.due is not None and self.now < self.due:
+            return
+        if self.picked is not None:
+            self.start(self.picked)
+        without = copy.copy(self)
+        without.queue, without.running = list(self.queue), dict(self.running)
+        without.runs, without.schedule = list(self.runs), {}
+        without.scheduling_pass()
+        self.picked = next(
+            (job for job in self.queue if job.number == next(iter(without.schedule), None)), None
+        )
+        self.due = None if self.picked is None else self.now + round(self.options.start_delay_s * 1e6)
 
     def at_the_cycle(self) -> None:
         """A pass now, or at the next multiple of the cycle."""

@@ -136,6 +136,8 @@ def _check(scheduler: SchedulerConfig) -> None:
         raise ValueError("hybrid: the scheduler must have one pass an instant (`pass: instant`)")
     if scheduler.cycle_s:
         raise ValueError("hybrid: its passes happen when something happens; cycle_s must be 0")
+    if scheduler.start_delay_s:
+        raise ValueError("hybrid: jobs start when they are chosen; start_delay_s must be 0")
     if scheduler.head_waits:
         raise ValueError("hybrid: heads start as soon as they fit; head_waits can only be false")
     if scheduler.commit:

@@ -98,6 +98,19 @@ def test_who_ends_when_expected_gives_its_nodes_back_before_the_first_pass():
         ({"exact_ends_first": True}, "goes with `pass: event`"),
         ({"backfill": "conservative", "commit": True}, "commit: goes with `backfill: none` and `easy`"),
         ({"head_waits": True}, "goes with `reservation: kept`, `pass: instant`, no cycle_s"),
+        ({"start_delay_s": -1}, "start_delay_s"),
+        (
+            {"start_delay_s": 1, "pass": "event"},
+            "scheduler start_delay_s: goes with `backfill: none` and `easy`",
+        ),
+        (
+            {"start_delay_s": 1, "reservation": "kept"},
+            "`reservation: refreshed`, `pass: instant`, no cycle_s",
+        ),
+        (
+            {"start_delay_s": 1, "backfill": "conservative"},
+            "start_delay_s: goes with `backfill: none` and `easy`",
+        ),
         ({"head_waits": True, "reservation": "kept", "pass": "event"}, "goes with `reservation: kept`"),
     ],
 )
@@ -173,10 +186,51 @@ def test_cqsim_itself_starts_these_jobs_then():
     }
 
 
-def test_alea_itself_starts_these_jobs_then():
-    """By its EASY with `estimate=true`: at 3 job 1 ends early, after job 3 is submitted."""
-    jobs = job_table(seconds((1, 2, 5, 1), (2, 3, 3, 4), (3, 1, 1, 1)))
-    assert starts_of("like:alea", jobs, 4) == {1: 1 * US, 2: 4 * US, 3: 3 * US}
+MADE_BY_ALEA = [
+    (((1, 2, 5, 1), (2, 3, 3, 4), (3, 1, 1, 1)), (1.0008, 4.0016, 3.0008)),
+    (
+        (
+            (2, 7, 7, 1), (3, 6, 14, 2), (5, 8, 10, 3), (7, 5, 8, 1),
+            (8, 7, 7, 1), (10, 8, 8, 1), (10, 8, 8, 4), (13, 7, 7, 1),
+        ),
+        (2.0008, 3.0008, 9.0016, 7.0008, 12.0016, 17.0024, 25.0032, 17.0032),
+    ),
+]  # fmt: skip
+"""Jobs, and starts by its EASY with `estimate=true`, on four processors.
+
+At 3 job 1 ends early, after job 3 is submitted; at 9.0008 jobs 1 and 2 end, and one pass sees the nodes of both.
+"""
+
+
+@pytest.mark.parametrize(("jobs", "starts"), MADE_BY_ALEA)
+def test_alea_itself_starts_these_jobs_then(
+    jobs: tuple[tuple[int, int, int, int], ...], starts: tuple[float, ...]
+):
+    ours = starts_of("like:alea", job_table(seconds(*jobs)), 4)
+    assert ours == {number: round(start * US) for number, start in enumerate(starts, 1)}
+
+
+def test_a_start_takes_its_time_before_which_nobody_else_is_picked():
+    """Job 1 is on its way until 2, then job 2 until 4; both have ended at 9, and job 3 is on its way until 11."""
+    jobs = seconds((0, 7, 7, 2), (0, 5, 5, 2), (1, 1, 1, 3))
+    assert starts_s(jobs) == {1: 0, 2: 0, 3: 7}
+    assert starts_s(jobs, start_delay_s=2) == {1: 2, 2: 4, 3: 11}
+
+
+def test_who_was_picked_starts_whoever_comes_while_the_start_is_under_way():
+    """The shortest first: job 2 comes while job 1 is on its way, and has to wait for its nodes."""
+    jobs = seconds((0, 7, 7, 4), (1, 5, 5, 4))
+    assert starts_s(jobs, order="sjf", start_delay_s=2) == {1: 2, 2: 11}
+
+
+def test_a_start_that_is_called_off_under_way_makes_place_for_the_next():
+    jobs = job_table(seconds((0, 7, 7, 4), (0, 5, 5, 4)))
+    cluster = Cluster(4, SchedulerConfig(start_delay_s=2), jobs)
+    cluster.advance(1 * US)
+    cluster.cancel(0, 1 * US)
+    cluster.finish_instant(1 * US)
+    cluster.advance(20 * US)
+    assert cluster.kernel_table["start_us"][:2].tolist() == [-1, 4 * US]
 
 
 TRACED_IN_RLSCHEDULER = [
@@ -243,6 +297,10 @@ def test_machines_with_rules_of_their_own_and_live_servers_refuse_them():
         Cluster(4, waits, simulated=False)
     with pytest.raises(ValueError, match="exact_ends_first: this is known in virtual time only"):
         Cluster(4, SchedulerConfig.parse("like:pyss"), simulated=False)
+    with pytest.raises(ValueError, match="start_delay_s: this is known in virtual time only"):
+        Cluster(4, SchedulerConfig.parse("like:alea"), simulated=False)
+    with pytest.raises(ValueError, match="hybrid: jobs start when they are chosen; start_delay_s must be 0"):
+        HybridMechanism().make_machine(4, SchedulerConfig(start_delay_s=1), jobs, 1)
     with pytest.raises(ValueError, match="leave the scheduler option submits_first out"):
         static_keys(jobs, SchedulerConfig(pass_="event", submits_first=True), "oversubscribe")
     with pytest.raises(ValueError, match="leave the scheduler option commit out"):

@@ -60,7 +60,13 @@ def random_options(rng: np.random.Generator, choice: str, backfill: str) -> Opti
         spare_nodes=bool(one_of(True, False)),
         protect_head=bool(one_of(True, False)),
         priorities={queue: int(rng.integers(-2, 3)) for queue in range(QUEUES) if rng.random() < 0.7},
-        commit=backfill != "conservative" and bool(one_of(False, True)),
+        commit=(commit := backfill != "conservative" and bool(one_of(False, True))),
+        start_delay_s=float(one_of(0, rng.choice((0.3, 1.0, 2.5))))  # type: ignore[arg-type]
+        if pass_ == "instant"
+        and not (cycle_s or commit)
+        and kept == "refreshed"
+        and backfill != "conservative"
+        else 0,
     )
 
 
