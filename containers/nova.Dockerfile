@@ -19,4 +19,4 @@ RUN if command -v apt-get >/dev/null; then \
       /opt/venv/lib/python3*/site-packages/balancer_emulator-*.dist-info /opt/nova/lib/python3*/site-packages/ \
  && rm /tmp/requirements-nova.lock
 ENV BALANCER_NOVA_ENVIRONMENT=/opt/nova
-ENTRYPOINT ["python", "-m", "emulator.live.containers.nova_fleet"]
+ENTRYPOINT ["python", "-m", "emulator.live.containers.remote_fleet", "nova"]

@@ -22,7 +22,7 @@ import pytest
 
 from balancer.version import VERSION
 from emulator.live.nova import environment
-from emulator.live.slurm.fake_time import FakeTimeError, find_library
+from emulator.live.slurm.programs import FakeTimeError, find_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

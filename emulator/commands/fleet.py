@@ -74,8 +74,7 @@ def up(  # noqa: PLR0917
     the run to its end and carries out its faults, and `emulator fleet down` removes it.
     """
     from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
-    from emulator.live.containers.fleet import Order, start  # noqa: PLC0415
-    from emulator.live.containers.supervise import STOPPED  # noqa: PLC0415
+    from emulator.live.containers.fleet import STOPPED, Order, start  # noqa: PLC0415
 
     if detach:
         refuse({"keep"}, "with --detach the containers stay until `emulator fleet down` removes them")
@@ -116,8 +115,8 @@ def up(  # noqa: PLR0917
 
 def _remove(client: Any, name: str, *, threads: int = 4, keep_data: bool = False) -> int:
     """Remove a fleet and say what was done and what could not be. Exit status."""
+    from emulator.live.containers.docker_engine import remove  # noqa: PLC0415
     from emulator.live.containers.fleet import Timing  # noqa: PLC0415
-    from emulator.live.containers.removal import remove  # noqa: PLC0415
 
     timing = Timing()
     removed = remove(client, name, threads=threads, keep_data=keep_data)
@@ -130,7 +129,7 @@ def _remove(client: Any, name: str, *, threads: int = 4, keep_data: bool = False
 
 
 def _follow(client: Any, name: str) -> int:
-    from emulator.live.containers import supervise  # noqa: PLC0415
+    from emulator.live.containers import fleet as on  # noqa: PLC0415
     from emulator.live.containers.docker_engine import CpuMeter  # noqa: PLC0415
     from emulator.report.progress import RunProgress  # noqa: PLC0415
 
@@ -147,11 +146,11 @@ def _follow(client: Any, name: str) -> int:
                 progress.update(round(status["cluster_time_s"] * 1e6), *done)
             meter.look()
 
-        status = supervise.follow(client, name, show, lambda: bool(interrupted), say)
+        status = on.follow(client, name, show, lambda: bool(interrupted), say)
     if used := meter.text():
         say(used)
     if status:
-        click.echo(supervise.logs_of(client, name, "controller"), err=True)
+        click.echo(on.logs_of(client, name, "controller"), err=True)
     return status
 
 
@@ -246,8 +245,7 @@ def down(name: str | None, keep_data: bool) -> None:
 
     Exit status: 1 if something is left, which is named.
     """
-    from emulator.live.containers.docker_engine import docker_client  # noqa: PLC0415
-    from emulator.live.containers.removal import the_own_fleet  # noqa: PLC0415
+    from emulator.live.containers.docker_engine import docker_client, the_own_fleet  # noqa: PLC0415
 
     def act() -> int:
         client = docker_client()

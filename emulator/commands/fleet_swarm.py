@@ -17,7 +17,7 @@ from emulator.terminal import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from emulator.live.containers.removal import Removed
+    from emulator.live.containers.docker_engine import Removed
     from emulator.live.containers.swarm import SwarmOrder
     from emulator.runs.scenario import Scenario
 
@@ -34,7 +34,7 @@ def load_for_containers(
 
     Raises InputError.
     """
-    from emulator.live.containers.preconditions import check_containers  # noqa: PLC0415
+    from emulator.live.containers.startup import check_containers  # noqa: PLC0415
     from emulator.runs.scenario import ScenarioError, load  # noqa: PLC0415
 
     try:
@@ -130,7 +130,7 @@ def _run(client: Any, order: SwarmOrder, address: str | None, port: int) -> int:
     """Begin, follow and remove. Exit status: that of the run."""
     from emulator.live.containers import swarm as on  # noqa: PLC0415
     from emulator.live.containers.names import NODE  # noqa: PLC0415
-    from emulator.live.containers.swarm_join import JoinServer  # noqa: PLC0415
+    from emulator.live.containers.swarm import JoinServer  # noqa: PLC0415
 
     with interruptible() as interrupted:
 

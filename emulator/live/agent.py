@@ -20,9 +20,8 @@ from emulator.clock.remote_clock import open_clock
 from emulator.clock.shared_clock import SharedClock
 from emulator.live.folder_copy import FolderCopy, FolderCopyConfig
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
-from emulator.live.process import read_address, stop_on_signal
-from emulator.live.real_jobs import RealJobs
-from emulator.live.runs import Key, Run, phase_of
+from emulator.live.process import party_name, read_address, stop_on_signal
+from emulator.live.real_jobs import Key, RealJobs, Run, phase_of
 from emulator.live.settings import Settings, SettingsError, load_settings
 from emulator.live.torque.jobs import DELETED, OVER_WALLTIME, PROLOGUE_ABORTS, PROLOGUE_REQUEUES
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, connect
@@ -406,11 +405,6 @@ class Agent:
         else:
             status = code if code >= 0 else 128 - code
         self._finish(run, status, now_us)
-
-
-def party_name(nodes: tuple[str, ...]) -> str:
-    """What the agent of these nodes is called at the clock."""
-    return nodes[0] if len(nodes) == 1 else f"agent of {nodes[0]} to {nodes[-1]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

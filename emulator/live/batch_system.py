@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from emulator.live.collect import BatchSide
     from emulator.live.failure import Failure
-    from emulator.live.fleet_process import FleetProcess
-    from emulator.live.progress import Counts
+    from emulator.live.process import FleetProcess
+    from emulator.live.replay_log import Counts
     from emulator.live.roles import Part, Places, RoleConfig, RunSettings
     from emulator.machine.machine import Machine
     from emulator.record.run_record import Mark

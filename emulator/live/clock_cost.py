@@ -2,7 +2,7 @@
 
 Everything that a real machine does takes wall time: to start a process, to send a message. On a clock that runs S times
 as fast it takes S times as long. A batch job shows it twice: it is submitted later than its trace says, and it has
-its nodes longer than it runs.
+its nodes longer than it runs. A lease on a real cloud shows it between the Balancer's grant and its last server.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ import numpy as np
 
 from balancer.clock import US, seconds
 from emulator.kernel.job_states import RunOutcome
+from emulator.live.collect import granted_requests, replayed
 from emulator.record.run_record import Mark
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from balancer.lifecycle.records import RequestRecord
+    from emulator.live.replay_log import LeaseResult
     from emulator.record.run_record import RunRecord
     from emulator.workload.table import JobTable
 
@@ -67,3 +71,31 @@ def with_cost(
     late = f"something was {seconds(round(lag_us)):.2f} s of wall time late"
     text = f"the run lagged: {late} (live.max_lag_s is {limit_s:g} s)"
     return replace(record, marks=(*record.marks, Mark(record.horizon_us, text))), pace
+
+
+def lease_cost(ledger: Path | str, log: Path) -> dict[str, float]:
+    """Mean and most, in us of cluster time, of the granted leases; empty without any."""
+    late_us = starts_late_us(replayed(log).leases.values(), granted_requests(ledger))
+    if not late_us:
+        return {}
+    return {
+        "lease_start_late_mean_us": float(np.mean(late_us)),
+        "lease_start_late_most_us": float(max(late_us)),
+    }
+
+
+def starts_late_us(leases: Iterable[LeaseResult], requests: Iterable[RequestRecord]) -> list[int]:
+    """A lease is that of the last request that was granted its hosts before it began."""
+    pending = list(requests)
+    found = []
+    for lease in leases:
+        decided_us = [
+            each.decided_us
+            for each in pending
+            if each.decided_us is not None
+            and each.decided_us <= lease.decided_us
+            and set(lease.hosts) <= set(each.nodes)
+        ]
+        if lease.hosts and decided_us:
+            found.append(lease.decided_us - max(decided_us))
+    return found

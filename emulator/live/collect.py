@@ -14,7 +14,7 @@ from balancer.ledger.reader import Reader
 from balancer.lifecycle.records import RequestStatus
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.lease_history import LeaseHistories
-from emulator.live.replay_log import LeaseResult, ReplayResult, partial_path, read_replay
+from emulator.live.replay_log import LeaseResult, ReplayResult, read_replay, written_log
 from emulator.record.run_record import LeaseOutcome, Mark, NodePool, PoolMove, RunRecord, RunTable
 from emulator.workload.table import JobTable, Kind
 
@@ -201,7 +201,7 @@ def _mechanism_record(fleet: Source, found: dict[str, Any], interrupted: str) ->
 
 
 def replayed(log: Path) -> ReplayResult:
-    if log.exists() or partial_path(log).exists():
+    if written_log(log).exists():
         return read_replay(log)
     return ReplayResult()
 

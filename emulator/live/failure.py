@@ -1,8 +1,13 @@
-"""A plug-in that failed in a process of a live run: a file in that process's home says so, and the run ends."""
+"""Why a live run must end early: a plug-in failed in one of its processes, or the volume where they write is full.
+
+A plug-in that fails leaves a file in its process's home.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +15,7 @@ import requests
 
 from balancer.clock import wall_us
 from balancer.whole_file import write_text
+from emulator.live.process import read_ready
 from emulator.plugin_failure import traceback_of
 
 if TYPE_CHECKING:
@@ -42,10 +48,8 @@ def forget_failure(home: Path) -> None:
 
 def read_failure(home: Path) -> Failure | None:
     """None while nothing has failed."""
-    try:
-        return Failure(**json.loads((home / "failure").read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
+    found = read_ready(home / "failure")
+    return None if found is None else Failure(**found)
 
 
 class FailedPlans:
@@ -69,3 +73,48 @@ class FailedPlans:
         except requests.RequestException:
             return ""  # a Balancer that is gone is noticed elsewhere
         return "".join(answer.text.splitlines()[1:2])
+
+
+# Room where processes write.
+
+_LEAST_BYTES = 16 << 20
+_BALLAST_BYTES = 1 << 20
+_SHARE = 16
+"""Of a volume that is smaller than 256 MiB this part is kept free instead."""
+_MIB = 1 << 20
+
+
+class DiskGuard:
+    """The file system of a folder. Its ballast is a file that is given up at the end, so that others can write."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ballast = folder / "ballast"
+
+    def reserve(self) -> None:
+        """Raises OSError where there is not even room for the ballast."""
+        with self._ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, min(_BALLAST_BYTES, self._total // _SHARE))
+
+    def release(self) -> None:
+        self._ballast.unlink(missing_ok=True)
+
+    @property
+    def _total(self) -> int:
+        found = os.statvfs(self._folder)
+        return found.f_blocks * found.f_frsize
+
+    def shortage(self) -> str:
+        """Why nobody can go on writing there, '' as long as everybody can."""
+        found = os.statvfs(self._folder)
+        free = found.f_bavail * found.f_frsize
+        if free >= min(_LEAST_BYTES, self._total // _SHARE):
+            return ""
+        return (
+            f"the volume of {self._folder} is full: {free / _MIB:.1f} MiB of "
+            f"{self._total / _MIB:.0f} MiB are free; make room, then start the run again"
+        )
+
+
+def is_full(error: OSError) -> bool:
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}

@@ -21,19 +21,14 @@ from emulator.live import roles, shares
 from emulator.live.batch_system import ComesBack, make_batch_system
 from emulator.live.clock_cost import with_cost
 from emulator.live.collect import collect, replayed
-from emulator.live.disk_guard import DiskGuard, is_full
-from emulator.live.failure import FailedPlans
-from emulator.live.finish import abort_reason, record_of
-from emulator.live.fleet_process import FleetProcess, FleetProcessError
+from emulator.live.failure import DiskGuard, FailedPlans
 from emulator.live.ondemand_system import make_ondemand_system
-from emulator.live.process import lasting_port
+from emulator.live.process import FleetProcess, FleetProcessError, OrphanReaper, lasting_port
 from emulator.live.process_faults import BATCH, ProcessFaults, check_faults
-from emulator.live.reaper import OrphanReaper
 from emulator.live.resume import RunSuspended
-from emulator.live.resume_report import WENT_ON
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
-from emulator.live.watch import watch
+from emulator.live.watch import WENT_ON, abort_reason, record_of, watch_with_room
 from emulator.record.run_record import UNDER_WAY, Mark
 from emulator.runs.runner import describe
 from emulator.workload import store
@@ -45,7 +40,7 @@ if TYPE_CHECKING:
     from emulator.clock.clock_master import SharedClockMaster
     from emulator.live.collect import BatchSide
     from emulator.live.failure import Failure
-    from emulator.live.progress import Counts
+    from emulator.live.replay_log import Counts
     from emulator.live.resume import ResumableRun
     from emulator.live.roles import RoleConfig
     from emulator.record.run_record import RunRecord
@@ -104,9 +99,13 @@ class Fleet:
         self.scenario = scenario
         self.prepared = prepared
         self.mechanism = mechanism
-        self.work, self._files = work, RunFiles(work)
-        self.logs = work / "logs"
-        self.bin = work / "bin"
+        self.work, self.logs, self.bin = work, work / "logs", work / "bin"
+        self.job_folder = self.logs / "jobs"
+        """What real jobs print, and their checkpoints: kept with the results."""
+        self._files = files = RunFiles(work)
+        self.clock_file, self.workload, self.replay_log = files.clock, files.workload, files.replay_log
+        self.has_balancer = mechanism is not None
+        self.balancer_ready, self.node_keys = files.ready("balancer"), work / "node-keys"
         self.names = default_node_names(prepared.nodes)
         self._resumable = resumable
         self.run_settings = roles.RunSettings(scenario, requirements, prepared.jobs, self.comes_back)
@@ -151,7 +150,8 @@ class Fleet:
             clock.start()
             stack.callback(lambda: clock.stand() if self._stands else clock.stop())
             self._note_progress()
-            reason = self._watch(quiet=quiet)
+            counts = self._batch.counts(self.replay_log)
+            reason = watch_with_room(self, clock, counts, threading.Event(), self._disk_guard, quiet=quiet)
             if self._resumable is not None and interrupted:
                 self._stand()
             record, pace = self._record(reason, rates)
@@ -283,27 +283,6 @@ class Fleet:
         for file in files:
             self._reaper.remove(file)
 
-    @property
-    def has_balancer(self) -> bool:
-        return self.mechanism is not None
-
-    @property
-    def balancer_ready(self) -> Path:
-        return self._files.ready("balancer")
-
-    @property
-    def clock_file(self) -> Path:
-        return self._files.clock
-
-    @property
-    def workload(self) -> Path:
-        return self._files.workload
-
-    @property
-    def job_folder(self) -> Path:
-        """What real jobs print, and their checkpoints: kept with the results."""
-        return self.logs / "jobs"
-
     def _issue_credentials(self) -> None:
         """A token for the manager and the replayer, and a key for each node: as a site would."""
         self.token = roles.issue_token(self._files)
@@ -324,10 +303,6 @@ class Fleet:
             self.token,
             self.balancer_url,
         )
-
-    @property
-    def node_keys(self) -> Path:
-        return self.work / "node-keys"
 
     def _start_balancer(self) -> None:
         role_config = self.run_settings.balancer(
@@ -364,10 +339,6 @@ class Fleet:
         path = self._files.ledger
         return path if path.exists() else None
 
-    @property
-    def replay_log(self) -> Path:
-        return self._files.replay_log
-
     # Watching.
 
     def abort_reason(self) -> str:
@@ -395,19 +366,6 @@ class Fleet:
 
     def stuck(self) -> str | None:
         return self._batch.stuck(self._clock.now_us())
-
-    def _watch(self, *, quiet: bool) -> str:
-        """Until everything has happened. Why it ended early, or ''. At the end others have room to write."""
-        try:
-            self._disk_guard.reserve()
-            counts = self._batch.counts(self.replay_log)
-            return watch(self, self._clock, counts, threading.Event(), quiet=quiet)
-        except OSError as error:
-            if not is_full(error):
-                raise
-            return self._disk_guard.shortage() or str(error)
-        finally:
-            self._disk_guard.release()
 
     def annotate(self, at_us: int, text: str) -> None:
         self.marks.append(Mark(at_us, text))

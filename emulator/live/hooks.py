@@ -2,11 +2,12 @@
 
 They run on the job's mother superior only. `script`: an executable file, in a process of its own. `python`:
 a callable `hook(arguments, environ) -> exit status` in the agent itself, for speed, in its main thread;
-`arguments[0]` is `prologue` or `epilogue`, the rest is what a script gets.
+`arguments[0]` is `prologue` or `epilogue`, the rest is what a script gets. The Balancer's is `balancer_hook`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pkgutil
 import signal
@@ -14,16 +15,19 @@ import subprocess
 import threading
 import traceback
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 
+from balancer.hooks.client import START, HookSettings, read_keys
+from balancer.hooks.torque import epilogue, nodes_of_job, prologue, walltime_s
 from emulator.live.settings import Settings
 from emulator.live.torque.jobs import clock_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
 
 TIMED_OUT = -1
 """In place of an exit status: the hook ran longer than `$prologalarm`."""
@@ -176,3 +180,27 @@ def _run_script(argv: Sequence[str], inputs: HookInputs, limit_s: float) -> int:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         return TIMED_OUT
+
+
+_RESOURCES_ARGUMENT = 5
+
+
+def balancer_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """`arguments` are `prologue` or `epilogue` and what Torque hands to the script. Returns its exit status."""
+    settings = _balancer_settings(Path(os.environ["BALANCER_READY_FILE"]))
+    kind, job = arguments[0], arguments[1]
+    nodes = nodes_of_job(environ)
+    if kind == "epilogue":
+        epilogue(settings, nodes, job)
+        return START
+    return prologue(settings, nodes, job, walltime_s(arguments[_RESOURCES_ARGUMENT]))
+
+
+@lru_cache(maxsize=1)
+def _balancer_settings(ready_file: Path) -> HookSettings:
+    """Where the Balancer listens is known once it is up, which is after the agent and before the first job."""
+    return HookSettings(
+        url=json.loads(ready_file.read_text(encoding="utf-8"))["url"],
+        marker=Path(os.environ["BALANCER_MARKER"]),
+        keys=read_keys(Path(os.environ["BALANCER_HOOK_KEY_FILE"])),
+    )

@@ -1,4 +1,4 @@
-"""On-demand leases through openstacksdk, as any user of a cloud would hold them."""
+"""On-demand leases through openstacksdk, as any user of a cloud holds them, and the reserves that announce them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import openstack
+import requests
 from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
@@ -15,11 +16,12 @@ from emulator.clock.shared_clock import SharedClock
 from emulator.live.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from balancer.clock import Clock
 
 _UNAVAILABLE = 500
+_TIMEOUT_S = 30
 Result = TypeVar("Result")
 
 
@@ -164,3 +166,21 @@ def _call(call: Callable[[], Result]) -> Result:
         raise CloudUnreachableError(str(error)) from error
     except (sdk_errors.SDKException, auth_errors.ClientException) as error:
         raise CloudError(str(error)) from error
+
+
+def add_reserve(url: str | None, token: str | None, body: Mapping[str, Any], key: str = "") -> str:
+    """A reserve at the Balancer: N nodes, H ahead (the paper's), or one with `every`. Returns why it failed, or "".
+
+    `key`: one call in however many replays go on from one another.
+    """
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        response = requests.post(
+            f"{url}/v1/add_reserve",
+            json=body,
+            headers=headers | ({"Idempotency-Key": key} if key else {}),
+            timeout=_TIMEOUT_S,
+        )
+    except requests.RequestException as error:
+        return f"unreachable: {error}"
+    return "" if response.ok else response.text.strip()

@@ -21,7 +21,7 @@ from emulator.live.replay_log import ReplayLog
 from emulator.live.replayer import Replayer
 from emulator.live.replayer_config import ReplayerConfig
 from emulator.live.slurm.accounting import SACCT_FIELDS, nodes_named, read_jobs, read_sacct
-from emulator.live.torque import accounting_parser as pbs
+from emulator.live.torque import accounting as pbs
 from emulator.record.run_record import Mark
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import describe
@@ -30,7 +30,7 @@ from emulator.workload import store
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from emulator.live.replay_log import ReplayResult
     from emulator.record.run_record import RunRecord
@@ -110,13 +110,7 @@ class Replay:
         """Cancel all that were submitted; how many. Raises OwnClusterError with what the command says."""
         ids, command = list(self.result().job_ids.values()), self.cancel_command()
         for first in range(0, len(ids), _AT_ONCE):
-            done = subprocess.run(
-                [*command, *ids[first : first + _AT_ONCE]], capture_output=True, text=True, check=False
-            )
-            if done.returncode != 0:
-                raise OwnClusterError(
-                    f"{command[0]}: {done.stderr.strip() or f'exit status {done.returncode}'}"
-                )
+            _output([*command, *ids[first : first + _AT_ONCE]])
         return len(ids)
 
 
@@ -217,18 +211,18 @@ def _raw_id(heading: str, line: str) -> int:
 
 def _ask_sacct(ids: set[int]) -> list[str]:
     command = ["sacct", "-X", "-D", "--parsable2", "--noconvert", f"--format={','.join(SACCT_FIELDS)}"]
+    return _output([*command, f"--jobs={','.join(map(str, sorted(ids)))}"]).splitlines()
+
+
+def _output(command: Sequence[str]) -> str:
+    """What a command of the cluster prints. Raises OwnClusterError, with what it says."""
     try:
-        done = subprocess.run(
-            [*command, f"--jobs={','.join(map(str, sorted(ids)))}"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise OwnClusterError(f"sacct: {error}") from error
+        raise OwnClusterError(f"{command[0]}: {error}") from error
     if done.returncode != 0:
-        raise OwnClusterError(f"sacct: {done.stderr.strip() or f'exit status {done.returncode}'}")
-    return done.stdout.splitlines()
+        raise OwnClusterError(f"{command[0]}: {done.stderr.strip() or f'exit status {done.returncode}'}")
+    return done.stdout
 
 
 def _stretched(job: Mapping[str, Any], factor: float, rest_us: int) -> dict[str, Any]:

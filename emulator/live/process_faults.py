@@ -10,7 +10,7 @@ from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock
 from emulator.live.batch_system import ComesBack
 from emulator.live.faults import FaultAction, Steps, steps_of
-from emulator.live.fleet_process import FleetProcessError, read_ready
+from emulator.live.process import FleetProcessError, read_ready
 from emulator.record.run_record import Mark
 from emulator.runs.scenario import ScenarioError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.clock.clock_master import SharedClockMaster
     from emulator.config.run_parts import FaultPart
     from emulator.live.faults import Step
-    from emulator.live.fleet_process import FleetProcess
+    from emulator.live.process import FleetProcess
 
 BATCH = "batch"
 _POSSIBLE = {FaultAction.KILL, FaultAction.PAUSE}

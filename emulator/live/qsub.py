@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from balancer.clock import US
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 SUBMITTERS = "emulator.submitters"
 TRACE_NUMBERS = "TRACE_NUMBERS"
@@ -102,13 +102,9 @@ class Qsub:
             raise QsubUnreachableError(f"no answer within {_TIMEOUT_S:g} s") from error
         except OSError as error:
             raise QsubError(str(error)) from error
-        job_id = done.stdout.strip()
-        if done.returncode == 0 and job_id:
+        if done.returncode == 0 and (job_id := done.stdout.strip()):
             return job_id
-        text = done.stderr.strip() or f"exit status {done.returncode} without a word"
-        if any(sign in text.lower() for sign in _UNREACHABLE):
-            raise QsubUnreachableError(text)
-        raise QsubError(text)
+        raise refusal(done.returncode, done.stderr, _UNREACHABLE)
 
     def find(self, name: str) -> str | None:
         command = [*self.command[:-1], str(Path(self.command[-1]).with_name("qselect")), "-N", name]
@@ -122,6 +118,13 @@ class Qsub:
             if not any(sign in done.stderr.lower() for sign in _UNREACHABLE):
                 raise QsubError(done.stderr.strip() or f"qselect: exit status {done.returncode}")
             threading.Event().wait(_RETRY_S)
+
+
+def refusal(status: int, errors: str, unreachable: Iterable[str]) -> QsubError:
+    """Of a command that has submitted nothing. `unreachable`: what it says where nobody answered it."""
+    text = errors.strip() or f"exit status {status} without a word"
+    kind = QsubUnreachableError if any(sign in text.lower() for sign in unreachable) else QsubError
+    return kind(text)
 
 
 def sleeping(run_us: int) -> str:

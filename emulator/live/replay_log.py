@@ -1,7 +1,8 @@
-"""What a replayer leaves behind: one JSON line an event, written when it happens."""
+"""Logs of a live run: what a replayer leaves behind, one JSON line an event, and how far the run has come by it."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -80,11 +81,15 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
+def written_log(path: Path) -> Path:
+    """The log of a replay, or what there is of it while that is not over."""
+    return path if path.exists() else partial_path(path)
+
+
 def read_replay(path: Path) -> ReplayResult:
     """Read a log, or what a killed replayer left of it. A last line without its end is left out."""
-    source = path if path.exists() else partial_path(path)
     result = ReplayResult()
-    for _ in read_json_lines(source, lambda line: _apply(result, line), "a line of a replay log"):
+    for _ in read_json_lines(written_log(path), lambda line: _apply(result, line), "a line of a replay log"):
         pass
     return result
 
@@ -106,3 +111,58 @@ def _apply(result: ReplayResult, line: dict[str, Any]) -> None:
         result.noticed_us[number] = at_us
     elif event == "over":
         result.interrupted, result.counted = line["interrupted"], line["counted"]
+
+
+class Tail:
+    """The lines that were appended to a file since the last look; a line without its end waits."""
+
+    def __init__(self) -> None:
+        self._offset = 0
+
+    def lines(self, path: Path) -> list[bytes]:
+        """New lines of `path`: the same file at each call, though its name may change. No file: no lines."""
+        try:
+            with path.open("rb") as file:
+                file.seek(self._offset)
+                found = file.read()
+        except FileNotFoundError:
+            return []
+        whole = found[: found.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.splitlines()
+
+
+class Counts:
+    """Batch jobs that are over, and what became of requests and submits so far."""
+
+    def __init__(self, batch_home: Path, replay_log: Path) -> None:
+        self._accounting = batch_home / "server_priv" / "accounting"
+        self._replay_log = replay_log
+        self._replay_tail = Tail()
+        self._day = ""
+        self._day_tail = Tail()
+        self.ended = 0
+        self.granted = 0
+        self.rejected = 0
+        self.failed = 0
+        """Jobs that could not be submitted."""
+
+    def look(self) -> None:
+        """Read what is new."""
+        self.look_at_accounting()
+        for line in self._replay_tail.lines(written_log(self._replay_log)):
+            event = json.loads(line)["event"]
+            self.granted += event == "lease_granted"
+            self.rejected += event == "lease_rejected"
+            self.failed += event == "submit_failed"
+
+    def look_at_accounting(self) -> None:
+        """One file a day (YYYYMMDD): earlier ones than the newest do not grow any more."""
+        days = sorted(path.name for path in self._accounting.glob("*"))
+        for day in days:
+            if day < self._day:
+                continue
+            if day > self._day:
+                self._day, self._day_tail = day, Tail()
+            for line in self._day_tail.lines(self._accounting / day):
+                self.ended += line.split(b";", 2)[1] in {b"E", b"D"}

@@ -24,9 +24,8 @@ import structlog
 from balancer.clock import Clock, SystemClock, micros, seconds
 from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock, alarm_of
-from emulator.live.announce import add_reserve
 from emulator.live.config_option import config_option
-from emulator.live.leases import Cloud, CloudError, CloudUnreachableError
+from emulator.live.leases import Cloud, CloudError, CloudUnreachableError, add_reserve
 from emulator.live.process import write_ready
 from emulator.live.qsub import (
     QsubError,
@@ -271,9 +270,7 @@ class Replayer:
         """Announce a lease: add_reserve(H, N) of the paper."""
 
         def act(now_us: int) -> None:
-            failure = add_reserve(
-                self._config, {"nodes": job.nodes, "notice_s": seconds(job.submit_us - now_us)}
-            )
+            failure = self._add_reserve({"nodes": job.nodes, "notice_s": seconds(job.submit_us - now_us)})
             if failure:
                 self._write("notice_failed", now_us, job, reason=failure)
             else:
@@ -285,11 +282,14 @@ class Replayer:
         """Make a reserve that comes again; once, also where the replay goes on."""
 
         def act(_: int) -> None:
-            failure = add_reserve(self._config, body, key=f"standing-{place}")
+            failure = self._add_reserve(body, key=f"standing-{place}")
             if failure:
                 raise RuntimeError(f"the Balancer makes no reserve of {body}: {failure}")
 
         return act
+
+    def _add_reserve(self, body: dict[str, Any], key: str = "") -> str:
+        return add_reserve(self._config.balancer_url, self._config.balancer_token, body, key)
 
     def _arrive(self, job: Job, cloud: Cloud, outage: Outage | None = None) -> Callable[[int], None]:
         def act(now_us: int) -> None:

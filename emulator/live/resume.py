@@ -11,8 +11,7 @@ from uuid import uuid4
 
 from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.live.launchers import Launcher
-from emulator.live.run_files import RunFiles
-from emulator.live.state import State
+from emulator.live.run_files import RunFiles, State
 from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:

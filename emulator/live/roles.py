@@ -44,7 +44,7 @@ _CONFIRM_LIMIT_S = 2.0
 """Wall time in which our own batch server obeys for sure, where its nodes fail: the clock stands meanwhile."""
 _RELEASE_LINGER_S = 10.0
 """Wall time that the manager waits for the other servers of a lease: on a busy machine each deletion takes a while."""
-_HOOK_INSIDE = "emulator.live.balancer_hooks:hook"
+_HOOK_INSIDE = "emulator.live.hooks:balancer_hook"
 
 Part = tuple[dict[str, Any], dict[str, str]]
 """What a batch system adds to a role's settings, and to the environment of its process."""

@@ -2,56 +2,92 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from emulator.runs.scenario import Scenario
 
-@dataclass(frozen=True, slots=True)
+
 class RunFiles:
-    """The files in the folder `root`. Whoever looks for one of them asks here for its name."""
+    """The files in the folder `root`. Whoever looks for one of them asks here for its name.
 
-    root: Path
+    `state`: what must be known to go on with the run.
+    """
 
-    @property
-    def clock(self) -> Path:
-        return self.root / "clock"
-
-    @property
-    def state(self) -> Path:
-        """What must be known to go on with the run (`emulator/live/state.py`)."""
-        return self.root / "state.json"
-
-    @property
-    def batch_home(self) -> Path:
-        return self.root / "torque"
-
-    @property
-    def ledger(self) -> Path:
-        return self.root / "ledger.db"
-
-    @property
-    def tokens(self) -> Path:
-        return self.root / "tokens"
-
-    @property
-    def hook_keys(self) -> Path:
-        return self.root / "hook-keys"
-
-    @property
-    def workload(self) -> Path:
-        return self.root / "workload.npz"
-
-    @property
-    def replay_log(self) -> Path:
-        return self.root / "replay.jsonl"
-
-    @property
-    def ondemand_memory(self) -> Path:
-        return self.root / "ondemand.memory"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.clock = root / "clock"
+        self.state = root / "state.json"
+        self.batch_home = root / "torque"
+        self.ledger = root / "ledger.db"
+        self.tokens = root / "tokens"
+        self.hook_keys = root / "hook-keys"
+        self.workload = root / "workload.npz"
+        self.replay_log = root / "replay.jsonl"
+        self.ondemand_memory = root / "ondemand.memory"
 
     def ready(self, name: str) -> Path:
         """Where the process of this name says that it is ready."""
         return self.root / f"{name}.ready"
+
+
+@dataclass(slots=True)
+class State:
+    """A run.
+
+    `agents`: what those who play the nodes are called at the clock; `passed`: whom everybody has waited for already;
+    `token`: with which the services call the Balancer; `viewer_token`: with which people look at it;
+    `marks`: (us, text); `over`: nothing more will happen.
+    """
+
+    run: str
+    scenario: dict[str, Any]
+    nodes: int
+    node_names: list[str] = field(default_factory=list)
+    agents: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    token: str = ""
+    viewer_token: str = ""
+    marks: list[tuple[int, str]] = field(default_factory=list)
+    steps_done: int = 0
+    wall_us: int = 0
+    over: bool = False
+
+    def save(self, path: Path) -> None:
+        write_text(path, json.dumps(asdict(self)))
+
+    @classmethod
+    def load(cls, path: Path) -> State:
+        state = cls(**json.loads(path.read_text(encoding="utf-8")))
+        state.marks = [(int(at_us), str(text)) for at_us, text in state.marks]
+        return state
+
+
+def forgotten(state: State, scenario: Scenario) -> str:
+    """What is said of a run that was interrupted, when another scenario takes its place."""
+    now = scenario.model_copy(update={"nodes": state.nodes}).as_json()
+    before, after = _flat(state.scenario), _flat(now)
+    changes = [
+        f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key)
+    ]
+    why = f"the scenario is another one ({'; '.join(changes)})" if changes else "its clock is gone"
+    return f"run {state.run}, which was interrupted, is forgotten: {why}"
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+    """Keys with dots -> what stands there."""
+    if not isinstance(value, dict):
+        return {prefix: str(value)}
+    return {
+        key: text
+        for name, each in value.items()
+        for key, text in _flat(each, f"{prefix}.{name}" if prefix else str(name)).items()
+    }

@@ -1,20 +1,34 @@
-"""A live run is watched until everything has happened, whoever started its processes."""
+"""A live run is watched until everything has happened, whoever started its processes, and comes to its end."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from balancer.clock import seconds
+from balancer.nodelist import some
+from emulator.kernel.job_states import RunOutcome
+from emulator.live.collect import STILL_WORKING, Source, collect
+from emulator.live.failure import is_full
+from emulator.record.run_record import Mark
 from emulator.report.progress import RunProgress, counted
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     import threading
 
+    from numpy.typing import NDArray
+
     from emulator.clock.clock_master import SharedClockMaster
     from emulator.config.run_parts import LivePart
-    from emulator.live.progress import Counts
+    from emulator.live.collect import BatchSide
+    from emulator.live.failure import DiskGuard, FailedPlans, Failure
+    from emulator.live.replay_log import Counts
+    from emulator.record.run_record import RunRecord
     from emulator.runs.preparation import Prepared
+    from emulator.workload.table import JobTable
 
 _LOOK_S = 0.1
 
@@ -71,6 +85,27 @@ def watch(
             pause.wait(_LOOK_S)
 
 
+def watch_with_room(
+    run: Watched,
+    clock: SharedClockMaster,
+    counts: Counts,
+    pause: threading.Event,
+    room: DiskGuard,
+    *,
+    quiet: bool,
+) -> str:
+    """The same; a volume without room is a reason, too. At the end others have some to write."""
+    try:
+        room.reserve()
+        return watch(run, clock, counts, pause, quiet=quiet)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        return room.shortage() or str(error)
+    finally:
+        room.release()
+
+
 def lag(live: LivePart, clock: SharedClockMaster) -> str:
     """Why a run at a strict pace must end: it is too far behind. '' if it is not."""
     longest_s = seconds(clock.pace.longest_hold_us)
@@ -79,3 +114,122 @@ def lag(live: LivePart, clock: SharedClockMaster) -> str:
             f"the machine cannot keep up: {longest_s:.3f} s behind (live.max_lag_s is {live.max_lag_s:g} s)"
         )
     return ""
+
+
+_BROKEN_OFF_S = 0.2
+"""A plug-in has failed: its process holds the clock for good, nobody has to be waited for."""
+
+
+class Ending(Source, Protocol):
+    """A run that has come to its end, one way or the other."""
+
+    now_us: int
+
+    @property
+    def failure(self) -> Failure | None:
+        """A plug-in that failed in the batch system."""
+
+    def annotate(self, at_us: int, text: str) -> None:
+        """For the report."""
+
+    def batch_side(self) -> BatchSide:
+        """What the batch system knows."""
+
+    def end_processes(self) -> None:
+        """Whose files are read next; where they are still needed, nothing."""
+
+
+def abort_reason(
+    live: LivePart,
+    clock: SharedClockMaster,
+    room: DiskGuard,
+    failure: Failure | None,
+    plans: FailedPlans | None,
+) -> str:
+    """Why a run must end now, or '': asked again and again. `plans`: of a Balancer that answers."""
+    if failure:
+        return failure.reason
+    if shortage := room.shortage():
+        return shortage
+    if plans is not None and (failed_plan := plans.now_and_then()):
+        return failed_plan
+    return lag(live, clock)
+
+
+def record_of(
+    run: Ending, clock: SharedClockMaster, reason: str, speed: float
+) -> tuple[RunRecord, dict[str, Any]]:
+    """Let everything stand still and collect: the record is that of one moment. With it the clock's pace."""
+    failure = run.failure
+    all_done = clock.freeze(_BROKEN_OFF_S) if failure else clock.freeze()
+    run.now_us = clock.now_us()
+    pace = asdict(clock.pace) | clock.pace.speeds(held=clock.held) | {"speed": speed}
+    batch = run.batch_side()
+    run.now_us = max(run.now_us, batch.now_us)
+    # Who waits for a server that is gone waits in vain.
+    if not all_done and batch.offline is not None and not failure:
+        run.annotate(run.now_us, STILL_WORKING)
+    run.end_processes()
+    record = with_differences(collect(run, batch, reason), run.prepared.jobs)
+    return (replace(record, traceback=failure.traceback) if failure else record), pace
+
+
+# What differs in a run that was stopped in the middle and went on: it is said with the mark of that moment.
+
+WENT_ON = "the controller was started again"
+"""The mark of a run that went on; what differs from there on is added."""
+_SAME = "nothing that was under way differs"
+_MOST_NUMBERS = 100
+
+
+def with_differences(record: RunRecord, planned: JobTable) -> RunRecord:
+    """The record, whose marks say what each stop has changed. `planned`: jobs as the trace has them."""
+    marks = tuple(
+        Mark(mark.at_us, f"{mark.text}: {differences(record, planned, mark.at_us)}")
+        if mark.text == WENT_ON
+        else mark
+        for mark in record.marks
+    )
+    return replace(record, marks=marks)
+
+
+def differences(record: RunRecord, planned: JobTable, at_us: int) -> str:
+    """What went otherwise of all that was under way when the run stood still, in one line.
+
+    Jobs that ran and had to begin again, jobs that were due and came late, requests that waited and were rejected:
+    by their numbers in the trace.
+    """
+    found = [
+        _of(record, _began_again(record, at_us), "job", "began again, since their nodes were lost"),
+        _of(record, _came_late(record, planned, at_us), "job", "came late"),
+        _of(record, _rejected(record, planned, at_us), "request", "rejected that waited then"),
+    ]
+    return "; ".join(filter(None, found)) or _SAME
+
+
+def _began_again(record: RunRecord, at_us: int) -> NDArray[np.int64]:
+    runs = record.runs
+    lost = (runs.start_us <= at_us) & (runs.end_us >= at_us) & (runs.end_us > runs.start_us)
+    return np.unique(runs.job[lost & (runs.outcome == RunOutcome.REQUEUED)]).astype(np.int64)
+
+
+def _came_late(record: RunRecord, planned: JobTable, at_us: int) -> NDArray[np.int64]:
+    late = (planned.submit_us <= at_us) & (record.jobs.submit_us > at_us)
+    return np.flatnonzero(late & (planned.kind == Kind.BATCH)).astype(np.int64)
+
+
+def _rejected(record: RunRecord, planned: JobTable, at_us: int) -> NDArray[np.int64]:
+    asked_us = planned.submit_us
+    rows = [
+        lease.job
+        for lease in record.leases
+        if not lease.granted and asked_us[lease.job] <= at_us <= lease.decided_us
+    ]
+    return np.array(rows, np.int64)
+
+
+def _of(record: RunRecord, rows: NDArray[np.int64], what: str, how: str) -> str:
+    if not len(rows):
+        return ""
+    numbers = [str(number) for number in sorted(record.jobs.number[rows].tolist())]
+    return f"{len(numbers)} {what}{'s' * (len(numbers) > 1)} {how} ({some(numbers, _MOST_NUMBERS)})"

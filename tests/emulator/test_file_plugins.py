@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.live.containers import settings
+from emulator.live.containers import startup
 from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles
 from emulator.live.run_requirements import requirements_of
@@ -198,11 +198,11 @@ def test_a_container_gets_the_text_of_the_file(file, tmp_path, monkeypatch):
     scenario = load(written(file.parent, document(IDLE_ONLY)))
     private = tmp_path / "container"
     private.mkdir()
-    monkeypatch.setattr(settings, "PRIVATE", str(private))
+    monkeypatch.setattr(startup, "PRIVATE", str(private))
     prepared = prepare(scenario)
     told = RunSettings(scenario, requirements_of(scenario, prepared), prepared.jobs, comes_back=True)
-    places = settings.places(RunFiles(tmp_path), (), "", "")
-    sent = json.loads(json.dumps(settings.carried(told.batch(places), expect_nodes=8)))
+    places = startup.container_places(RunFiles(tmp_path), (), "", "")
+    sent = json.loads(json.dumps(startup.carried(told.batch(places), expect_nodes=8)))
     for name, text in sent["files"].items():
         (private / name).write_text(text)
     file.unlink()

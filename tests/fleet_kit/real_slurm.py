@@ -8,8 +8,8 @@ import time
 from contextlib import ExitStack, contextmanager
 from uuid import uuid4
 
-from emulator.live.reaper import OrphanReaper
-from emulator.live.slurm.ports import ReservedPorts
+from emulator.live.process import OrphanReaper
+from emulator.live.slurm.programs import ReservedPorts
 from emulator.schedulers.slurm.conf_fragment import Fragment, slurm_conf
 
 

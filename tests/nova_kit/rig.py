@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from balancer.clock import wall_us
 from emulator.live.nova import environment
-from emulator.live.nova.conf import DATABASES, RAM_MB, VCPUS, NovaConf
+from emulator.live.nova.environment import DATABASES, RAM_MB, VCPUS, NovaConf
 from emulator.live.nova.front import Front, FrontConfig
 from emulator.live.nova.system import SERVICES
 

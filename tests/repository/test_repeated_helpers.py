@@ -24,6 +24,7 @@ SYNCS = {"balancer/whole_file.py", "balancer/ledger/backup.py"}
 APPENDS = {
     "emulator/json_lines.py": "the one place",
     "emulator/live/containers/remote_exec.py": "appends what processes print, and speaks JSON to them",
+    "emulator/live/process.py": "appends what processes print, and writes files that say that one is ready",
 }
 JSON_WORDS = {"dumps", "dump"}
 READS_A_PROCESS = re.compile(r"/proc/\{\w+\}/(stat|status|cmdline|environ)\b")

@@ -23,7 +23,6 @@ from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock
 from emulator.live import roles
 from emulator.live.containers.control import ControlServer, NotYet
-from emulator.live.containers.endpoints import endpoint_lines
 from emulator.live.containers.names import (
     BALANCER,
     BALANCER_PORT,
@@ -36,28 +35,24 @@ from emulator.live.containers.names import (
     SCRATCH,
     SCRATCH_PORT,
     SHARED,
+    endpoint_lines,
 )
-from emulator.live.containers.preconditions import (
+from emulator.live.containers.startup import (
     ControllerError,
+    StartupCoordinator,
     check_containers,
     expected_nodes,
     read_scenario,
 )
-from emulator.live.containers.startup import StartupCoordinator
-from emulator.live.disk_guard import DiskGuard, is_full
-from emulator.live.failure import FailedPlans, Failure, read_failure
+from emulator.live.failure import DiskGuard, FailedPlans, Failure, read_failure
 from emulator.live.faults import STILL, UNDO, FaultAction, Step, Steps, steps_of
-from emulator.live.finish import abort_reason, record_of
-from emulator.live.folder_server import FolderServer
-from emulator.live.progress import Counts
-from emulator.live.replay_log import read_replay
-from emulator.live.resume_report import WENT_ON
+from emulator.live.folder_copy import FolderServer
+from emulator.live.replay_log import Counts, read_replay
 from emulator.live.roles import EPOCH_S
-from emulator.live.run_files import RunFiles
+from emulator.live.run_files import RunFiles, State, forgotten
 from emulator.live.run_requirements import requirements_of
-from emulator.live.state import State, forgotten
-from emulator.live.torque.accounting_parser import batch_side
-from emulator.live.watch import watch
+from emulator.live.torque.system import batch_side
+from emulator.live.watch import WENT_ON, abort_reason, record_of, watch_with_room
 from emulator.record.run_record import Mark
 from emulator.report import files
 from emulator.runs.preparation import Prepared, prepare
@@ -95,8 +90,10 @@ class Controller:
         self.prepared: Prepared = prepare(scenario)
         requirements = requirements_of(scenario, self.prepared)
         mechanism, self.batch_decides = requirements.balancer, requirements.batch_decides
-        self._shared = shared
+        self._shared, self.batch_home, self.replay_log = shared, shared.batch_home, shared.replay_log
         self._scenario = scenario
+        self.results_name = f"{scenario.name}-live"
+        self.threshold_s = scenario.results.bounded_slowdown_threshold_s
         self._mechanism = mechanism
         self._state = state
         self._clock = clock
@@ -127,32 +124,12 @@ class Controller:
         return [Mark(at_us, text) for at_us, text in self._state.marks]
 
     @property
-    def epoch_s(self) -> int:
-        return EPOCH_S
-
-    @property
-    def batch_home(self) -> Path:
-        return self._shared.batch_home
-
-    @property
-    def replay_log(self) -> Path:
-        return self._shared.replay_log
-
-    @property
     def ledger(self) -> str | Path | None:
         if self._mechanism is None:
             return None
         return os.environ.get("FLEET_LEDGER") or (
             self._shared.ledger if self._shared.ledger.exists() else None
         )
-
-    @property
-    def results_name(self) -> str:
-        return f"{self._scenario.name}-live"
-
-    @property
-    def threshold_s(self) -> float:
-        return self._scenario.results.bounded_slowdown_threshold_s
 
     # What containers and people ask (`control.py` calls these from its threads).
 
@@ -273,16 +250,11 @@ class Controller:
             sys.stderr.write(f"controller: {door}\n")
         self._clock.start()
         self._is_paced = True
+        counts = Counts(self.batch_home, self.replay_log)
         try:
-            self._disk_guard.reserve()
-            reason = watch(self, self._clock, Counts(self.batch_home, self.replay_log), stopped)
+            reason = watch_with_room(self, self._clock, counts, stopped, self._disk_guard, quiet=False)
         except _Stopped:
             return None
-        except OSError as error:
-            if not is_full(error):
-                raise
-            reason = self._disk_guard.shortage() or str(error)
-        self._disk_guard.release()
         self._state.wall_us = wall_us() - self._began_us
         # It may have failed since it was last looked at.
         return reason or (self._failed_plans.look() if self._failed_plans is not None else "")

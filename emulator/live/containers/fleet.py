@@ -6,6 +6,8 @@ node has its host name and a fixed address, and a few threads keep the engine bu
 
 from __future__ import annotations
 
+import ipaddress
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,16 +17,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import docker.errors
+import requests
 from docker.types import IPAMConfig, IPAMPool
 
-from balancer.clock import seconds, wall_us
+from balancer.clock import US, seconds, wall_us
 from balancer.version import VERSION
 from emulator.live.containers.docker_engine import (
     FLEET_LABEL,
     NODE_LABEL,
     ROLE_LABEL,
+    ControllerClient,
     FleetError,
     check_images,
+    controller_of,
+    fault,
+    member,
+    members,
+    remove,
+    remove_network,
 )
 from emulator.live.containers.names import (
     BALANCER,
@@ -44,11 +54,88 @@ from emulator.live.containers.names import (
     node_name,
     nodes_from_to,
 )
-from emulator.live.containers.removal import remove, remove_network
-from emulator.live.containers.subnets import automatic_part, choose_subnet, host_routes
+from emulator.live.faults import FaultAction, Slow, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    Route = tuple[str, IPv4Network]
+    """An interface of this machine, and the addresses that it leads to."""
+
+
+_SECONDS = range(77, 110)
+_WIDEST, _USUAL = 16, 22
+_PARTS_BITS = 2
+"""The last quarter of a subnet is for whoever comes without an address of its own."""
+_ROUTES = Path("/proc/net/route")
+_ROUTE_MASK = 7
+"""The field of a line of the kernel's table that has the mask."""
+
+
+def choose_subnet(
+    hosts: int, requested: str | None, engines: Sequence[IPv4Network], routes: Sequence[Route]
+) -> IPv4Network:
+    """The subnet that was asked for, or the first that is free. Raises FleetError when there is none.
+
+    `engines`: networks of the container engine. `routes` of this machine, where the bridge of an engine that died may
+    still be: its addresses answer for nobody, and containers on them cannot reach each other.
+    """
+    prefix = next(
+        bits for bits in range(_USUAL, _WIDEST - 1, -1) if _room(32 - bits) >= hosts or bits == _WIDEST
+    )
+    candidates = [requested] if requested else [f"10.{second}.0.0/{prefix}" for second in _SECONDS]
+    left_over: list[Route] = []
+    for text in candidates:
+        try:
+            subnet = IPv4Network(text)
+        except ValueError as error:
+            raise FleetError(f"--subnet must be like 10.77.0.0/22: {error}") from error
+        if any(subnet.overlaps(other) for other in engines):
+            continue
+        # A wider route (a site's 10.0.0.0/8) is no obstacle: the bridge's own is the more exact one.
+        here = [route for route in routes if route[1].subnet_of(subnet)]
+        left_over += here
+        if here:
+            continue
+        if _room(32 - subnet.prefixlen) < hosts:
+            raise FleetError(f"{subnet} has no room for {hosts} addresses; give a wider --subnet")
+        return subnet
+    leftover_note = "".join(f"; {name} of this machine has {network}" for name, network in left_over[:3])
+    hint = "; a bridge that an engine left behind goes away with `ip link delete`" if left_over else ""
+    raise FleetError(
+        f"no free network among {', '.join(candidates)}{leftover_note}: give another --subnet{hint}"
+    )
+
+
+def _room(bits: int) -> int:
+    """Fixed addresses in a subnet of so many bits, beside its own and the gateway's."""
+    return (1 << bits) - (1 << max(bits - _PARTS_BITS, 0)) - 2
+
+
+def automatic_part(subnet: IPv4Network) -> IPv4Network:
+    """Where an engine takes the addresses that nobody has chosen: fixed ones are below."""
+    *_, last = subnet.subnets(prefixlen_diff=_PARTS_BITS)
+    return last
+
+
+def host_routes(path: Path = _ROUTES) -> list[Route]:
+    """Routes of this machine but the default one; none where the kernel has no such table."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        destination, mask = (_address(fields[place]) for place in (1, _ROUTE_MASK))
+        network = ipaddress.IPv4Network((destination, mask))
+        if network.prefixlen:
+            found.append((fields[0], network))
+    return found
+
+
+def _address(text: str) -> str:
+    """`0000040A` in the byte order of this machine's kernel, as `10.4.0.0`."""
+    return str(ipaddress.IPv4Address(int.from_bytes(bytes.fromhex(text), "little")))
+
 
 _PORTS = {
     CONTROLLER: CONTROLLER_PORT, BATCH: BATCH_PORT, BALANCER: BALANCER_PORT, ONDEMAND: ONDEMAND_PORT,
@@ -269,3 +356,102 @@ def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
         healthcheck={"Test": ["NONE"]} if role in {NODE, PREDICTOR} else None,
     )
     api.start(made["Id"])
+
+
+# Whoever follows a fleet sees its run to the end, carries out its faults, and starts it again when its engine was.
+
+STOPPED = 128
+"""An exit status from here on: the controller was stopped or killed, and the run is not over."""
+_LOOK_S = 0.1
+_PATIENCE_US = 120 * US
+_ENDS_US, _ALONE_US = 30 * US, 3 * US
+"""How long an engine that ends may take for its containers, and how soon it has come to the second of them."""
+_STOP_S = 10
+
+
+def follow(
+    client: Any,
+    fleet: str,
+    say: Callable[[dict[str, Any]], None],
+    interrupted: Callable[[], bool],
+    tell: Callable[[str], None] = lambda _: None,
+) -> int:
+    """See the run to its end and carry out its faults. The controller's exit status. Raises FleetError.
+
+    128 and more: the controller was stopped or killed, and the run is not over. An engine that ends and comes back
+    takes all containers with it: then all are started again, and the run goes on. `tell`: is told that.
+    """
+    controller = member(client, fleet, CONTROLLER).container
+    remote = controller_of(client, fleet)
+    pause = threading.Event()
+    answered_us = wall_us()
+    was_away = False
+    while not interrupted():
+        status = remote.status()
+        try:
+            if status is not None:
+                was_away = False
+                say(status)
+                if status["fault"] is not None:
+                    _carry_out(client, fleet, remote, status["fault"])
+            else:
+                controller.reload()
+                if controller.status == "exited":
+                    code = int(controller.attrs["State"]["ExitCode"])
+                    if code < STOPPED or not (was_away or _engine_ends(client, fleet, pause)):
+                        return code
+                    was_away = True
+                    _start_again(client, fleet)
+                    tell("the engine was started again: so are the containers, and the run goes on")
+                    was_away = False
+            answered_us = wall_us()
+        except docker.errors.NotFound as error:
+            raise FleetError(
+                f"somebody has removed the controller of {fleet}: {error.explanation}"
+            ) from error
+        except (docker.errors.DockerException, requests.RequestException) as error:
+            was_away = True
+            if wall_us() - answered_us > _PATIENCE_US:
+                raise FleetError(f"the engine does not answer any more: {error}") from error
+        pause.wait(_LOOK_S)
+    controller.stop(timeout=_STOP_S)
+    return int(controller.wait()["StatusCode"])
+
+
+def _engine_ends(client: Any, fleet: str, pause: threading.Event) -> bool:
+    """Whether a controller has ended because its engine does: then the others end too, and the engine is gone.
+
+    A controller that somebody has stopped or killed is alone in that.
+    """
+    begun_us = wall_us()
+    while wall_us() - begun_us < _ENDS_US:
+        try:
+            all_run = all(each.is_running or each.name == CONTROLLER for each in members(client, fleet))
+        except (docker.errors.DockerException, requests.RequestException):
+            return True
+        if all_run and wall_us() - begun_us > _ALONE_US:
+            return False
+        pause.wait(_LOOK_S)
+    return False
+
+
+def _start_again(client: Any, fleet: str) -> None:
+    """The controller first: the others ask it for their settings."""
+    for each in sorted(members(client, fleet), key=lambda each: each.name != CONTROLLER):
+        if not each.is_running:
+            each.container.start()
+
+
+def _carry_out(client: Any, fleet: str, controller: ControllerClient, step: dict[str, Any]) -> None:
+    """A step of the scenario. One that cannot be done is no reason to end the run: the report says so."""
+    action, target, slow = FaultAction(step["do"]), step["target"], Slow(**step["slow"])
+    try:
+        fault(client, fleet, target, action, slow=slow, number=step["number"])
+    except FleetError as error:
+        controller.annotate(f"not carried out: {text_of(action, target, slow)}: {error}", step["number"])
+
+
+def logs_of(client: Any, fleet: str, role: str, lines: int = 15) -> str:
+    """The end of what a member said."""
+    target = next((each for each in members(client, fleet) if each.name == role), None)
+    return "" if target is None else str(target.container.logs(tail=lines).decode(errors="replace"))

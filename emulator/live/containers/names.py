@@ -1,8 +1,15 @@
-"""Names, ports and folders that all containers of a fleet agree on. Standard library only: nodes import it."""
+"""Names, ports and folders that all containers of a fleet agree on, and where people find its services.
+
+Standard library only: nodes import it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 CONTROLLER, BATCH, NODE, BALANCER, ONDEMAND, PREDICTOR, REPLAYER = (
     "controller", "batch", "node", "balancer", "ondemand", "predictor", "replayer",
@@ -61,3 +68,25 @@ def nodes_of(name: str) -> tuple[str, ...]:
         return (name,)
     first, last = (int(end.lstrip("n")) for end in name.split(_TO))
     return tuple(map(node_name, range(first, last + 1)))
+
+
+_ENDPOINTS = (
+    (BALANCER, BALANCER_PORT, "dashboard: http://{}/"),
+    (BATCH, BATCH_PORT, "batch server: {}"),
+    (ONDEMAND, ONDEMAND_PORT, "cloud: http://{}/identity/v3"),
+    (CONTROLLER, CONTROLLER_PORT, "where the run is: `emulator fleet status`, http://{}/status"),
+)
+
+
+def endpoint_lines(environ: Mapping[str, str], viewer_token: str) -> Iterator[str]:
+    """A line for each service. $FLEET_ROLE_PORT says its port on this machine, empty: a free one; unset: nobody knows.
+
+    `viewer_token` lets people look at the dashboard; empty where there is no Balancer.
+    """
+    for role, inside, text in _ENDPOINTS:
+        port = environ.get(f"FLEET_{role.upper()}_PORT")
+        if port is None or (role in {BALANCER, ONDEMAND} and not viewer_token):
+            continue
+        address = f"127.0.0.1:{port}" if port else f"$(docker compose port {role} {inside})"
+        token = f" (token {viewer_token})" if role == BALANCER else ""
+        yield text.format(address) + token

@@ -1,25 +1,30 @@
-"""A live run whose processes are in containers that share their network and a volume.
+"""A live run on a real Slurm or Nova in containers: `python -m emulator.live.containers.remote_fleet PROFILE`.
 
-The run is that of `emulator run --clock live`; only where its processes start is different
-(`remote_exec.py`). All that they tell each other is as true there as on one machine.
+Its processes are in containers that share their network and a volume. The run is that of `emulator run --clock live`;
+only where its processes start is different (`remote_exec.py`). All that they tell each other is as true there as on
+one machine.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.live.containers.entry import bring_kernels, control
-from emulator.live.containers.names import MADE, SHARED
-from emulator.live.containers.preconditions import read_scenario
+from emulator.live.containers.names import BALANCER, BATCH, MADE, ONDEMAND, PREDICTOR, REPLAYER, SHARED
 from emulator.live.containers.remote_exec import SOCKETS, PlacedProcess, shutdown_executors
+from emulator.live.containers.startup import read_scenario
 from emulator.live.fleet import Fleet, FleetError
-from emulator.live.fleet_process import FleetProcessError
+from emulator.live.launchers import Launcher
+from emulator.live.process import FleetProcessError
 from emulator.report import files
 from emulator.runs.preparation import prepare
 from emulator.runs.scenario import ScenarioError
@@ -27,25 +32,65 @@ from emulator.validation.laws import check
 from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
-    from emulator.live.fleet_process import FleetProcess
+    from collections.abc import Mapping
+
+    from emulator.live.process import FleetProcess
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
 
+_SHM = Path("/dev/shm")  # noqa: S108 - a volume of the containers
 _TMP = SHARED / "tmp"
 """$TMPDIR of the container that runs: programs of others are told of paths in it."""
 
 
-class Profile(Protocol):
-    """One profile of docker-compose.yml of this kind: which containers it has, and for whom."""
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One profile of docker-compose.yml of this kind: which containers it has, and for whom.
+
+    `homes`: process -> container; those called `NODES-...` are in `nodes`, all others in `rest`.
+    """
 
     name: str
-    places: frozenset[str]
+    launcher: Launcher
+    homes: Mapping[str, str]
+    rest: str
+    nodes: str = ""
+
+    @property
+    def places(self) -> frozenset[str]:
+        return frozenset(filter(None, (self.rest, self.nodes, *self.homes.values())))
 
     def place_of(self, process: str) -> str:
         """The container in which the process of this name starts."""
+        if self.nodes and process.startswith(f"{self.nodes}-"):
+            return self.nodes
+        return self.homes.get(process, self.rest)
 
-    def check(self, scenario: Scenario) -> None:
-        """Raise ScenarioError for a scenario that has nothing to do with these containers."""
+
+SLURM = Profile(
+    "slurm",
+    Launcher(
+        "the fleet of Slurm's containers", "leave out `--profile slurm`, or use `emulator run --clock live`",
+        batch="slurm", ondemand=OUR_MANAGER, has_faults=False,
+    ),
+    {BALANCER: BALANCER, PREDICTOR: BALANCER, ONDEMAND: ONDEMAND, REPLAYER: REPLAYER},
+    rest="slurmctld", nodes="slurmd",
+)  # fmt: skip
+"""Its containers share /dev/shm, too: the faster clock of Slurm."""
+NOVA = Profile(
+    "nova",
+    Launcher(
+        "the fleet of Nova's containers", "leave out `--profile nova`, or use `emulator run --clock live`",
+        batch=OUR_BATCH_SYSTEM, ondemand="nova", has_faults=False,
+    ),
+    {
+        BALANCER: BALANCER, PREDICTOR: BALANCER, REPLAYER: REPLAYER,
+        "nova": "services", "nova-databases": "services", "nova-front": "front", "nova-postgres": "postgres",
+        "nova-agent": "agent",
+    },
+    rest=BATCH,
+)  # fmt: skip
+"""PostgreSQL's socket is in its volume, too."""
 
 
 class PlacedFleet(Fleet):
@@ -83,7 +128,7 @@ def run(profile: Profile, results: Path) -> int:
         signal.signal(number, stopped.by)
     try:
         scenario = read_scenario()
-        profile.check(scenario)
+        profile.launcher.check(scenario)
         prepared = prepare(scenario)
         with tempfile.TemporaryDirectory(prefix="run-") as work:
             fleet = PlacedFleet(profile, scenario, prepared, Path(work))
@@ -106,12 +151,21 @@ def run(profile: Profile, results: Path) -> int:
     return int(bool(record.interrupted or broken))
 
 
-def first_process(profile: Profile, module: str) -> int:
+def main() -> int:
     """Of the container that runs: root hands results to their owner, the run itself is everybody's."""
+    parser = argparse.ArgumentParser(prog="emulator.live.containers.remote_fleet")
+    parser.add_argument("profile", choices=[SLURM.name, NOVA.name])
+    profile = next(each for each in (SLURM, NOVA) if each.name == parser.parse_args().profile)
     os.umask(0o002)
     if os.getuid() == 0:
-        return control([sys.executable, "-m", module])
+        if profile is SLURM:
+            _SHM.chmod(0o1777)
+        return control([sys.executable, "-m", "emulator.live.containers.remote_fleet", profile.name])
     bring_kernels()
     shutil.rmtree(_TMP, ignore_errors=True)  # of a run that was killed
     _TMP.mkdir()
     return run(profile, MADE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,17 +1,24 @@
-"""Who of a fleet may start, with which settings, and for whom everybody waits."""
+"""Who of a fleet may start, with which settings, and for whom everybody waits.
+
+What a container is told is what any launcher tells its role (`emulator/live/roles.py`), and what only containers have:
+names of hosts, ports, folders, and files of the user's, which come as texts.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import requests
 
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.clock import micros, wall_us
-from emulator.live.agent import party_name
-from emulator.live.containers import settings
+from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.live.containers.control import NotYet
 from emulator.live.containers.names import (
     BALANCER,
@@ -23,18 +30,151 @@ from emulator.live.containers.names import (
     ONDEMAND_PORT,
     PREDICTOR,
     REPLAYER,
+    SCRATCH,
     node_name,
     nodes_of,
     some_of,
 )
+from emulator.live.launchers import Launcher
+from emulator.live.process import party_name
+from emulator.live.roles import Places, RoleConfig
 from emulator.live.torque.protocol import request
+from emulator.runs.scenario import ScenarioError, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from emulator.live.roles import Places, RunSettings
-    from emulator.live.run_files import RunFiles
-    from emulator.live.state import State
+    from balancer.plugin_files import PluginFile
+    from emulator.live.roles import RunSettings
+    from emulator.live.run_files import RunFiles, State
+    from emulator.runs.scenario import Scenario
+
+_LAUNCHER = Launcher(
+    "a fleet in containers", "use `emulator run --clock live`",
+    batch=OUR_BATCH_SYSTEM, ondemand=OUR_MANAGER, hooks="script", has_cpu_bound_jobs=False,
+)  # fmt: skip
+
+_PROFILES = {
+    "slurm": "docker compose --profile slurm up --exit-code-from slurm slurm",
+    "nova": "docker compose --profile nova up --exit-code-from nova nova",
+}
+"""Parts of a scenario that are real, and what runs them in containers."""
+
+
+class ControllerError(Exception):
+    """The run cannot begin; the text says why and what to do."""
+
+
+def expected_nodes() -> int:
+    """$FLEET_NODES, else how many containers the node service has: its name has an address for each."""
+    text = os.environ.get("FLEET_NODES")
+    if text:
+        return int(text)
+    service = os.environ.get("FLEET_NODE_SERVICE", NODE)
+    try:
+        found = {address[4][0] for address in socket.getaddrinfo(service, None, family=socket.AF_INET)}
+    except OSError as error:
+        raise ControllerError(f"there is no {service} to be found ({error}); set FLEET_NODES") from error
+    return len(found)
+
+
+def read_scenario() -> Scenario:
+    """The scenario of $FLEET_SCENARIO with the changes of $FLEET_SET (KEY=VALUE, one a line or separated by spaces)."""
+    path = Path(os.environ.get("FLEET_SCENARIO") or "/scenarios/fleet.yaml")
+    return load(path, tuple(os.environ.get("FLEET_SET", "").split()))
+
+
+def check_containers(scenario: Scenario, *, has_rest: bool = False) -> None:
+    """Raise ScenarioError for what has no containers. Nothing has begun yet.
+
+    `has_rest`: one container plays many nodes, whose hooks are in its agent.
+    """
+    real = [name for name in (scenario.live.batch_name, scenario.live.ondemand_name) if name in _PROFILES]
+    why = f"{real[0]} has containers of its own: {_PROFILES[real[0]]}" if real else _LAUNCHER.why
+    replace(_LAUNCHER, why=why).check(scenario)
+    if has_rest and "hooks" in scenario.live.model_fields_set:
+        raise ScenarioError(
+            "live.hooks: nodes with a container of their own have scripts, those that one container plays have"
+            " them in_process; leave it out, or give every node a container"
+        )
+
+
+# What a container is told.
+
+PRIVATE = "/run/fleet"
+COMMANDS = "/opt/batch/bin"
+"""The batch system's commands in the images of those who use them, made when the image is."""
+HOOKS = "/opt/batch/hooks"
+_BALANCER_URL, _ONDEMAND_URL = f"http://{BALANCER}:{BALANCER_PORT}", f"http://{ONDEMAND}:{ONDEMAND_PORT}"
+_EVERYWHERE = "0.0.0.0"  # noqa: S104 - the container's own network; callers authenticate
+BATCH_LISTENS: Mapping[str, Any] = {"host": _EVERYWHERE, "port": BATCH_PORT}
+BALANCER_LISTENS: Mapping[str, Any] = {"host": _EVERYWHERE, "port": BALANCER_PORT, "log_level": "warning"}
+ONDEMAND_LISTENS: Mapping[str, Any] = {"listen": _EVERYWHERE, "port": ONDEMAND_PORT}
+NODE_CALLS: Mapping[str, Any] = {"home": f"{PRIVATE}/mom", "server": f"{BATCH}:{BATCH_PORT}"}
+HOOK_SCRIPTS = {"prologue": f"{HOOKS}/prologue", "epilogue": f"{HOOKS}/epilogue"}
+
+
+def container_places(shared: RunFiles, nodes: Sequence[str], ledger: str, token: str) -> Places:
+    return Places(
+        nodes,
+        shared,
+        ledger,
+        commands=Path(COMMANDS),
+        role_folder=Path(PRIVATE),
+        job_folder=Path(SCRATCH),
+        token=token,
+        balancer_url=_BALANCER_URL,
+        ondemand_url=_ONDEMAND_URL,
+    )
+
+
+def carried(role_config: RoleConfig, **process_settings: Any) -> dict[str, Any]:
+    """What a role is told, as its container gets it. `process_settings`: where it listens, or whom it calls.
+
+    Files of the user's are sent as they are now: they lie beside the settings in the container.
+    """
+    names, files = _private_copies(role_config.plugins)
+    there = [
+        each.model_copy(update={"file": Path(PRIVATE) / names[each.file]}) for each in role_config.plugins
+    ]
+    return {
+        "config": role_config.config_with(there) | process_settings,
+        "arguments": role_config.arguments_with(there),
+        "environ": role_config.environ,
+        "files": files | role_config.files,
+    }
+
+
+def hook_environment(nodes: Sequence[str]) -> dict[str, str]:
+    """What hooks of a node read."""
+    values = {
+        "BALANCER_URL": _BALANCER_URL,
+        "BALANCER_HOOK_KEY_FILE": f"{PRIVATE}/hook.key",
+        "BALANCER_MARKER": f"{PRIVATE}/handed-over",
+    }
+    inside = {"BALANCER_READY_FILE": f"{PRIVATE}/balancer.ready", "BALANCER_MARKER": f"{PRIVATE}/no-marker"}
+    return values if len(nodes) == 1 else values | inside
+
+
+def hook_files(keys: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
+    """`keys`: of each node. Torque hands hook scripts none of its own environment."""
+    exports = (f"export {name}={value}\n" for name, value in hook_environment(nodes).items())
+    return {
+        "hook.key": "".join(f"{name} {key}\n" for name, key in keys.items()),
+        "hook.env": "".join(exports),
+        "balancer.ready": json.dumps({"url": _BALANCER_URL}),
+    }
+
+
+def _private_copies(plugins: Sequence[PluginFile]) -> tuple[dict[Path, str], dict[str, str]]:
+    """Names of the user's files in the folder of a role's settings, and their texts, as they are now."""
+    names = {
+        file: f"{place}-{file.name}" for place, file in enumerate(dict.fromkeys(p.file for p in plugins))
+    }
+    return names, {name: file.read_text(encoding="utf-8") for file, name in names.items()}
+
+
+# Who may start.
 
 _ANSWER_S, _EXPORT_S = 20.0, 600.0
 _START_S = 120.0
@@ -94,17 +234,17 @@ class StartupCoordinator:
             return {"config": {}, "needed": False}
         run_settings, places = self._run_settings, self._places
         if role == BALANCER:
-            return settings.carried(
-                run_settings.balancer(places, run_settings.torque_driver(places)), **settings.BALANCER_LISTENS
+            return carried(
+                run_settings.balancer(places, run_settings.torque_driver(places)), **BALANCER_LISTENS
             )
         self._pass(BALANCER, self._balancer_answers)
         if role == PREDICTOR:
-            return settings.carried(run_settings.predictor(places))
-        return settings.carried(run_settings.ondemand(places), **settings.ONDEMAND_LISTENS)
+            return carried(run_settings.predictor(places))
+        return carried(run_settings.ondemand(places), **ONDEMAND_LISTENS)
 
     @property
     def _places(self) -> Places:
-        return settings.places(self._shared, tuple(self._state.node_names), self.ledger, self._state.token)
+        return container_places(self._shared, tuple(self._state.node_names), self.ledger, self._state.token)
 
     def _of_node(self, name: str | None) -> dict[str, Any]:
         if name is None:
@@ -116,14 +256,14 @@ class StartupCoordinator:
             # The first call makes the master key; the others are answered without a look at the file's lock.
             keys = {each: self._key_of(each) for each in nodes} if hooked else {}
         # One that plays many nodes has their hooks in itself: a process for each would be too much for it.
-        scripts = settings.HOOK_SCRIPTS if len(nodes) == 1 else None
+        scripts = HOOK_SCRIPTS if len(nodes) == 1 else None
         # A container that is gone takes its processes with it, as a node does.
         role_config = self._run_settings.node(nodes, is_the_node=True, hook_scripts=scripts)
-        found = settings.carried(role_config, **settings.NODE_CALLS)
+        found = carried(role_config, **NODE_CALLS)
         if hooked:
             found |= {
-                "files": settings.hook_files(keys, nodes),
-                "environ": settings.hook_environment(nodes),
+                "files": hook_files(keys, nodes),
+                "environ": hook_environment(nodes),
             }
         return found
 
@@ -132,7 +272,7 @@ class StartupCoordinator:
 
     def _of_batch(self) -> dict[str, Any]:
         role_config = self._run_settings.batch(self._places)
-        return settings.carried(role_config, expect_nodes=self._state.nodes, **settings.BATCH_LISTENS)
+        return carried(role_config, expect_nodes=self._state.nodes, **BATCH_LISTENS)
 
     def _of_replayer(self) -> dict[str, Any]:
         if self._mechanism is not None:
@@ -141,7 +281,7 @@ class StartupCoordinator:
             self._pass(PREDICTOR, self._predictor_is_ready)
         run_settings, places = self._run_settings, self._places
         leases = {} if self._mechanism is None else run_settings.leases(places)
-        return settings.carried(run_settings.replayer(places, run_settings.torque_submitting(places), leases))
+        return carried(run_settings.replayer(places, run_settings.torque_submitting(places), leases))
 
     def _pass(self, gate: str, check: Callable[[], None]) -> None:
         """Everybody starts after those it needs; once only, since later they may come and go."""

@@ -7,6 +7,7 @@ reads them back. How it hears of the time, of other nodes and of its end: `contr
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -16,17 +17,137 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, US, SystemClock
+from balancer.whole_file import write_text
 from emulator.clock.shared_clock import ClockReader, SharedClock
-from emulator.live.job.checkpoints import Checkpoints
-from emulator.live.job.control import OVER, MessageKind, SignalControl, agent_control
-from emulator.live.job.orders import OrderControl
+from emulator.live.job.control import OVER, MessageKind, OrderControl, SignalControl, agent_control
 from emulator.live.job.proof import ProofError, prove
-from emulator.live.job.work import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from emulator.live.job.control import JobControl, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a job has done and still owes, exactly, as `emulator/machine/work.py` counts it: a test compares them.
+
+    Work is counted in whole node-microseconds, in plain Python because a job must start quickly.
+
+    A time in which nothing changes: from `since_us` on (NEVER_US: not at all) the job computes on top of `done`.
+
+    `nodes` nodes at the rate `num / den` do `nodes * num / den` in a microsecond. After every `interval_us` of
+    computing (0: never) the job writes a checkpoint for `cost_us`, unless it would be over before.
+    """
+
+    total: int
+    done: int
+    since_us: int
+    nodes: int
+    num: int = 1
+    den: int = 1
+    interval_us: int = 0
+    cost_us: int = 0
+
+    def at(self, now_us: int) -> int:
+        """What is done by now, at most `total`."""
+        computing_us = max(0, now_us - self.since_us)
+        if self.interval_us:
+            whole, rest = divmod(computing_us, self.interval_us + self.cost_us)
+            computing_us = whole * self.interval_us + min(rest, self.interval_us)
+        return min(self._after(computing_us), self.total)
+
+    def when_us(self, done: int) -> int:
+        """The first whole microsecond at which so much is done; NEVER_US if that does not come like this."""
+        if done <= self.done:
+            return self.since_us
+        if self.since_us == NEVER_US:
+            return NEVER_US
+        speed = self.nodes * self.num
+        computing_us = -(-(done - self.done) * self.den // speed)
+        written = (computing_us - 1) // self.interval_us if self.interval_us else 0
+        return self.since_us + computing_us + written * self.cost_us
+
+    def checkpoint(self, number: int) -> tuple[int, int] | None:
+        """(when it is whole, what it keeps) of the phase's own checkpoint `number`, from 1; None: there is none."""
+        if not self.interval_us or self.since_us == NEVER_US:
+            return None
+        whole_us = self.since_us + number * (self.interval_us + self.cost_us)
+        return (
+            (whole_us, self._after(number * self.interval_us))
+            if self.when_us(self.total) > whole_us
+            else None
+        )
+
+    def _after(self, computing_us: int) -> int:
+        return self.done + computing_us * self.nodes * self.num // self.den
+
+
+_KEPT = 3
+
+
+# Checkpoints: small files in a shared folder, each one whole or not there at all.
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """`done` node-microseconds of `total`; `number` counts the checkpoints of the job from 1."""
+
+    number: int
+    done: int
+    total: int
+
+
+class Checkpoints:
+    """The checkpoints of the job `name` in `folder`, which need not exist yet.
+
+    A file is written beside its place, flushed to the disk and renamed, so that neither the end of the process nor
+    that of its node leaves half a checkpoint under a good name; a hash tells a file that was damaged later.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = name
+
+    def save(self, done: int, total: int) -> Checkpoint:
+        """Write the next one and drop the oldest."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        numbers = self._numbers()
+        made = Checkpoint(max(numbers, default=0) + 1, done, total)
+        content = {"number": made.number, "done": done, "total": total}
+        text = json.dumps(content | {"sha256": _digest(content)})
+        write_text(self._path(made.number), text, durable=True)
+        for number in sorted(numbers)[: -_KEPT + 1]:
+            self._path(number).unlink(missing_ok=True)
+        return made
+
+    def newest(self, most: int | None = None) -> Checkpoint | None:
+        """The newest whole checkpoint of not more than `most` work; None if there is none."""
+        found = (self._read(number) for number in sorted(self._numbers(), reverse=True))
+        return next(
+            (each for each in found if each is not None and (most is None or each.done <= most)), None
+        )
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{self._name}.checkpoint-{number:06d}"
+
+    def _numbers(self) -> list[int]:
+        texts = [path.name.rpartition("-")[2] for path in self._folder.glob(f"{self._name}.checkpoint-*")]
+        return [int(text) for text in texts if text.isdecimal()]
+
+    def _read(self, number: int) -> Checkpoint | None:
+        try:
+            content = json.loads(self._path(number).read_text(encoding="utf-8"))
+            digest = content.pop("sha256")
+            found = Checkpoint(int(content["number"]), int(content["done"]), int(content["total"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None  # damaged, or dropped meanwhile: an older one will do
+        return found if digest == _digest(content) else None
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
 
 WORK_LEFT = 75
 """Exit status of a job that left before its end: start it again and it goes on (EX_TEMPFAIL)."""

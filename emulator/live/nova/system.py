@@ -17,19 +17,18 @@ import openstack
 from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
-from emulator.live.fleet_process import FleetProcessError, read_ready
+from emulator.live.clock_cost import lease_cost
 from emulator.live.nova import environment
-from emulator.live.nova.conf import DATABASES, DISK_GB, RAM_MB, VCPUS, NovaConf
-from emulator.live.nova.cost import lease_cost
-from emulator.live.nova.postgres import Postgres
+from emulator.live.nova.environment import DATABASES, DISK_GB, RAM_MB, VCPUS, NovaConf, Postgres
+from emulator.live.process import FleetProcessError, read_ready
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from emulator.live.fleet_process import FleetProcess
     from emulator.live.ondemand_system import Ondemand, OndemandSite
+    from emulator.live.process import FleetProcess
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
     from emulator.simulation.mechanism import Mechanism
@@ -82,6 +81,7 @@ class NovaRun:
         self._speed = site.scenario.live.speed
         self._postgres: Postgres | None = None
         self.home = site.work / "nova"
+        self._status, self._hints = self.home / "agent.json", self.home / "agent.ready"
         self.url = ""
         self._tag = str(uuid4())
 
@@ -130,14 +130,6 @@ class NovaRun:
             "auth_url": f"{self.url}/identity/v3", "username": "admin", "password": "secret", "project_name": "admin",
             "user_domain_id": "default", "project_domain_id": "default", "region_name": "RegionOne",
         }  # fmt: skip
-
-    @property
-    def _status(self) -> Path:
-        return self.home / "agent.json"
-
-    @property
-    def _hints(self) -> Path:
-        return self.home / "agent.ready"
 
     def _start_agent(self) -> None:
         site = self._site

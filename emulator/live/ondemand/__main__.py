@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +9,7 @@ import click
 from emulator.live.config_option import config_option
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
-from emulator.live.process import write_ready
+from emulator.live.process import stop_on_signal, write_ready
 from emulator.live.settings import SettingsError, load_settings
 
 if TYPE_CHECKING:
@@ -28,12 +26,7 @@ def main(config_file: Path) -> None:
     except (SettingsError, OSError, ValueError) as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from error
-
-    def stop(*_: object) -> None:
-        Thread(target=server.stop).start()  # it waits for serve(), which this thread is in
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    stop_on_signal(server.stop)
     write_ready(config.ready_file, url=server.url)
     click.echo(f"on-demand manager at {server.auth_url}")
     server.serve()

@@ -5,10 +5,18 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask, Response, jsonify, request
+from flask import Flask, Response, request
 
-from emulator.live.ondemand.auth import Keyring, stable_id
-from emulator.live.ondemand.http import ApiError, caller, service, site_url, unauthorized
+from emulator.live.ondemand.http import (
+    ApiError,
+    Keyring,
+    caller,
+    json_answer,
+    service,
+    site_url,
+    stable_id,
+    unauthorized,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,9 +128,7 @@ def _image(name: str) -> dict[str, Any]:
 
 
 def _shown(error: ApiError) -> Response:
-    response = jsonify({"error": {"code": error.code, "message": error.message}})
-    response.status_code = error.code
-    return response
+    return json_answer({"error": {"code": error.code, "message": error.message}}, error.code)
 
 
 _NETWORK_QUOTA = (

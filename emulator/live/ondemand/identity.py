@@ -5,15 +5,28 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask, Response, g, jsonify, request
+from flask import Flask, Response, g, request
 
-from emulator.live.ondemand.auth import DOMAIN, Keyring, LoginError, Token, stable_id
-from emulator.live.ondemand.http import UNAUTHORIZED, ApiError, body_part, caller, iso, service, site_url
+from emulator.live.ondemand.http import (
+    DOMAIN,
+    UNAUTHORIZED,
+    ApiError,
+    Keyring,
+    LoginError,
+    Token,
+    body_part,
+    caller,
+    iso,
+    json_answer,
+    service,
+    site_url,
+    stable_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.live.ondemand.auth import Account
+    from emulator.live.ondemand.http import Account
 
 # name, type, path behind the site's URL
 _SERVICES = (
@@ -77,9 +90,7 @@ def _guard(keyring: Keyring) -> Response | None:
 
 def _shown(error: ApiError) -> Response:
     title = HTTPStatus(error.code).phrase
-    response = jsonify({"error": {"code": error.code, "message": error.message, "title": title}})
-    response.status_code = error.code
-    return response
+    return json_answer({"error": {"code": error.code, "message": error.message, "title": title}}, error.code)
 
 
 def _forbidden(policy: str) -> ApiError:
@@ -138,8 +149,7 @@ def _token_answer(token: Token, region: str, status: int) -> Response:
         "project": {"domain": DOMAIN, "id": account.project_id, "name": account.project},
         "is_domain": False, "roles": account.roles, "catalog": _catalog(region),
     }  # fmt: skip
-    response = jsonify({"token": shown})
-    response.status_code = status
+    response = json_answer({"token": shown}, status)
     response.headers["X-Subject-Token"] = token.id
     return response
 

@@ -14,17 +14,15 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from balancer.clock import Clock, SystemClock, micros
 from emulator.clock.shared_clock import SharedClock
 from emulator.cloud_faults import CloudFaults
-from emulator.live.ondemand.auth import Keyring
-from emulator.live.ondemand.balancer_source import BalancerSource
 from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.compute import compute_app
 from emulator.live.ondemand.failed_hosts import FailedHosts
 from emulator.live.ondemand.fixed_services import image_app, network_app
+from emulator.live.ondemand.http import Keyring
 from emulator.live.ondemand.identity import identity_app
-from emulator.live.ondemand.nodes import FixedPool, NodeSource
-from emulator.live.ondemand.placement import placement_app
+from emulator.live.ondemand.nodes import BalancerSource, FixedPool, NodeSource
 from emulator.live.ondemand.servers import Memory
-from emulator.live.ondemand.site import Site
+from emulator.live.ondemand.site import Site, placement_app
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication

@@ -7,7 +7,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from emulator.json_lines import JsonLines, read_json_lines
-from emulator.live.ondemand.auth import Account
+from emulator.live.ondemand.http import Account
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import US
 from balancer.nodelist import expand
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.live.progress import Counts, Tail
+from emulator.live.replay_log import Counts, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

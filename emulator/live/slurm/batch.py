@@ -15,19 +15,20 @@ from uuid import uuid4
 from balancer.clock import US, micros
 from emulator.live.collect import BatchSide
 from emulator.live.failure import read_failure
-from emulator.live.fleet_process import FleetProcessError
 from emulator.live.job.proof import ProofError, prove
+from emulator.live.process import FleetProcessError
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
 from emulator.live.slurm.database import Database, DatabaseError, associations
-from emulator.live.slurm.fake_time import FakeTime
 from emulator.live.slurm.hooks import SCRIPT
 from emulator.live.slurm.jobs import refusals_in
-from emulator.live.slurm.outages import PlayedOutages, has_outages, problem_with_outages
-from emulator.live.slurm.patience import Patience
-from emulator.live.slurm.ports import ReservedPorts, own_address
-from emulator.live.slurm.requirements import SlurmRequirements
-from emulator.live.slurm.wrappers import write_script
+from emulator.live.slurm.programs import FakeTime, ReservedPorts, own_address, write_script
+from emulator.live.slurm.requirements import (
+    PlayedOutages,
+    SlurmRequirements,
+    has_outages,
+    problem_with_outages,
+)
 from emulator.record.run_record import Mark, NodePool
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.slurm.conf_fragment import slurm_conf
@@ -38,9 +39,59 @@ if TYPE_CHECKING:
 
     from emulator.live.batch_system import Site
     from emulator.live.failure import Failure
-    from emulator.live.fleet_process import FleetProcess
-    from emulator.live.slurm.wrappers import Programs
+    from emulator.live.process import FleetProcess
+    from emulator.live.slurm.programs import Programs
     from emulator.schedulers.slurm.conf_fragment import Fragment
+
+# When to give up on a Slurm in which nothing happens any more.
+
+_ASK_WALL_S = 1.0
+_STILL_S = 3 * 3600.0
+"""Cluster time. Slurm's own pauses are shorter: a requeued job waits two minutes, backfill looks every half."""
+_STILL_WALL_S = 15.0
+_NO_ANSWER_WALL_S = 90.0
+
+
+class Patience:
+    """Looks at the queue after the last submit, at `speed` times the wall clock; times in us of cluster time."""
+
+    def __init__(self, speed: float) -> None:
+        self._ask_us = micros(_ASK_WALL_S * speed)
+        self._still_us = max(micros(_STILL_S), micros(_STILL_WALL_S * speed))
+        self._no_answer_us = micros(_NO_ANSWER_WALL_S * speed)
+        self._next_us = 0
+        self._still_since_us: int | None = None
+        self._unanswered_since_us: int | None = None
+
+    def is_due(self, now_us: int) -> bool:
+        """Time to ask again: each question costs Slurm something."""
+        if now_us < self._next_us:
+            return False
+        self._next_us = now_us + self._ask_us
+        return True
+
+    def look(self, now_us: int, states: Sequence[str] | None) -> str | None:
+        """Why to give up, if so. `states`: of the jobs that are not over; None: Slurm did not answer."""
+        if states is None:
+            self._still_since_us = None
+            self._unanswered_since_us = _earlier(self._unanswered_since_us, now_us)
+            is_up = now_us - self._unanswered_since_us < self._no_answer_us
+            return None if is_up else "slurmctld does not answer any more"
+        self._unanswered_since_us = None
+        if any(state != "PENDING" for state in states):
+            self._still_since_us = None
+            return None
+        self._still_since_us = _earlier(self._still_since_us, now_us)
+        if now_us - self._still_since_us < self._still_us:
+            return None
+        if states:
+            return f"{len(states)} jobs wait in Slurm's queue, and nothing has run for hours"
+        return "Slurm has forgotten jobs that it had accepted"
+
+
+def _earlier(since_us: int | None, now_us: int) -> int:
+    return now_us if since_us is None else since_us
+
 
 _EPOCH_S = 1_767_225_600
 _READY_S = 120.0
@@ -85,6 +136,8 @@ class SlurmBatch:
             raise ScenarioError(f"live.batch: {problem}")
         self._library = system.library()
         self.home = site.work / "slurm"
+        self._calls, self._orders = self.home / "hook-calls", self.home / "orders"
+        self._refusals = site.logs / "refused.jsonl"
         self._spool = Path()
         self.jobcomp = site.logs / "jobcomp.txt"
         self.log = site.logs / "slurmctld-log.txt"
@@ -158,10 +211,6 @@ class SlurmBatch:
         # Without it Debian's 22.05 looks for cgroups that a container may not have.
         (self.home / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
 
-    @property
-    def _calls(self) -> Path:
-        return self.home / "hook-calls"
-
     def _hook_scripts(self) -> dict[str, Path]:
         site, found = self._site, {}
         for key, hook in {"PrologSlurmctld": "slurm-prolog", "EpilogSlurmctld": "slurm-epilog"}.items():
@@ -214,14 +263,6 @@ class SlurmBatch:
         for name in site.names:
             self._launch(f"slurmd-{name}", "slurmd", "-D", "-N", name)
         site.processes[_SLURMCTLD].wait_until(self._all_idle, _READY_S)
-
-    @property
-    def _orders(self) -> Path:
-        return self.home / "orders"
-
-    @property
-    def _refusals(self) -> Path:
-        return self._site.logs / "refused.jsonl"
 
     def _start_mechanism(self) -> None:
         site, home = self._site, self._site.work / _MECHANISM

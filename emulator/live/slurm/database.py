@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import micros, wall_us
 from emulator.kernel.job_states import JobState
-from emulator.live.fleet_process import FleetProcessError
+from emulator.live.process import FleetProcessError
 from emulator.live.slurm.accounting import SACCT_FIELDS, read_sacct, with_the_job_log
-from emulator.live.slurm.wrappers import OF_THIS_MACHINE, write_script
+from emulator.live.slurm.programs import OF_THIS_MACHINE, write_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from emulator.live.fleet_process import FleetProcess
-    from emulator.live.slurm.wrappers import Programs
+    from emulator.live.process import FleetProcess
+    from emulator.live.slurm.programs import Programs
 
 MARIADBD, SLURMDBD = "mariadbd", "slurmdbd"
 SERVER_PROGRAMS = (*OF_THIS_MACHINE, SLURMDBD)

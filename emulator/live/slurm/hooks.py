@@ -13,9 +13,8 @@ import threading
 from pathlib import Path
 
 from balancer.hooks.slurm import slurm_hook
-from emulator.live.fleet_process import read_ready
-from emulator.live.process import stop_on_signal
-from emulator.live.progress import Tail
+from emulator.live.process import read_ready, stop_on_signal
+from emulator.live.replay_log import Tail
 
 _FIELDS = ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME")
 _LOOK_S = 0.004

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.clock import NEVER_US, micros, seconds, wall_us
 from emulator.json_lines import JsonLines, read_json_lines
 from emulator.kernel.job_states import RunOutcome
-from emulator.live.job.orders import NEWS, Order
+from emulator.live.job.control import NEWS, Order
 from emulator.live.slurm.accounting import HELPER_NAME
 from emulator.live.slurm.sbatch import UNREACHABLE
 

@@ -18,11 +18,10 @@ from pydantic import Field
 
 from emulator.clock.shared_clock import SharedClock
 from emulator.live.failure import forget_failure, write_failure
-from emulator.live.job.orders import HEARD
+from emulator.live.job.control import HEARD
 from emulator.live.machine_follower import MachineFollower
 from emulator.live.process import stop_on_signal, write_ready
-from emulator.live.progress import Tail
-from emulator.live.replay_log import partial_path
+from emulator.live.replay_log import Tail, written_log
 from emulator.live.settings import Settings, load_settings
 from emulator.live.slurm.accounting import read_line
 from emulator.live.slurm.jobs import SlurmCommands, SlurmJobs
@@ -101,8 +100,7 @@ class MechanismOnSlurm:
     def _look(self, now_us: int) -> None:
         try:
             submissions, ends, answers = self._tails
-            log = self._config.replay_log
-            for line in submissions.lines(log if log.exists() else partial_path(log)):
+            for line in submissions.lines(written_log(self._config.replay_log)):
                 event = json.loads(line)
                 if event["event"] == "submitted":
                     self._jobs.submitted(event["number"], event["job_id"])

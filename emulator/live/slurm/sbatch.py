@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.live.qsub import QsubError, QsubUnreachableError, walltime
+from emulator.live.qsub import QsubError, QsubUnreachableError, refusal, walltime
 
 if TYPE_CHECKING:
     from emulator.live.qsub import Submission
@@ -76,10 +76,7 @@ class Sbatch:
         job_id = output.strip().partition(";")[0]
         if returncode == 0 and job_id.isdecimal():
             return job_id
-        text = errors.strip() or f"exit status {returncode} without a word"
-        if any(sign in text.lower() for sign in UNREACHABLE):
-            raise QsubUnreachableError(text)
-        raise QsubError(text)
+        raise refusal(returncode, errors, UNREACHABLE)
 
     def close(self) -> None:
         for started in self._started.values():

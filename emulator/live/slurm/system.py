@@ -11,11 +11,9 @@ import numpy as np
 
 from emulator.live.slurm import database
 from emulator.live.slurm.batch import SlurmBatch
-from emulator.live.slurm.fake_time import FakeTimeError, find_library
-from emulator.live.slurm.ports import problem_with_address
+from emulator.live.slurm.programs import FakeTimeError, Programs, find_library, problem_with_address
 from emulator.live.slurm.requirements import check_partitions, other_release, unheard_setting
 from emulator.live.slurm.sbatch import is_user
-from emulator.live.slurm.wrappers import Programs
 from emulator.machine.machine import HasSlots
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.runs.scenario import ScenarioError

@@ -11,11 +11,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from balancer.clock import micros
 from emulator.kernel.job_states import RunOutcome
 from emulator.live.torque import accounting, errors
-from emulator.live.torque.actions import RunActions
 from emulator.live.torque.format import REPORT_INTERVAL_US, View, started_comment
-from emulator.live.torque.job_effects import JobEffects
+from emulator.live.torque.job_effects import JobEffects, RunActions
 from emulator.live.torque.jobs import DELETED, Job, PbsState, outcome_of
 from emulator.live.torque.nodes import Node, NodeFacts
 from emulator.live.torque.scheduler import QueueScheduler
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from emulator.live.torque.accounting import AccountingLog
-    from emulator.live.torque.batch_parts import Link
     from emulator.live.torque.config import ServerConfig
+    from emulator.live.torque.job_effects import Link
     from emulator.live.torque.jobs import JobRequest
-    from emulator.live.torque.marks import MarksFile
+    from emulator.live.torque.nodes import MarksFile
     from emulator.live.torque.scheduler import Scheduler
     from emulator.simulation.executor_live import LiveExecutor
 
@@ -94,7 +94,7 @@ class BatchServer:
 
     def jobs(self, now_us: int) -> list[Job]:
         """All jobs but those that have been complete for longer than `keep_completed`."""
-        oldest_us = now_us - self.config.keep_completed_us
+        oldest_us = now_us - micros(self.config.keep_completed_s)
         for job in [job for job in self._jobs.values() if job.over and job.end_us < oldest_us]:
             del self._jobs[job.number]
         return list(self._jobs.values())
@@ -285,7 +285,7 @@ class BatchServer:
         self._executor.ask_for_pass(now_us + self.scheduler.iteration_us)
         if not self.scheduling:
             return
-        if self.config.maui_defer_us:
+        if self.config.maui_defer_s:
             self._defer(now_us)
         self._last_pass_us = now_us
         for row in self.scheduler.schedule_pass(now_us):
@@ -295,7 +295,7 @@ class BatchServer:
     def _defer(self, now_us: int) -> None:
         """Maui puts a job that is wider than the nodes that are not offline aside for DEFERTIME."""
         online = sum(node.usable for node in self.nodes)
-        until_us = now_us + self.config.maui_defer_us
+        until_us = now_us + micros(self.config.maui_defer_s)
         for job in self._jobs.values():
             if job.state == PbsState.QUEUED and not job.deferred and job.request.nodes > online:
                 job.deferred = True
@@ -332,7 +332,7 @@ class BatchServer:
         for index in lost:
             self.nodes[index].down = True
             self._follow_marks(self.nodes[index], now_us)
-        self._requeue(job, now_us, exit_status=-3, pass_at_us=now_us + self.config.requeue_delay_us)
+        self._requeue(job, now_us, exit_status=-3, pass_at_us=now_us + micros(self.config.requeue_delay_s))
 
     # What agents report.
 
@@ -398,7 +398,7 @@ class BatchServer:
                     self.nodes[index].down = True
                     self._follow_marks(self.nodes[index], at_us)
 
-        self._executor.at(now_us + self.config.node_down_after_us, check)
+        self._executor.at(now_us + micros(self.config.node_down_after_s), check)
 
     def started(self, number: int, run: int, session: int) -> None:
         """The prologue let the job start and its agent knows when it ends."""
@@ -425,7 +425,7 @@ class BatchServer:
             elif job.ended_by == "delete":
                 self._over(job, RunOutcome.CANCELLED, exit_status, now_us)
             elif requeue:
-                later_us = now_us + self.config.requeue_delay_us
+                later_us = now_us + micros(self.config.requeue_delay_s)
                 self._requeue(job, now_us, exit_status=exit_status, pass_at_us=later_us)
             else:
                 self._over(job, outcome_of(exit_status), exit_status, now_us)

@@ -1,13 +1,22 @@
-"""Torque's commands, run in the server: a command line in, what it prints and its exit status out."""
+"""Torque's commands, run in the server: a command line in, what it prints and its exit status out.
+
+`python -m emulator.live.torque.commands BIN --home HOME` writes a script for each, which sends its command line there.
+"""
 
 from __future__ import annotations
 
+import argparse
 import getopt
 import re
+import sys
+import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.live.torque import errors, format_nodes, qsub
+from balancer.clock import US, wall_us
+from emulator.live.process import read_address
+from emulator.live.torque import errors, qsub
 from emulator.live.torque import format as fmt
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.jobs import PbsState
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
     from emulator.live.torque.batch import BatchServer
     from emulator.live.torque.jobs import Job
 
-VERSION = f"Version: {format_nodes.VERSION}\nCommit: 4decc716daa73044648b5578ef68d89713d2f6a2\n"
+VERSION = f"Version: {fmt.VERSION}\nCommit: 4decc716daa73044648b5578ef68d89713d2f6a2\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,18 @@ def run(server: BatchServer, call: Invocation, now_us: int) -> Reply | Need:
         return Reply(127, stderr=f"{name}: no such command; known: {', '.join(sorted(_COMMANDS))}\n")
     if "--version" in call.argv[1:2]:
         return Reply(stdout=VERSION)
-    return command(server, call, now_us)
+    try:
+        return command(server, call, now_us)
+    except getopt.GetoptError as error:
+        if name == "pbsnodes":
+            return Reply(1, stderr=_PBSNODES_USAGE)
+        return Reply(2, stderr=f"{name}: {error.msg}\n{_QSTAT_USAGE if name == 'qstat' else ''}")
+
+
+def _options(call: Invocation, letters: str) -> tuple[dict[str, str], list[str]]:
+    """Options by their letters, and operands. Raises GetoptError."""
+    pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), letters)
+    return {option[1]: value for option, value in pairs}, operands
 
 
 # pbsnodes
@@ -71,11 +91,7 @@ _PBSNODES_USAGE = (
 
 
 def _pbsnodes(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    try:
-        pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), "aclnoqrxs:N:A:")
-    except getopt.GetoptError:
-        return Reply(1, stderr=_PBSNODES_USAGE)
-    options = {option[1]: value for option, value in pairs}
+    options, operands = _options(call, "aclnoqrxs:N:A:")
     if options.keys() & set("corNA"):
         return _change_nodes(server, call.user, options, operands, now_us)
     listed: str | None = None
@@ -88,10 +104,10 @@ def _pbsnodes(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     view = server.view(now_us)
     if "l" in options:
         shown = [node for node in found if is_listed(node, listed)]
-        return Reply(stdout=format_nodes.node_lines(shown, notes="n" in options))
+        return Reply(stdout=fmt.node_lines(shown, notes="n" in options))
     if "x" in options:
-        return Reply(stdout=format_nodes.nodes_xml(found, view))
-    return Reply(stdout=format_nodes.nodes_text(found, view))
+        return Reply(stdout=fmt.nodes_xml(found, view))
+    return Reply(stdout=fmt.nodes_text(found, view))
 
 
 def _change_nodes(
@@ -130,11 +146,7 @@ _IDLE = (PbsState.QUEUED, PbsState.HELD)
 
 
 def _qstat(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    try:
-        pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), "1aBefGiMnqQrRstu:W:x")
-    except getopt.GetoptError as error:
-        return Reply(2, stderr=f"qstat: {error.msg}\n{_QSTAT_USAGE}")
-    options = {option[1]: value for option, value in pairs}
+    options, operands = _options(call, "1aBefGiMnqQrRstu:W:x")
     if "1" in options and not options.keys() & {"f", "n"}:
         return Reply(2, stderr=f"qstat: conflicting options.\n{_QSTAT_USAGE}")
     view = server.view(now_us)
@@ -211,7 +223,7 @@ def _server_attributes(server: BatchServer) -> fmt.Attributes:
         ("poll_jobs", "True"),
         ("down_on_error", "True"),
         ("mom_job_sync", "True"),
-        ("pbs_version", format_nodes.VERSION),
+        ("pbs_version", fmt.VERSION),
         ("keep_completed", f"{config.keep_completed_s:g}"),
         ("submit_hosts", config.server_name),
         ("allow_node_submit", "True"),
@@ -269,13 +281,9 @@ def _each_job(
     apply: Callable[[Job, dict[str, str]], None],
 ) -> Reply:
     name = call.argv[0]
-    try:
-        pairs, operands = getopt.gnu_getopt(list(call.argv[1:]), options)
-    except getopt.GetoptError as error:
-        return Reply(2, stderr=f"{name}: {error.msg}\n")
+    found, operands = _options(call, options)
     if not operands:
         return Reply(2, stderr=f"usage: {name} [options] job_identifier...\n")
-    found = {option[1]: value for option, value in pairs}
     status, complaints = 0, ""
     for operand in operands:
         try:
@@ -346,11 +354,7 @@ def _releasehold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
 
 
 def _qselect(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    try:
-        pairs, _ = getopt.gnu_getopt(list(call.argv[1:]), "s:u:N:q:")
-    except getopt.GetoptError as error:
-        return Reply(2, stderr=f"qselect: {error.msg}\n")
-    options = {option[1]: value for option, value in pairs}
+    options, _ = _options(call, "s:u:N:q:")
     filters: list[Callable[[Job], bool]] = [
         lambda job: "s" not in options or job.state.value in options["s"],
         lambda job: "u" not in options or job.request.user in options["u"].split(","),
@@ -369,11 +373,7 @@ _SET_COMMENT = re.compile(r"\s*s(?:et)?\s+s(?:erver)?\s+comment\s*=\s*([\"']?)(.
 
 def _qmgr(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     """Only `-c "set server scheduling = True|False"` and the server's comment."""
-    try:
-        pairs, _ = getopt.gnu_getopt(list(call.argv[1:]), "c:")
-    except getopt.GetoptError as error:
-        return Reply(2, stderr=f"qmgr: {error.msg}\n")
-    directive = dict(pairs).get("-c", "")
+    directive = _options(call, "c:")[0].get("c", "")
     match, comment = _SET_SCHEDULING.fullmatch(directive), _SET_COMMENT.fullmatch(directive)
     if match is None and comment is None:
         known = '"set server scheduling = True|False" and "set server comment = TEXT"'
@@ -421,3 +421,53 @@ _COMMANDS: dict[str, Callable[[Any, Invocation, int], Reply | Need]] = {
     "releasehold": _releasehold,
 }
 NAMES = tuple(_COMMANDS)
+
+
+_TEMPLATE = Path(__file__).with_name("command.py.in")
+_SHEBANG_LIMIT = 255
+
+
+def install_commands(bin_dir: Path, address: tuple[str, int], server_name: str = "server") -> None:
+    """`qsub`, `qstat`, ... in `bin_dir` (made if need be), for the server at `address`.
+
+    The user who runs them is `$TORQUE_USER`, or who they are.
+    """
+    text = _TEMPLATE.read_text(encoding="utf-8")
+    shebang = text.partition("\n")[0].replace("@PYTHON@", sys.executable)
+    if len(shebang) > _SHEBANG_LIMIT or " " in sys.executable:
+        raise ValueError(f"the interpreter's path cannot stand in a script's first line: {sys.executable}")
+    for place, value in {
+        "@PYTHON@": sys.executable,
+        "@HOST@": repr(address[0]),
+        "@PORT@": str(address[1]),
+        "@SERVER@": repr(server_name),
+    }.items():
+        text = text.replace(place, value)
+    bin_dir.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        path = bin_dir / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="emulator.live.torque.commands", description="Writes the batch commands into a folder."
+    )
+    parser.add_argument("bin", type=Path, help="the folder")
+    parser.add_argument("--home", type=Path, required=True, help="the server's home")
+    parser.add_argument("--wait-s", type=float, default=30.0, help="wait so long for the server (30)")
+    options = parser.parse_args(arguments)
+    end_us = wall_us() + round(options.wait_s * US)
+    pause = threading.Event()
+    while (address := read_address(options.home)) is None:
+        if wall_us() > end_us:
+            sys.stderr.write(f"no batch server listens in {options.home}; start it first\n")
+            return 2
+        pause.wait(0.05)
+    install_commands(options.bin, address)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

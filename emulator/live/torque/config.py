@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from balancer.clock import US, micros
 from balancer.plugin_files import Pluggable
 from emulator.config.run_parts import FailuresPart
 from emulator.live.settings import Settings
@@ -107,29 +106,5 @@ class ServerConfig(Pluggable, Settings):
         return self
 
     @property
-    def epoch_us(self) -> int:
-        return self.epoch_s * US
-
-    @property
     def default_walltime_us(self) -> int:
         return walltime_us(self.default_walltime)
-
-    @property
-    def scheduler_iteration_us(self) -> int:
-        return micros(self.scheduler_iteration_s)
-
-    @property
-    def keep_completed_us(self) -> int:
-        return micros(self.keep_completed_s)
-
-    @property
-    def node_down_after_us(self) -> int:
-        return micros(self.node_down_after_s)
-
-    @property
-    def requeue_delay_us(self) -> int:
-        return micros(self.requeue_delay_s)
-
-    @property
-    def maui_defer_us(self) -> int:
-        return micros(self.maui_defer_s)

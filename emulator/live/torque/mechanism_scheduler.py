@@ -14,9 +14,9 @@ import numpy as np
 from balancer.clock import NEVER_US
 from emulator.clock.event_priority import EventPriority
 from emulator.kernel.job_states import JobState
+from emulator.live.machine_follower import MachineFollower, Workload, as_json, phase_in
+from emulator.live.torque import errors
 from emulator.live.torque.scheduler import WholeNodes
-from emulator.live.torque.workload import announced, row_of
-from emulator.live.workload import Workload, as_json, phase_in
 from emulator.machine.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
 from emulator.plugin_failure import PluginError
 from emulator.simulation.decisions import Decisions
@@ -34,6 +34,79 @@ if TYPE_CHECKING:
     from emulator.machine.points import Point
     from emulator.simulation.executor_live import LiveExecutor
     from emulator.simulation.mechanism import Mechanism
+
+ON_DEMAND_QUEUE = "ondemand"
+ROW_VARIABLE = "WORKLOAD_JOB"
+"""`qsub -v WORKLOAD_JOB=17`: the job of the workload with this number."""
+
+
+def row_of(workload: Workload, request: JobRequest) -> int:
+    """The row of a submission. Raises PbsError."""
+    text = dict(request.variables).get(ROW_VARIABLE, "")
+    row = workload.row_of(int(text)) if text.isdecimal() else None
+    if row is None or row not in workload.missing:
+        problem = f"this server replays a workload: {ROW_VARIABLE} must be a job of it that was not submitted"
+        raise errors.not_in_workload(problem)
+    queue_is_right = (request.queue == ON_DEMAND_QUEUE) == (workload.kind[row] == Kind.ON_DEMAND)
+    if not queue_is_right or request.nodes != workload.nodes[row]:
+        raise errors.not_in_workload(f"job {text} of the workload has another queue or number of nodes")
+    return workload.submitted(int(text))
+
+
+def announced(workload: Workload, number: int) -> int:
+    """The row of an on-demand job. Raises PbsError."""
+    row = workload.row_of(number)
+    if row is None or workload.kind[row] == Kind.BATCH:
+        raise errors.unknown_job(str(number))
+    return row
+
+
+class MachineScheduler(MachineFollower):
+    """`Scheduler` of the batch server; the rest is `MachineFollower`'s."""
+
+    iteration_us = NEVER_US  # the machine makes its own passes
+
+    def row_of(self, request: JobRequest, number: int, now_us: int) -> int:  # noqa: ARG002 - the workload has both
+        return row_of(self._workload, request)
+
+    def submit(self, row: int, now_us: int, *, held: bool) -> None:  # noqa: ARG002 - the machine has known it
+        self.step_if_due(now_us)
+
+    def hold(self, row: int, now_us: int, *, held: bool) -> None:
+        """Users hold nothing here."""
+
+    def notice(self, number: int, now_us: int) -> None:  # noqa: ARG002 - the machine's own events tell it
+        announced(self._workload, number)
+
+    def schedule_pass(self, now_us: int) -> Sequence[int]:  # noqa: ARG002 - the machine makes its own passes
+        return ()
+
+    def pass_over(self, now_us: int) -> None:
+        """As above."""
+
+    def run_ended(self, row: int, outcome: RunOutcome, now_us: int) -> bool:  # noqa: ARG002
+        """A node cannot end a job here: by the machine's account it goes on."""
+        return False
+
+    def run_lost(self, row: int, now_us: int) -> None:
+        """As above."""
+
+    def node_gone(self, node: int, now_us: int, *, died: bool) -> bool:  # noqa: ARG002
+        """The machine has no failures but those of its mechanism."""
+        return False
+
+    def node_back(self, node: int, now_us: int) -> None:
+        """As above."""
+
+    def phase(self, row: int) -> dict[str, Any]:
+        account = self.account(row)
+        if account is None:  # it sleeps until it is told
+            return {"since_us": NEVER_US, "end_us": NEVER_US, "rank": int(EventPriority.JOB_END)}
+        totals = {"end_us": NEVER_US, "total": account.total, "told_end": True}
+        return phase_in(account, EventPriority.JOB_END) | totals
+
+    def export(self, exit_status: Mapping[int, int | None]) -> dict[str, Any]:  # noqa: ARG002 - the record has outcomes
+        return {"record": as_json(self.record(), self._effects.contradictions)}
 
 
 class MechanismScheduler(WholeNodes):

@@ -1,6 +1,6 @@
 """Who decides when jobs run: what the batch server asks of it. One without a mechanism is here.
 
-With a mechanism it is `mechanism_scheduler.py`, or `machine_scheduler.py` where the mechanism has a machine of its own.
+With a mechanism it is in `mechanism_scheduler.py`.
 Jobs are rows of the scheduler's job table, nodes are indices, times are us.
 """
 
@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from balancer.clock import micros
+from emulator.clock.event_priority import EventPriority
 from emulator.cluster.cluster import Cluster
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.torque import errors
 from emulator.live.torque.jobs import trace_numbers
 from emulator.plugin_failure import plugin_error
+from emulator.simulation.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from emulator.events.node_outages import NodeOutages
     from emulator.live.torque.config import ServerConfig
     from emulator.live.torque.jobs import JobRequest
     from emulator.simulation.executor_live import LiveExecutor
@@ -74,7 +78,7 @@ class Scheduler(Protocol):
         """The cores of a running job, counted over all nodes, where jobs share cores; else empty."""
 
     def phase(self, row: int) -> dict[str, Any] | None:
-        """How a running job computes from now on (`emulator.live.runs.Phase`); None: nobody knows."""
+        """How a running job computes from now on (`emulator.live.real_jobs.Phase`); None: nobody knows."""
 
     def export(self, exit_status: Mapping[int, int | None]) -> dict[str, Any]:
         """The run so far, for `collect`; `exit_status`: of the last run of each row."""
@@ -100,7 +104,7 @@ class QueueScheduler(WholeNodes):
     """A queue and its passes; users and their jobs say what happens."""
 
     def __init__(self, config: ServerConfig, executor: LiveExecutor) -> None:
-        self.iteration_us = config.scheduler_iteration_us
+        self.iteration_us = micros(config.scheduler_iteration_s)
         self.is_over = False
         self._queues = config.queues
         self._executor = executor
@@ -220,3 +224,50 @@ def _export_jobs(cluster: Cluster, exit_status: Mapping[int, int | None]) -> lis
             }
         )
     return found
+
+
+class FailingServer(Protocol):
+    """A batch server some of whose nodes fail."""
+
+    scheduler: Scheduler
+
+    def fail_node(self, index: int, now_us: int, *, lost: bool) -> None: ...
+    def repair_node(self, index: int, now_us: int) -> None: ...
+
+
+class FailingNodes:
+    """`node_outages.Nodes` on a batch server: each outage at its time, after the job ends of that time."""
+
+    def __init__(self, outages: NodeOutages, batch: FailingServer, executor: LiveExecutor) -> None:
+        self.now_us = 0
+        self._outages = outages
+        self._batch = batch
+        self._executor = executor
+        assert isinstance(batch.scheduler, QueueScheduler)  # noqa: S101 - a mechanism knows itself what a failure means
+        self._progress = Progress(batch.scheduler.cluster)
+        self._plan()
+
+    def _plan(self) -> None:
+        at_us = self._outages.next_us(goes_on=True, waiting=0)
+        self._executor.at(at_us, self._due, EventPriority.CHECKPOINT, order=-1)
+
+    def _due(self, now_us: int) -> None:
+        self.now_us = now_us
+        self._outages.at(self)
+        self._progress.event(self._outages.cause)
+        self._plan()
+
+    def take_down(self, nodes: Iterable[int]) -> list[int]:
+        return self._fail(nodes, lost=False)
+
+    def take_down_for_good(self, nodes: Iterable[int]) -> list[int]:
+        return self._fail(nodes, lost=True)
+
+    def _fail(self, nodes: Iterable[int], *, lost: bool) -> list[int]:
+        for node in nodes:
+            self._batch.fail_node(node, self.now_us, lost=lost)
+        return []  # jobs that depend on others are for virtual time
+
+    def repair(self, nodes: Iterable[int]) -> None:
+        for node in nodes:
+            self._batch.repair_node(node, self.now_us)

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from balancer.clock import SystemClock
+from balancer.clock import US, SystemClock
 from emulator.clock.shared_clock import SharedClock
 from emulator.cluster.cluster import Cluster
 from emulator.events.external_events import ExternalEvents
@@ -28,14 +28,11 @@ from emulator.live.torque import commands
 from emulator.live.torque.accounting import AccountingLog
 from emulator.live.torque.batch import BatchServer
 from emulator.live.torque.config import ServerConfig
-from emulator.live.torque.enrolment import Enrolment
-from emulator.live.torque.failing_nodes import FailingNodes
 from emulator.live.torque.journal import Journal, is_change
-from emulator.live.torque.machine_scheduler import MachineScheduler
-from emulator.live.torque.marks import MarksFile
-from emulator.live.torque.mechanism_scheduler import MechanismScheduler
-from emulator.live.torque.nodes import NodeFacts
+from emulator.live.torque.mechanism_scheduler import MachineScheduler, MechanismScheduler
+from emulator.live.torque.nodes import Enrolment, MarksFile, NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, notice_loss
+from emulator.live.torque.scheduler import FailingNodes
 from emulator.plugin_failure import PluginError, plugin_error
 from emulator.runs.scenario_events import failures_of
 from emulator.simulation.executor_live import ExecutorStoppedError, LiveExecutor
@@ -46,8 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from balancer.clock import Clock
-    from emulator.live.torque.batch_parts import Link
-    from emulator.live.torque.job_effects import JobEffects
+    from emulator.live.torque.job_effects import JobEffects, Link
     from emulator.live.torque.scheduler import Scheduler
     from emulator.simulation.mechanism import Mechanism
     from emulator.workload.table import JobTable
@@ -197,7 +193,7 @@ class TorqueServer:
             self._log,
             marks,
             make_scheduler=partial(_mechanism_scheduler, config, self._executor) if has_mechanism else None,
-            epoch_us=0 if isinstance(self._clock, SystemClock) else config.epoch_us,
+            epoch_us=0 if isinstance(self._clock, SystemClock) else config.epoch_s * US,
             checks_work=isinstance(self._clock, SharedClock) and self._clock.is_held,
         )
         if not has_mechanism:

@@ -7,12 +7,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from emulator.live.collect import BatchSide
 from emulator.live.failure import Failure, read_failure
 from emulator.live.process import read_address
-from emulator.live.progress import Counts
+from emulator.live.replay_log import Counts
 from emulator.live.roles import EPOCH_S
-from emulator.live.torque.accounting_parser import batch_side
-from emulator.live.torque.install import install_commands
+from emulator.live.torque.accounting import read_accounting
+from emulator.live.torque.commands import install_commands
 from emulator.live.torque.protocol import request
 from emulator.workload import store
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
     from emulator.live import roles
     from emulator.live.batch_system import Site
-    from emulator.live.collect import BatchSide
-    from emulator.live.fleet_process import FleetProcess
+    from emulator.live.process import FleetProcess
     from emulator.machine.machine import Machine
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
@@ -198,3 +198,12 @@ class TorqueBatch:
 
     def close(self) -> None:
         """Everything is below the run's folder."""
+
+
+def batch_side(exported: dict[str, Any] | None, home: Path, names: Sequence[str], epoch_s: int) -> BatchSide:
+    """What a batch server said of the run (`export`), or what its log says when it does not answer any more."""
+    if exported is None:
+        return BatchSide(read_accounting(home / "server_priv" / "accounting", names, epoch_s), None)
+    if "record" in exported:
+        return BatchSide([], [], exported["record"])
+    return BatchSide(exported["jobs"], exported["offline"], down=exported.get("down"))

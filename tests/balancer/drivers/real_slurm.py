@@ -11,7 +11,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from balancer.drivers.slurm import SlurmDriver, SlurmSettings
-from emulator.live.slurm.wrappers import Programs, write_script
+from emulator.live.slurm.programs import Programs, write_script
 from processes import is_alive
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from balancer.clock import NEVER_US, US
 from emulator.live.collect import Grants, _handed_over
-from emulator.live.progress import Counts, Tail
-from emulator.live.replay_log import LeaseResult
-from emulator.live.torque.accounting_parser import read_accounting
+from emulator.live.replay_log import Counts, LeaseResult, Tail
+from emulator.live.torque.accounting import read_accounting
 
 
 def test_a_tail_tells_each_line_once_and_only_whole_ones(tmp_path):

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from emulator.live import disk_guard
-from emulator.live.disk_guard import DiskGuard
+from emulator.live import failure
+from emulator.live.failure import DiskGuard
 
 _MIB = 1 << 20
 
@@ -16,7 +16,7 @@ _MIB = 1 << 20
 def volume(monkeypatch):
     """A file system of blocks of 1 MiB, of which `free` can be changed."""
     found = SimpleNamespace(f_frsize=_MIB, f_blocks=1000, f_bavail=500)
-    monkeypatch.setattr(disk_guard.os, "statvfs", lambda _: found)
+    monkeypatch.setattr(failure.os, "statvfs", lambda _: found)
     return found
 
 
@@ -42,5 +42,5 @@ def test_the_ballast_is_there_until_it_is_given_up(volume, tmp_path):
 
 
 def test_a_full_file_system_is_told_from_other_errors():
-    assert disk_guard.is_full(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    assert not disk_guard.is_full(PermissionError(errno.EACCES, "no"))
+    assert failure.is_full(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert not failure.is_full(PermissionError(errno.EACCES, "no"))

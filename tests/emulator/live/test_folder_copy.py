@@ -6,9 +6,8 @@ import pytest
 import requests
 
 from balancer.clock import US
-from emulator.live.folder_copy import FolderCopy, FolderCopyConfig
-from emulator.live.folder_server import FolderServer
-from emulator.live.job.checkpoints import Checkpoint, Checkpoints
+from emulator.live.folder_copy import FolderCopy, FolderCopyConfig, FolderServer
+from emulator.live.job.program import Checkpoint, Checkpoints
 
 JOB, OTHER = ("j12", "12"), ("j3", "3")
 
@@ -115,7 +114,7 @@ def test_an_agent_whose_folder_does_not_answer_or_takes_no_more_says_so(folder, 
     def full(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("emulator.live.folder_server.write_bytes", full)
+    monkeypatch.setattr("emulator.live.folder_copy.write_bytes", full)
     with pytest.raises(ConnectionError, match=rf"the jobs' folder at {address} says 507: .*No space left"):
         at_a.send(JOB)
     with pytest.raises(ConnectionError, match=r"folder at 127\.0\.0\.1:1 does not answer"):

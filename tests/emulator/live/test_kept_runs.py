@@ -13,7 +13,7 @@ from balancer.clock import micros, seconds
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.resume import RunSuspended, keep
-from emulator.live.resume_report import WENT_ON
+from emulator.live.watch import WENT_ON
 from emulator.report import files
 from emulator.report.compare import compare
 from emulator.runs.preparation import prepare

@@ -6,9 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.live.containers.nova_fleet import Nova
-from emulator.live.containers.preconditions import check_containers
-from emulator.live.containers.slurm_fleet import Slurm
+from emulator.live.containers import remote_fleet
+from emulator.live.containers.startup import check_containers
 from emulator.live.resume import keep
 from emulator.runs.scenario import ScenarioError, load
 
@@ -38,12 +37,12 @@ def keep_check(scenario):
         (keep_check, (SLURM,), "live.batch: a run with --keep has torque only"),
         (keep_check, (NOVA,), "live.ondemand: "),
         (keep_check, ("live.jobs=cpu-bound",), "live.jobs: "),
-        (Slurm().check, (), "live.batch: .* has slurm only, not torque"),
-        (Slurm().check, (SLURM, NOVA), "live.ondemand: "),
-        (Slurm().check, (SLURM, FAULT), "live.faults: "),
-        (Nova().check, (SLURM, NOVA), "live.batch: "),
-        (Nova().check, (), "live.ondemand: .* has nova only, not manager"),
-        (Nova().check, (NOVA, FAULT), "live.faults: "),
+        (remote_fleet.SLURM.launcher.check, (), "live.batch: .* has slurm only, not torque"),
+        (remote_fleet.SLURM.launcher.check, (SLURM, NOVA), "live.ondemand: "),
+        (remote_fleet.SLURM.launcher.check, (SLURM, FAULT), "live.faults: "),
+        (remote_fleet.NOVA.launcher.check, (SLURM, NOVA), "live.batch: "),
+        (remote_fleet.NOVA.launcher.check, (), "live.ondemand: .* has nova only, not manager"),
+        (remote_fleet.NOVA.launcher.check, (NOVA, FAULT), "live.faults: "),
     ],
 )
 def test_what_a_launcher_does_not_carry_out_is_refused_with_the_key(check, changes, said):
@@ -75,8 +74,8 @@ def test_our_own_systems_with_an_empty_table_can_be_kept_as_well(tmp_path):
 
 
 def test_with_parameters_slurm_and_nova_are_what_their_containers_have():
-    Slurm().check(load(FLEET, ("live.batch={slurm: {}}",)))
-    Nova().check(load(FLEET, ("live.ondemand={nova: {}}",)))
+    remote_fleet.SLURM.launcher.check(load(FLEET, ("live.batch={slurm: {}}",)))
+    remote_fleet.NOVA.launcher.check(load(FLEET, ("live.ondemand={nova: {}}",)))
 
 
 @pytest.mark.parametrize(

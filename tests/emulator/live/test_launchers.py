@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from balancer.clock import US
-from emulator.live.containers import controller, settings, startup
+from emulator.live.containers import controller, startup
 from emulator.live.containers.controller import begin
 from emulator.live.fleet import Fleet
 from emulator.live.process import write_address
@@ -140,7 +140,7 @@ def as_containers(path, work, monkeypatch):
         "nodes": {"nodes": names, "expected": NODES, "open": True, "missing": []},
         "state": {"all_nodes_up": True},
     }
-    for module in (settings, controller):
+    for module in (startup, controller):
         monkeypatch.setattr(module, "SCRATCH", str(scratch))
     monkeypatch.setattr(startup, "request", lambda address, message, limit_s: answers[message["do"]])
     monkeypatch.setattr(startup, "_must_answer", lambda url, who: None)
@@ -151,9 +151,9 @@ def as_containers(path, work, monkeypatch):
     run = begin(files)
     files.ready("predictor").touch()
     texts = {
-        str(scratch): "<jobs>", settings.COMMANDS: "<commands>", settings.HOOKS: "<commands>",
-        str(files.root): "<folder>", f"{settings.PRIVATE}/0-": "<files>/", settings.PRIVATE: "<folder>",
-        settings._BALANCER_URL: "<balancer>", settings._ONDEMAND_URL: "<ondemand>", run._state.token: "<token>",
+        str(scratch): "<jobs>", startup.COMMANDS: "<commands>", startup.HOOKS: "<commands>",
+        str(files.root): "<folder>", f"{startup.PRIVATE}/0-": "<files>/", startup.PRIVATE: "<folder>",
+        startup._BALANCER_URL: "<balancer>", startup._ONDEMAND_URL: "<ondemand>", run._state.token: "<token>",
     }  # fmt: skip
     found = {}
     for role in OWN:

@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from balancer.clock import US, wall_us
-from emulator.live.cgroups import CgroupRoots, JobCgroup, find_roots, remove_orphans
-from emulator.live.processes import JobProcess, Processes
+from emulator.live.job_process import (
+    CgroupRoots,
+    JobCgroup,
+    JobProcess,
+    Processes,
+    find_roots,
+    remove_orphans,
+)
 from emulator.live.shares import tracks
 from processes import is_alive
 

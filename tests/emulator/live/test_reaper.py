@@ -12,14 +12,14 @@ import pytest
 import yaml
 
 from balancer.clock import US, wall_us
-from emulator.live.reaper import OrphanReaper
+from emulator.live.process import OrphanReaper
 from processes import is_alive
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
 PARENT = """
 import subprocess
-from emulator.live.reaper import OrphanReaper
+from emulator.live.process import OrphanReaper
 guard = OrphanReaper()
 sleepers = [subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in range(4)]
 for sleeper in sleepers:
@@ -89,7 +89,7 @@ def test_a_live_run_that_is_killed_leaves_no_process(tmp_path, monkeypatch):
 TAGGED_PARENT = """
 import os, subprocess, sys
 from pathlib import Path
-from emulator.live.reaper import OrphanReaper
+from emulator.live.process import OrphanReaper
 guard = OrphanReaper()
 guard.watch_tag(sys.argv[1])
 guard.remove(Path(sys.argv[2]))

@@ -7,7 +7,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.live.resume_report import WENT_ON, with_differences
+from emulator.live.watch import WENT_ON, with_differences
 from emulator.record.run_record import LeaseOutcome, Mark, RunRecord, RunTable
 from emulator.workload.table import JobTable, Kind
 

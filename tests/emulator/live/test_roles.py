@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.live.containers import settings
+from emulator.live.containers import startup
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles
@@ -32,6 +32,6 @@ def test_nodes_of_a_lease_go_back_together_however_slowly_its_servers_are_delete
 
     So it happened with 50 ms on a machine with too much to do (`balancer-keeps` of `test_live_equals_virtual.py`).
     """
-    places = settings.places(RunFiles(tmp_path), ("n001", "n002", "n003"), "http://b", "http://o")
+    places = startup.container_places(RunFiles(tmp_path), ("n001", "n002", "n003"), "http://b", "http://o")
     told = run_settings(patience_s=patience_s).ondemand(places).config
     assert OndemandConfig.model_validate(told).release_linger_s == linger_s

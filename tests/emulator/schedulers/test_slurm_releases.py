@@ -11,8 +11,8 @@ import pytest
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.live.slurm.calibration import release_of
+from emulator.live.slurm.programs import Programs
 from emulator.live.slurm.requirements import other_release
-from emulator.live.slurm.wrappers import Programs
 from emulator.runs.scenario import from_mapping
 from emulator.schedulers.slurm.conf_lines import ConfError
 from emulator.schedulers.slurm.releases import RELEASES, followed

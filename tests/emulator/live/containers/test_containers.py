@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.live.resume_report import WENT_ON
-from emulator.live.torque.install import install_commands
+from emulator.live.torque.commands import install_commands
 from emulator.live.torque.protocol import request
+from emulator.live.watch import WENT_ON
 from emulator.report import files
 from emulator.report.compare import compare
 from emulator.runs.preparation import prepare

@@ -1,17 +1,16 @@
 """The profiles `slurm` and `nova` of docker-compose.yml and what runs in their containers say the same."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
 
-from emulator.live.containers.nova_fleet import Nova
-from emulator.live.containers.slurm_fleet import Slurm
+from emulator.live.containers.remote_fleet import NOVA, SLURM, main
 from emulator.live.nova.system import NovaRun
 from emulator.runs.scenario import ScenarioError, load
 from parts import compose_command
@@ -19,7 +18,7 @@ from parts import compose_command
 ROOT = Path(__file__).parents[4]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 PLACES = ["python", "-m", "emulator.live.containers.remote_exec"]
-PROFILES = [Slurm(), Nova()]
+PROFILES = [SLURM, NOVA]
 
 
 def services(profile):
@@ -57,7 +56,7 @@ def test_all_containers_share_one_network_and_one_volume_as_nobody_s_root(profil
 
 
 def test_nova_s_processes_have_containers_of_their_own():
-    places = {name: Nova().place_of(name) for name in (*NovaRun.names, "nova-databases")}
+    places = {name: NOVA.place_of(name) for name in (*NovaRun.names, "nova-databases")}
     assert places == {
         "nova": "services",
         "nova-databases": "services",
@@ -65,37 +64,35 @@ def test_nova_s_processes_have_containers_of_their_own():
         "nova-postgres": "postgres",
         "nova-agent": "agent",
     }
-    assert {Nova().place_of(name) for name in ("batch", "agent")} == {"batch"}  # its agent plays the nodes
-    assert {Nova().place_of(name) for name in ("balancer", "predictor")} == {"balancer"}
-    assert Nova().place_of("replayer") == "replayer"
+    assert {NOVA.place_of(name) for name in ("batch", "agent")} == {"batch"}  # its agent plays the nodes
+    assert {NOVA.place_of(name) for name in ("balancer", "predictor")} == {"balancer"}
+    assert NOVA.place_of("replayer") == "replayer"
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=name_of)
 def test_its_scenario_is_for_these_containers_and_another_is_an_error_that_says_so(profile):
     own = COMPOSE["services"][profile.name]["environment"]["FLEET_SCENARIO"]
     path = re.fullmatch(r"\$\{FLEET_SCENARIO:-/(.*)\}", own)[1]
-    profile.check(load(ROOT / path))
+    profile.launcher.check(load(ROOT / path))
     with pytest.raises(
         ScenarioError, match=rf"the fleet of {profile.name.capitalize()}'s containers has {profile.name} only"
     ):
-        profile.check(load(ROOT / "scenarios" / "fleet.yaml"))
+        profile.launcher.check(load(ROOT / "scenarios" / "fleet.yaml"))
 
 
 def test_nova_in_containers_has_our_batch_server_only():
     scenario = load(ROOT / "scenarios" / "nova-fleet.yaml", ("live.batch=slurm",))
     with pytest.raises(ScenarioError, match=r"live\.batch: the fleet of Nova's containers has torque only"):
-        Nova().check(scenario)
+        NOVA.launcher.check(scenario)
 
 
 @pytest.mark.parametrize(
-    "file", ["containers/Dockerfile", "containers/nova.Dockerfile", "scripts/slurm-image"]
+    ("file", "profile"),
+    [("containers/Dockerfile", SLURM), ("containers/nova.Dockerfile", NOVA), ("scripts/slurm-image", SLURM)],
 )
-def test_the_image_starts_what_runs_the_profile(file):
-    entry = re.findall(
-        r'^ENTRYPOINT \["python", "-m", "([a-z_.]+)"\]$', (ROOT / file).read_text(), re.MULTILINE
-    )[-1]
-    assert callable(import_module(entry).main)
-    assert entry.endswith("_fleet")
+def test_the_image_starts_what_runs_the_profile(file, profile):
+    entry = re.findall(r"^ENTRYPOINT (\[.*\])$", (ROOT / file).read_text(), re.MULTILINE)[-1]
+    assert json.loads(entry) == ["python", "-m", main.__module__, profile.name]
 
 
 def test_the_image_of_nova_has_the_locked_packages_which_reach_the_build():

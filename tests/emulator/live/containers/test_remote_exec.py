@@ -9,7 +9,7 @@ import pytest
 
 from emulator.live.containers import remote_exec
 from emulator.live.containers.remote_exec import Place, PlacedProcess, shutdown_executors
-from emulator.live.fleet_process import FleetProcessError
+from emulator.live.process import FleetProcessError
 from processes import is_alive
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import docker.errors
 import pytest
 
-from emulator.live.containers import removal
+from emulator.live.containers import docker_engine
 from emulator.live.containers.docker_engine import FleetError
 
 
@@ -37,12 +37,12 @@ class LateNetwork:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(removal, "_PAUSE_S", 0)
+    monkeypatch.setattr(docker_engine, "_PAUSE_S", 0)
 
 
 def test_what_an_engine_still_counts_is_cut_off_and_the_network_removed_when_it_can_be():
     network = LateNetwork(busy_for=3)
-    assert removal.remove_network(network) == ""
+    assert docker_engine.remove_network(network) == ""
     assert network.done == [
         "reload",
         "disconnect c1",
@@ -55,7 +55,7 @@ def test_what_an_engine_still_counts_is_cut_off_and_the_network_removed_when_it_
 
 
 def test_an_engine_that_never_lets_go_is_told():
-    assert removal.remove_network(LateNetwork(busy_for=1000)) == (
+    assert docker_engine.remove_network(LateNetwork(busy_for=1000)) == (
         "cannot remove network fleet-net: error while removing network: it has active endpoints"
     )
 
@@ -105,9 +105,9 @@ def test_services_go_before_nodes_and_what_stays_is_told_after_all_the_rest_is_g
         volumes=["fleet", "scratch"],
         refuses={"n001", "fleet"},
     )
-    removed = removal.remove(engine, "fleet", threads=1)
+    removed = docker_engine.remove(engine, "fleet", threads=1)
     assert engine.removed == ["batch", "n002", "scratch"]
-    assert removed == removal.Removed(
+    assert removed == docker_engine.Removed(
         3,
         ("cannot remove container fleet-n001: n001 is in use", "cannot remove volume fleet: fleet is in use"),
     )
@@ -115,16 +115,18 @@ def test_services_go_before_nodes_and_what_stays_is_told_after_all_the_rest_is_g
 
 def test_data_of_a_run_that_is_not_over_are_kept():
     engine = Engine(containers=[("batch", "batch")], volumes=["fleet", "scratch"])
-    assert removal.remove(engine, "fleet", keep_data=True) == removal.Removed(1, ())
+    assert docker_engine.remove(engine, "fleet", keep_data=True) == docker_engine.Removed(1, ())
     assert engine.removed == ["batch"]
 
 
 def test_a_fleet_of_which_only_a_volume_is_left_is_found(monkeypatch):
-    monkeypatch.setattr(removal, "fleets", lambda _: {"project"})
+    monkeypatch.setattr(docker_engine, "fleets", lambda _: {"project"})
     engine = Engine(volumes=["fleet"])
-    assert removal.the_own_fleet(engine, None) == removal.the_own_fleet(engine, "fleet") == "fleet"
-    assert removal.the_own_fleet(engine, "other") is None
+    assert (
+        docker_engine.the_own_fleet(engine, None) == docker_engine.the_own_fleet(engine, "fleet") == "fleet"
+    )
+    assert docker_engine.the_own_fleet(engine, "other") is None
     with pytest.raises(
         FleetError, match="project is a project of Docker Compose: `docker compose -p project down`"
     ):
-        removal.the_own_fleet(engine, "project")
+        docker_engine.the_own_fleet(engine, "project")

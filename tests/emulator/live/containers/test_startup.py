@@ -7,9 +7,8 @@ from emulator.live.containers import startup
 from emulator.live.containers.control import NotYet
 from emulator.live.containers.startup import StartupCoordinator
 from emulator.live.roles import RunSettings
-from emulator.live.run_files import RunFiles
+from emulator.live.run_files import RunFiles, State
 from emulator.live.run_requirements import requirements_of
-from emulator.live.state import State
 from emulator.runs.preparation import prepare
 from emulator.runs.scenario import from_mapping
 

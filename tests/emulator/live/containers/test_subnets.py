@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 import pytest
 
 from emulator.live.containers.docker_engine import FleetError
-from emulator.live.containers.subnets import automatic_part, choose_subnet, host_routes
+from emulator.live.containers.fleet import automatic_part, choose_subnet, host_routes
 
 TABLE = """\
 Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import docker.errors
 import pytest
 
-from emulator.live.containers import supervise
+from emulator.live.containers import fleet
 from emulator.live.containers.docker_engine import FLEET_LABEL, ROLE_LABEL, FleetError
 
 
@@ -66,13 +66,13 @@ class Engine:
 @pytest.fixture
 def follow(monkeypatch):
     """Follow a fleet of this engine: its status, and what was told."""
-    monkeypatch.setattr(supervise, "_LOOK_S", 0)
-    monkeypatch.setattr(supervise, "_ALONE_US", 0)
+    monkeypatch.setattr(fleet, "_LOOK_S", 0)
+    monkeypatch.setattr(fleet, "_ALONE_US", 0)
 
     def run(engine):
-        monkeypatch.setattr(supervise, "controller_of", lambda *_: engine)
+        monkeypatch.setattr(fleet, "controller_of", lambda *_: engine)
         told = []
-        return supervise.follow(engine, "f", lambda _: None, lambda: False, told.append), told
+        return fleet.follow(engine, "f", lambda _: None, lambda: False, told.append), told
 
     return run
 
@@ -106,13 +106,13 @@ def test_a_controller_that_somebody_has_killed_ends_the_following_and_nothing_is
 def test_a_fleet_of_which_all_is_killed_beside_an_engine_that_lives_is_not_started_either(
     follow, monkeypatch
 ):
-    monkeypatch.setattr(supervise, "_ENDS_US", 0)
+    monkeypatch.setattr(fleet, "_ENDS_US", 0)
     engine = Engine(_all_end)
     assert follow(engine) == (137, [])
     assert engine.started == []
 
 
 def test_an_engine_that_stays_away_is_named(follow, monkeypatch):
-    monkeypatch.setattr(supervise, "_PATIENCE_US", -1)
+    monkeypatch.setattr(fleet, "_PATIENCE_US", -1)
     with pytest.raises(FleetError, match="the engine does not answer any more: no such socket"):
         follow(Engine(_the_engine_ends))

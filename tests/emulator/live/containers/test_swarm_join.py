@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import requests
 
-from emulator.live.containers.swarm_join import JoinServer, JoinTicket
+from emulator.live.containers.swarm import JoinServer, JoinTicket
 
 _DOCKER = """#!/bin/sh
 echo "$*" >>"$CALLS"

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from balancer.clock import NEVER_US
 from emulator.kernel import tables as t
 from emulator.kernel.rows import new_rows
-from emulator.live.job.checkpoints import Checkpoints
-from emulator.live.job.program import WORK_LEFT, main
+from emulator.live.job.program import WORK_LEFT, Checkpoints, Phase, main
 from emulator.live.job.proof import ProofError, prove
-from emulator.live.job.work import Phase
 from emulator.machine import work as w
 from emulator.workload.table import JobTable
 

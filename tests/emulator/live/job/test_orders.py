@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from emulator.clock.clock_master import SharedClockMaster
-from emulator.live.job.orders import HEARD, NEWS, Order
+from emulator.live.job.control import HEARD, NEWS, Order
 from emulator.live.job.proof import prove
 
 pytestmark = pytest.mark.live

@@ -11,9 +11,9 @@ import requests
 from click.testing import CliRunner
 
 from emulator.cli import main
-from emulator.live.containers.preconditions import check_containers
-from emulator.live.nova.conf import NovaConf
-from emulator.live.nova.cost import starts_late_us
+from emulator.live.clock_cost import starts_late_us
+from emulator.live.containers.startup import check_containers
+from emulator.live.nova.environment import NovaConf
 from emulator.live.nova.front import Front, FrontConfig
 from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.replay_log import LeaseResult, ReplayLog, read_replay

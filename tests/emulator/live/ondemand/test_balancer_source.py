@@ -9,8 +9,8 @@ import pytest
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
-from emulator.live.ondemand.balancer_source import BalancerSource
 from emulator.live.ondemand.nodes import (
+    BalancerSource,
     Granted,
     Refused,
     SourceRefusedError,

@@ -9,9 +9,9 @@ import pytest
 
 from balancer.clock import ManualClock, SystemClock
 from emulator.cloud_faults import CloudFaults, read_faults
-from emulator.live.ondemand.auth import Account
 from emulator.live.ondemand.background import RetryQueue
 from emulator.live.ondemand.cloud import Cloud
+from emulator.live.ondemand.http import Account
 from emulator.live.ondemand.nodes import (
     FixedPool,
     Granted,

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from emulator.live.ondemand.auth import stable_id
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.fixed_services import image_id
+from emulator.live.ondemand.http import stable_id
 from emulator.live.ondemand.server import OndemandServer
 from emulator.live.ondemand.site import provider_id, service_id
 from testdata import RECORDED

@@ -15,10 +15,10 @@ import pytest
 
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.fleet import Fleet
-from emulator.live.fleet_process import FleetProcess
+from emulator.live.process import FleetProcess
 from emulator.live.slurm.accounting import read_jobs, read_sacct
 from emulator.live.slurm.database import Database, associations
-from emulator.live.slurm.wrappers import Programs
+from emulator.live.slurm.programs import Programs
 from emulator.runs.preparation import prepare
 from emulator.runs.scenario import from_mapping
 from emulator.validation.laws import check

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from balancer.clock import US
-from emulator.live.slurm.fake_time import FakeTime, FakeTimeError, find_library
+from emulator.live.slurm.programs import FakeTime, FakeTimeError, find_library
 
 EPOCH_S = 1_767_225_600
 SPEED = 1000
@@ -62,6 +62,6 @@ def test_nothing_is_left_of_it_afterwards():
 def test_a_library_that_is_not_there_is_an_error_that_says_how_to_get_it(monkeypatch, tmp_path):
     with pytest.raises(FakeTimeError, match=r"libfaketime\.so is no file"):
         find_library(tmp_path / "libfaketime.so")
-    monkeypatch.setattr("emulator.live.slurm.fake_time._FOLDERS", ("/nowhere",))
+    monkeypatch.setattr("emulator.live.slurm.programs._FOLDERS", ("/nowhere",))
     with pytest.raises(FakeTimeError, match="apt-get install libfaketime"):
         find_library()

@@ -6,7 +6,7 @@ import pytest
 
 from balancer.clock import NEVER_US
 from emulator.kernel.job_states import RunOutcome
-from emulator.live.job.orders import Order
+from emulator.live.job.control import Order
 from emulator.live.slurm.jobs import SlurmJobs, refusals_in
 from emulator.machine.account import Account
 

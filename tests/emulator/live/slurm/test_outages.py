@@ -7,7 +7,7 @@ import pytest
 from balancer.clock import US
 from emulator.events.node_failures import Outage
 from emulator.events.node_outages import NodeOutages, Window
-from emulator.live.slurm.outages import PlayedOutages, problem_with_outages
+from emulator.live.slurm.requirements import PlayedOutages, problem_with_outages
 from emulator.runs.scenario import from_mapping
 from emulator.schedulers.slurm.conf_fragment import Fragment, slurm_conf
 

@@ -1,7 +1,7 @@
 """A run whose jobs will never start ends, and says why; one that is only slow goes on."""
 
 from balancer.clock import micros
-from emulator.live.slurm.patience import Patience
+from emulator.live.slurm.batch import Patience
 
 HOUR_US = micros(3600)
 

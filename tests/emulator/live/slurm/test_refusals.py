@@ -4,8 +4,8 @@ import pytest
 
 from emulator.live.batch_system import make_batch_system
 from emulator.live.fleet import Fleet
-from emulator.live.slurm import system, wrappers
-from emulator.live.slurm.fake_time import find_library
+from emulator.live.slurm import programs, system
+from emulator.live.slurm.programs import find_library
 from emulator.runs.preparation import prepare
 from emulator.runs.scenario import ScenarioError, from_mapping, load
 
@@ -102,7 +102,7 @@ def test_a_machine_whose_name_leads_to_its_network_is_told_what_to_do(installed,
 
 
 def test_a_machine_without_slurm_is_told_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(wrappers, "_SEARCH", str(tmp_path))
+    monkeypatch.setattr(programs, "_SEARCH", str(tmp_path))
     asked = scenario()
     with pytest.raises(
         ScenarioError, match=r"not installed: slurmctld, slurmd, .* apt-get install slurmctld"
@@ -114,7 +114,7 @@ def test_a_machine_without_a_database_is_told_so_only_if_the_run_wants_one(tmp_p
     monkeypatch.setattr("socket.gethostbyname", lambda _name: "127.0.1.1")
     for name in system._PROGRAMS:
         (tmp_path / name).touch(0o755)
-    monkeypatch.setattr(wrappers, "_SEARCH", str(tmp_path))
+    monkeypatch.setattr(programs, "_SEARCH", str(tmp_path))
     monkeypatch.setattr(system, "find_library", lambda *_: tmp_path / "libfaketime")
     wanted = scenario(batch={"slurm": {"accounting": "slurmdbd"}})
     missing = "not installed: sacctmgr, .*mariadbd, .* apt-get install .* slurmdbd mariadb-server"

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from balancer.clock import US
-from emulator.live.fleet_process import FleetProcessError
+from emulator.live.process import FleetProcessError
 from emulator.live.slurm.requirements import SlurmRequirements
 from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.schedulers.slurm.conf_fragment import Fragment, slurm_conf

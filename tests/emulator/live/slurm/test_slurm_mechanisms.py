@@ -8,7 +8,7 @@ import pytest
 
 from balancer.clock import US as S
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.live.job.orders import HEARD
+from emulator.live.job.control import HEARD
 from emulator.runs.scenario import from_mapping
 from emulator.validation.laws import check
 from emulator.workload.hybrid_kinds import JobClass

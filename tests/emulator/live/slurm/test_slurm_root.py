@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from emulator.live.fleet import Fleet
+from emulator.live.slurm.programs import Programs, write_script
 from emulator.live.slurm.system import SlurmSystem
-from emulator.live.slurm.wrappers import Programs, write_script
 from emulator.runs.preparation import prepare
 from emulator.runs.scenario import ScenarioError, from_mapping
 

@@ -17,8 +17,8 @@ from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock
 from emulator.live.process import read_address
 from emulator.live.torque import commands
+from emulator.live.torque.commands import install_commands
 from emulator.live.torque.config import ServerConfig
-from emulator.live.torque.install import install_commands
 from emulator.live.torque.protocol import request
 from emulator.live.torque.server import TorqueServer
 from testdata import RECORDED

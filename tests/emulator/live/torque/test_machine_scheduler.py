@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from balancer.clock import NEVER_US, ManualClock
-from emulator.live.job.work import Phase
-from emulator.live.torque.machine_scheduler import MachineScheduler
+from emulator.live.job.program import Phase
+from emulator.live.torque.mechanism_scheduler import MachineScheduler
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.malleable import Malleable
 from emulator.mechanisms.realtime import Realtime

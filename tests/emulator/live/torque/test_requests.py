@@ -10,12 +10,12 @@ from emulator.live.agent import AgentConfig
 from emulator.live.agent import main as agent_main
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
 from emulator.live.settings import SettingsError, load_settings
+from emulator.live.torque.commands import install_commands
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.format import fold
-from emulator.live.torque.install import install_commands
 from emulator.live.torque.jobs import clock_text, node_request, sleep_us, walltime_us
-from emulator.live.torque.marks import MarksFile
+from emulator.live.torque.nodes import MarksFile
 from emulator.live.torque.protocol import connect, request
 from emulator.live.torque.server import TorqueServer
 from emulator.live.torque.server import main as server_main

@@ -1,19 +1,26 @@
-"""Control groups for the processes of a job: to freeze them, to limit their share of the processors, to say which.
+"""The real process of a job on its node: started, stopped for a while, slowed down, killed with all it started.
 
-Version 1 and version 2, where this process may make groups; a machine or container that does not allow it has neither,
-and the caller does without.
+Control groups (version 1 and version 2) freeze it, limit its share of the processors and say which it has, where this
+process may make groups; a machine or container that does not allow it has neither, and the job does without.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emulator.live.process import OrphanReaper
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
 _ROOT = Path("/sys/fs/cgroup")
 _PERIOD_US = 100_000
@@ -160,3 +167,109 @@ class JobCgroup:
         for folder in self._folders:
             with suppress(OSError):  # a process that is not reaped yet keeps it: an orphan for a later agent
                 folder.rmdir()
+
+
+# The process.
+
+_ENTER = 'script=$1; shift; for group do echo $$ > "$group"; done; exec /bin/sh "$script"'
+"""Joins the job's groups before the script can start anything."""
+
+
+class Processes:
+    """What all processes of an agent's jobs share. Made when the first one starts."""
+
+    def __init__(self) -> None:
+        self.roots: CgroupRoots = find_roots()
+        remove_orphans(self.roots)
+        self.guard = OrphanReaper()
+        sys.stderr.write(f"node agent: {self.roots.describe()}\n")
+
+    def bound(self, processors: Sequence[int]) -> AbstractContextManager[None]:
+        """What this thread starts inside may only use these processors, where no cpuset can say so."""
+        return nullcontext() if self.roots.cpuset is not None or not processors else _affinity(processors)
+
+    def close(self) -> None:
+        self.guard.close()
+
+
+@contextmanager
+def _affinity(processors: Sequence[int]) -> Iterator[None]:
+    before = os.sched_getaffinity(0)  # of this thread
+    os.sched_setaffinity(0, processors)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class JobProcess:
+    """A script that runs in a session of its own.
+
+    `processors`: how many a rate of 1 stands for. `bound_to`: those that the job shares with others, one entry a core
+    that it has; empty: the job may use any.
+    """
+
+    def __init__(
+        self,
+        shared: Processes,
+        script: Path,
+        *,
+        name: str,
+        workdir: Path,
+        environ: Mapping[str, str],
+        output: Path,
+        errors: Path,
+        processors: int,
+        bound_to: Sequence[int] = (),
+    ) -> None:
+        self._shared = shared
+        self._processors = processors
+        self._suspended = False
+        self._rate = Fraction(1)
+        self._cgroup = JobCgroup(shared.roots, group_name(name), bound_to)
+        groups = [str(path) for path in self._cgroup.procs]
+        with output.open("ab") as out, errors.open("ab") as err, shared.bound(bound_to):
+            self.popen = subprocess.Popen(
+                ["/bin/sh", "-c", _ENTER, "job", str(script), *groups],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                cwd=workdir, env=dict(environ), start_new_session=True,
+            )  # fmt: skip
+        shared.guard.watch(self.popen.pid)
+
+    @property
+    def session(self) -> int:
+        return self.popen.pid
+
+    def suspend(self, *, suspended: bool) -> None:
+        """Stop or continue everything in the session."""
+        if suspended != self._suspended:
+            self._suspended = suspended
+            if not self._cgroup.freeze(frozen=suspended):
+                self.signal(signal.SIGSTOP if suspended else signal.SIGCONT)
+
+    def set_rate(self, rate: Fraction) -> None:
+        """Limit the job to this share of its processors, where the machine can."""
+        if rate != self._rate:
+            self._rate = rate
+            self._cgroup.limit(None if rate == 1 else float(rate * self._processors))
+
+    def signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # already gone
+            os.killpg(self.popen.pid, number)
+
+    def terminate(self) -> None:
+        """SIGTERM to everything, in a state in which it is heard."""
+        self.suspend(suspended=False)
+        self.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL to everything. A frozen process dies only once it is thawed."""
+        self.signal(signal.SIGKILL)
+        self.suspend(suspended=False)
+
+    def close(self) -> None:
+        """After its end: kill what the script left behind in its session, and tidy up."""
+        self.kill()
+        self.popen.wait()
+        self._shared.guard.forget(self.popen.pid)
+        self._cgroup.remove()
