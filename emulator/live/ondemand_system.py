@@ -11,15 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.config.node_names import default_node_names
 from emulator.live.batch_system import Site, make_system
-from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runs.scenario import Scenario, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
     from emulator.simulation.mechanism import Mechanism
 
 ONDEMAND_SYSTEMS = "emulator.ondemand_systems"
@@ -74,13 +73,8 @@ class ManagerSystem:
 
     can_wait = True
 
-    def check_leases(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:  # noqa: ARG002
-        """Without a Balancer there is no cloud, and nobody misses it."""
-        if isinstance(mechanism, BalancerMechanism):
-            try:
-                mechanism.check_nodes(default_node_names(prepared.nodes))
-            except ValueError as error:
-                raise ScenarioError(str(error)) from error
+    def check_leases(self, scenario: Scenario, prepared: Prepared, mechanism: Mechanism | None) -> None:
+        """It can play all of them. Without a Balancer there is no cloud, and nobody misses it."""
 
     def at(self, site: OndemandSite) -> Ondemand:
         return Manager(site)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulator.config.node_names import default_node_names
 from emulator.machine.machine import HasSlots, tells_work
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.runs.runner import check_live, make_machine, make_mechanism
@@ -61,8 +62,9 @@ def requirements_of(scenario: Scenario, prepared: Prepared) -> RunRequirements:
             raise ScenarioError(f"live.jobs: {problem}")
         slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
     found = RunRequirements(mechanism, machine, slotted)
-    if found.balancer is not None and found.balancer.static_reserve > prepared.nodes:
-        raise ScenarioError(
-            f"balancer: static_reserve is {found.balancer.static_reserve}, the cluster has {prepared.nodes} nodes"
-        )
+    if found.balancer is not None:
+        try:
+            found.balancer.check_cluster(default_node_names(prepared.nodes))
+        except ValueError as error:
+            raise ScenarioError(str(error)) from error
     return found

@@ -235,6 +235,18 @@ class TestBadInput:
                 ["--set", "mechanism.balancer.static_reserve=65"],
                 "static_reserve is 65, the cluster has 64 nodes",
             ),
+            (
+                ["--set", "mechanism.balancer.algorithm=hint"],
+                "hint keeps no static reserve, but static_reserve is 6: set it to 0",
+            ),
+            (
+                ["--set", 'mechanism.balancer.every=[{windows: "Mon-Fri 20:00-06:00", nodes: 65}]'],
+                "every: 65 nodes, the cluster has 64",
+            ),
+            (
+                ["--set", "mechanism.balancer.cloud_faults=[{do: fail_hosts, at_s: 5, for_s: 6, nodes: n065}]"],
+                "cloud_faults: there is no node n065",
+            ),
             (["--scheduler", "fcfs+eesy"], "unknown scheduler backfill 'eesy'; did you mean 'easy'?"),
             (["--seed", -1], "seed: must be at least 0"),
             (["--trace", "a.swf"], "give either a scenario file or --trace, not both"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from balancer.algorithms.interface import ChecksSettings
 from balancer.clock import US, micros
 from balancer.lifecycle.states import NodeState
 from balancer.plugins import ALGORITHMS, PluginError, name_of
@@ -117,7 +118,12 @@ class BalancerMechanism:
             self._algorithm = make_plugin(ALGORITHMS, self.algorithm)
         except PluginError as error:
             raise ValueError(f"balancer: {error}") from error
-        self.settings()
+        settings = self.settings()
+        if isinstance(self._algorithm, ChecksSettings):
+            try:
+                self._algorithm.check(settings)
+            except ValueError as error:
+                raise ValueError(f"balancer: {error}") from error
         self.faults()
         self.standing()
         if self.forecasts is not None:
@@ -157,8 +163,13 @@ class BalancerMechanism:
             raise ValueError("balancer: time_zero: only windows of every go by it, and there are none")
         return standing(self.every, self.time_zero)
 
-    def check_nodes(self, names: Sequence[str]) -> None:
-        """Raises ValueError for a step that names a node which the cluster has not."""
+    def check_cluster(self, names: Sequence[str]) -> None:
+        """Raises ValueError for more nodes than the cluster has, or for one that it has not."""
+        if self.static_reserve > len(names):
+            raise ValueError(
+                f"balancer: static_reserve is {self.static_reserve}, the cluster has {len(names)} nodes"
+            )
+        check_machine(self.standing(), len(names))
         if strangers := sorted(self.faults().nodes.difference(names)):
             raise ValueError(f"balancer: cloud_faults: there is no node {strangers[0]}")
 
@@ -199,10 +210,7 @@ class BalancerMechanism:
 
     def on_begin(self, act: Actions) -> None:
         nodes = act.cluster.node_count
-        if self.static_reserve > nodes:
-            raise ValueError(
-                f"balancer: static_reserve is {self.static_reserve}, the cluster has {nodes} nodes"
-            )
+        self.check_cluster(act.node_names)
         self._was_busy = np.zeros(nodes, np.bool_)
         self._since_us = np.zeros(nodes, np.int64)
         watch = None if self._failures is None else self._make_watch(act)
@@ -215,9 +223,7 @@ class BalancerMechanism:
             watch=watch,
             replace=self.on_failure == OnFailure.REPLACE,
         )
-        check_machine(self.standing(), nodes)
         self._cloud = LeaseCloud(act.node_names, micros(self.boot_s), micros(self.delete_s), self.faults())
-        self.check_nodes(act.node_names)
         if self.forecasts is not None:
             self._forecast = self.forecasts.begin(
                 nodes, int(act.cluster.job_table().submit_us.max(initial=0))
