@@ -217,6 +217,7 @@ def schedule_pass_inline(state: State, now: int) -> None:
         if now < registers.next_cycle < NEVER:
             return
         start_picked(state, now)
+    begun = registers.started_n  # whatever the hook chooses comes after it
     if registers.head_waits:
         registers.next_cycle = NEVER
     if registers.queue_lo == registers.queue_hi:
@@ -230,7 +231,6 @@ def schedule_pass_inline(state: State, now: int) -> None:
         call_hook(registers.ask, registers.ask_context, now)
         if registers.order_failed:
             return  # the run ends here, whatever could still be started
-    begun = registers.started_n
     for stage in range(2):  # heads first, because a reservation counts the nodes that they will give back
         if registers.backfill == BackfillRule.CONSERVATIVE:
             if stage == 0 and registers.idle_nodes > 0:
