@@ -56,6 +56,7 @@ def all_of_three_that_wait_are_deleted(site):
     site.waits_for(0)
     site.batch.end_job(*NODES)
     until(lambda: not site.servers(name), "they are gone")
+    until(site.is_home, f"no node is on its way\n{site.nova.log()}")
     return _ends(site, 0), set(site.states().values())
 
 
