@@ -244,7 +244,10 @@ class TestBadInput:
                 "every: 65 nodes, the cluster has 64",
             ),
             (
-                ["--set", "mechanism.balancer.cloud_faults=[{do: fail_hosts, at_s: 5, for_s: 6, nodes: n065}]"],
+                [
+                    "--set",
+                    "mechanism.balancer.cloud_faults=[{do: fail_hosts, at_s: 5, for_s: 6, nodes: n065}]",
+                ],
                 "cloud_faults: there is no node n065",
             ),
             (["--scheduler", "fcfs+eesy"], "unknown scheduler backfill 'eesy'; did you mean 'easy'?"),
