@@ -18,7 +18,7 @@ import os
 import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -47,8 +47,12 @@ class _Strict(BaseModel):
 
 
 class Measured(_Strict):
-    """What each row says besides its figures. `emulator`: our version; `machine`: its cores, idle or shared."""
+    """What each row says besides its figures. `emulator`: our version; `machine`: its cores, idle or shared.
 
+    `KEY`: what a later measurement of the same has, too: its row takes this one's place.
+    """
+
+    KEY: ClassVar[tuple[str, ...]] = ()
     command: _Text
     emulator: _Text
     date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")]
@@ -57,12 +61,13 @@ class Measured(_Strict):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What a later measurement of the same has, too: its row takes this one's place."""
-        raise NotImplementedError
+        return tuple(str(getattr(self, name)) for name in self.KEY)
 
 
 class TwinRow(Measured):
     """A slice on the real Slurm and in the twin; see `Calibration`. A figure that was not kept is missing."""
+
+    KEY = ("scenario", "release")
 
     scenario: _Text
     slurm: Annotated[str, Field(pattern=r"^\d+\.\d+")]
@@ -81,13 +86,11 @@ class TwinRow(Measured):
     def release(self) -> str:
         return ".".join(self.slurm.split(".")[:2])
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        return self.scenario, f"Slurm {self.release}"
-
 
 class LiveRow(Measured):
     """A mechanism in both clocks, as `benchmarks/live_equals_virtual.py` says."""
+
+    KEY = ("mechanism",)
 
     mechanism: _Text
     about: _Text
@@ -101,13 +104,11 @@ class LiveRow(Measured):
     live_wall_s: _Figure
     live_speed: _Figure
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.mechanism,)
-
 
 class PeerRow(Measured):
     """A program on the first `jobs` of a log: speed, memory, and its starts that are ours by two sets of rules."""
+
+    KEY = ("log", "program", "jobs")
 
     log: _Text
     program: _Text
@@ -117,10 +118,6 @@ class PeerRow(Measured):
     peak_mib: _Figure | None = None
     equal_textbook: _Count | None = None
     equal_like: _Count | None = None
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return self.log, f"{self.jobs} jobs", self.program
 
 
 _Row = TypeVar("_Row", TwinRow, LiveRow, PeerRow)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulator.cluster.cluster import Cluster
 from emulator.config.node_names import default_node_names
+from emulator.config.run_parts import OUR_BATCH_SYSTEM
 from emulator.machine.machine import HasSlots, tells_work
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.runs.runner import check_live, make_machine, make_mechanism
@@ -62,9 +64,21 @@ def requirements_of(scenario: Scenario, prepared: Prepared) -> RunRequirements:
             raise ScenarioError(f"live.jobs: {problem}")
         slotted = ability(machine, HasSlots)  # type: ignore[type-abstract]
     found = RunRequirements(mechanism, machine, slotted)
+    if machine is None and scenario.live.batch_name == OUR_BATCH_SYSTEM:
+        _check_scheduler(scenario, prepared, found)
     if found.balancer is not None:
         try:
             found.balancer.check_cluster(default_node_names(prepared.nodes))
         except ValueError as error:
             raise ScenarioError(str(error)) from error
     return found
+
+
+def _check_scheduler(scenario: Scenario, prepared: Prepared, found: RunRequirements) -> None:
+    """Our batch server makes the same cluster; one whose nodes fail follows the loop of virtual time."""
+    is_simulated = found.batch_decides and scenario.failures is not None
+    try:
+        with scenario.plugged_in():
+            Cluster(prepared.nodes, scenario.scheduler_config, prepared.jobs, simulated=is_simulated)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error

@@ -261,6 +261,21 @@ class TestBadInput:
         assert_refused(result, message, tmp_path / "out")
 
     @pytest.mark.parametrize(
+        ("scheduler", "message"),
+        [
+            ("{easy: {start_delay_s: 1}}", "scheduler start_delay_s: this is known in virtual time only"),
+            ("{cycle_s: 60}", "scheduler cycle_s: a cycle is kept in virtual time only"),
+            ("{like: pyss}", "scheduler exact_ends_first: this is known in virtual time only"),
+            ("slurm", "scheduler slurm acts at times of its own"),
+        ],
+    )
+    def test_a_scheduler_of_virtual_time_live(self, emulator, tmp_path, scheduler, message):
+        result = emulator(
+            "run", DEFAULT, "--set", f"scheduler={scheduler}", "--out", "out", "--clock", "live"
+        )
+        assert_refused(result, message, tmp_path / "out")
+
+    @pytest.mark.parametrize(
         ("clock", "message"),
         [
             ("live", "live.speed: must be more than 0"),

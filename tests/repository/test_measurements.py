@@ -214,7 +214,7 @@ def test_the_command_writes_the_file(
         ("live", "[]", "stdin: must be one row of figures, or a list of them"),
         ("live", "[1]", "stdin: must be one row of figures, or a list of them"),
         ("live", json.dumps([LIVE]), "stdin: 0.command: is missing"),
-        ("peers", json.dumps([PEER, PEER]), "stdin: KTH, 1000 jobs, accasim: is there twice; give one run of each"),
+        ("peers", json.dumps([PEER, PEER]), "stdin: KTH, accasim, 1000: is there twice; give one run of each"),
         ("peers", json.dumps([PEER | {"jobs": -1}]), "stdin: 0.jobs: must be at least 0, not -1"),
         ("peers", json.dumps(PEER | {"peak_mib": math.nan}), "stdin: 0.peak_mib: must be a finite number, not nan"),
         ("slurm_twin", json.dumps(CALIBRATED | {"slurm": None}),
