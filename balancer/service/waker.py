@@ -6,6 +6,7 @@ idle. The time that takes is part of what a request waits: it gets the node if t
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,7 +16,7 @@ from balancer.lifecycle.states import NodeState
 from balancer.service.commands import Wake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from balancer.drivers.base import NodeStatus
     from balancer.lifecycle.requests import Wish
@@ -44,11 +45,23 @@ class Waker:
         self._readings = readings
         self._may_move = may_move
         self._asked_us: dict[str, int] = {}
+        self._looking = threading.Lock()
 
     def look(self) -> None:
-        """Have as many woken as are wanted beyond those on their way, if the driver can. Does not wait for it."""
+        """Have as many woken as are wanted beyond those on their way, if the driver can. Does not wait for it.
+
+        For any thread. One looks at a time: two that looked at once would wake the same nodes, or too many.
+        """
         if not self._commander.can_wake:
             return
+        with self._looking:
+            nodes = self._nodes_to_wake()
+            if nodes:
+                _log.info("waking nodes", nodes=nodes)
+                self._asked_us |= dict.fromkeys(nodes, wall_us())
+                self._commander.submit([Wake(nodes=nodes)])
+
+    def _nodes_to_wake(self) -> tuple[str, ...]:
         wishes = self._writer.wishes() if self._may_move() else ()
         readings = self._readings()
         asleep = [
@@ -56,25 +69,21 @@ class Waker:
             for record in self._writer.published.nodes()
             if record.state is NodeState.DOWN and record.name in readings and readings[record.name].is_asleep
         ]
-        off = [node for node in asleep if readings[node].is_off]
         since_us = wall_us() - _COMING_US
         self._asked_us = {n: us for n in asleep if (us := self._asked_us.get(n, since_us)) > since_us}
-        nodes = self._nodes_to_wake(wishes, off)
-        if nodes:
-            _log.info("waking nodes", nodes=nodes)
-            self._asked_us |= dict.fromkeys(nodes, wall_us())
-            self._commander.submit([Wake(nodes=nodes)])
+        return _chosen(wishes, self._asked_us, [node for node in asleep if readings[node].is_off])
 
-    def _nodes_to_wake(self, wishes: Sequence[Wish], off: Sequence[str]) -> tuple[str, ...]:
-        """Those to be woken. `wishes`: how many more are wanted, of which (None: any)."""
-        coming = dict.fromkeys(self._asked_us)
-        rest = dict.fromkeys(node for node in off if node not in coming)
-        chosen: list[str] = []
-        for count, among in wishes:
-            for pile, is_new in ((coming, False), (rest, True)):
-                picked = [node for node in pile if among is None or node in among][:count]
-                count -= len(picked)  # noqa: PLW2901 - what is left of it
-                chosen += picked if is_new else ()
-                for node in picked:
-                    del pile[node]
-        return tuple(chosen)
+
+def _chosen(wishes: Sequence[Wish], on_their_way: Iterable[str], off: Sequence[str]) -> tuple[str, ...]:
+    """Of those that are `off`. `wishes`: how many more are wanted, of which (None: any)."""
+    coming = dict.fromkeys(on_their_way)
+    rest = dict.fromkeys(node for node in off if node not in coming)
+    chosen: list[str] = []
+    for count, among in wishes:
+        for pile, is_new in ((coming, False), (rest, True)):
+            picked = [node for node in pile if among is None or node in among][:count]
+            count -= len(picked)  # noqa: PLW2901 - what is left of it
+            chosen += picked if is_new else ()
+            for node in picked:
+                del pile[node]
+    return tuple(chosen)

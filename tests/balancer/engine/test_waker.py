@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import balancer.service.waker
@@ -90,6 +92,26 @@ def test_one_that_does_not_come_up_in_time_rejects_the_request_and_is_asked_agai
     monkeypatch.setattr(balancer.service.waker, "wall_us", lambda: began_us + 1_000_000_000)
     w.engine.submit_request(1)
     kit.until(lambda: w.batch.woken() == ["n01", "n01"])
+
+
+def test_of_two_looks_at_once_the_second_knows_what_the_first_has_woken(site, kit, monkeypatch):
+    w = site()
+    choose = balancer.service.waker._chosen
+    other = threading.Thread(target=w.engine.reconcile)
+
+    def chosen_while_another_looks(*what):
+        monkeypatch.setattr(balancer.service.waker, "_chosen", choose)
+        nodes = choose(*what)
+        other.start()
+        other.join(0.3)  # long enough for a look that does not wait for this one
+        return nodes
+
+    monkeypatch.setattr(balancer.service.waker, "_chosen", chosen_while_another_looks)
+    w.engine.submit_request(1)
+    other.join(60)
+    w.engine.reconcile()
+    w.settled()
+    assert w.batch.woken() == ["n01"]
 
 
 def test_one_that_is_still_being_switched_off_is_woken_once_it_is_off(site, kit):
