@@ -180,7 +180,7 @@ def status(name: str | None, as_json: bool) -> None:
         members,
         the_fleet,
     )
-    from emulator.live.containers.names import BALANCER, BALANCER_PORT  # noqa: PLC0415
+    from emulator.live.names import BALANCER, BALANCER_PORT  # noqa: PLC0415
 
     def act() -> None:
         client = docker_client()
@@ -221,7 +221,7 @@ def status(name: str | None, as_json: bool) -> None:
 
 def _with_names(state: str, found: list[Member], role: str) -> str:
     """`7 running`, `1 paused (n003)`: those that do not run by name."""
-    from emulator.live.containers.names import some_of  # noqa: PLC0415
+    from emulator.live.names import some_of  # noqa: PLC0415
 
     names = [each.name for each in found if each.role == role and each.container.status == state]
     named = role == "node" and state != "running"

@@ -129,8 +129,8 @@ def _bring(scenario: Scenario, path: Path, folder: Path) -> Iterable[str]:
 def _run(client: Any, order: SwarmOrder, address: str | None, port: int) -> int:
     """Begin, follow and remove. Exit status: that of the run."""
     from emulator.live.containers import swarm as on  # noqa: PLC0415
-    from emulator.live.containers.names import NODE  # noqa: PLC0415
     from emulator.live.containers.swarm import JoinServer  # noqa: PLC0415
+    from emulator.live.names import NODE  # noqa: PLC0415
 
     with interruptible() as interrupted:
 

@@ -98,20 +98,8 @@ class Site(Protocol):
         """
 
 
-class Batch(Protocol):
-    """The batch system of one run."""
-
-    def start_steps(self) -> Sequence[Callable[[], None]]:
-        """What is to be done, in order, until jobs can be submitted. Each may raise FleetProcessError."""
-
-    def balancer_settings(self) -> Part:
-        """Its driver and the settings that go with it, and the environment of its process."""
-
-    def replayer_settings(self) -> Part:
-        """How jobs are submitted, and the environment of the process that does it."""
-
-    def own_time(self) -> Callable[[], int] | None:
-        """Cluster time is whatever this tells (us), from 0 at this call; None: it follows the run's clock."""
+class RunningBatch(Protocol):
+    """The batch system of a run that is under way, whoever started it."""
 
     def counts(self, replay_log: Path) -> Counts: ...
 
@@ -125,11 +113,27 @@ class Batch(Protocol):
     def stuck(self, now_us: int) -> str | None:
         """Nothing more will happen, though jobs wait: '' if that is how it should end, a text if not; else None."""
 
-    def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str | None:
-        """A process that it started has ended: None if the run goes on, else why it cannot."""
-
     def collect(self, job_ids: dict[int, str]) -> BatchSide:
         """Jobs, runs and marks. `job_ids`: what was submitted, job number -> identifier."""
+
+
+class Batch(RunningBatch, Protocol):
+    """The batch system of one run of processes."""
+
+    def start_steps(self) -> Sequence[Callable[[], None]]:
+        """What is to be done, in order, until jobs can be submitted. Each may raise FleetProcessError."""
+
+    def balancer_settings(self) -> Part:
+        """Its driver and the settings that go with it, and the environment of its process."""
+
+    def replayer_settings(self) -> Part:
+        """How jobs are submitted, and the environment of the process that does it."""
+
+    def own_time(self) -> Callable[[], int] | None:
+        """Cluster time is whatever this tells (us), from 0 at this call; None: it follows the run's clock."""
+
+    def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str | None:
+        """A process that it started has ended: None if the run goes on, else why it cannot."""
 
     def close(self) -> None:
         """All processes are gone; tidy up. Also after a start that failed half-way."""

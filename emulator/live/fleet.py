@@ -20,15 +20,15 @@ from emulator.config.node_names import default_node_names
 from emulator.live import roles, shares
 from emulator.live.batch_system import ComesBack, make_batch_system
 from emulator.live.clock_cost import with_cost
-from emulator.live.collect import collect, replayed
-from emulator.live.failure import DiskGuard, FailedPlans
+from emulator.live.collect import collect
+from emulator.live.failure import FailedPlans
+from emulator.live.names import BALANCER, BATCH, PREDICTOR, REPLAYER, ROLES
 from emulator.live.ondemand_system import make_ondemand_system
 from emulator.live.process import FleetProcess, FleetProcessError, OrphanReaper, lasting_port
-from emulator.live.process_faults import BATCH, ProcessFaults, check_faults
+from emulator.live.process_faults import ProcessFaults, check_faults
 from emulator.live.resume import RunSuspended
 from emulator.live.run_files import RunFiles
-from emulator.live.run_requirements import requirements_of
-from emulator.live.watch import WENT_ON, abort_reason, record_of, watch_with_room
+from emulator.live.watch import WENT_ON, LiveRun
 from emulator.record.run_record import UNDER_WAY, Mark
 from emulator.runs.runner import describe
 from emulator.workload import store
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from emulator.clock.clock_master import SharedClockMaster
-    from emulator.live.collect import BatchSide
-    from emulator.live.failure import Failure
+    from emulator.live.batch_system import Batch
     from emulator.live.replay_log import Counts
     from emulator.live.resume import ResumableRun
     from emulator.live.roles import RoleConfig
@@ -77,8 +76,10 @@ def run_live(
         raise FleetError(str(error)) from error
 
 
-class Fleet:
+class Fleet(LiveRun):
     """One live run. Everything it writes is below `work`."""
+
+    _batch: Batch
 
     def __init__(
         self,
@@ -88,40 +89,32 @@ class Fleet:
         page: WatchPage | None = None,
         resumable: ResumableRun | None = None,
     ) -> None:
-        requirements = requirements_of(scenario, prepared)
+        files = RunFiles(work)
+        comes_back = bool(scenario.live.faults) or resumable is not None
+        super().__init__(scenario, prepared, files, resumable, comes_back=comes_back)
+        requirements = self.requirements
         system, cloud = make_batch_system(scenario), make_ondemand_system(scenario)
-        self.batch_decides, self.slots_per_node = requirements.batch_decides, requirements.slots_per_node
         if scenario.live.jobs == "cpu-bound":
             shares.check_possible(scenario.live, prepared.jobs, requirements.slotted)
         system.check(scenario, prepared, requirements.mechanism, requirements.machine)
         cloud.check_leases(scenario, prepared, requirements.mechanism)
-        mechanism = requirements.balancer
-        self.scenario = scenario
-        self.prepared = prepared
-        self.mechanism = mechanism
+        self.comes_back, self.slots_per_node = comes_back, requirements.slots_per_node
+        """Whether processes must be able to go on where others of their kind have ended."""
         self.work, self.logs, self.bin = work, work / "logs", work / "bin"
         self.job_folder = self.logs / "jobs"
         """What real jobs print, and their checkpoints: kept with the results."""
-        self._files = files = RunFiles(work)
-        self.clock_file, self.workload, self.replay_log = files.clock, files.workload, files.replay_log
-        self.has_balancer = mechanism is not None
+        self.clock_file, self.workload = files.clock, files.workload
+        self.has_balancer = self.mechanism is not None
         self.balancer_ready, self.node_keys = files.ready("balancer"), work / "node-keys"
         self.names = default_node_names(prepared.nodes)
-        self._resumable = resumable
-        self.run_settings = roles.RunSettings(scenario, requirements, prepared.jobs, self.comes_back)
-        self.marks = [] if resumable is None else [Mark(at_us, text) for at_us, text in resumable.state.marks]
         self.processes: dict[str, FleetProcess] = {}
         self._reaper: OrphanReaper | None = None
-        self._failed_plans: FailedPlans | None = None
         self.balancer_url = ""
-        self.token = "" if resumable is None else resumable.state.token
-        self.now_us = 0
         self._page = page
         self._batch, self._ondemand = system.at(self), cloud.at(self)
         self.apart = check_faults(scenario.live.faults, self._batch, self.names, self._services())
         self._faults: ProcessFaults | None = None
         self._stands = False
-        self._disk_guard = DiskGuard(work)
         self.logs.mkdir(exist_ok=self.is_resumed)
 
     def _services(self) -> set[str]:
@@ -133,7 +126,7 @@ class Fleet:
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
         live = self.scenario.live
-        self._began_us = wall_us() - (0 if self._resumable is None else self._resumable.state.wall_us)
+        self._began_us = wall_us()
         self._clock, self._interrupted = self._make_clock(), interrupted
         clock = self._clock
         with ExitStack() as stack:
@@ -149,23 +142,16 @@ class Fleet:
                 self._faults = ProcessFaults(self, self._batch, live.faults, done)
             clock.start()
             stack.callback(lambda: clock.stand() if self._stands else clock.stop())
-            self._note_progress()
-            counts = self._batch.counts(self.replay_log)
-            reason = watch_with_room(self, clock, counts, threading.Event(), self._disk_guard, quiet=quiet)
+            self.note_progress()
+            reason = self.watch(threading.Event(), quiet=quiet)
             if self._resumable is not None and interrupted:
                 self._stand()
             record, pace = self._record(reason, rates)
-        wall_s = seconds(wall_us() - self._began_us)
-        return describe(record, self.scenario, self.prepared, wall_s=wall_s, pace=pace)
+        return describe(record, self.scenario, self.prepared, wall_s=seconds(self.wall_us), pace=pace)
 
     @property
     def is_resumed(self) -> bool:
         return self._resumable is not None and self._resumable.is_resumed
-
-    @property
-    def comes_back(self) -> bool:
-        """Whether processes must be able to go on where others of their kind have ended."""
-        return bool(self.scenario.live.faults) or self._resumable is not None
 
     def _make_clock(self) -> SharedClockMaster:
         live = self.scenario.live
@@ -177,12 +163,9 @@ class Fleet:
             return clock
         return roles.new_clock(live, self.clock_file, SLOTS + len(self.apart))
 
-    def _note_progress(self) -> None:
-        """What the next one needs to go on with the run, where it may be stopped."""
-        if self._resumable is not None:
-            done = 0 if self._faults is None else self._faults.done
-            wall = wall_us() - self._began_us
-            self._resumable.note(self.marks, token=self.token, steps_done=done, wall_us=wall)
+    @property
+    def steps_done(self) -> int:
+        return 0 if self._faults is None else self._faults.done
 
     def _stand(self) -> None:
         """Stopped in the middle: all that is due by now is dealt with, then time stands. Raises RunSuspended."""
@@ -191,7 +174,7 @@ class Fleet:
             self._faults.close()
         self._stands = True
         self._clock.stand()
-        self._note_progress()
+        self.note_progress()
         # First whoever would note that the others go.
         if (server := self.processes.pop(BATCH, None)) is not None:
             server.stop()
@@ -204,9 +187,7 @@ class Fleet:
         live, clock = self.scenario.live, self._clock
         if self._faults is not None:
             self._faults.close()
-        if not reason and self._failed_plans is not None:
-            reason = self._failed_plans.look()
-        record, pace = record_of(self, clock, reason, live.speed)
+        record, pace = self.collect(reason)
         late = {} if self.ledger is None else self._ondemand.cost()
         if clock.follow is not None or late:
             record, pace = with_cost(record, self.prepared.jobs, pace, live.max_lag_s, late)
@@ -214,13 +195,6 @@ class Fleet:
             measured = shares.measure(record, shares.read_tracks(self.job_folder), rates)
             record = replace(record, figures=record.figures | shares.figures(measured))
         return record, pace
-
-    @property
-    def failure(self) -> Failure | None:
-        return self._batch.failure
-
-    def batch_side(self) -> BatchSide:
-        return self._batch.collect(replayed(self.replay_log).job_ids)
 
     def end_processes(self) -> None:
         """The ledger and the replayer's log are read from their files."""
@@ -231,7 +205,7 @@ class Fleet:
     def _start(self, interrupted: Any) -> None:
         if self.mechanism is not None and not self.token:
             self._issue_credentials()
-            self._note_progress()
+            self.note_progress()
         steps = list(self._batch.start_steps())  # the Balancer takes no node that is down
         if self.mechanism is not None:
             steps += [
@@ -311,8 +285,8 @@ class Fleet:
         config = self.config_of(
             "balancer", role_config, port=self.lasting_port(), ready_file=self.balancer_ready
         )
-        arguments = ("-m", "balancer", "serve", "--config", config)
-        process = self.launch("balancer", *arguments, environ=role_config.environ)
+        arguments = ROLES[BALANCER].arguments(config)
+        process = self.launch(BALANCER, *arguments, environ=role_config.environ)
         self.balancer_url = process.wait_ready(self.balancer_ready)["url"]
         self._failed_plans = FailedPlans(self.balancer_url)
 
@@ -320,9 +294,9 @@ class Fleet:
         role_config = self.run_settings.predictor(self.places)
         for name, text in role_config.files.items():
             (self.work / name).write_text(text, encoding="utf-8")
-        arguments = ("-m", "balancer", "predict", *role_config.arguments_with(role_config.plugins))
-        process = self.launch("predictor", *arguments, environ=role_config.environ)
-        process.wait_ready(self._files.ready("predictor"))
+        arguments = (*ROLES[PREDICTOR].arguments(), *role_config.arguments_with(role_config.plugins))
+        process = self.launch(PREDICTOR, *arguments, environ=role_config.environ)
+        process.wait_ready(self._files.ready(PREDICTOR))
 
     def _start_replayer(self) -> None:
         store.save(self.prepared.jobs, self.workload)
@@ -330,9 +304,9 @@ class Fleet:
             self.job_folder.mkdir(exist_ok=self.is_resumed)
         leases = {} if self.mechanism is None else self._ondemand.replayer_settings()
         role_config = self.run_settings.replayer(self.places, self._batch.replayer_settings(), leases)
-        arguments = ("-m", "emulator.live.replayer", "--config", self.config_of("replayer", role_config))
-        process = self.launch("replayer", *arguments, environ=role_config.environ)
-        process.wait_ready(self._files.ready("replayer"))
+        arguments = ROLES[REPLAYER].arguments(self.config_of(REPLAYER, role_config))
+        process = self.launch(REPLAYER, *arguments, environ=role_config.environ)
+        process.wait_ready(self._files.ready(REPLAYER))
 
     @property
     def ledger(self) -> Path | None:
@@ -345,12 +319,10 @@ class Fleet:
         """Why the run must end now, or ''."""
         if self._interrupted:
             return f"stopped by {self._interrupted.reason}"
-        if why := abort_reason(
-            self.scenario.live, self._clock, self._disk_guard, self.failure, self._failed_plans
-        ):
+        if why := super().abort_reason():
             return why
         if self._faults is not None and self._faults.look(self._clock):
-            self._note_progress()
+            self.note_progress()
         lost = self._look_at_processes(self._clock)
         return self._batch.failure.reason if lost and self._batch.failure else lost
 
@@ -360,16 +332,6 @@ class Fleet:
     def _is_away(self, name: str) -> bool:
         """A step of the scenario has killed it, and that is no reason to end."""
         return self._faults is not None and self._faults.is_away(name)
-
-    def is_settled(self) -> bool:
-        return self._batch.is_settled()
-
-    def stuck(self) -> str | None:
-        return self._batch.stuck(self._clock.now_us())
-
-    def annotate(self, at_us: int, text: str) -> None:
-        self.marks.append(Mark(at_us, text))
-        self._note_progress()
 
     def report_progress(self, counts: Counts) -> None:  # noqa: ARG002 - the page has more than counts
         """To the page, where there is one."""

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.live.batch_system import Site, make_system
+from emulator.live.names import ONDEMAND, ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from emulator.simulation.mechanism import Mechanism
 
 ONDEMAND_SYSTEMS = "emulator.ondemand_systems"
-_MANAGER = "ondemand"
 
 
 class OndemandSite(Site, Protocol):
@@ -83,7 +83,7 @@ class ManagerSystem:
 class Manager:
     """Its process, on this machine."""
 
-    names = frozenset({_MANAGER})
+    names = frozenset({ONDEMAND})
 
     def __init__(self, site: OndemandSite) -> None:
         self._site = site
@@ -105,8 +105,8 @@ class Manager:
         port = site.lasting_port()
         process_settings = {"ready_file": self._ready} | ({"port": port} if port != 0 else {})
         role_config = replace(site.run_settings.ondemand(site.places), config=self.settings(mechanism))
-        config = site.config_of(_MANAGER, role_config, **process_settings)
-        process = site.launch(_MANAGER, "-m", "emulator.live.ondemand", "--config", config)
+        config = site.config_of(ONDEMAND, role_config, **process_settings)
+        process = site.launch(ONDEMAND, *ROLES[ONDEMAND].arguments(config))
         self._url = process.wait_ready(self._ready)["url"]
 
     def replayer_settings(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock
 from emulator.live.batch_system import ComesBack
 from emulator.live.faults import FaultAction, Steps, steps_of
+from emulator.live.names import BATCH
 from emulator.live.process import FleetProcessError, read_ready
 from emulator.record.run_record import Mark
 from emulator.runs.scenario import ScenarioError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from emulator.live.faults import Step
     from emulator.live.process import FleetProcess
 
-BATCH = "batch"
 _POSSIBLE = {FaultAction.KILL, FaultAction.PAUSE}
 _LIMIT_S = 120.0
 _LOOK_S = 0.02

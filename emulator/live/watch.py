@@ -2,65 +2,49 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from balancer.clock import seconds
+from balancer.clock import seconds, wall_us
 from balancer.nodelist import some
 from emulator.kernel.job_states import RunOutcome
-from emulator.live.collect import STILL_WORKING, Source, collect
-from emulator.live.failure import is_full
+from emulator.live.collect import STILL_WORKING, collect, replayed
+from emulator.live.failure import DiskGuard, is_full
+from emulator.live.roles import RunSettings
+from emulator.live.run_requirements import requirements_of
 from emulator.record.run_record import Mark
 from emulator.report.progress import RunProgress, counted
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     import threading
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from emulator.clock.clock_master import SharedClockMaster
     from emulator.config.run_parts import LivePart
+    from emulator.live.batch_system import RunningBatch
     from emulator.live.collect import BatchSide
-    from emulator.live.failure import DiskGuard, FailedPlans, Failure
+    from emulator.live.failure import FailedPlans, Failure
     from emulator.live.replay_log import Counts
+    from emulator.live.resume import ResumableRun
+    from emulator.live.run_files import RunFiles
     from emulator.record.run_record import RunRecord
     from emulator.runs.preparation import Prepared
+    from emulator.runs.scenario import Scenario
     from emulator.workload.table import JobTable
 
 _LOOK_S = 0.1
-
-
-class Watched(Protocol):
-    """A run that is under way."""
-
-    prepared: Prepared
-    batch_decides: bool
-    """The mechanism is the batch system's, not a service of its own."""
-
-    def abort_reason(self) -> str:
-        """Asked again and again: why the run must end now, or ''."""
-
-    def is_replayed(self) -> bool:
-        """The replayer has nothing more to submit."""
-
-    def is_settled(self) -> bool:
-        """Asked when all jobs are over: everything that was done to them is told."""
-
-    def stuck(self) -> str | None:
-        """Nothing more will happen, though jobs wait: '' if that is how it should end, a text if not; else None."""
-
-    def annotate(self, at_us: int, text: str) -> None:
-        """For the report: what happened to the fleet."""
-
-    def report_progress(self, counts: Counts) -> None:
-        """How far it has come, for who asks."""
+_BROKEN_OFF_S = 0.2
+"""A plug-in has failed: its process holds the clock for good, nobody has to be waited for."""
 
 
 def watch(
-    run: Watched, clock: SharedClockMaster, counts: Counts, pause: threading.Event, *, quiet: bool = False
+    run: LiveRun, clock: SharedClockMaster, counts: Counts, pause: threading.Event, *, quiet: bool = False
 ) -> str:
     """Until everything has happened. Returns why it ended early, or ''. `pause`: set when nobody need wait."""
     jobs = run.prepared.jobs
@@ -85,27 +69,6 @@ def watch(
             pause.wait(_LOOK_S)
 
 
-def watch_with_room(
-    run: Watched,
-    clock: SharedClockMaster,
-    counts: Counts,
-    pause: threading.Event,
-    room: DiskGuard,
-    *,
-    quiet: bool,
-) -> str:
-    """The same; a volume without room is a reason, too. At the end others have some to write."""
-    try:
-        room.reserve()
-        return watch(run, clock, counts, pause, quiet=quiet)
-    except OSError as error:
-        if not is_full(error):
-            raise
-        return room.shortage() or str(error)
-    finally:
-        room.release()
-
-
 def lag(live: LivePart, clock: SharedClockMaster) -> str:
     """Why a run at a strict pace must end: it is too far behind. '' if it is not."""
     longest_s = seconds(clock.pace.longest_hold_us)
@@ -116,62 +79,139 @@ def lag(live: LivePart, clock: SharedClockMaster) -> str:
     return ""
 
 
-_BROKEN_OFF_S = 0.2
-"""A plug-in has failed: its process holds the clock for good, nobody has to be waited for."""
+class LiveRun(ABC):
+    """A live run, whoever starts its processes: what it is told, how far it has come, and what it leaves.
 
+    `resumable`: the run of a folder, which may go on; None: nobody could go on with it.
+    """
 
-class Ending(Source, Protocol):
-    """A run that has come to its end, one way or the other."""
+    names: tuple[str, ...]
+    _batch: RunningBatch
+    _clock: SharedClockMaster
 
-    now_us: int
+    def __init__(
+        self,
+        scenario: Scenario,
+        prepared: Prepared,
+        files: RunFiles,
+        resumable: ResumableRun | None,
+        *,
+        comes_back: bool,
+    ) -> None:
+        requirements = requirements_of(scenario, prepared)
+        self.requirements = requirements
+        self.scenario, self.prepared = scenario, prepared
+        self.mechanism, self.batch_decides = requirements.balancer, requirements.batch_decides
+        self._files, self.replay_log = files, files.replay_log
+        self.run_settings = RunSettings(scenario, requirements, prepared.jobs, comes_back)
+        self._resumable = resumable
+        state = None if resumable is None else resumable.state
+        self.marks = [] if state is None else [Mark(at_us, text) for at_us, text in state.marks]
+        self.token = "" if state is None else state.token
+        self._ran_us = 0 if state is None else state.wall_us
+        self._began_us: int | None = None
+        self.now_us = 0
+        self._disk_guard = DiskGuard(files.root)
+        self._failed_plans: FailedPlans | None = None
+
+    @abstractmethod
+    def is_replayed(self) -> bool:
+        """The replayer has nothing more to submit."""
+
+    @abstractmethod
+    def report_progress(self, counts: Counts) -> None:
+        """How far it has come, for who asks."""
+
+    @abstractmethod
+    def end_processes(self) -> None:
+        """Whose files are read next; where they are still needed, nothing."""
+
+    @property
+    @abstractmethod
+    def ledger(self) -> str | Path | None:
+        """File or URL of the Balancer's ledger; None: there is none."""
+
+    @property
+    @abstractmethod
+    def steps_done(self) -> int:
+        """How many steps of the scenario (`live.faults`) are done."""
 
     @property
     def failure(self) -> Failure | None:
         """A plug-in that failed in the batch system."""
+        return self._batch.failure
 
-    def annotate(self, at_us: int, text: str) -> None:
-        """For the report."""
+    def is_settled(self) -> bool:
+        """Asked when all jobs are over: everything that was done to them is told."""
+        return self._batch.is_settled()
+
+    def stuck(self) -> str | None:
+        """Nothing more will happen, though jobs wait: '' if that is how it should end, a text if not; else None."""
+        return self._batch.stuck(self._clock.now_us())
 
     def batch_side(self) -> BatchSide:
         """What the batch system knows."""
+        return self._batch.collect(replayed(self.replay_log).job_ids)
 
-    def end_processes(self) -> None:
-        """Whose files are read next; where they are still needed, nothing."""
+    @property
+    def wall_us(self) -> int:
+        """Wall time for which it has run, with all that it ran before it was stopped."""
+        return self._ran_us + (0 if self._began_us is None else wall_us() - self._began_us)
 
+    def annotate(self, at_us: int, text: str) -> None:
+        """For the report: what happened to the fleet."""
+        self.marks.append(Mark(at_us, text))
+        self.note_progress()
 
-def abort_reason(
-    live: LivePart,
-    clock: SharedClockMaster,
-    room: DiskGuard,
-    failure: Failure | None,
-    plans: FailedPlans | None,
-) -> str:
-    """Why a run must end now, or '': asked again and again. `plans`: of a Balancer that answers."""
-    if failure:
-        return failure.reason
-    if shortage := room.shortage():
-        return shortage
-    if plans is not None and (failed_plan := plans.now_and_then()):
-        return failed_plan
-    return lag(live, clock)
+    def note_progress(self) -> None:
+        """What the next one needs to go on with the run, where it may be stopped."""
+        if self._resumable is not None:
+            self._resumable.note(
+                self.marks, token=self.token, steps_done=self.steps_done, wall_us=self.wall_us
+            )
 
+    def abort_reason(self) -> str:
+        """Asked again and again: why the run must end now, or ''."""
+        if failure := self.failure:
+            return failure.reason
+        if shortage := self._disk_guard.shortage():
+            return shortage
+        # Of a Balancer that answers.
+        if self._failed_plans is not None and (failed_plan := self._failed_plans.now_and_then()):
+            return failed_plan
+        return lag(self.scenario.live, self._clock)
 
-def record_of(
-    run: Ending, clock: SharedClockMaster, reason: str, speed: float
-) -> tuple[RunRecord, dict[str, Any]]:
-    """Let everything stand still and collect: the record is that of one moment. With it the clock's pace."""
-    failure = run.failure
-    all_done = clock.freeze(_BROKEN_OFF_S) if failure else clock.freeze()
-    run.now_us = clock.now_us()
-    pace = asdict(clock.pace) | clock.pace.speeds(held=clock.held) | {"speed": speed}
-    batch = run.batch_side()
-    run.now_us = max(run.now_us, batch.now_us)
-    # Who waits for a server that is gone waits in vain.
-    if not all_done and batch.offline is not None and not failure:
-        run.annotate(run.now_us, STILL_WORKING)
-    run.end_processes()
-    record = with_differences(collect(run, batch, reason), run.prepared.jobs)
-    return (replace(record, traceback=failure.traceback) if failure else record), pace
+    def watch(self, pause: threading.Event, *, quiet: bool) -> str:
+        """Until everything has happened. Why it ended early, or ''. A volume without room is a reason, too.
+
+        `pause`: set when nobody need wait.
+        """
+        try:
+            self._disk_guard.reserve()
+            return watch(self, self._clock, self._batch.counts(self.replay_log), pause, quiet=quiet)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            return self._disk_guard.shortage() or str(error)
+        finally:
+            self._disk_guard.release()  # at the end others have some to write
+
+    def collect(self, reason: str) -> tuple[RunRecord, dict[str, Any]]:
+        """Let everything stand still and collect: the record is that of one moment. With it the clock's pace."""
+        if not reason and self._failed_plans is not None:
+            reason = self._failed_plans.look()  # it may have failed since it was last looked at
+        clock, failure = self._clock, self.failure
+        all_done = clock.freeze(_BROKEN_OFF_S) if failure else clock.freeze()
+        self.now_us = clock.now_us()
+        pace = asdict(clock.pace) | clock.pace.speeds(held=clock.held) | {"speed": self.scenario.live.speed}
+        batch = self.batch_side()
+        self.now_us = max(self.now_us, batch.now_us)
+        # Who waits for a server that is gone waits in vain.
+        if not all_done and batch.offline is not None and not failure:
+            self.annotate(self.now_us, STILL_WORKING)
+        self.end_processes()
+        record = with_differences(collect(self, batch, reason), self.prepared.jobs)
+        return (replace(record, traceback=failure.traceback) if failure else record), pace
 
 
 # What differs in a run that was stopped in the middle and went on: it is said with the mark of that moment.

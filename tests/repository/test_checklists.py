@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from balancer.plugins import BATCH_DRIVERS, plugin_names
-from emulator.live.containers.names import ROLES
+from emulator.live.names import ROLES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/checklists.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from emulator.background_server import HttpHandler, HttpServer, Serving
-from emulator.live.containers.names import NODE, ROLES, node_name
+from emulator.live.names import NODE, ROLES, node_name
 
 _MOST_BYTES = 65_536
 

@@ -23,9 +23,19 @@ from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock
 from emulator.live import roles
 from emulator.live.containers.control import ControlServer, NotYet
-from emulator.live.containers.names import (
-    BALANCER,
-    BALANCER_PORT,
+from emulator.live.containers.startup import (
+    BALANCER_URL,
+    ContainerBatch,
+    ControllerError,
+    StartupCoordinator,
+    check_containers,
+    expected_nodes,
+    read_scenario,
+)
+from emulator.live.failure import DiskGuard, FailedPlans
+from emulator.live.faults import STILL, UNDO, FaultAction, Step, Steps, steps_of
+from emulator.live.folder_copy import FolderServer
+from emulator.live.names import (
     BATCH,
     CLOCK_PORT,
     CONTROLLER,
@@ -37,25 +47,13 @@ from emulator.live.containers.names import (
     SHARED,
     endpoint_lines,
 )
-from emulator.live.containers.startup import (
-    ControllerError,
-    StartupCoordinator,
-    check_containers,
-    expected_nodes,
-    read_scenario,
-)
-from emulator.live.failure import DiskGuard, FailedPlans, Failure, read_failure
-from emulator.live.faults import STILL, UNDO, FaultAction, Step, Steps, steps_of
-from emulator.live.folder_copy import FolderServer
-from emulator.live.replay_log import Counts, read_replay
-from emulator.live.roles import EPOCH_S
+from emulator.live.replay_log import read_replay
+from emulator.live.resume import ResumableRun
 from emulator.live.run_files import RunFiles, State, forgotten
-from emulator.live.run_requirements import requirements_of
-from emulator.live.torque.system import batch_side
-from emulator.live.watch import WENT_ON, abort_reason, record_of, watch_with_room
+from emulator.live.watch import WENT_ON, LiveRun
 from emulator.record.run_record import Mark
 from emulator.report import files
-from emulator.runs.preparation import Prepared, prepare
+from emulator.runs.preparation import prepare
 from emulator.runs.runner import describe
 from emulator.runs.scenario import Scenario, ScenarioError
 from emulator.workload import store
@@ -63,7 +61,7 @@ from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:
     from emulator.clock.clock_master import SharedClockMaster
-    from emulator.live.collect import BatchSide
+    from emulator.live.replay_log import Counts
     from emulator.record.run_record import RunRecord
 
 _LOOK_S = 0.1
@@ -82,54 +80,44 @@ class _Stopped(Exception):
     """The run is to stand still until somebody goes on with it."""
 
 
-class Controller:
-    """One run, or the rest of one. Also what `collect` reads the run from."""
+class Controller(LiveRun):
+    """A live run in containers, or the rest of one."""
+
+    _batch: ContainerBatch
 
     def __init__(self, shared: RunFiles, scenario: Scenario, state: State, clock: SharedClockMaster) -> None:
         check_containers(scenario)
-        self.prepared: Prepared = prepare(scenario)
-        requirements = requirements_of(scenario, self.prepared)
-        mechanism, self.batch_decides = requirements.balancer, requirements.batch_decides
-        self._shared, self.batch_home, self.replay_log = shared, shared.batch_home, shared.replay_log
-        self._scenario = scenario
-        self.results_name = f"{scenario.name}-live"
-        self.threshold_s = scenario.results.bounded_slowdown_threshold_s
-        self._mechanism = mechanism
+        resumable = ResumableRun(shared.root, state, is_resumed=bool(state.passed))
+        # Any container may be killed and started.
+        super().__init__(scenario, prepare(scenario), shared, resumable, comes_back=True)
         self._state = state
         self._clock = clock
         self._lock = threading.RLock()
         self._steps = Steps(steps_of(scenario.live.faults), state.steps_done)
         self._step_since_us: int | None = None
-        self._is_resumed = bool(state.passed)
+        self._is_resumed = resumable.is_resumed
         self._is_paced = False
         self._stays_away: tuple[set[str], int] = (set(), 0)
         """Who was missing when a run goes on, and since when (wall time) exactly these are."""
-        # Any container may be killed and started.
-        run_settings = roles.RunSettings(scenario, requirements, self.prepared.jobs, comes_back=True)
-        self._startup = StartupCoordinator(shared, state, run_settings)
-        self._disk_guard = DiskGuard(shared.root)
+        self._batch = ContainerBatch(shared, state, batch_decides=self.batch_decides)
+        self._startup = StartupCoordinator(shared, state, self.run_settings, self._batch)
         self._progress: dict[str, int] = {}
-        balancer = f"http://{BALANCER}:{BALANCER_PORT}"
-        self._failed_plans = None if mechanism is None else FailedPlans(balancer)
-        self.now_us = 0
-
-    # What `collect` reads.
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._state.node_names)
-
-    @property
-    def marks(self) -> list[Mark]:
-        return [Mark(at_us, text) for at_us, text in self._state.marks]
+        if self.mechanism is not None:
+            self._failed_plans = FailedPlans(BALANCER_URL)
 
     @property
     def ledger(self) -> str | Path | None:
-        if self._mechanism is None:
+        if self.mechanism is None:
             return None
-        return os.environ.get("FLEET_LEDGER") or (
-            self._shared.ledger if self._shared.ledger.exists() else None
-        )
+        return os.environ.get("FLEET_LEDGER") or (self._files.ledger if self._files.ledger.exists() else None)
+
+    @property
+    def steps_done(self) -> int:
+        return self._steps.done
+
+    def note_progress(self) -> None:
+        with self._lock:
+            super().note_progress()
 
     # What containers and people ask (`control.py` calls these from its threads).
 
@@ -144,7 +132,7 @@ class Controller:
             step = self._steps.due(now_us)
             return {
                 "run": self._state.run,
-                "scenario": self._scenario.name,
+                "scenario": self.scenario.name,
                 "nodes": self._state.nodes,
                 "cluster_time_s": seconds(now_us),
                 "running": self._state.passed[-1:] == [REPLAYER],
@@ -155,11 +143,16 @@ class Controller:
                 ],
                 "silent": [str(party) for party in self._clock.silent()],
                 **self._progress,
-                "marks": [{"at_s": seconds(at_us), "text": text} for at_us, text in self._state.marks],
+                "marks": [{"at_s": seconds(mark.at_us), "text": mark.text} for mark in self.marks],
                 "fault": None if step is None else step.as_json(),
                 "over": self._state.over,
-                "viewer_token": self._state.viewer_token if self._mechanism is not None else "",
+                "viewer_token": self._viewer_token,
             }
+
+    @property
+    def _viewer_token(self) -> str:
+        """With which people look at the Balancer; '' where there is none."""
+        return "" if self.mechanism is None else self._state.viewer_token
 
     def mark(self, text: str, *, fault: int | None, action: str | None, host: str | None) -> dict[str, Any]:
         """Note what somebody did to the fleet; the clock waits no longer for a host that cannot answer."""
@@ -171,10 +164,9 @@ class Controller:
                 elif FaultAction(action) in {UNDO[each] for each in STILL}:
                     self._clock.expect(host)
             if fault is None or self._steps.finish(fault):
-                self._state.marks.append((at_us, text))
-                self._state.steps_done = self._steps.done
+                self.marks.append(Mark(at_us, text))
                 self._step_since_us = None
-            self._state.save(self._shared.state)
+            self.note_progress()
             return {"at_s": seconds(at_us)}
 
     # The run.
@@ -182,9 +174,7 @@ class Controller:
     def wait_for_start(self, stopped: threading.Event) -> str | None:
         """Until time may begin or go on. Why it cannot, '' if it can; None: told to stop."""
         asked_us = since_us = wall_us()
-        while not self._shared.ready(REPLAYER).exists() or (
-            self._is_resumed and not self._are_back(since_us)
-        ):
+        while not self._files.ready(REPLAYER).exists() or (self._is_resumed and not self._are_back(since_us)):
             if self.failure:
                 return ""  # as the run began; `run` tells
             if stopped.wait(_LOOK_S):
@@ -198,7 +188,7 @@ class Controller:
         with self._lock:
             if REPLAYER not in self._state.passed:
                 self._state.passed.append(REPLAYER)
-                self._state.save(self._shared.state)
+                self.note_progress()
         return ""
 
     def _continue_without_missing_nodes(self) -> bool:
@@ -239,45 +229,35 @@ class Controller:
 
     def run(self, stopped: threading.Event) -> str | None:
         """Until everything has happened. Returns why it ended early, '' if it did not; None: told to stop."""
-        alarm = SharedClock(self._shared.clock, name=CONTROLLER).alarm(EventPriority.TIMER)
+        alarm = SharedClock(self._files.clock, name=CONTROLLER).alarm(EventPriority.TIMER)
         alarm.set(self._steps.next_us())
         self._alarm, self._stopped = alarm, stopped
+        self.names = tuple(self._state.node_names)  # all have come
         self._began_us = self._looked_us = wall_us()
-        self._began_us -= self._state.wall_us
-        for door in endpoint_lines(
-            os.environ, self._state.viewer_token if self._mechanism is not None else ""
-        ):
+        for door in endpoint_lines(os.environ, self._viewer_token):
             sys.stderr.write(f"controller: {door}\n")
         self._clock.start()
         self._is_paced = True
-        counts = Counts(self.batch_home, self.replay_log)
         try:
-            reason = watch_with_room(self, self._clock, counts, stopped, self._disk_guard, quiet=False)
+            return self.watch(stopped, quiet=False)
         except _Stopped:
             return None
-        self._state.wall_us = wall_us() - self._began_us
-        # It may have failed since it was last looked at.
-        return reason or (self._failed_plans.look() if self._failed_plans is not None else "")
-
-    # What `watch` asks.
 
     def abort_reason(self) -> str:
         """Why the run must end now, or ''. Raises _Stopped when it is to stand still."""
         if self._stopped.is_set():
             raise _Stopped
-        live = self._scenario.live
-        if why := abort_reason(live, self._clock, self._disk_guard, self.failure, self._failed_plans):
+        if why := super().abort_reason():
             return why
         self._see_to_steps()
         self._alarm.set(self._steps.next_us())
         if wall_us() - self._looked_us < micros(_ASK_S):
             return ""
         self._looked_us = wall_us()
-        self._state.wall_us = self._looked_us - self._began_us
         try:
             self._startup.ask_batch("nodes")
         except NotYet as error:
-            age_us = wall_us() - self._startup.seen_us
+            age_us = wall_us() - self._batch.seen_us
             if age_us > _GONE_US:
                 return f"{error}, for {seconds(age_us):.0f} s"
         return ""
@@ -285,25 +265,9 @@ class Controller:
     def is_replayed(self) -> bool:
         return self.replay_log.exists() and not read_replay(self.replay_log).interrupted
 
-    def is_settled(self) -> bool:
-        return self._is("all_told")
-
-    def stuck(self) -> str | None:
-        """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
-        return "" if self.batch_decides and self._is("is_over") else None
-
-    def _is(self, what: str) -> bool:
-        """Ask the batch server for its state; False if it does not answer, which is noticed elsewhere."""
-        try:
-            return bool(self._startup.ask_batch("state").get(what))
-        except NotYet:
-            return False
-
     def annotate(self, at_us: int, text: str) -> None:
         sys.stderr.write(f"controller: {text}\n")
-        with self._lock:
-            self._state.marks.append((at_us, text))
-            self._state.save(self._shared.state)
+        super().annotate(at_us, text)
 
     def report_progress(self, counts: Counts) -> None:
         self._progress = {
@@ -311,11 +275,6 @@ class Controller:
             "granted": counts.granted,
             "rejected": counts.rejected,
         }
-
-    @property
-    def failure(self) -> Failure | None:
-        """A plug-in that failed in the batch server."""
-        return read_failure(self.batch_home)
 
     def _see_to_steps(self) -> None:
         """A step that is due is in `status` until somebody has done it; not for ever."""
@@ -332,23 +291,16 @@ class Controller:
 
     def record(self, reason: str) -> RunRecord:
         """Let everything stand still and collect."""
-        record, pace = record_of(self, self._clock, reason, self._clock.speed)
-        return describe(record, self._scenario, self.prepared, wall_s=seconds(self._state.wall_us), pace=pace)
-
-    def batch_side(self) -> BatchSide:
-        """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
-        try:
-            exported = self._startup.ask_batch("export")
-        except NotYet:
-            exported = None
-        return batch_side(exported, self.batch_home, self.names, EPOCH_S)
+        wall_s = seconds(self.wall_us)
+        record, pace = self.collect(reason)
+        return describe(record, self.scenario, self.prepared, wall_s=wall_s, pace=pace)
 
     def end_processes(self) -> None:
         """They end with their containers, when the run is over."""
 
     def keep_job_output(self, scratch: Path, folder: Path) -> None:
         """What real jobs printed goes with the results."""
-        if self._scenario.live.jobs == "emulator-job":
+        if self.scenario.live.jobs == "emulator-job":
             folder.mkdir(parents=True)
             for path in sorted(scratch.glob("j*.[oe]*")):
                 shutil.copyfile(path, folder / path.name)
@@ -362,14 +314,13 @@ class Controller:
         if self._is_paced:
             self._clock.freeze()
         self._clock.stand()
-        with self._lock:
-            self._state.save(self._shared.state)
+        self.note_progress()
 
     def finish(self) -> None:
         """The run is over for everybody."""
         with self._lock:
             self._state.over = True
-            self._state.save(self._shared.state)
+            self.note_progress()
         self._clock.stop()
 
 
@@ -440,13 +391,13 @@ def main() -> int:
         if reason is None:
             controller.leave()
             return 128 + signals[0]
-        record = controller.record(reason)
-        name = controller.results_name
-        files.write(record, MADE / name, bounded_slowdown_threshold_s=controller.threshold_s)
+        record, results = controller.record(reason), controller.scenario.results
+        name = f"{controller.scenario.name}-live"
+        files.write(record, MADE / name, bounded_slowdown_threshold_s=results.bounded_slowdown_threshold_s)
         controller.keep_job_output(Path(SCRATCH), MADE / name / files.LOGS / "jobs")
-        sys.stderr.write(f"controller: {reason or 'done'}; results in runs/{name}\n")
+        sys.stderr.write(f"controller: {record.interrupted or 'done'}; results in runs/{name}\n")
         controller.finish()
-        return int(bool(reason))
+        return int(bool(record.interrupted))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ import docker.errors
 import requests
 
 from balancer.clock import seconds, wall_us
-from emulator.live.containers.names import CONTROLLER, CONTROLLER_PORT, NODE, ROLES, node_name
 from emulator.live.faults import FaultAction, Slow, text_of
+from emulator.live.names import CONTROLLER, CONTROLLER_PORT, DATABASE, NODE, ROLES, node_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -97,9 +97,7 @@ def _all(client: Any) -> Iterator[tuple[str, Member]]:
         if FLEET_LABEL in labels:
             role = labels[ROLE_LABEL]
             yield labels[FLEET_LABEL], Member(labels.get(NODE_LABEL, role), role, container)
-        elif (
-            labels.get(_SERVICE) in {*ROLES, "database"} and labels.get("com.docker.compose.oneoff") != "True"
-        ):
+        elif labels.get(_SERVICE) in {*ROLES, DATABASE} and labels.get("com.docker.compose.oneoff") != "True":
             role = labels[_SERVICE]
             name = node_name(int(labels[_NUMBER])) if role == NODE else role
             yield labels[_PROJECT], Member(name, role, container)

@@ -22,17 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlencode
 
-from emulator.live.containers.names import (
-    BALANCER,
-    BATCH,
+from emulator.live.names import (
     CONTROLLER,
     CONTROLLER_PORT,
     GID,
     MADE,
     NODE,
-    ONDEMAND,
-    PREDICTOR,
-    REPLAYER,
     RESULTS,
     ROLES,
     SCRATCH,
@@ -44,28 +39,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PRIVATE = Path("/run/fleet")
-_CLOCK = SHARED / "clock"
+_CLOCK = os.environ.get("FLEET_CLOCK") or str(SHARED / "clock")
 _OVER = SHARED / "over"
 _ASK_S = 0.3
 _LOOK_S = 1.0
 _ANSWER_S = 120.0
 """Hundreds of nodes ask one controller at the same time: who gives up early only asks once more."""
 _UNAVAILABLE = 503
-_PROGRAMS = {
-    BATCH: ("emulator.live.torque.server", "--config", "{config}", "--clock", str(_CLOCK)),
-    NODE: (
-        "emulator.live.agent",
-        "--config",
-        "{config}",
-        "--clock",
-        os.environ.get("FLEET_CLOCK") or str(_CLOCK),
-    ),
-    BALANCER: ("balancer", "serve", "--config", "{config}"),
-    ONDEMAND: ("emulator.live.ondemand", "--config", "{config}"),
-    PREDICTOR: ("balancer", "predict"),
-    REPLAYER: ("emulator.live.replayer", "--config", "{config}"),
-    CONTROLLER: ("emulator.live.containers.controller",),
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _PRIVATE.mkdir(parents=True, exist_ok=True)
     bring_kernels()
     if role == CONTROLLER:
-        _become([sys.executable, "-m", *_PROGRAMS[role]])
+        _become([sys.executable, *ROLES[role].arguments()])
     stopping = _stop_on_signals()
     settings = _settings(role, stopping)
     if settings is None:
@@ -151,8 +131,7 @@ def _prepare(role: str, settings: dict[str, Any]) -> list[str]:
     config = _PRIVATE / "config.json"
     config.write_text(json.dumps(settings["config"] | _facts(role)), encoding="utf-8")
     os.environ.update(settings.get("environ", {}))
-    program = (part.format(config=config) for part in _PROGRAMS[role])
-    return [sys.executable, "-m", *program, *settings.get("arguments", [])]
+    return [sys.executable, *ROLES[role].arguments(config, _CLOCK), *settings.get("arguments", [])]
 
 
 def _facts(role: str) -> dict[str, Any]:

@@ -36,25 +36,18 @@ from emulator.live.containers.docker_engine import (
     remove,
     remove_network,
 )
-from emulator.live.containers.names import (
-    BALANCER,
-    BALANCER_PORT,
-    BATCH,
-    BATCH_PORT,
+from emulator.live.faults import FaultAction, Slow, text_of
+from emulator.live.names import (
     CONTROLLER,
-    CONTROLLER_PORT,
-    IMAGES,
     NODE,
-    ONDEMAND,
-    ONDEMAND_PORT,
-    PREDICTOR,
-    REPLAYER,
     REST,
+    ROLES,
     SCRATCH,
+    SHARED,
+    image_of,
     node_name,
     nodes_from_to,
 )
-from emulator.live.faults import FaultAction, Slow, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,9 +130,6 @@ def _address(text: str) -> str:
     return str(ipaddress.IPv4Address(int.from_bytes(bytes.fromhex(text), "little")))
 
 
-_PORTS = {
-    CONTROLLER: CONTROLLER_PORT, BATCH: BATCH_PORT, BALANCER: BALANCER_PORT, ONDEMAND: ONDEMAND_PORT,
-}  # fmt: skip
 _CONTROLLER_CAPS = ["CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID"]
 _FIRST_NODE = 16
 """Addresses below this one are for services."""
@@ -169,8 +159,8 @@ class Order:
     folders: tuple[Path, ...] = ()
     """Folders that the scenario reads from; they are there under the same names in the controller's container."""
 
-    def image(self, name: str) -> str:
-        return f"{self.images}/{name}:{VERSION}"
+    def image(self, role: str) -> str:
+        return f"{self.images}/{image_of(role)}:{VERSION}"
 
     @property
     def single_node_containers(self) -> int:
@@ -234,7 +224,7 @@ def _names(client: Any) -> set[str]:
 
 
 def _check(client: Any, order: Order) -> None:
-    check_images(client, map(order.image, IMAGES.values()))
+    check_images(client, map(order.image, ROLES))
     count = order.node_containers
     if count > _FEW and _NEIGHBOURS.exists() and int(_NEIGHBOURS.read_text()) < 16 * count:
         raise FleetError(
@@ -270,11 +260,9 @@ def _name(order: Order, what: str) -> str:
 
 def _start_services(client: Any, order: Order, network: Any, hosts: list[str]) -> None:
     order.out.mkdir(parents=True, exist_ok=True)
-    for place, role in enumerate((CONTROLLER, BATCH, BALANCER, ONDEMAND, PREDICTOR, REPLAYER)):
-        binds = [f"{_name(order, 'fleet')}:/fleet"]
+    for place, role in enumerate(role for role in ROLES if role != NODE):
+        binds = _binds(order, role)
         environment: dict[str, str] = {}
-        if role in {CONTROLLER, REPLAYER}:
-            binds.append(f"{_name(order, 'scratch')}:{SCRATCH}")
         if role == CONTROLLER:
             binds.append(f"{order.out.absolute()}:/runs")
             binds += [f"{folder}:{folder}:ro" for folder in order.folders]
@@ -287,10 +275,15 @@ def _start_services(client: Any, order: Order, network: Any, hosts: list[str]) -
         _start(client, order, network, _Part(role, role, hosts[1 + place], binds, environment))
 
 
+def _binds(order: Order, role: str) -> list[str]:
+    scratch = [f"{_name(order, 'scratch')}:{SCRATCH}"] if ROLES[role].shares_scratch else []
+    return [f"{_name(order, 'fleet')}:{SHARED}", *scratch]
+
+
 def _start_nodes(
     client: Any, order: Order, network: Any, hosts: list[str], say: Callable[[str], None]
 ) -> None:
-    binds = [f"{_name(order, 'fleet')}:/fleet", f"{_name(order, 'scratch')}:{SCRATCH}"]
+    binds = _binds(order, NODE)
     played = {"NODE_CORES": order.node_cores, "NODE_MEMORY_KIB": order.node_memory_kib}
     environment = {name: str(value) for name, value in played.items() if value is not None}
 
@@ -329,7 +322,7 @@ class _Part:
 def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
     """One container, by the engine's plain calls: `containers.run` would look at it twice more."""
     api, role, name = client.api, part.role, part.name
-    ports = [_PORTS[role]] if role in _PORTS else []
+    ports = [ROLES[role].port] if ROLES[role].port else []
     host_config = api.create_host_config(
         binds=part.binds,
         port_bindings=dict.fromkeys(ports, ("127.0.0.1", None)),
@@ -344,7 +337,7 @@ def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
     endpoint = api.create_endpoint_config(ipv4_address=part.address, aliases=[role, name])
     labels = {FLEET_LABEL: order.fleet, ROLE_LABEL: role, "balancer-emulator.address": part.address}
     made = api.create_container(
-        order.image(IMAGES[role]),
+        order.image(role),
         entrypoint=[*_ENTRY, role],
         name=_name(order, name),
         hostname=name,
@@ -353,7 +346,8 @@ def _start(client: Any, order: Order, network: Any, part: _Part) -> None:
         ports=ports,
         host_config=host_config,
         networking_config=api.create_networking_config({network.name: endpoint}),
-        healthcheck={"Test": ["NONE"]} if role in {NODE, PREDICTOR} else None,
+        # The check of an image asks for the port of the role that it is named for.
+        healthcheck=None if ports else {"Test": ["NONE"]},
     )
     api.start(made["Id"])
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.clock import micros, wall_us
 from emulator.live.containers.entry import bring_kernels
-from emulator.live.containers.names import SHARED
+from emulator.live.names import SHARED
 from emulator.live.process import FleetProcess, FleetProcessError, stop_on_signal
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.live.containers.entry import bring_kernels, control
-from emulator.live.containers.names import BALANCER, BATCH, MADE, ONDEMAND, PREDICTOR, REPLAYER, SHARED
 from emulator.live.containers.remote_exec import SOCKETS, PlacedProcess, shutdown_executors
 from emulator.live.containers.startup import read_scenario
 from emulator.live.fleet import Fleet, FleetError
 from emulator.live.launchers import Launcher
+from emulator.live.names import BALANCER, BATCH, MADE, ONDEMAND, PREDICTOR, REPLAYER, SHARED
 from emulator.live.process import FleetProcessError
 from emulator.report import files
 from emulator.runs.preparation import prepare

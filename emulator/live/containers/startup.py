@@ -20,33 +20,36 @@ from balancer.auth.hook_keys import HookKeyFile
 from balancer.clock import micros, wall_us
 from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.live.containers.control import NotYet
-from emulator.live.containers.names import (
+from emulator.live.launchers import Launcher
+from emulator.live.names import (
     BALANCER,
     BALANCER_PORT,
     BATCH,
     BATCH_PORT,
+    CONTROLLER,
     NODE,
     ONDEMAND,
     ONDEMAND_PORT,
     PREDICTOR,
-    REPLAYER,
+    ROLES,
     SCRATCH,
     node_name,
     nodes_of,
     some_of,
 )
-from emulator.live.launchers import Launcher
 from emulator.live.process import party_name
 from emulator.live.roles import Places, RoleConfig
 from emulator.live.torque.protocol import request
+from emulator.live.torque.system import BatchServer
 from emulator.runs.scenario import ScenarioError, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from balancer.plugin_files import PluginFile
     from emulator.live.roles import RunSettings
     from emulator.live.run_files import RunFiles, State
+    from emulator.live.torque.protocol import Message
     from emulator.runs.scenario import Scenario
 
 _LAUNCHER = Launcher(
@@ -105,11 +108,13 @@ PRIVATE = "/run/fleet"
 COMMANDS = "/opt/batch/bin"
 """The batch system's commands in the images of those who use them, made when the image is."""
 HOOKS = "/opt/batch/hooks"
-_BALANCER_URL, _ONDEMAND_URL = f"http://{BALANCER}:{BALANCER_PORT}", f"http://{ONDEMAND}:{ONDEMAND_PORT}"
+BALANCER_URL, ONDEMAND_URL = f"http://{BALANCER}:{BALANCER_PORT}", f"http://{ONDEMAND}:{ONDEMAND_PORT}"
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - the container's own network; callers authenticate
-BATCH_LISTENS: Mapping[str, Any] = {"host": _EVERYWHERE, "port": BATCH_PORT}
-BALANCER_LISTENS: Mapping[str, Any] = {"host": _EVERYWHERE, "port": BALANCER_PORT, "log_level": "warning"}
-ONDEMAND_LISTENS: Mapping[str, Any] = {"listen": _EVERYWHERE, "port": ONDEMAND_PORT}
+_LISTENS: Mapping[str, Mapping[str, Any]] = {
+    BATCH: {"host": _EVERYWHERE, "port": BATCH_PORT},
+    BALANCER: {"host": _EVERYWHERE, "port": BALANCER_PORT, "log_level": "warning"},
+    ONDEMAND: {"listen": _EVERYWHERE, "port": ONDEMAND_PORT},
+}
 NODE_CALLS: Mapping[str, Any] = {"home": f"{PRIVATE}/mom", "server": f"{BATCH}:{BATCH_PORT}"}
 HOOK_SCRIPTS = {"prologue": f"{HOOKS}/prologue", "epilogue": f"{HOOKS}/epilogue"}
 
@@ -123,8 +128,8 @@ def container_places(shared: RunFiles, nodes: Sequence[str], ledger: str, token:
         role_folder=Path(PRIVATE),
         job_folder=Path(SCRATCH),
         token=token,
-        balancer_url=_BALANCER_URL,
-        ondemand_url=_ONDEMAND_URL,
+        balancer_url=BALANCER_URL,
+        ondemand_url=ONDEMAND_URL,
     )
 
 
@@ -148,7 +153,7 @@ def carried(role_config: RoleConfig, **process_settings: Any) -> dict[str, Any]:
 def hook_environment(nodes: Sequence[str]) -> dict[str, str]:
     """What hooks of a node read."""
     values = {
-        "BALANCER_URL": _BALANCER_URL,
+        "BALANCER_URL": BALANCER_URL,
         "BALANCER_HOOK_KEY_FILE": f"{PRIVATE}/hook.key",
         "BALANCER_MARKER": f"{PRIVATE}/handed-over",
     }
@@ -162,7 +167,7 @@ def hook_files(keys: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
     return {
         "hook.key": "".join(f"{name} {key}\n" for name, key in keys.items()),
         "hook.env": "".join(exports),
-        "balancer.ready": json.dumps({"url": _BALANCER_URL}),
+        "balancer.ready": json.dumps({"url": BALANCER_URL}),
     }
 
 
@@ -176,26 +181,49 @@ def _private_copies(plugins: Sequence[PluginFile]) -> tuple[dict[Path, str], dic
 
 # Who may start.
 
+_ANSWERS = {
+    BALANCER: (f"{BALANCER_URL}/healthz", "the Balancer"),
+    ONDEMAND: (f"{ONDEMAND_URL}/identity/v3", "the on-demand manager"),
+}
 _ANSWER_S, _EXPORT_S = 20.0, 600.0
 _START_S = 120.0
+
+
+class ContainerBatch(BatchServer):
+    """The batch server in its container."""
+
+    def __init__(self, shared: RunFiles, state: State, *, batch_decides: bool) -> None:
+        super().__init__(shared.batch_home, batch_decides=batch_decides)
+        self._state = state
+        self.seen_us = wall_us()
+        """When (wall time) it was last heard of."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._state.node_names
+
+    def ask(self, what: str) -> Message:
+        found = request((BATCH, BATCH_PORT), {"do": what}, _EXPORT_S if what == "export" else _ANSWER_S)
+        self.seen_us = wall_us()
+        return found
 
 
 class StartupCoordinator:
     """Hands out settings to those that may start. Its methods may be called from any thread."""
 
-    def __init__(self, shared: RunFiles, state: State, run_settings: RunSettings) -> None:
+    def __init__(
+        self, shared: RunFiles, state: State, run_settings: RunSettings, batch: ContainerBatch
+    ) -> None:
         self._shared = shared
         self._state = state
         self._run_settings = run_settings
+        self._batch = batch
         self._mechanism = run_settings.requirements.balancer
-        self._forecasts = None if self._mechanism is None else self._mechanism.forecasts
         self._keys = HookKeyFile(shared.hook_keys)
         self._lock = threading.RLock()
         self._waits: dict[str, str] = {}
         self._came: tuple[int, int] = (0, wall_us())
         """How many nodes had registered, and when (wall time) that changed last."""
-        self.seen_us = wall_us()
-        """When (wall time) the batch server was last heard of."""
 
     @property
     def ledger(self) -> str:
@@ -209,10 +237,13 @@ class StartupCoordinator:
     @property
     def parties(self) -> set[str]:
         """Who has a place at the clock when time begins, by the names that they have there."""
-        services = {BATCH, REPLAYER} | ({BALANCER, ONDEMAND} if self._mechanism is not None else set())
-        if self._forecasts is not None:
-            services.add(PREDICTOR)
-        return services | set(self._state.agents)
+        return (set(filter(self._has, ROLES)) - {CONTROLLER, NODE}) | set(self._state.agents)
+
+    def _has(self, role: str) -> bool:
+        """Whether the run has this role: no Balancer without its mechanism, no predictor without forecasts."""
+        if role == PREDICTOR:
+            return self._mechanism is not None and self._mechanism.forecasts is not None
+        return role not in {BALANCER, ONDEMAND} or self._mechanism is not None
 
     def start_settings(self, role: str, name: str | None) -> dict[str, Any]:
         """The settings of a role that may start now. Raises NotYet, with what it waits for."""
@@ -225,22 +256,28 @@ class StartupCoordinator:
         return found
 
     def _settings_of(self, role: str, name: str | None) -> dict[str, Any]:
-        if role in {NODE, BATCH}:
-            return self._of_node(name) if role == NODE else self._of_batch()
-        self._pass(BATCH, self._batch_is_whole)
-        if role == REPLAYER:
-            return self._of_replayer()
-        if self._mechanism is None or (role == PREDICTOR and self._forecasts is None):
+        for each in filter(self._has, ROLES[role].after):
+            self._pass(each)
+        if role == NODE:
+            return self._of_node(name)
+        if not self._has(role):
             return {"config": {}, "needed": False}
+        expected = {"expect_nodes": self._state.nodes} if role == BATCH else {}
+        return carried(self._told(role), **_LISTENS.get(role, {}), **expected)
+
+    def _told(self, role: str) -> RoleConfig:
+        """What a service is told by any launcher."""
         run_settings, places = self._run_settings, self._places
+        if role == BATCH:
+            return run_settings.batch(places)
         if role == BALANCER:
-            return carried(
-                run_settings.balancer(places, run_settings.torque_driver(places)), **BALANCER_LISTENS
-            )
-        self._pass(BALANCER, self._balancer_answers)
+            return run_settings.balancer(places, run_settings.torque_driver(places))
         if role == PREDICTOR:
-            return carried(run_settings.predictor(places))
-        return carried(run_settings.ondemand(places), **ONDEMAND_LISTENS)
+            return run_settings.predictor(places)
+        if role == ONDEMAND:
+            return run_settings.ondemand(places)
+        leases = run_settings.leases(places) if self._has(ONDEMAND) else {}
+        return run_settings.replayer(places, run_settings.torque_submitting(places), leases)
 
     @property
     def _places(self) -> Places:
@@ -270,26 +307,22 @@ class StartupCoordinator:
     def _key_of(self, node: str) -> str:
         return (next(iter(self._keys.keys_of(node)), None) or self._keys.issue(node)).hex()
 
-    def _of_batch(self) -> dict[str, Any]:
-        role_config = self._run_settings.batch(self._places)
-        return carried(role_config, expect_nodes=self._state.nodes, **BATCH_LISTENS)
-
-    def _of_replayer(self) -> dict[str, Any]:
-        if self._mechanism is not None:
-            self._pass(ONDEMAND, self._ondemand_answers)
-        if self._forecasts is not None:
-            self._pass(PREDICTOR, self._predictor_is_ready)
-        run_settings, places = self._run_settings, self._places
-        leases = {} if self._mechanism is None else run_settings.leases(places)
-        return carried(run_settings.replayer(places, run_settings.torque_submitting(places), leases))
-
-    def _pass(self, gate: str, check: Callable[[], None]) -> None:
+    def _pass(self, role: str) -> None:
         """Everybody starts after those it needs; once only, since later they may come and go."""
         with self._lock:
-            if gate not in self._state.passed:
-                check()
-                self._state.passed.append(gate)
+            if role not in self._state.passed:
+                self._must_be_there(role)
+                self._state.passed.append(role)
                 self._state.save(self._shared.state)
+
+    def _must_be_there(self, role: str) -> None:
+        if role == BATCH:
+            self._batch_is_whole()
+        elif role == PREDICTOR:
+            if not self._shared.ready(PREDICTOR).exists():
+                raise NotYet("the predictor is not ready yet")
+        else:
+            _must_answer(*_ANSWERS[role])
 
     def _batch_is_whole(self) -> None:
         found = self.ask_batch("nodes")
@@ -328,36 +361,20 @@ class StartupCoordinator:
     def ask_batch(self, what: str) -> dict[str, Any]:
         """An answer of the batch server. Raises NotYet if there is none."""
         try:
-            found = request((BATCH, BATCH_PORT), {"do": what}, _EXPORT_S if what == "export" else _ANSWER_S)
+            return self._batch.ask(what)
         except OSError as error:
             raise NotYet(f"the batch server does not answer: {error}") from error
-        self.seen_us = wall_us()
-        return found
 
     def unresponsive_services(self) -> set[str]:
         """Services that are asked for something as soon as time goes on, and do not answer (yet)."""
-        checks = {BALANCER: self._balancer_answers, ONDEMAND: self._ondemand_answers}
-        return {name for name, check in checks.items() if self._mechanism is not None and not _passes(check)}
+        return {role for role in _ANSWERS if self._has(role) and not self._is_there(role)}
 
-    def _predictor_is_ready(self) -> None:
-        if not self._shared.ready(PREDICTOR).exists():
-            raise NotYet("the predictor is not ready yet")
-
-    @staticmethod
-    def _balancer_answers() -> None:
-        _must_answer(f"http://{BALANCER}:{BALANCER_PORT}/healthz", "the Balancer")
-
-    @staticmethod
-    def _ondemand_answers() -> None:
-        _must_answer(f"http://{ONDEMAND}:{ONDEMAND_PORT}/identity/v3", "the on-demand manager")
-
-
-def _passes(check: Callable[[], None]) -> bool:
-    try:
-        check()
-    except NotYet:
-        return False
-    return True
+    def _is_there(self, role: str) -> bool:
+        try:
+            self._must_be_there(role)
+        except NotYet:
+            return False
+        return True
 
 
 def _patience_s() -> float:

@@ -30,7 +30,7 @@ from balancer.clock import micros, wall_us
 from balancer.version import VERSION
 from emulator.background_server import HttpServer, Serving
 from emulator.live.containers.docker_engine import FleetError, Removed, check_images, persist, remove_network
-from emulator.live.containers.names import CONTROLLER, IMAGES, NODE
+from emulator.live.names import CONTROLLER, NODE, ROLES, image_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,7 +66,7 @@ class SwarmOrder:
     subnet: str | None = None
 
     def image(self, role: str) -> str:
-        return f"{self.images}/{IMAGES[role]}:{VERSION}"
+        return f"{self.images}/{image_of(role)}:{VERSION}"
 
     def environ(self) -> dict[str, str]:
         """What the stack's file asks of the environment."""
@@ -149,7 +149,7 @@ def check(client: Any, order: SwarmOrder) -> None:
         raise FleetError("the command docker is needed to deploy a stack (apt-get install docker.io)")
     if not order.stack_file.exists():
         raise FleetError(f"there is no {order.stack_file}; --stack says where deploy/swarm.yml is")
-    check_images(client, map(order.image, IMAGES))
+    check_images(client, map(order.image, ROLES))
     if client.info()["Swarm"]["LocalNodeState"] == "active" and _containers(client, order.fleet):
         raise FleetError(
             f"there is a stack {order.fleet!r} already; `emulator fleet swarm down --fleet {order.fleet}`"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from emulator.live.collect import BatchSide
 from emulator.live.failure import Failure, read_failure
+from emulator.live.names import BATCH, NODE, ROLES
 from emulator.live.process import read_address
 from emulator.live.replay_log import Counts
 from emulator.live.roles import EPOCH_S
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from emulator.live import roles
     from emulator.live.batch_system import Site
     from emulator.live.process import FleetProcess
+    from emulator.live.torque.protocol import Message
     from emulator.machine.machine import Machine
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
@@ -47,12 +49,70 @@ class TorqueSystem:
         return TorqueBatch(site)
 
 
-class TorqueBatch:
+class BatchServer(ABC):
+    """Our batch server, as who started it asks it. `batch_decides`: it has the mechanism."""
+
+    def __init__(self, home: Path, *, batch_decides: bool) -> None:
+        self.home = home
+        self._batch_decides = batch_decides
+
+    @abstractmethod
+    def ask(self, what: str) -> Message:
+        """Its answer. Raises OSError if there is none."""
+
+    @property
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Its nodes."""
+
+    def counts(self, replay_log: Path) -> Counts:
+        return Counts(self.home, replay_log)
+
+    @property
+    def failure(self) -> Failure | None:
+        return read_failure(self.home)
+
+    def is_settled(self) -> bool:
+        return self._is("all_told")
+
+    def stuck(self, now_us: int) -> str | None:  # noqa: ARG002
+        """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
+        return "" if self._batch_decides and self._is("is_over") else None
+
+    def _is(self, what: str) -> bool:
+        """Ask the batch server for its state; False if it is gone, which is noticed elsewhere."""
+        try:
+            return bool(self.ask("state").get(what))
+        except OSError:
+            return False
+
+    def collect(self, job_ids: dict[int, str]) -> BatchSide:  # noqa: ARG002 - the server knows its jobs
+        """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
+        try:
+            exported = self.ask("export")
+        except OSError:  # it is gone: its accounting log is not
+            log = self.home / "server_priv" / "accounting"
+            return BatchSide(read_accounting(log, self.names, EPOCH_S), None)
+        if "record" in exported:
+            return BatchSide([], [], exported["record"])
+        return BatchSide(exported["jobs"], exported["offline"], down=exported.get("down"))
+
+
+class TorqueBatch(BatchServer):
     """See `emulator.live.batch_system.Batch`."""
 
     def __init__(self, site: Site) -> None:
+        super().__init__(site.work / "torque", batch_decides=site.batch_decides)
         self._site = site
-        self.home = site.work / "torque"
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._site.names
+
+    def ask(self, what: str) -> Message:
+        if (address := read_address(self.home)) is None:
+            raise ConnectionRefusedError("the batch server does not listen")
+        return request(address, {"do": what})
 
     def start_steps(self) -> Sequence[Callable[[], None]]:
         site = self._site
@@ -75,9 +135,7 @@ class TorqueBatch:
         if site.batch_decides:
             store.save(site.prepared.jobs, site.workload)
         config = site.config_of("batch", site.run_settings.batch(site.places), **process_settings)
-        process = site.launch(
-            "batch", "-m", "emulator.live.torque.server", "--config", config, "--clock", site.clock_file
-        )
+        process = site.launch(BATCH, *ROLES[BATCH].arguments(config, site.clock_file))
         process.wait_until(lambda: read_address(self.home) is not None, _COMPILES_S)
         address = read_address(self.home)
         assert address is not None  # noqa: S101 - waited for
@@ -93,9 +151,7 @@ class TorqueBatch:
         config = site.config_of(name, role_config, home=home, server_home=self.home)
         site.launch(
             name,
-            "-m", "emulator.live.agent",
-            "--config", config,
-            "--clock", site.clock_file,
+            *ROLES[NODE].arguments(config, site.clock_file),
             environ={
                 "BALANCER_READY_FILE": str(site.balancer_ready),
                 "BALANCER_MARKER": str(site.work / "no-marker"),
@@ -118,10 +174,8 @@ class TorqueBatch:
         return self.failure is not None
 
     def _is_whole(self) -> bool:
-        address = read_address(self.home)
-        if self.failure:  # as the run began; who watches tells
-            return True
-        return address is not None and bool(request(address, {"do": "state"})["all_nodes_up"])
+        # It may have failed as the run began; who watches tells.
+        return self.failure is not None or bool(self.ask("state")["all_nodes_up"])
 
     def _hook_scripts(self) -> dict[str, str]:
         site, scripts = self._site, {}
@@ -149,13 +203,9 @@ class TorqueBatch:
     def own_time(self) -> None:
         """It follows the run's clock."""
 
-    def counts(self, replay_log: Path) -> Counts:
-        return Counts(self.home, replay_log)
-
     def serves_all_but(self, absent: int) -> bool:
-        address = read_address(self.home)
         try:
-            served = -1 if address is None else request(address, {"do": "state"})["nodes_served"]
+            served = self.ask("state")["nodes_served"]
         except OSError:
             return False
         return bool(served == len(self._site.names) - absent)
@@ -166,44 +216,8 @@ class TorqueBatch:
     def is_back(self) -> bool:
         return read_address(self.home) is not None
 
-    @property
-    def failure(self) -> Failure | None:
-        return read_failure(self.home)
-
-    def is_settled(self) -> bool:
-        return self._is("all_told")
-
-    def stuck(self, now_us: int) -> str | None:  # noqa: ARG002
-        """A mechanism may leave jobs waiting for good: nothing more will happen then, as in virtual time."""
-        return "" if self._site.batch_decides and self._is("is_over") else None
-
-    def _is(self, what: str) -> bool:
-        """Ask the batch server for its state; False if it is gone, which is noticed elsewhere."""
-        address = read_address(self.home)
-        try:
-            return address is not None and bool(request(address, {"do": "state"})[what])
-        except OSError:
-            return False
-
     def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str:  # noqa: ARG002
         return process.exit_summary()
 
-    def collect(self, job_ids: dict[int, str]) -> BatchSide:  # noqa: ARG002 - the server knows its jobs
-        """What the batch server says, or, when it does not answer any more, what it wrote into its log."""
-        address, exported = read_address(self.home), None
-        if address is not None:
-            with suppress(OSError):  # it is gone: its accounting log is not
-                exported = request(address, {"do": "export"})
-        return batch_side(exported, self.home, self._site.names, EPOCH_S)
-
     def close(self) -> None:
         """Everything is below the run's folder."""
-
-
-def batch_side(exported: dict[str, Any] | None, home: Path, names: Sequence[str], epoch_s: int) -> BatchSide:
-    """What a batch server said of the run (`export`), or what its log says when it does not answer any more."""
-    if exported is None:
-        return BatchSide(read_accounting(home / "server_priv" / "accounting", names, epoch_s), None)
-    if "record" in exported:
-        return BatchSide([], [], exported["record"])
-    return BatchSide(exported["jobs"], exported["offline"], down=exported.get("down"))

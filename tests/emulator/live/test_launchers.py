@@ -153,7 +153,7 @@ def as_containers(path, work, monkeypatch):
     texts = {
         str(scratch): "<jobs>", startup.COMMANDS: "<commands>", startup.HOOKS: "<commands>",
         str(files.root): "<folder>", f"{startup.PRIVATE}/0-": "<files>/", startup.PRIVATE: "<folder>",
-        startup._BALANCER_URL: "<balancer>", startup._ONDEMAND_URL: "<ondemand>", run._state.token: "<token>",
+        startup.BALANCER_URL: "<balancer>", startup.ONDEMAND_URL: "<ondemand>", run._state.token: "<token>",
     }  # fmt: skip
     found = {}
     for role in OWN:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from balancer.version import VERSION
-from emulator.live.containers.names import endpoint_lines
+from emulator.live.names import endpoint_lines
 
 ROOT = Path(__file__).parents[4]
 _PORTS = {

@@ -5,7 +5,7 @@ import pytest
 from balancer.clock import US
 from emulator.live.containers import startup
 from emulator.live.containers.control import NotYet
-from emulator.live.containers.startup import StartupCoordinator
+from emulator.live.containers.startup import ContainerBatch, StartupCoordinator
 from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles, State
 from emulator.live.run_requirements import requirements_of
@@ -55,7 +55,8 @@ def fleet(tmp_path, batch, clock):
     state = State(run="1", scenario={}, nodes=3)
     prepared = prepare(scenario)
     told = RunSettings(scenario, requirements_of(scenario, prepared), prepared.jobs, comes_back=True)
-    return StartupCoordinator(RunFiles(tmp_path), state, told), state
+    server = ContainerBatch(RunFiles(tmp_path), state, batch_decides=False)
+    return StartupCoordinator(RunFiles(tmp_path), state, told, server), state
 
 
 def test_everybody_waits_for_the_nodes_that_have_not_come_and_is_told_which(fleet, batch):

@@ -1,10 +1,11 @@
-"""Names, ports and folders that all containers of a fleet agree on, and where people find its services.
+"""The roles of a live run: the program of each, its container, and names that all of a fleet agree on.
 
-Standard library only: nodes import it.
+Standard library only: nodes import it. What a role is told is in `roles.py`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,6 @@ CONTROLLER, BATCH, NODE, BALANCER, ONDEMAND, PREDICTOR, REPLAYER = (
 )  # fmt: skip
 """Services, which are also the host names under which they are found."""
 DATABASE = "database"
-ROLES = (CONTROLLER, BATCH, NODE, BALANCER, ONDEMAND, PREDICTOR, REPLAYER)
-IMAGES = {role: BALANCER if role == PREDICTOR else role for role in ROLES}
-"""Role -> whose image it has: a predictor is a program of the Balancer's."""
 
 CONTROLLER_PORT = 8100
 CLOCK_PORT = 8101
@@ -26,6 +24,51 @@ SCRATCH_PORT = 8103
 BATCH_PORT = 15001
 BALANCER_PORT = 8090
 ONDEMAND_PORT = 8774
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What there is of a role, whoever starts it.
+
+    `program`: a module of ours and its arguments, with {config} and {clock} where the paths of those go. `after`: who
+    must answer before it starts in a container, if the run has them. Of its container: `port`: where it listens, 0:
+    nowhere; `shares_scratch`: it sees what jobs write; `image`: the role whose image it has, if that is not its own.
+    """
+
+    program: tuple[str, ...]
+    after: tuple[str, ...] = ()
+    port: int = 0
+    shares_scratch: bool = False
+    image: str = ""
+
+    def arguments(self, config: object = "", clock: object = "") -> list[str]:
+        """Of Python, to start it with these files."""
+        return ["-m", *(part.format(config=config, clock=clock) for part in self.program)]
+
+
+ROLES = {
+    CONTROLLER: Role(("emulator.live.containers.controller",), port=CONTROLLER_PORT, shares_scratch=True),
+    BATCH: Role(
+        ("emulator.live.torque.server", "--config", "{config}", "--clock", "{clock}"), port=BATCH_PORT
+    ),
+    NODE: Role(("emulator.live.agent", "--config", "{config}", "--clock", "{clock}"), shares_scratch=True),
+    BALANCER: Role(("balancer", "serve", "--config", "{config}"), after=(BATCH,), port=BALANCER_PORT),
+    ONDEMAND: Role(
+        ("emulator.live.ondemand", "--config", "{config}"), after=(BATCH, BALANCER), port=ONDEMAND_PORT
+    ),
+    PREDICTOR: Role(("balancer", "predict"), after=(BATCH, BALANCER), image=BALANCER),
+    REPLAYER: Role(
+        ("emulator.live.replayer", "--config", "{config}"),
+        after=(BATCH, ONDEMAND, PREDICTOR),
+        shares_scratch=True,
+    ),
+}
+
+
+def image_of(role: str) -> str:
+    """The role whose image it has."""
+    return ROLES[role].image or role
+
 
 SHARED = Path("/fleet")
 """A volume of the run: its clock, and what the services keep across a restart."""
