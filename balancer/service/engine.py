@@ -27,7 +27,7 @@ from balancer.service.callers import Callers
 from balancer.service.calls import EngineSettings
 from balancer.service.claims import Claims
 from balancer.service.commands import Commander
-from balancer.service.freeze import Freezable, Yielding
+from balancer.service.freeze import Unmoving
 from balancer.service.idempotency import Keys
 from balancer.service.node_calls import NodeCalls
 from balancer.service.on_demand_calls import OnDemandCalls
@@ -106,8 +106,8 @@ class Engine(OnDemandCalls, NodeCalls):
         )
         self._freeze = freeze
         if freeze is not None:
-            algorithm = Freezable(algorithm, freeze)
-        algorithm = Yielding(algorithm, lambda: bool(self.claimed))
+            algorithm = Unmoving(algorithm, lambda: freeze.order() is not None)
+        algorithm = Unmoving(algorithm, lambda: bool(self.claimed))  # by another Balancer
         self._bounded = (
             Bounded(algorithm, self.algorithm_name, self.settings.plan_limit_s) if threaded else None
         )

@@ -88,41 +88,22 @@ def _parse(text: str) -> Order:
         return Order("unknown", "the file is not of `balancer freeze`", "")
 
 
-class Freezable:
-    """The algorithm, to which no node is idle and whose restores are put off while the order stands."""
+class Unmoving:
+    """The algorithm, to which no node is idle and whose restores are put off while `is_so`."""
 
-    def __init__(self, algorithm: Algorithm, freeze: Freeze) -> None:
+    def __init__(self, algorithm: Algorithm, is_so: Callable[[], bool]) -> None:
         self._algorithm = algorithm
-        self._freeze = freeze
+        self._is_so = is_so
 
     def check(self, settings: Settings) -> None:
         if isinstance(self._algorithm, ChecksSettings):
             self._algorithm.check(settings)
 
     def plan(self, view: View) -> Plan:
-        return (
-            self._algorithm.plan(view) if self._freeze.order() is None else _unmoving(self._algorithm, view)
-        )
-
-
-class Yielding:
-    """The algorithm, to which no node is idle while another Balancer claims nodes (`doubts.another_claims`)."""
-
-    def __init__(self, algorithm: Algorithm, is_yielding: Callable[[], bool]) -> None:
-        self._algorithm = algorithm
-        self._is_yielding = is_yielding
-
-    def check(self, settings: Settings) -> None:
-        if isinstance(self._algorithm, ChecksSettings):
-            self._algorithm.check(settings)
-
-    def plan(self, view: View) -> Plan:
-        return _unmoving(self._algorithm, view) if self._is_yielding() else self._algorithm.plan(view)
-
-
-def _unmoving(algorithm: Algorithm, view: View) -> Plan:
-    """Its plan without a node that changes its pool."""
-    return replace(algorithm.plan(replace(view, idle=_NoNodes())), restore=())
+        if not self._is_so():
+            return self._algorithm.plan(view)
+        # Without a node that changes its pool.
+        return replace(self._algorithm.plan(replace(view, idle=_NoNodes())), restore=())
 
 
 class _NoNodes(tuple[str, ...]):
