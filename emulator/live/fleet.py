@@ -119,10 +119,8 @@ class Fleet(LiveRun):
 
     def _services(self) -> set[str]:
         """What a fault may be done to besides nodes."""
-        if self.mechanism is None:
-            return {"batch", "replayer"}
-        predictor = {"predictor"} if self.mechanism.forecasts is not None else set()
-        return {"batch", "replayer", "balancer"} | predictor | self._ondemand.names
+        cloud = set() if self.mechanism is None else self._ondemand.names
+        return {*filter(self.requirements.has, (BATCH, REPLAYER, BALANCER, PREDICTOR)), *cloud}
 
     def run(self, interrupted: Any, *, quiet: bool) -> RunRecord:
         live = self.scenario.live
@@ -212,7 +210,7 @@ class Fleet(LiveRun):
                 self._start_balancer,
                 *self._ondemand.start_steps(self.mechanism),
             ]
-            if self.mechanism.forecasts is not None:
+            if self.requirements.has(PREDICTOR):
                 steps.append(self._start_predictor)
         for step in (*steps, self._start_replayer):
             if interrupted or self._batch.failure:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from emulator.cluster.cluster import Cluster
 from emulator.config.node_names import default_node_names
 from emulator.config.run_parts import OUR_BATCH_SYSTEM
+from emulator.live.names import BALANCER, ONDEMAND, PREDICTOR
 from emulator.machine.machine import HasSlots, tells_work
 from emulator.mechanisms.balancer import BalancerMechanism
 from emulator.runs.runner import check_live, make_machine, make_mechanism
@@ -46,6 +47,12 @@ class RunRequirements:
     def notice(self) -> HasNotice | None:
         """The mechanism in the batch server, if it wants to hear of jobs before their time."""
         return ability(self.mechanism, HasNotice) if self.batch_decides else None  # type: ignore[type-abstract]
+
+    def has(self, role: str) -> bool:
+        """Whether the run has this role: no Balancer without its mechanism, no predictor without forecasts."""
+        if role == PREDICTOR:
+            return self.balancer is not None and self.balancer.forecasts is not None
+        return role not in {BALANCER, ONDEMAND} or self.balancer is not None
 
     @property
     def slots_per_node(self) -> int:

@@ -218,7 +218,7 @@ class StartupCoordinator:
         self._state = state
         self._run_settings = run_settings
         self._batch = batch
-        self._mechanism = run_settings.requirements.balancer
+        self._has = run_settings.requirements.has
         self._keys = HookKeyFile(shared.hook_keys)
         self._lock = threading.RLock()
         self._waits: dict[str, str] = {}
@@ -238,12 +238,6 @@ class StartupCoordinator:
     def parties(self) -> set[str]:
         """Who has a place at the clock when time begins, by the names that they have there."""
         return (set(filter(self._has, ROLES)) - {CONTROLLER, NODE}) | set(self._state.agents)
-
-    def _has(self, role: str) -> bool:
-        """Whether the run has this role: no Balancer without its mechanism, no predictor without forecasts."""
-        if role == PREDICTOR:
-            return self._mechanism is not None and self._mechanism.forecasts is not None
-        return role not in {BALANCER, ONDEMAND} or self._mechanism is not None
 
     def start_settings(self, role: str, name: str | None) -> dict[str, Any]:
         """The settings of a role that may start now. Raises NotYet, with what it waits for."""
@@ -286,7 +280,7 @@ class StartupCoordinator:
     def _of_node(self, name: str | None) -> dict[str, Any]:
         if name is None:
             raise ValueError("a node must say its name")
-        nodes, hooked = nodes_of(name), self._mechanism is not None
+        nodes, hooked = nodes_of(name), self._has(BALANCER)
         with self._lock:
             if (party := party_name(nodes)) not in self._state.agents:
                 self._state.agents.append(party)
