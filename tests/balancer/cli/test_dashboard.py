@@ -144,7 +144,7 @@ def test_a_new_service_shows_its_day_and_the_figures_of_the_api_at_each_size(ser
     with browser(tmp_path) as page, running.client() as client:
         lent = client.request_nodes(2).nodes
         earliest_s = now_s(client) + 250
-        client.update_nodes({"n06": "busy"}, job="7.server", remaining_s=250)
+        running.start_job(client, "7.server", "n06", remaining_s=250)
         latest_s = now_s(client) + 250
         page.open(running.url + "/login")
         page.wait_for("!!document.getElementById('token')")
