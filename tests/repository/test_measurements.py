@@ -47,7 +47,8 @@ PEER: dict[str, Any] = {
     "equal_textbook": 526, "equal_like": 1000,
 }  # fmt: skip
 SPEED: dict[str, Any] = {
-    "benchmark": "ledger_recovery", "what": "10 nodes", "figures": {"nodes": 10.0, "recovery_s": 0.123, "file_mb": 22.0},
+    "benchmark": "ledger_recovery", "what": "10 nodes",
+    "figures": {"nodes": 10.0, "recovery_s": 0.123, "file_mb": 22.0},
 }  # fmt: skip
 PRINTED: dict[str, Any] = SPEED | {"command": "python benchmarks/ledger_recovery.py --nodes 10"}
 CALIBRATED: dict[str, Any] = TWIN | {"run": "runs/kth-light-slurm", "differences": [{"job": 1}, {"job": 2}]}
@@ -63,7 +64,9 @@ def few() -> Measurements:
         peers=(PeerRow(**MEASURED, **PEER), PeerRow(**MEASURED, **PEER | {"program": "ours"})),
         speed=(
             SpeedRow(**MEASURED | PRINTED),
-            SpeedRow(**MEASURED | PRINTED | {"what": "20 nodes", "figures": {"nodes": 20.0, "replay_s": 1150.0}}),
+            SpeedRow(
+                **MEASURED | PRINTED | {"what": "20 nodes", "figures": {"nodes": 20.0, "replay_s": 1150.0}}
+            ),
             SpeedRow(**MEASURED | SPEED | {"command": "emulator run y", "what": "emulator run y --z"}),
         ),
     )
@@ -111,12 +114,18 @@ def test_the_page_shows_each_row() -> None:
     ours = {"what": "10 nodes", "nodes": "10", "recovery s": "0.123", "file MB": "22"}
     assert speed == [
         ours | {"replay s": "\u2013"},
-        {"what": "20 nodes", "nodes": "20", "recovery s": "\u2013", "file MB": "\u2013", "replay s": "1\u202f150"},
+        {
+            "what": "20 nodes",
+            "nodes": "20",
+            "recovery s": "\u2013",
+            "file MB": "\u2013",
+            "replay s": "1\u202f150",
+        },
     ]
     assert other == [ours | {"what": "`emulator run y --z`"}]
     assert (
-        "\n### Ledger recovery\n\nHow long a restart takes: a ledger of 10,000 nodes and 100,000 events is opened and its "
-        "state restored.\n\n    python benchmarks/ledger_recovery.py --nodes 10\n\n| what | nodes |"
+        "\n### Ledger recovery\n\nHow long a restart takes: a ledger of 10,000 nodes and 100,000 events is opened and "
+        "its state restored.\n\n    python benchmarks/ledger_recovery.py --nodes 10\n\n| what | nodes |"
     ) in page
 
 
@@ -252,7 +261,10 @@ def test_a_speed_is_kept_in_three_figures_and_a_count_whole(
     assert kept[3:] == (
         SpeedRow(
             **PRINTED
-            | {"figures": {"jobs": 28467.0, "jobs_per_s": 5.05e6, "ratio": 0.651, "wall_s": 12.0}, "what": "30 nodes"},
+            | {
+                "figures": {"jobs": 28467.0, "jobs_per_s": 5.05e6, "ratio": 0.651, "wall_s": 12.0},
+                "what": "30 nodes",
+            },
             emulator=VERSION,
             date="2026-12-01",
             machine="2 cores, shared",
