@@ -59,7 +59,7 @@ def run_once(arguments: list[str], kernels: Path | None = None) -> tuple[float, 
     # Modules that are compiled anew each time are no part of a command.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     if kernels is not None:
-        environment["NUMBA_CACHE_DIR"] = str(kernels)
+        environment["EMULATOR_CACHE_DIR"] = str(kernels)
     begin_us = wall_us()
     with subprocess.Popen(
         [*EMULATOR, *arguments], stdout=subprocess.DEVNULL, cwd=ROOT, env=environment
