@@ -189,7 +189,7 @@ def _of_command(rows: list[SpeedRow]) -> Iterator[str]:
     for figure in dict.fromkeys(name for row in rows for name in row.figures):
         words = (_UNITS.get(word, word) for word in figure.split("_"))
         columns[" ".join(words)] = lambda row, figure=figure: _short(row.figures.get(figure))
-    yield _commands(rows)
+    yield f"```text\n{rows[0].command}\n```"  # indented, it would go on with a list that is before it
     yield _table(columns, rows)
     yield "".join(f"* {_what(row)}:{_note(row)}\n" for row in rows if row.note)
     yield _when(rows, _what)

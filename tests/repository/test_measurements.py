@@ -125,7 +125,7 @@ def test_the_page_shows_each_row() -> None:
     assert other == [ours | {"what": "`emulator run y --z`"}]
     assert (
         "\n### Ledger recovery\n\nHow long a restart takes: a ledger of 10,000 nodes and 100,000 events is opened and "
-        "its state restored.\n\n    python benchmarks/ledger_recovery.py --nodes 10\n\n| what | nodes |"
+        "its state restored.\n\n```text\npython benchmarks/ledger_recovery.py --nodes 10\n```\n\n| what | nodes |"
     ) in page
 
 
@@ -154,7 +154,8 @@ def test_the_page_has_a_row_for_each_of_the_file_and_its_command() -> None:
     counted = {name: sum(name in row for table in tables(page) for row in table) for name in FIRST_COLUMNS}
     assert counted == {name: len(getattr(KEPT, subject)) for name, subject in FIRST_COLUMNS.items()}
     commands = {row.command for subject in FIRST_COLUMNS.values() for row in getattr(KEPT, subject)}
-    assert commands <= {line.strip() for line in page.splitlines() if line.startswith("    ")}
+    shown = {line.strip() for line in page.splitlines() if line.startswith("    ")}
+    assert commands <= shown | set(re.findall(r"^```text\n(.*)\n```$", page, re.MULTILINE))
 
 
 def figures(kept: Measurements) -> set[str]:
