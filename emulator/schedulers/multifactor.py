@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +30,8 @@ class Multifactor:
     node, falling to 1 / nodes for the whole machine. fair share: 2^(-(usage / share) / `damping`); usage and share
     are an account's parts of all usage (decayed with `half_life_s`) and of all `shares` (account number: shares, 1
     for others). queue: `queues` of its number / the largest of them, 0 for others. QOS: its priority / the highest.
-    The weights are 0 in Slurm unless a site sets them; here all count alike.
+    The weights are 0 in Slurm unless a site sets them; here all count alike. Sums are rounded to 33 binary digits: usage
+    is added up over the run, so that the last ones of accounts with equal usage differ.
     """
 
     age_weight: float = 1000.0
@@ -79,4 +81,7 @@ class Multifactor:
     def score(self, job: Any) -> float:
         age = min(job.wait_us / 1e6 / self.max_age_s, 1.0)
         fair_share = 0.5 ** (job.usage / job.share / self.damping)
-        return float(self.age_weight * age + self.fair_share_weight * fair_share + job.fixed)
+        fraction, exponent = math.frexp(
+            self.age_weight * age + self.fair_share_weight * fair_share + job.fixed
+        )
+        return math.ldexp(float(math.floor(fraction * 2.0**33 + 0.5)), exponent - 33)
