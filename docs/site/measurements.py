@@ -151,7 +151,7 @@ def _live_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[
 
 
 def _peer_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[PeerRow]:
-    return _rows(PeerRow, printed, measured | {"command": "python benchmarks/peers.py"})
+    return _rows(PeerRow, printed, measured)
 
 
 SUBJECTS: dict[str, Callable[[list[dict[str, Any]], dict[str, str]], Sequence[Measured]]] = {

@@ -30,8 +30,8 @@ class Multifactor:
     node, falling to 1 / nodes for the whole machine. fair share: 2^(-(usage / share) / `damping`); usage and share
     are an account's parts of all usage (decayed with `half_life_s`) and of all `shares` (account number: shares, 1
     for others). queue: `queues` of its number / the largest of them, 0 for others. QOS: its priority / the highest.
-    The weights are 0 in Slurm unless a site sets them; here all count alike. Sums are rounded to 33 binary digits: usage
-    is added up over the run, so that the last ones of accounts with equal usage differ.
+    The weights are 0 in Slurm unless a site sets them; here all count alike. The sum is rounded to 33 binary digits:
+    usage is added up over the run, so that the last digits of accounts with equal usage may differ.
     """
 
     age_weight: float = 1000.0
