@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _WEEK_S = 604_800.0
+_ROUNDS = 2.0**20 + 1.0
+"""A float times this, less what that is more than it: the float to 33 of its 53 binary digits (Dekker and Veltkamp)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,6 @@ class Multifactor:
     def score(self, job: Any) -> float:
         age = min(job.wait_us / 1e6 / self.max_age_s, 1.0)
         fair_share = 0.5 ** (job.usage / job.share / self.damping)
-        fraction, exponent = math.frexp(
-            self.age_weight * age + self.fair_share_weight * fair_share + job.fixed
-        )
-        return math.ldexp(float(math.floor(fraction * 2.0**33 + 0.5)), exponent - 33)
+        priority = self.age_weight * age + self.fair_share_weight * fair_share + job.fixed
+        high = priority * _ROUNDS
+        return float(high - (high - priority))
