@@ -151,7 +151,7 @@ def _live_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[
 
 
 def _peer_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[PeerRow]:
-    return _rows(PeerRow, printed, measured)
+    return _rows(PeerRow, [{"command": "python benchmarks/peers.py"} | each for each in printed], measured)
 
 
 SUBJECTS: dict[str, Callable[[list[dict[str, Any]], dict[str, str]], Sequence[Measured]]] = {
