@@ -16,6 +16,7 @@ _WORDS = (
     ("String should ", "must "),
     ("List should ", "must "),
     ("Tuple should ", "must "),
+    ("Dictionary should ", "must "),
     ("greater than or equal to", "at least"),
     ("less than or equal to", "at most"),
     ("greater than", "more than"),

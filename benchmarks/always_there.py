@@ -16,10 +16,11 @@ import tempfile
 import threading
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from balancer_load import Connection, start_service, wait_for_reserve
+from speed_rows import print_rows, row
 
 from balancer.clock import US, wall_us
 
@@ -107,6 +108,18 @@ def figures(found: dict[str, list[int]]) -> dict[str, float]:
     return made
 
 
+def rows(alone: dict[str, float], besieged: dict[str, float]) -> list[dict[str, Any]]:
+    """Two for each kind of call: in both situations."""
+    return [
+        row(
+            f"{kind}, {where}",
+            {name.removeprefix(f"{kind}_"): value for name, value in found.items() if name.startswith(kind)},
+        )
+        for kind in _ASKED
+        for where, found in (("alone", alone), ("besieged", besieged))
+    ]
+
+
 def besiege(stack: ExitStack, url: str, each: int, without: str) -> None:
     """Slow callers of all kinds, until the stack is closed."""
     end = threading.Event()
@@ -138,6 +151,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--callers", type=int, default=40, help="of each kind")
+    parser.add_argument("--json", action="store_true", help="rows for the results file")
     options = parser.parse_args()
     with ExitStack() as stack:
         probers: list[Prober] = []
@@ -160,6 +174,9 @@ def main() -> None:
     ratios = {
         key.replace("_ms", "_ratio"): round(beside[key] / alone[key], 2) for key in alone if "max" not in key
     }
+    if options.json:
+        print_rows(rows(alone, beside | ratios))
+        return
     for line in ({"alone": alone}, {"besieged": beside}, ratios):
         print(json.dumps(line))
 

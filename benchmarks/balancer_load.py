@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from speed_rows import print_rows, row
+
 from balancer.clock import US, wall_us
 
 if TYPE_CHECKING:
@@ -290,7 +292,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=32)
     parser.add_argument("--against", type=Path, help="another checkout, to be compared with this one")
     parser.add_argument("--turns", type=int, default=10, help="with --against: parts of the seconds")
+    parser.add_argument("--json", action="store_true", help="one list, of this checkout")
     options = parser.parse_args()
+    if options.json and options.against:
+        parser.error("--json is of this checkout; give it without --against")
     checkouts = [options.against, HERE] if options.against else [HERE]
     turns = options.turns if options.against else 1
     with tempfile.TemporaryDirectory() as name:
@@ -299,6 +304,7 @@ def main() -> None:
         "disk_fsync_p50_ms": taken[len(taken) // 2],
         "disk_fsync_p99_ms": taken[len(taken) * 99 // 100],
     }
+    rows = []
     for count in options.nodes or [372, 10_000]:
         found = measure(
             checkouts,
@@ -309,11 +315,16 @@ def main() -> None:
             pairs_per_s=options.pairs_per_s,
             connections=options.connections,
         )
+        rows.append(row(f"{count} nodes, {options.pairs_per_s:g} pairs/s offered", found[-1] | disk))
+        if options.json:
+            continue
         for checkout, figures in zip(checkouts, found, strict=True):
             print(json.dumps({"nodes": count, "checkout": str(checkout)} | figures | disk))
         if options.against:
             ratios = {f"{key}_ratio": round(found[1][key] / found[0][key], 2) for key in _COMPARED}
             print(json.dumps({"nodes": count} | ratios))
+    if options.json:
+        print_rows(rows)
 
 
 _COMPARED = ("pairs_per_s", "p50_ms", "p99_ms", "service_cpu_ms_per_pair")

@@ -17,6 +17,7 @@ import urllib.request
 from pathlib import Path
 
 from balancer_load import HERE, cpu_s, start_service, wait_for_reserve
+from speed_rows import print_rows, row
 
 _PATHS = ("/", "/dashboard/now", "/dashboard/nodes", "/dashboard/pools", "/v1/usage")
 
@@ -35,7 +36,9 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--checkout", type=Path, default=HERE, help="whose service [this one's]")
     parser.add_argument("--path", action="append", help="may be given several times")
+    parser.add_argument("--json", action="store_true", help="one list")
     options = parser.parse_args()
+    rows = []
     with tempfile.TemporaryDirectory() as name:
         service, url = start_service(Path(name), options.nodes, 32, checkout=options.checkout)
         try:
@@ -46,10 +49,15 @@ def main() -> None:
                 for _ in range(options.calls):
                     fetch(url + path)
                 used_ms = 1000 * (cpu_s(service.pid) - before_s) / options.calls
-                print(json.dumps({"path": path, "bytes": size, "cpu_ms": round(used_ms, 1)}))
+                figures = {"bytes": size, "cpu_ms": round(used_ms, 1)}
+                rows.append(row(f"{path}, {options.nodes} nodes", figures))
+                if not options.json:
+                    print(json.dumps({"path": path} | figures), flush=True)
         finally:
             service.send_signal(signal.SIGTERM)
             service.wait(timeout=60)
+    if options.json:
+        print_rows(rows)
 
 
 if __name__ == "__main__":

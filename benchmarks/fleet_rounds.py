@@ -20,7 +20,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from balancer.clock import seconds, wall_us
+from speed_rows import print_rows, row
+
+from balancer.clock import US, seconds, wall_us
 from emulator.report import files
 from emulator.report.compare import compare
 from emulator.runs.preparation import prepare
@@ -85,8 +87,8 @@ class Watch(threading.Thread):
         self.join()
 
 
-def _round(scenario: Path, out: Path, more: Sequence[str]) -> tuple[str, str]:
-    """One fleet; a line of figures, and what was wrong ('' for nothing)."""
+def _round(scenario: Path, out: Path, more: Sequence[str]) -> tuple[dict[str, float], list[str]]:
+    """One fleet: its figures, and what was wrong."""
     before, watch, began_us = found(), Watch(), wall_us()
     watch.start()
     command = [*_EMULATOR, "fleet", "up", str(scenario), "--out", str(out), *more]
@@ -97,46 +99,56 @@ def _round(scenario: Path, out: Path, more: Sequence[str]) -> tuple[str, str]:
     after = found()
     left = {name: sorted(after[name] - before[name]) for name in before if after[name] - before[name]}
     text = (out / "up.log").read_text(encoding="utf-8")
-    up = re.findall(r"containers are up after ([\d.]+) s", text)
-    wrong = [] if status == 0 else [text[-2000:]]
+    wrong = [] if status == 0 else [f"exit {status}: {text[-2000:]}"]
     if left:
         wrong.append(f"left: {left}")
-    wanted, began = (
-        load(scenario),
-        f"exit {status}, up after {up[0] if up else '?'} s, in all {passed_s:.0f} s",
-    )
+    figures = {
+        f"{name}_s": float(at) for name, at in re.findall(r"containers are (up) after ([\d.]+) s", text)
+    }
+    figures |= {
+        "all_s": passed_s,
+        "memory_before_mib": watch.before_mib,
+        "memory_most_mib": watch.most_mib,
+        "load_mean": sum(watch.loads) / len(watch.loads),
+        "load_most": max(watch.loads),
+    }
+    wanted = load(scenario)
     if not (out / f"{wanted.name}-live" / files.SUMMARY).exists():
-        return began, "\n".join([*wrong, "no results"])
+        return figures, [*wrong, "no results"]
     record = files.load(out / f"{wanted.name}-live")
     same = compare(run_virtual(wanted, prepare(wanted)), record)
-    pace = record.pace or {}
-    figures = (
-        f"{began};"
-        f" memory {watch.before_mib} to {watch.most_mib} MiB;"
-        f" load {sum(watch.loads) / len(watch.loads):.1f} on average,"
-        f" {max(watch.loads):.1f} at most; the clock waited {pace.get('holds', 0)} times,"
-        f" {pace.get('held_us', 0) / 1e6:.1f} s, {pace.get('longest_hold_us', 0) / 1e6:.1f} s at most;"
-        f" as in virtual time: {same.is_same}"
-    )
     if not same.is_same:
         wrong.append(str(same))
-    return figures, "\n".join(wrong)
+    pace = record.pace or {}
+    figures |= {
+        "clock_waits": pace.get("holds", 0),
+        "clock_waited_s": pace.get("held_us", 0) / US,
+        "longest_wait_s": pace.get("longest_hold_us", 0) / US,
+    }
+    return figures, wrong
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("scenario", type=Path)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--json", action="store_true", help="rows for the results file, if nothing is wrong")
     options, more = parser.parse_known_args(arguments)  # the rest is for `emulator fleet up`
-    failed = False
+    rows, all_wrong = [], []
     for number in range(1, options.rounds + 1):
         with tempfile.TemporaryDirectory() as out:
             figures, wrong = _round(options.scenario, Path(out), more)
-        print(f"round {number}: {figures}", flush=True)
-        if wrong:
-            print(wrong, flush=True)
-            failed = True
-    return int(failed)
+        rows.append(row(f"{options.scenario.stem}, round {number}", figures))
+        shown = ", ".join(f"{name} {value:.1f}" for name, value in figures.items())
+        print(
+            "\n".join((f"round {number}: {shown}", *wrong)),
+            file=sys.stderr if options.json else sys.stdout,
+            flush=True,
+        )
+        all_wrong += wrong
+    if options.json and not all_wrong:
+        print_rows(rows)
+    return int(bool(all_wrong))
 
 
 if __name__ == "__main__":

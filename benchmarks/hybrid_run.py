@@ -8,12 +8,12 @@ Processor time from a job table to a run record, without making the jobs. Both m
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import statistics
 from typing import Any
 
 import numpy as np
+from speed_rows import print_rows, row
 
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.runs.preparation import prepare
@@ -30,7 +30,7 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(name: str, days: int, strategy: str, repeat: int) -> dict[str, Any]:
+def measure(name: str, days: int, strategy: str, repeat: int) -> dict[str, float]:
     """Medians of both, and of their ratio."""
     machine = MACHINES[name]
     generated = {name: {"days": days, "jobs": round(machine.jobs * days / machine.days)}}
@@ -51,9 +51,7 @@ def measure(name: str, days: int, strategy: str, repeat: int) -> dict[str, Any]:
         raise AssertionError("by steps jobs start at other times")
     ratios = [one / other for one, other in zip(found[False], found[True], strict=True)]
     return {
-        "machine": name,
         "jobs": len(jobs),
-        "strategy": strategy,
         "at_once_s": statistics.median(found[False]),
         "by_steps_s": statistics.median(found[True]),
         "ratio": statistics.median(ratios),
@@ -72,9 +70,12 @@ def main() -> None:
     days = 10 if chosen.quick else chosen.days or int(MACHINES[chosen.machine].days)
     found = measure(chosen.machine, days, chosen.strategy, 1 if chosen.quick else chosen.repeat)
     if chosen.json:
-        print(json.dumps(found, indent=2))
+        print_rows([row(f"{chosen.machine}, {days} days, {chosen.strategy}", found)])
     else:
-        print(", ".join(f"{name} {value}" for name, value in found.items()))
+        print(
+            f"{chosen.machine}, {days} days, {chosen.strategy}: "
+            + ", ".join(f"{name} {value}" for name, value in found.items())
+        )
 
 
 if __name__ == "__main__":

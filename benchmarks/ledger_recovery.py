@@ -13,6 +13,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from speed_rows import print_rows, row
+
 from balancer.algorithms.basic import Basic
 from balancer.clock import US, wall_us
 from balancer.ledger.replay import differences, replay
@@ -100,8 +102,13 @@ def main() -> None:
     )
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--events", type=int, default=100_000)
+    parser.add_argument("--json", action="store_true", help="as a row for the results file")
     options = parser.parse_args()
-    print(json.dumps(run(options.nodes, options.events, repeats=3)))
+    found = run(options.nodes, options.events, repeats=3)
+    if options.json:
+        print_rows([row(f"{options.nodes} nodes, {options.events} events", found)])
+    else:
+        print(json.dumps(found))
 
 
 if __name__ == "__main__":

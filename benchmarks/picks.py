@@ -10,7 +10,6 @@ Both take the same random picks of the same windows by turns, and must start eve
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from speed_rows import print_rows, row
 from workloads import TRACES
 
 from emulator.rl import PickEnv, PickVectorEnv
@@ -124,8 +124,8 @@ class PlainEnv:
         rows += [[0.0] * 7 for _ in range(WINDOW - len(rows))]
         seen = np.zeros((WINDOW, 7), np.float32)
         mask = np.zeros(WINDOW, np.int8)
-        for k, row in enumerate(rows):
-            seen[k] = row
+        for k, features in enumerate(rows):
+            seen[k] = features
             mask[k] = k < len(self.queue)
         return seen, mask
 
@@ -193,9 +193,9 @@ def many_steps(many: PickVectorEnv, steps: int) -> float:
     seen, infos = many.reset(seed=1)
     picks = np.random.default_rng(1).random((steps, MANY))
     began = process_time()
-    for row in picks:
+    for shares in picks:
         waiting = np.maximum(infos["action_mask"].sum(axis=1), 1)
-        seen, *_, infos = many.step((row * waiting).astype(np.int64))
+        seen, *_, infos = many.step((shares * waiting).astype(np.int64))
     assert seen
     return process_time() - began
 
@@ -225,13 +225,15 @@ def main() -> None:
         rates["many"].append(600 * MANY / many_steps(many, 600))
     ratios = [ours / plain for ours, plain in zip(rates["ours"], rates["plain"], strict=True)]
     found: dict[str, float] = {name: round(statistics.median(values)) for name, values in rates.items()}
-    found |= {
-        "ratio": round(statistics.median(ratios), 1),
-        "episodes": given.episodes,
-        "rounds": given.rounds,
-    }
+    found["ratio"] = round(statistics.median(ratios), 1)
     if given.json:
-        print(json.dumps(found))
+        print_rows(
+            [
+                row("plain Python", {"decisions_per_s": found["plain"]}),
+                row("PickEnv", {"decisions_per_s": found["ours"], "ratio_to_plain": found["ratio"]}),
+                row(f"PickVectorEnv, {MANY} clusters", {"decisions_per_s": found["many"]}),
+            ]
+        )
         return
     print(f"plain Python   {found['plain']:>10,} decisions/s")
     print(f"PickEnv        {found['ours']:>10,} decisions/s, {found['ratio']} times as many")

@@ -11,19 +11,19 @@ Compilation is not measured.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import resource
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from bare_easy import bare_easy
 from rich.console import Console
 from rich.table import Table
+from speed_rows import print_rows, row
 from workloads import LOGS, TRACES, log_jobs, offered_load, synthetic_jobs
 
 from balancer.clock import US, wall_us
@@ -155,27 +155,32 @@ def cases(traces: Path, *, quick: bool) -> list[Case]:
     return found
 
 
+def row_of(found: Figures) -> dict[str, Any]:
+    figures = asdict(found)
+    return row(f"{figures.pop('group')}: {figures.pop('name')}", figures)
+
+
 def print_table(rows: list[Figures]) -> None:
     table = Table("group", "case", box=None, pad_edge=False)
     for column in ("jobs", "nodes", "load", "bare jobs/s", "ours jobs/s", "ratio", "us/job", "s", "peak MiB"):
         table.add_column(column, justify="right")
-    for row in rows:
+    for each in rows:
         table.add_row(
-            row.group,
-            row.name,
-            f"{row.jobs:,}",
-            f"{row.nodes:,}",
-            f"{row.load:.2f}",
-            f"{row.bare_jobs_per_s:,.0f}",
-            f"{row.ours_jobs_per_s:,.0f}",
-            f"{row.ratio:.2f}",
-            f"{row.us_per_job:.3f}",
-            f"{row.wall_s:.2f}",
-            f"{row.peak_mib:,.0f}",
+            each.group,
+            each.name,
+            f"{each.jobs:,}",
+            f"{each.nodes:,}",
+            f"{each.load:.2f}",
+            f"{each.bare_jobs_per_s:,.0f}",
+            f"{each.ours_jobs_per_s:,.0f}",
+            f"{each.ratio:.2f}",
+            f"{each.us_per_job:.3f}",
+            f"{each.wall_s:.2f}",
+            f"{each.peak_mib:,.0f}",
         )
     Console(width=115).print(table)
     for group in ("jobs", "nodes"):
-        costs = [row.us_per_job for row in rows if row.group == group]
+        costs = [each.us_per_job for each in rows if each.group == group]
         if costs:
             print(f"more {group}: the dearest case costs {max(costs) / min(costs):.2f} times the cheapest")
 
@@ -197,7 +202,7 @@ def main() -> None:
     with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
         rows = list(pool.map(measure, wanted))
     if chosen.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
+        print_rows(row_of(each) for each in rows)
     else:
         print_table(rows)
 

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from speed_rows import print_rows, row
 from workloads import TRACES
 
 from balancer.clock import US, wall_us
@@ -56,16 +57,17 @@ def main() -> int:
         )  # fmt: skip
         wall_s = (wall_us() - begin_us) / US
         document = json.loads((Path(folder) / "study.json").read_text())
+    weeks, settings = len(document["weeks"]), len(document["settings"])
+    what = f"{weeks} weeks, {settings} settings, {given.jobs} processes"
     found = {
-        "weeks": len(document["weeks"]),
-        "settings": len(document["settings"]),
-        "jobs": given.jobs,
+        "runs": weeks * settings,
         "wall_s": round(wall_s, 1),
         "load_of_machine": round(os.getloadavg()[0], 1),
     }
-    print(
-        json.dumps(found) if given.json else "\n".join(f"{name:16} {value}" for name, value in found.items())
-    )
+    if given.json:
+        print_rows([row(what, found)])
+    else:
+        print("\n".join((what, *(f"{name:16} {value}" for name, value in found.items()))))
     return 0
 
 

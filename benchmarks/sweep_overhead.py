@@ -22,8 +22,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from speed_rows import print_rows, row
 from workloads import LOGS, TRACES, synthetic_jobs
 
 from balancer.clock import US, wall_us
@@ -33,6 +34,7 @@ from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from multiprocessing.synchronize import Barrier
 
 EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main(prog_name='emulator')")
@@ -108,20 +110,30 @@ def simulate_s(log: Path) -> float:
     return (after.user + after.system - before.user - before.system) / (100 * len(rules))
 
 
-def by_dask(log: Path, folder: Path, runs: int, rules: tuple[str, ...], what: str) -> None:
+def by_dask(
+    log: Path, folder: Path, runs: int, rules: tuple[str, ...], what: str
+) -> Iterator[tuple[str, dict[str, float]]]:
     """The same sweep by one and by two workers, in turns; and by one that has one core for itself and all else."""
     cores = os.sched_getaffinity(0)
     one_core = {min(cores)}
-    for _ in range(REPEATS):
+    for number in range(1, REPEATS + 1):
         bare_s = [bare_wall_s(log, rules, runs // processes, processes) for processes in (1, 2)]
         core_s, one_s, two_s = (
             dask_wall_s(log, folder, runs, rules, workers, on)
             for workers, on in ((1, one_core), (1, cores), (2, cores))
         )
-        print(
-            f"Dask, {runs} runs of {what}: two workers on two cores {two_s:.2f} s, one on one core {core_s:.2f} s: "
-            f"{core_s / two_s:.2f} times as fast; one worker on two cores {one_s:.2f} s: {one_s / two_s:.2f}; "
-            f"bare processes {bare_s[0]:.2f} and {bare_s[1]:.2f} s: {bare_s[0] / bare_s[1]:.2f}"
+        yield (
+            f"Dask, {runs} runs of {what}, turn {number}",
+            {
+                "two_workers_s": two_s,
+                "one_on_one_core_s": core_s,
+                "one_core_ratio": core_s / two_s,
+                "one_on_two_cores_s": one_s,
+                "two_cores_ratio": one_s / two_s,
+                "one_bare_process_s": bare_s[0],
+                "two_bare_processes_s": bare_s[1],
+                "bare_ratio": bare_s[0] / bare_s[1],
+            },
         )
 
 
@@ -173,33 +185,52 @@ def _simulate(log: Path, rules: tuple[str, ...], runs: int, ready: Barrier) -> N
         simulate(work.jobs, work.nodes, several[which % len(several)])
 
 
+def measured(chosen: argparse.Namespace, folder: Path) -> Iterator[tuple[str, dict[str, float]]]:
+    """What was measured, and its figures."""
+    log = first_jobs(chosen.trace, folder)
+    options = ["--jobs", str(chosen.jobs)]
+    few = max(100, chosen.runs // 10)
+    sweep_s(log, folder, 2, options)  # compiles what nobody has
+    short_s, _ = sweep_s(log, folder, few, options)
+    long_s, wall_s = sweep_s(log, folder, chosen.runs, options)
+    a_run_ms = (long_s - short_s) / (chosen.runs - few) * 1e3
+    simulated_ms = simulate_s(log) * 1e3
+    yield (
+        f"{chosen.runs} runs of {JOBS} jobs, {chosen.jobs} processes",
+        {
+            "processor_ms_per_run": a_run_ms,
+            "simulate_ms_per_run": simulated_ms,
+            "overhead_ms_per_run": a_run_ms - simulated_ms,
+            "with_start_ms_per_run": long_s / chosen.runs * 1e3,
+            "wall_s": wall_s,
+        },
+    )
+    if chosen.dask:
+        yield from by_dask(log, folder, chosen.runs, RULES, f"{JOBS} jobs")
+        yield from by_dask(chosen.trace.resolve(), folder, chosen.whole_runs, WHOLE_RULES, "the whole log")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--dask", action="store_true")
     parser.add_argument("--whole-runs", type=int, default=400, help="of the whole log, with --dask")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--trace", type=Path, default=TRACES / LOGS["KTH"])
     chosen = parser.parse_args()
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        log = first_jobs(chosen.trace, folder)
-        options = ["--jobs", str(chosen.jobs)]
-        few = max(100, chosen.runs // 10)
-        sweep_s(log, folder, 2, options)  # compiles what nobody has
-        short_s, _ = sweep_s(log, folder, few, options)
-        long_s, wall_s = sweep_s(log, folder, chosen.runs, options)
-        a_run_ms = (long_s - short_s) / (chosen.runs - few) * 1e3
-        simulated_ms = simulate_s(log) * 1e3
-        print(
-            f"{chosen.runs} runs of {JOBS} jobs, {chosen.jobs} processes: {a_run_ms:.2f} ms of processor time a run, "
-            f"of which {simulated_ms:.2f} ms simulate: {a_run_ms - simulated_ms:.2f} ms overhead; "
-            f"{long_s / chosen.runs * 1e3:.2f} ms with the start; {wall_s:.1f} s of wall time"
-        )
-        if chosen.dask:
-            by_dask(log, folder, chosen.runs, RULES, f"{JOBS} jobs")
-            by_dask(chosen.trace.resolve(), folder, chosen.whole_runs, WHOLE_RULES, "the whole log")
+        for what, figures in measured(chosen, Path(name)):
+            rows.append(row(what, figures))
+            if not chosen.json:
+                print(
+                    f"{what}: " + ", ".join(f"{name} {value:.2f}" for name, value in figures.items()),
+                    flush=True,
+                )
+    if chosen.json:
+        print_rows(rows)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ _log = structlog.get_logger()
 _LOOKS = 4
 """In so many looks, a quarter of the limit apart, the same call is seen before it is interrupted."""
 
+_PAUSE_S = 0.001
+
 
 class _TooLong(BaseException):
     """Raised in the algorithm's code from outside. Not an Exception: it must not catch it and go on."""
@@ -83,10 +85,12 @@ class Bounded:
         """Nothing is raised from outside any more once this has ended."""
         if call.end.acquire(blocking=False):
             return
-        # Any moment now; or it has been, and the algorithm went on all the same.
+        # Any moment now; or it has been, and the algorithm went on all the same. The pauses are waits for this call's
+        # own lock, which nobody gives back: an exception that comes inside one of a shared lock or event may keep it
+        # locked for ever.
         while not call.interrupted:
-            self._stopped.wait(0.001)
-        self._stopped.wait(0.001)
+            call.end.acquire(timeout=_PAUSE_S)
+        call.end.acquire(timeout=_PAUSE_S)
         raise _TooLong
 
     def _watch(self) -> None:

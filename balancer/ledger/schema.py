@@ -20,10 +20,14 @@ _FIRST = "0001"
 _KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006")
 _LOCK = 0x42616C616E636572  # "Balancer": two services that start at once must not both migrate
 
+_IDLE_S = 60
+
 
 def migrate(connection: sa.Connection) -> None:
     """Raises LedgerError for a database of a newer release or of another program."""
     if connection.dialect.name == "postgresql":
+        # The steps are loaded within the transaction, which may take longer than a writer may be idle.
+        connection.execute(sa.text(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_S} s'"))
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
     found = revision_of(connection)
     if found != REVISION:

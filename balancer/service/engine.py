@@ -105,15 +105,17 @@ class Engine(OnDemandCalls, NodeCalls):
             threaded=threaded,
         )
         self._freeze = freeze
-        if freeze is not None:
-            algorithm = Freezable(algorithm, freeze)
-        algorithm = Yielding(algorithm, lambda: bool(self.claimed))
         self._bounded = (
             Bounded(algorithm, self.algorithm_name, self.settings.plan_limit_s) if threaded else None
         )
+        # Inside of all else: what is ours must not be interrupted while it holds a lock.
+        algorithm = self._bounded or algorithm
+        if freeze is not None:
+            algorithm = Freezable(algorithm, freeze)
+        algorithm = Yielding(algorithm, lambda: bool(self.claimed))
         configured = Configured(
             nodes=tuple(nodes),
-            algorithm=self._bounded or algorithm,
+            algorithm=algorithm,
             algorithm_name=self.algorithm_name,
             settings=self._complete(lifecycle_settings),
         )

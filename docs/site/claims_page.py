@@ -17,11 +17,11 @@ from balancer.whole_file import write_text
 KEPT = Path(__file__).with_name("claims.json")
 _OF_A_PAPER = ("paper", "title", "seeds", "readings", "counts")
 _OF_A_CLAIM = ("id", "statement", "where", "paper", "ours", "spread", "outcome", "why")
-_HEAD = """# Results: five papers, Slurm, live runs, other simulators
+_HEAD = """# Results: five papers, Slurm, live runs, other simulators, speed
 
 All figures, each with its command: [claims of papers](#claims-of-the-five-papers),
-[Slurm](#the-twin-and-the-real-slurm), [live runs](#live-runs-and-virtual-time), [other simulators](#other-simulators).
-Tables of schedulers that others published are beside ours in [reproducing papers](../reproduce.md).
+[Slurm](#the-twin-and-the-real-slurm), [live runs](#live-runs-and-virtual-time), [other simulators](#other-simulators),
+[speed](#speed). Tables of schedulers that others published are beside ours in [reproducing papers](../reproduce.md).
 
 ## Claims of the five papers
 

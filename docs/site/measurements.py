@@ -1,4 +1,4 @@
-"""The results file: what was last measured of Slurm's twin, live runs and other simulators.
+"""The results file: what was last measured of Slurm's twin, live runs, other simulators, and our own speed.
 
 `measurements.json` beside this module has the figures, and the site's page of results shows them. Each line measures
 some of them and renews their rows; rows that were not measured stay:
@@ -6,6 +6,9 @@ some of them and renews their rows; rows that were not measured stay:
     emulator calibrate slurm SLICE.yaml --json | python docs/site/measurements.py slurm_twin --machine idle
     python benchmarks/live_equals_virtual.py --json | python docs/site/measurements.py live --machine idle
     python benchmarks/peers.py --json | python docs/site/measurements.py peers --machine idle
+    python benchmarks/scheduling.py --json | python docs/site/measurements.py speed --machine idle
+
+`speed` takes what any other benchmark prints with `--json`.
 
 What cannot be read changes nothing: a message, and exit status 2. A note is written by hand, and goes with its row.
 """
@@ -33,9 +36,13 @@ if TYPE_CHECKING:
 KEPT = Path(__file__).with_name("measurements.json")
 ROOT = Path(__file__).resolve().parents[2]
 SLICES = ROOT / "scenarios" / "slurm-slices"
+BENCHMARKS = ROOT / "benchmarks"
+_FIGURES = 3
+"""So many figures of a speed are kept: machines that are alike differ by more."""
 _Count = Annotated[int, Field(ge=0)]
 _Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
+_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
 class InputError(ValueError):
@@ -120,13 +127,24 @@ class PeerRow(Measured):
     equal_like: _Count | None = None
 
 
-_Row = TypeVar("_Row", TwinRow, LiveRow, PeerRow)
+class SpeedRow(Measured):
+    """What a benchmark measured: its figures, by names that end with their unit (`wall_s`, `jobs_per_s`)."""
+
+    KEY = ("benchmark", "what")
+
+    benchmark: _Text
+    what: _Text
+    figures: dict[_Name, _Figure] = Field(min_length=1)
+
+
+_Row = TypeVar("_Row", TwinRow, LiveRow, PeerRow, SpeedRow)
 
 
 class Measurements(_Strict):
     slurm_twin: tuple[TwinRow, ...] = Field(strict=False)
     live: tuple[LiveRow, ...] = Field(strict=False)
     peers: tuple[PeerRow, ...] = Field(strict=False)
+    speed: tuple[SpeedRow, ...] = Field(strict=False)
 
 
 def _twin_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[TwinRow]:
@@ -154,10 +172,26 @@ def _peer_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[
     return _rows(PeerRow, [{"command": "python benchmarks/peers.py"} | each for each in printed], measured)
 
 
+def _speed_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[SpeedRow]:
+    known = {path.stem for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text("utf-8")}
+    rows = []
+    for place, each in enumerate(printed):
+        if each.get("benchmark") not in known:
+            raise InputError(
+                f"{place}.benchmark: {each.get('benchmark')!r} is none of them: {', '.join(sorted(known))}"
+            )
+        figures = each.get("figures")
+        if isinstance(figures, dict):
+            figures = {name: _in_short(value) for name, value in figures.items()}
+        rows.append(each | {"figures": figures})
+    return _rows(SpeedRow, rows, measured)
+
+
 SUBJECTS: dict[str, Callable[[list[dict[str, Any]], dict[str, str]], Sequence[Measured]]] = {
     "slurm_twin": _twin_rows,
     "live": _live_rows,
     "peers": _peer_rows,
+    "speed": _speed_rows,
 }
 """By name: rows of what the command prints."""
 
@@ -176,6 +210,10 @@ def _rows(kind: type[_Row], printed: list[dict[str, Any]], measured: dict[str, s
 
 def _tenth(figure: Any) -> Any:
     return round(figure, 1) if isinstance(figure, float) else figure
+
+
+def _in_short(value: Any) -> Any:
+    return float(f"{value:.{_FIGURES}g}") if isinstance(value, float) else value
 
 
 def load(file: Path = KEPT) -> Measurements:

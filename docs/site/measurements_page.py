@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from math import floor, log10
 from typing import TYPE_CHECKING, TypeVar
 
-from measurements import SLICES
+from measurements import BENCHMARKS, SLICES
 
 from emulator.number_text import NO_FIGURE, grouped, number, percent
 from emulator.schedulers.slurm.releases import RELEASES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from measurements import LiveRow, Measured, Measurements, PeerRow, TwinRow
+    from measurements import LiveRow, Measured, Measurements, PeerRow, SpeedRow, TwinRow
 
     _Columns = dict[str, Callable[..., str]]
     _Row = TypeVar("_Row", bound=Measured)
@@ -59,11 +61,17 @@ then here: by the textbook's rules, or by those that
 [`like`](../schedulers.md#as-another-simulator-does-it-like) has for the program.
 
 """
+_SPEED = """
+## Speed
+
+[How to read the figures](../benchmarks.md), and what they mean. A column is named by its unit; a *ratio* has none.
+"""
+_UNITS = {"mib": "MiB", "mb": "MB"}
 
 
 def sections(measured: Measurements) -> str:
     """In Markdown, behind the heading of the page."""
-    return _twin(measured.slurm_twin) + _live(measured.live) + _peers(measured.peers)
+    return _twin(measured.slurm_twin) + _live(measured.live) + _peers(measured.peers) + _speed(measured.speed)
 
 
 def _twin(rows: Sequence[TwinRow]) -> str:
@@ -164,6 +172,43 @@ def _program(row: PeerRow) -> str:
 
 def _of_log(row: PeerRow) -> str:
     return f"{_program(row)} on {_plain(row.log)}"
+
+
+def _speed(rows: Sequence[SpeedRow]) -> str:
+    names = dict.fromkeys(row.benchmark for row in rows)
+    return _SPEED + "".join(
+        _benchmark(name, [row for row in rows if row.benchmark == name]) for name in names
+    )
+
+
+def _benchmark(name: str, rows: list[SpeedRow]) -> str:
+    """What it compares, and a table for each command."""
+    about = (BENCHMARKS / f"{name}.py").read_text("utf-8").removeprefix('"""').partition("\n")[0]
+    parts = [f"### {name.replace('_', ' ').capitalize()}", about.removesuffix('"""')]
+    for _, same in groupby(rows, key=lambda row: row.command):
+        parts += _of_command(list(same))
+    return "\n" + "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _of_command(rows: list[SpeedRow]) -> Iterator[str]:
+    columns: _Columns = {"what": _what}
+    for figure in dict.fromkeys(name for row in rows for name in row.figures):
+        words = (_UNITS.get(word, word) for word in figure.split("_"))
+        columns[" ".join(words)] = lambda row, figure=figure: _short(row.figures.get(figure))
+    yield f"```text\n{rows[0].command}\n```"  # indented, it would go on with a list that is before it
+    yield _table(columns, rows)
+    yield "".join(f"* {_what(row)}:{_note(row)}\n" for row in rows if row.note)
+    yield _when(rows, _what)
+
+
+def _what(row: SpeedRow) -> str:
+    """Commands as code: the site would make one dash of two."""
+    return f"`{row.what}`" if row.what.startswith("emulator ") else _plain(row.what)
+
+
+def _short(value: float | None) -> str:
+    """As it was kept: in three figures, or a count."""
+    return grouped(value, 0 if value is None or value.is_integer() else max(0, 2 - floor(log10(value))))
 
 
 def _when(rows: Sequence[_Row], name: Callable[[_Row], str]) -> str:

@@ -11,7 +11,7 @@ import click
 
 from emulator.commands.options import refuse
 from emulator.commands.run import _run, scenario_of
-from emulator.number_text import grouped, percent
+from emulator.number_text import grouped, number_of, percent
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import InputError
 
@@ -91,15 +91,15 @@ def _names_slurm(source: Path, changes: tuple[str, ...]) -> bool:
 
 def _show(found: Calibration) -> None:
     click.echo(
-        f"{found.jobs} jobs: mean wait {grouped(found.real_mean_wait_s, 1)} s on Slurm, "
+        f"{number_of(found.jobs, 'job')}: mean wait {grouped(found.real_mean_wait_s, 1)} s on Slurm, "
         f"{grouped(found.twin_mean_wait_s, 1)} s in the twin ({percent(found.mean_wait_off, 2, signed=True)}; "
         f"{grouped(found.twin_least_mean_wait_s, 1)} to {grouped(found.twin_most_mean_wait_s, 1)} s by when its"
         " backfill cycles come)"
     )
     apart = found.differences
     click.echo(
-        f"starts: {found.median_start_off_s:g} s apart in the median; {len(apart)} jobs more than bf_interval "
-        f"({found.bf_interval_s} s)"
+        f"starts: {found.median_start_off_s:g} s apart in the median; {number_of(len(apart), 'job')} more than "
+        f"bf_interval ({found.bf_interval_s} s)"
     )
     for each in apart[:_MOST]:
         why = (
@@ -108,7 +108,7 @@ def _show(found: Calibration) -> None:
             else f"behind job {each.follows}, which differs too"
         )
         click.echo(
-            f"  job {each.job} ({each.nodes} nodes, submitted at {grouped(each.submit_s)} s):"
+            f"  job {each.job} ({number_of(each.nodes, 'node')}, submitted at {grouped(each.submit_s)} s):"
             f" Slurm {grouped(each.real_s)} s, twin {grouped(each.twin_s)} s; {why}"
         )
     if len(apart) > _MOST:

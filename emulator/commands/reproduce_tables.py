@@ -13,7 +13,7 @@ from rich.table import Table
 from balancer.plugins import nearest
 from emulator.experiments.logs import find_log
 from emulator.experiments.published.table import FOLDER, Outcome, read_table, run_row, table_names
-from emulator.number_text import percent
+from emulator.number_text import number_of, percent
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import stdout_console
 from emulator.workload.files import TraceError
@@ -42,7 +42,7 @@ def reproduce_tables(only: Sequence[str], traces: Path, *, as_json: bool, quiet:
     for path in [_file_of(name) for name in only or table_names()]:
         table = read_table(path)
         if not quiet and not as_json:
-            click.echo(f"{path.stem}: {len(table.rows)} rows", err=True)
+            click.echo(f"{path.stem}: {number_of(len(table.rows), 'row')}", err=True)
         found, missing = _run(table, path.stem, traces)
         documents.append(_document(path.stem, table, found, missing))
         if not as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from emulator.commands.options import names_of, plugin_option, usage_option, zone_option
-from emulator.number_text import grouped
+from emulator.number_text import grouped, number_of
 from emulator.terminal import InputError, input_error, stdout_console
 from emulator.workload.overruns import Overrun, Size
 
@@ -191,7 +191,7 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
     except (ValueError, OSError) as error:
         raise input_error(error) from error
     of_all = "" if records == len(log) else f" of {grouped(records)} records"
-    click.echo(f"{target}: {grouped(len(log))} jobs{of_all}{_left_out(log, left_out)}")
+    click.echo(f"{target}: {number_of(len(log), 'job')}{of_all}{_left_out(log, left_out)}")
 
 
 @trace.command()
@@ -441,5 +441,5 @@ def _left_out(log: SwfLog, left_out: Mapping[str, int]) -> str:
     said = "".join(f", {grouped(count)} x {what} passed over" for what, count in log.passed_over.items())
     said += "".join(f", {grouped(count)} x {reason} left out" for reason, count in left_out.items())
     if log.malformed:
-        said += f", {grouped(log.malformed)} malformed lines left out"
+        said += f", {number_of(log.malformed, 'malformed line')} left out"
     return said + "".join(f"\n  {line}" for line in log.complaints)

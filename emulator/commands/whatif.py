@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.commands.options import zone_option
-from emulator.number_text import grouped
+from emulator.number_text import grouped, number_of
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import input_error
 
@@ -74,8 +74,8 @@ def whatif(  # noqa: PLR0917 - click passes them by name
             associations=associations,
         )
         if not as_json:
-            jobs = grouped(len(site.jobs))
-            click.echo(f"{jobs} jobs on {grouped(site.nodes)} nodes, under both settings ...", err=True)
+            sizes = number_of(len(site.jobs), "job"), number_of(site.nodes, "node")
+            click.echo(f"{sizes[0]} on {sizes[1]}, under both settings ...", err=True)
         found = answer(site, seed=seed)
     except (ScenarioError, TraceError, ValueError, OSError) as error:
         raise input_error(error) from error

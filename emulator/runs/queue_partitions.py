@@ -25,17 +25,23 @@ _MOST_NAMES = 12
 
 @dataclass(frozen=True, slots=True)
 class QueuePartitions:
-    """`by_queue`: queue of the log -> partition. `elsewhere`: queues that have jobs and no partition, in order."""
+    """`by_queue`: queue of the log -> partition. `elsewhere`: queues that have jobs and no partition, in order.
+
+    `has_unnamed`: the log does not say of some job which queue it was in.
+    """
 
     by_queue: Mapping[int, str]
     elsewhere: tuple[str, ...]
+    has_unnamed: bool = False
 
     def not_followed(self, conf: object) -> list[str]:
         """A sentence on the queues that go to the default partition of this file, if there are any."""
-        if conf is None or not self.elsewhere:
+        if conf is None:
             return []
         named = ", ".join(self.elsewhere[:_MOST_NAMES])
-        return [f"no such partition in {conf}, taken for the default one: {named}"]
+        said = [f"no such partition in {conf}, taken for the default one: {named}"] if named else []
+        unnamed = f"jobs whose partition the log does not say are in the default one of {conf}"
+        return [*said, *([unnamed] if self.has_unnamed else [])]
 
 
 def partitions_by_name(
@@ -43,9 +49,10 @@ def partitions_by_name(
 ) -> QueuePartitions:
     """The partitions of the log's queues. Raises ValueError for a slurm.conf that cannot be used."""
     known = {each.name for each in slurm.rules(nodes).partitions}
-    has_jobs = {queue_names.get(number, str(number)) for number in np.unique(jobs.queue).tolist()}
+    queues = np.unique(jobs.queue)
+    has_jobs = {queue_names.get(number, str(number)) for number in queues[queues >= 0].tolist()}
     by_queue = {number: name for number, name in queue_names.items() if name in known}
-    return QueuePartitions(by_queue, tuple(sorted(has_jobs - known)))
+    return QueuePartitions(by_queue, tuple(sorted(has_jobs - known)), bool((queues < 0).any()))
 
 
 def people_by_name(

@@ -16,7 +16,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.metrics.intervals import blocks, mean_in_blocks
-from emulator.number_text import grouped
+from emulator.number_text import grouped, number_of
 from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
@@ -131,7 +131,7 @@ def read_site(
     if conf is not None and not is_said:
         nodes = len(site_nodes(read_lines(conf))) or None
     work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, origin_s=0)
-    notes = [] if is_said else [f"{grouped(work.nodes)} nodes, by the NodeName lines of {conf}"]
+    notes = [] if is_said else [f"{number_of(work.nodes, 'node')}, by the NodeName lines of {conf}"]
     notes += [f"left out: {grouped(count)} {reason}" for reason, count in work.left_out.items()]
     notes += [*not_read(work), *remarks(log)]
     queue_names = log.names_of("Queue")

@@ -185,9 +185,7 @@ def _understood(
         if in_use is None
         else f", at most {grouped(int(in_use.count.max()))} in use at once by the log's own starts"
     )
-    cluster = (
-        f"{grouped(workload.nodes)} nodes{'' if is_size_known else ' (as many as the widest job has)'}{most}"
-    )
+    cluster = f"{number_of(workload.nodes, 'node')}{'' if is_size_known else ' (as many as the widest job has)'}{most}"
     kinds = (("user", jobs.user), ("group", jobs.group), ("queue", jobs.queue))
     names = ", ".join(number_of(len(np.unique(column[column >= 0])), name) for name, column in kinds)
     return [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
-from emulator.number_text import grouped, number, percent
+from emulator.number_text import grouped, number, number_of, percent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,7 +124,7 @@ def render(info: TraceInfo) -> RenderableType:
     facts.add_column()
     begin = "" if not info.unix_start else f", from {np.datetime64(info.unix_start, 's')} UTC"
     facts.add_row("jobs", f"{grouped(info.jobs)} of {grouped(info.records)} lines")
-    facts.add_row("cluster", f"{grouped(info.nodes)} nodes")
+    facts.add_row("cluster", number_of(info.nodes, "node"))
     facts.add_row("span", f"{grouped(info.span_s / 86_400, 1)} days{begin}")
     facts.add_row("offered load", f"{info.load:.2f}")
     facts.add_row("estimates", _estimates(info))

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from balancer.clock import US
-from emulator.number_text import grouped
+from emulator.number_text import number_of
 from emulator.workload.files import write_whole
 from emulator.workload.info import daily_load
 
@@ -33,7 +33,7 @@ def plot_workload(workload: Workload, path: Path) -> None:
     jobs = workload.jobs
     figure = Figure(figsize=(11, 7), layout="constrained")
     figure.suptitle(
-        f"{Path(workload.source).name}: {grouped(len(jobs))} jobs, {grouped(workload.nodes)} nodes"
+        f"{Path(workload.source).name}: {number_of(len(jobs), 'job')}, {number_of(workload.nodes, 'node')}"
     )
     (arrivals, load), (sizes, runs) = figure.subplots(2, 2)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import measurements
 import measurements_page
 import pytest
-from measurements import LiveRow, Measured, Measurements, PeerRow, TwinRow
+from measurements import LiveRow, Measured, Measurements, PeerRow, SpeedRow, TwinRow
 
 from balancer.version import VERSION
 from emulator.live.slurm.calibration import Calibration
@@ -46,6 +46,11 @@ PEER: dict[str, Any] = {
     "log": "KTH", "program": "accasim", "version": "1.1.3", "jobs": 1000, "jobs_per_s": 2463.0, "peak_mib": 45.0,
     "equal_textbook": 526, "equal_like": 1000,
 }  # fmt: skip
+SPEED: dict[str, Any] = {
+    "benchmark": "ledger_recovery", "what": "10 nodes",
+    "figures": {"nodes": 10.0, "recovery_s": 0.123, "file_mb": 22.0},
+}  # fmt: skip
+PRINTED: dict[str, Any] = SPEED | {"command": "python benchmarks/ledger_recovery.py --nodes 10"}
 CALIBRATED: dict[str, Any] = TWIN | {"run": "runs/kth-light-slurm", "differences": [{"job": 1}, {"job": 2}]}
 
 
@@ -57,6 +62,13 @@ def few() -> Measurements:
         ),
         live=(LiveRow(**MEASURED, **LIVE),),
         peers=(PeerRow(**MEASURED, **PEER), PeerRow(**MEASURED, **PEER | {"program": "ours"})),
+        speed=(
+            SpeedRow(**MEASURED | PRINTED),
+            SpeedRow(
+                **MEASURED | PRINTED | {"what": "20 nodes", "figures": {"nodes": 20.0, "replay_s": 1150.0}}
+            ),
+            SpeedRow(**MEASURED | SPEED | {"command": "emulator run y", "what": "emulator run y --z"}),
+        ),
     )
 
 
@@ -77,7 +89,7 @@ def test_the_file_is_as_the_command_writes_it() -> None:
 
 def test_the_page_shows_each_row() -> None:
     page = measurements_page.sections(few())
-    *twins, live, peers = tables(page)
+    *twins, live, peers, speed, other = tables(page)
     first = {
         "slice": "`kth-light`", "nodes": "100", "jobs": "106", "wait on Slurm, s": "200.0",
         "wait in the twin, s": "199.0", "off": "-0.5 %", "range, s": "198.5 to 1\u202f199.0",
@@ -99,16 +111,32 @@ def test_the_page_shows_each_row() -> None:
         "equal starts, textbook": "526", "equal starts, `like`": "1\u202f000",
     }  # fmt: skip
     assert peers == [theirs, theirs | {"program": "this emulator 1.1.3", "equal starts, `like`": "\u2013"}]
+    ours = {"what": "10 nodes", "nodes": "10", "recovery s": "0.123", "file MB": "22"}
+    assert speed == [
+        ours | {"replay s": "\u2013"},
+        {
+            "what": "20 nodes",
+            "nodes": "20",
+            "recovery s": "\u2013",
+            "file MB": "\u2013",
+            "replay s": "1\u202f150",
+        },
+    ]
+    assert other == [ours | {"what": "`emulator run y --z`"}]
+    assert (
+        "\n### Ledger recovery\n\nHow long a restart takes: a ledger of 10,000 nodes and 100,000 events is opened and "
+        "its state restored.\n\n```text\npython benchmarks/ledger_recovery.py --nodes 10\n```\n\n| what | nodes |"
+    ) in page
 
 
 def test_the_page_says_which_rows_were_measured_elsewhere() -> None:
     before = few()
     later = before.peers[0].model_copy(update={"date": "2026-12-01", "machine": "4 cores, shared"})
     page = measurements_page.sections(before.model_copy(update={"peers": (later, before.peers[1])}))
-    assert page.endswith(
+    assert (
         "\nMeasured:\n\n* 2026-12-01, version 0.3.0; 4 cores, shared: AccaSim 1.1.3 on KTH\n"
         "* 2026-11-23, version 0.3.0; 2 cores, idle: this emulator 1.1.3 on KTH\n"
-    )
+    ) in page
 
 
 def test_the_page_says_what_was_not_measured() -> None:
@@ -118,13 +146,16 @@ def test_the_page_says_what_was_not_measured() -> None:
     assert f"### Slurm 26.05\n\n1 of {count} slices. Not measured: `gaia-cores`, `gaia-cores-wide`, " in page
 
 
+FIRST_COLUMNS = {"slice": "slurm_twin", "mechanism": "live", "log": "peers", "what": "speed"}
+
+
 def test_the_page_has_a_row_for_each_of_the_file_and_its_command() -> None:
     page = measurements_page.sections(KEPT)
-    *twins, live, peers = tables(page)
-    assert sum(map(len, twins)) == len(KEPT.slurm_twin)
-    assert (len(live), len(peers)) == (len(KEPT.live), len(KEPT.peers))
-    commands = {row.command for rows in (KEPT.slurm_twin, KEPT.live, KEPT.peers) for row in rows}
-    assert commands <= {line.strip() for line in page.splitlines() if line.startswith("    ")}
+    counted = {name: sum(name in row for table in tables(page) for row in table) for name in FIRST_COLUMNS}
+    assert counted == {name: len(getattr(KEPT, subject)) for name, subject in FIRST_COLUMNS.items()}
+    commands = {row.command for subject in FIRST_COLUMNS.values() for row in getattr(KEPT, subject)}
+    shown = {line.strip() for line in page.splitlines() if line.startswith("    ")}
+    assert commands <= shown | set(re.findall(r"^```text\n(.*)\n```$", page, re.MULTILINE))
 
 
 def figures(kept: Measurements) -> set[str]:
@@ -140,6 +171,19 @@ def repeated(text: str, kept: Measurements) -> set[str]:
     """Figures of the file that a page says, too, however it groups thousands."""
     flat = re.sub(r"(?<=\d)[ ,\u00a0\u202f](?=\d{3}(?!\d))", "", text)
     return figures(kept) & set(re.findall(r"(?<![\d.])\d+(?:\.\d+)?(?![\d.]*\d)", flat))
+
+
+def speeds(kept: Measurements) -> set[str]:
+    """Those of at least three figures, of which the manual's page of benchmarks says none."""
+    found = {f"{each:.15g}" for row in kept.speed for each in row.figures.values()}
+    return {each for each in found if len(each.replace(".", "").strip("0")) >= 3}
+
+
+def test_the_page_of_benchmarks_says_no_speed_and_links_to_all() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    assert set(re.findall(r"\d+\.\d+", page)) & speeds(KEPT) == set()
+    linked = {each.replace("-", "_") for each in re.findall(r"measurements\.json#([\w-]+)", page)}
+    assert {row.benchmark for row in KEPT.speed} <= linked
 
 
 def test_no_page_says_a_figure_of_the_file_again() -> None:
@@ -209,6 +253,28 @@ def test_the_command_writes_the_file(
     assert measurements.load(file) == before.model_copy(update={"peers": (row, before.peers[1])})
 
 
+def test_a_speed_is_kept_in_three_figures_and_a_count_whole(
+    renew: Callable[[str, str], int], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    figures = {"jobs": 28_467, "jobs_per_s": 5_049_812.3, "ratio": 0.6512, "wall_s": 12.0}
+    assert renew("speed", json.dumps([PRINTED | {"figures": figures, "what": "30 nodes"}])) == 0
+    kept = measurements.load(file).speed
+    assert kept[:3] == few().speed
+    assert kept[3:] == (
+        SpeedRow(
+            **PRINTED
+            | {
+                "figures": {"jobs": 28467.0, "jobs_per_s": 5.05e6, "ratio": 0.651, "wall_s": 12.0},
+                "what": "30 nodes",
+            },
+            emulator=VERSION,
+            date="2026-12-01",
+            machine="2 cores, shared",
+        ),
+    )
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -219,6 +285,20 @@ def test_the_command_writes_the_file(
         ("peers", json.dumps([PEER, PEER]), "stdin: KTH, accasim, 1000: is there twice; give one run of each"),
         ("peers", json.dumps([PEER | {"jobs": -1}]), "stdin: 0.jobs: must be at least 0, not -1"),
         ("peers", json.dumps(PEER | {"peak_mib": math.nan}), "stdin: 0.peak_mib: must be a finite number, not nan"),
+        ("speed", json.dumps(PRINTED | {"benchmark": "speed_rows"}),
+         "stdin: 0.benchmark: 'speed_rows' is none of them: always_there, "),
+        ("speed", json.dumps(SPEED), "stdin: 0.command: is missing"),
+        ("speed", json.dumps([PRINTED, PRINTED]),
+         "stdin: ledger_recovery, 10 nodes: is there twice; give one run of each"),
+        ("speed", json.dumps(PRINTED | {"figures": [1]}), "stdin: 0.figures: must be keys with values, not [1]"),
+        ("speed", json.dumps(PRINTED | {"figures": {}}), "stdin: 0.figures: must have at least 1 item"),
+        ("speed", json.dumps(PRINTED | {"figures": {"Wall": 1}}), "stdin: 0.figures.Wall.[key]: must match pattern"),
+        ("speed", json.dumps(PRINTED | {"figures": {"wall_s": "1"}}),
+         "stdin: 0.figures.wall_s: must be a number, not '1'"),
+        ("speed", json.dumps(PRINTED | {"figures": {"wall_s": -0.5}}),
+         "stdin: 0.figures.wall_s: must be at least 0, not -0.5"),
+        ("speed", json.dumps(PRINTED | {"figures": {"is_same": True}}),
+         "stdin: 0.figures.is_same: must be a number, not True"),
         ("slurm_twin", json.dumps(CALIBRATED | {"slurm": None}),
          "stdin: 0.slurm: is not known: the run's logs do not name Slurm's version"),
         ("slurm_twin", json.dumps(TWIN), "stdin: 0.differences: must be a list, not None"),

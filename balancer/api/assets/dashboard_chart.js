@@ -12,15 +12,27 @@ function part(name, attributes, text) {
   return made;
 }
 
-// At most `most` times of day at whole steps of the local clock.
-function timeTicks(start_s, end_s, most) {
-  const step_s = TICKS_S.find((each) => (end_s - start_s) / each <= most) ?? 43200;
+const LABEL_PX = { minutes: 60, seconds: 84 }; // with AM or PM
+
+const hasSeconds = (step_s) => step_s < 60;
+const labelWidth = (step_s) => (hasSeconds(step_s) ? LABEL_PX.seconds : LABEL_PX.minutes);
+
+// Times of day at whole steps of the local clock on an axis that is so wide, with room for each: one at an end is moved
+// by up to half its width.
+function timeTicks(start_s, end_s, width_px) {
+  const px_per_s = width_px / (end_s - start_s);
+  const step_s = TICKS_S.find((each) => each * px_per_s >= 1.5 * labelWidth(each)) ?? 43200;
   const zone_s = new Date(start_s * 1000).getTimezoneOffset() * 60;
   const found = [];
   for (let at_s = Math.ceil((start_s - zone_s) / step_s) * step_s + zone_s; at_s <= end_s; at_s += step_s) found.push(at_s);
   const isShort = found.length < 2;
-  const form = { hour: "2-digit", minute: "2-digit", ...(step_s < 60 || isShort ? { second: "2-digit" } : {}) };
-  return (isShort ? [start_s, end_s] : found).map((at_s) => [at_s, new Date(at_s * 1000).toLocaleTimeString([], form)]);
+  const shown_s = isShort ? 1 : step_s;
+  const form = { hour: "2-digit", minute: "2-digit", ...(hasSeconds(shown_s) ? { second: "2-digit" } : {}) };
+  return (isShort ? [start_s, end_s] : found).map((at_s) => ({
+    at_s,
+    text: new Date(at_s * 1000).toLocaleTimeString([], form),
+    half_px: labelWidth(shown_s) / 2,
+  }));
 }
 
 function nodeTicks(most) {
@@ -57,9 +69,9 @@ function drawPools(svg, pools, order, meaning) {
     shape.append(part("title", {}, meaning[state]));
     drawn.push(shape);
   }
-  for (const [at_s, text] of timeTicks(pools.start_s, end_s, width < 500 ? 4 : 9)) {
+  for (const { at_s, text, half_px } of timeTicks(pools.start_s, end_s, width - left - right)) {
     drawn.push(part("line", { x1: x(at_s), x2: x(at_s), y1: height - bottom, y2: height - bottom + 4, class: "tick" }));
-    const at = Math.min(Math.max(x(at_s), left + 22), width - right - 30);
+    const at = Math.min(Math.max(x(at_s), half_px), width - half_px);
     drawn.push(part("text", { x: at, y: height - 6, "text-anchor": "middle" }, text));
   }
   drawn.push(part("line", { x1: left, x2: width - right, y1: height - bottom, y2: height - bottom, class: "tick" }));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -25,11 +26,13 @@ with open("{state}", "r+") as file:
     states = json.load(file)
     if sys.argv[1] == "-x":
         names = sys.argv[2:] or states
-        node = "<Node><name>%s</name><state>%s</state></Node>"
-        print("<Data>" + "".join(node % (name, states[name]) for name in names) + "</Data>")
+        node = "<Node><name>%s</name><state>%s</state>%s</Node>"
+        jobs = {{name: "<jobs>0/%s</jobs>" % states[name][1] if states[name][1] else "" for name in names}}
+        print("<Data>" + "".join(node % (name, states[name][0], jobs[name]) for name in names) + "</Data>")
     else:
         for name in set(sys.argv[2:]) & set(states):
-            states[name] = "offline" if sys.argv[1] == "-o" else "free"
+            free = "job-exclusive" if states[name][1] else "free"
+            states[name][0] = "offline" if sys.argv[1] == "-o" else free
         file.seek(0)
         file.truncate()
         json.dump(states, file)
@@ -44,7 +47,7 @@ class Service:
         self.count = count
         self.state = folder / "states.json"
         self.state.write_text(
-            json.dumps({f"n{n:02d}": "free" for n in range(1, count + 1)}), encoding="utf-8"
+            json.dumps({f"n{n:02d}": ["free", ""] for n in range(1, count + 1)}), encoding="utf-8"
         )
         programs = folder / "bin"
         programs.mkdir()
@@ -112,6 +115,24 @@ class Service:
 
     def client(self) -> Balancer:
         return Balancer(self.url)
+
+    def start_job(self, client: Balancer, job: str, node: str, *, remaining_s: float | None = None) -> None:
+        """A job runs there, and its hook says so."""
+        self._set_state(node, "job-exclusive", job)
+        client.update_nodes({node: "busy"}, job=job, remaining_s=remaining_s)
+
+    def end_job(self, client: Balancer, job: str, node: str) -> None:
+        self._set_state(node, "free", "")
+        client.update_nodes({node: "idle"}, job=job)
+
+    def _set_state(self, node: str, state: str, job: str) -> None:
+        with self.state.open("r+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            states = json.load(file)
+            states[node] = [state, job]
+            file.seek(0)
+            file.truncate()
+            json.dump(states, file)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A client command."""

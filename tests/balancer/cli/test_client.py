@@ -68,7 +68,7 @@ def test_ctrl_c_while_waiting_leaves_no_request(service):
     site = service(1)
     site.start("--wait-s", "600")
     with site.client() as client:
-        client.update_nodes({"n01": "busy"}, job="1.server")
+        site.start_job(client, "1.server", "n01")
         with subprocess.Popen(
             [sys.executable, "-c", f"{_IN_FRONT}; from balancer.cli import main; main()", "request", "1"],
             env=site.environment | {"BALANCER_URL": site.url},
@@ -87,12 +87,12 @@ def test_a_waiting_client_gets_its_node_after_a_kill_and_a_restart(service):
     site.start("--wait-s", "600")
     port = site.url.rpartition(":")[2]
     with site.client() as client, site.client() as hook:
-        hook.update_nodes({"n01": "busy"}, job="1.server")
+        site.start_job(hook, "1.server", "n01")
         with running(lambda: client.request_nodes(1)) as granted:
             until(lambda: hook.requests(state="waiting") != [])
             site.kill()
             site.start("--wait-s", "600", "--port", port)
-            hook.update_nodes({"n01": "idle"}, job="1.server")
+            site.end_job(hook, "1.server", "n01")
         (request,) = granted
         assert (request.state, request.nodes, request.confirmed) == ("granted", ("n01",), True)
         assert [each.id for each in hook.requests()] == [request.id]

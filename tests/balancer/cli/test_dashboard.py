@@ -144,7 +144,7 @@ def test_a_new_service_shows_its_day_and_the_figures_of_the_api_at_each_size(ser
     with browser(tmp_path) as page, running.client() as client:
         lent = client.request_nodes(2).nodes
         earliest_s = now_s(client) + 250
-        client.update_nodes({"n06": "busy"}, job="7.server", remaining_s=250)
+        running.start_job(client, "7.server", "n06", remaining_s=250)
         latest_s = now_s(client) + 250
         page.open(running.url + "/login")
         page.wait_for("!!document.getElementById('token')")
@@ -186,4 +186,39 @@ def test_a_new_service_shows_its_day_and_the_figures_of_the_api_at_each_size(ser
         assert "of 0 nodes" not in text(page, "events")
         client.release_nodes(list(lent))
         assert page.console == []
+    assert running.stop() == 0
+
+
+_TIMES_IN_THE_WAY = """(() => {
+  const svg = document.getElementById("chart");
+  const found = [];
+  for (let span_s = 1; span_s <= 86400; span_s = Math.ceil(span_s * 1.07)) {
+    for (const start_s of [1795992000, 1795992007.3, 1796003999]) {
+      const steps = [[start_s, [6]]];
+      drawPools(svg, { start_s, end_s: start_s + span_s, states: ["IDLE"], steps }, ["IDLE"], { IDLE: "idle" });
+      const boxes = [...svg.querySelectorAll("text[text-anchor=middle]")].map((each) => each.getBBox());
+      if (boxes.length < 2) found.push(`${span_s}: ${boxes.length} times`);
+      boxes.forEach((box, at) => {
+        const before = at ? boxes[at - 1].x + boxes[at - 1].width : 0;
+        if (box.x < before || box.x + box.width > svg.viewBox.baseVal.width) found.push(`${span_s}: time ${at}`);
+      });
+    }
+  }
+  return found;
+})()"""
+"""Charts of a second to a day: where a time covers another or leaves the picture."""
+
+
+@pytest.mark.slow
+@pytest.mark.live
+@pytest.mark.needs("chromium")
+def test_the_times_below_the_pools_have_room_however_long_the_service_runs(service, tmp_path):
+    running = service(6)
+    running.start()
+    with browser(tmp_path) as page:
+        for width in (1280, 700, 400):
+            page.resize(width, 900)
+            page.open(running.url + "/")
+            page.wait_for("document.getElementById('live')?.className === 'on'")
+            assert page.evaluate(_TIMES_IN_THE_WAY) == []
     assert running.stop() == 0

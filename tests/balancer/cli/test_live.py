@@ -82,7 +82,7 @@ def test_sigterm_lets_waiting_calls_go_and_ends_with_0(service):
     running = service(1)
     running.start("--wait-s", "600", "--threads", "4")
     with running.client() as client:
-        client.update_nodes({"n01": "busy"}, job="1.server")
+        running.start_job(client, "1.server", "n01")
         waiting = client.request_nodes(1, respond_async=True)
     answers: list[object] = []
 
@@ -184,7 +184,7 @@ def test_who_hangs_up_while_waiting_leaves_no_request(service):
     running = service(1)
     running.start("--wait-s", "600")
     with running.client() as client:
-        client.update_nodes({"n01": "busy"}, job="1.server")
+        running.start_job(client, "1.server", "n01")
         address = running.url.removeprefix("http://").split(":")
         body = b'{"nodes": 1}'
         with socket.create_connection((address[0], int(address[1])), timeout=30) as caller:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import threading
 
 import pytest
 
 from balancer.algorithms.basic import Basic
 from balancer.algorithms.interface import Plan
+from balancer.algorithms.time_limit import Bounded, _Call, _TooLong
 from balancer.lifecycle.errors import BadPlan
 
 LIMIT_S = 1.0
@@ -134,3 +137,51 @@ def test_no_interruption_reaches_the_service_although_plans_end_just_then(world,
     assert ends["refused"] > 0
     assert sum(ends.values()) == 100
     kit.check_replay(w.engine.ledger)
+
+
+class EndsAtOnce(_Call):
+    """A call that whoever interrupts has got hold of, though its plan is there."""
+
+    __slots__ = ("looks",)
+
+    def __init__(self):
+        super().__init__()
+        self.looks = iter((False, False, True))
+        self.end.acquire()
+
+    @property
+    def interrupted(self):
+        return next(self.looks, True)
+
+    @interrupted.setter
+    def interrupted(self, _):
+        pass
+
+
+def test_wherever_an_interruption_comes_after_the_plan_it_can_be_stopped():
+    """At each line and return of what then runs, one after the other."""
+    for place in itertools.count():
+        bounded, left = Bounded(Moody(), "Moody", LIMIT_S), itertools.count(place, -1)
+        came = threading.Event()
+
+        def interrupt(frame, event, _, left=left, came=came):
+            if event in {"line", "return"} and next(left) == 0:
+                came.set()
+                raise _TooLong
+            return interrupt
+
+        def finish(bounded=bounded, interrupt=interrupt):
+            sys.settrace(interrupt)
+            try:
+                bounded._finish(EndsAtOnce())
+            except _TooLong:
+                sys.settrace(None)
+
+        for action in (finish, bounded.stop):
+            thread = threading.Thread(target=action, daemon=True)
+            thread.start()
+            thread.join(5)
+            assert not thread.is_alive(), f"locked by an interruption at step {place}"
+        if not came.is_set():
+            break
+    assert place > 5

@@ -249,6 +249,25 @@ def test_a_crash_in_any_step_of_a_migration_is_repaired_by_the_next_start(place,
     assert tables(place) == [] if not place.is_sqlite else True
 
 
+def test_steps_may_take_their_time_to_load_on_a_busy_machine(place):
+    if place.is_sqlite:
+        return
+    limits = set()
+
+    def note(connection, cursor, statement, *_):
+        if "CREATE TABLE" in statement:
+            limits.update(cursor.connection.execute("SHOW idle_in_transaction_session_timeout").fetchone())
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    try:
+        ledger = place.open()
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", note)
+    assert limits == {"1min"}
+    with ledger._engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar() == "5s"
+
+
 def crashes_at(place, step):
     """Open the ledger and end at this statement; False when there are not so many."""
     seen = 0

@@ -49,7 +49,7 @@ def test_converting_a_bad_log_names_file_and_line_and_leaves_nothing(emulator_tr
     assert not (tmp_path / "out.swf").exists()
     lenient = emulator_trace("convert", "--lenient", path, tmp_path / "out.swf")
     assert lenient.exit_code == 0
-    assert "1 jobs of 2 records, 1 malformed lines left out" in lenient.output
+    assert "1 job of 2 records, 1 malformed line left out" in lenient.output
 
 
 def test_a_converted_logs_name_must_end_in_swf(emulator_trace, text_file, tmp_path):
