@@ -1,17 +1,23 @@
 """Other simulators on the same jobs: jobs a second, memory, and whether every start is equal.
 
-python benchmarks/peers.py [--quick] [--json] [--traces FOLDER] [--environment FOLDER]
+python benchmarks/peers.py [--quick | --whole] [--json] [--traces FOLDER] [--environment FOLDER]
+python benchmarks/peers.py --starts FILE... [--json] [--traces FOLDER]
 
 Those that PyPI has are installed, by pip, into an environment of their own (`--environment`, made when it is not
 there): AccaSim, and pybatsim's EASY, driven by a loop in Batsim's place. Each has a process of its own, and so have we.
 Jobs are those of a log by our input rules. Starts are compared with ours by the textbook's rules and by `like:
 PROGRAM`. Processor time, because others may use the machine; the log's reading is part of it, compilation is not.
+
+`--starts` compares what a program that no registry has once wrote of a whole log, in files such as
+`KTH-rlscheduler-cd433e3.csv` (log, program, version) with the columns `job,start`, in seconds from the first submit.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,6 +45,7 @@ PACKAGES = (
 )
 """pybatsim wants releases of pyzmq that newer Pythons cannot build; nothing of it is used here."""
 PEERS = {"accasim": "run_accasim.py", "batsim": "run_pybatsim.py"}
+_STARTS = re.compile(r"(?P<log>[^-]+)-(?P<program>[^-]+)-(?P<version>.+)\.csv")
 _LATER_S = 1
 """AccaSim begins at the first submit less one second, which must not be negative."""
 
@@ -51,11 +58,11 @@ class Row:
     program: str
     version: str
     jobs: int
-    jobs_per_s: float
-    cpu_s: float
-    peak_mib: float
     equal_textbook: int
     equal_like: int
+    jobs_per_s: float | None = None
+    cpu_s: float | None = None
+    peak_mib: float | None = None
 
 
 def environment(folder: Path) -> Path:
@@ -76,10 +83,10 @@ def run(python: str | Path, program: str, *arguments: object) -> list[dict[str, 
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def measure(name: str, log: Path, most: int, python: Path, work: Path) -> list[Row]:
-    """All programs on the first `most` jobs of a log."""
+def measure(name: str, log: Path, most: int | None, python: Path, work: Path) -> list[Row]:
+    """All programs on the first `most` jobs of a log, or on all."""
     jobs, nodes = log_jobs(log)
-    jobs = jobs.take(np.arange(min(most, len(jobs))))
+    jobs = jobs.take(np.arange(len(jobs) if most is None else min(most, len(jobs))))
     jobs.submit_us[:] += _LATER_S * 1_000_000
     swf = work / f"{name}.swf"
     write_swf(to_log(jobs, nodes=nodes), swf)
@@ -123,6 +130,35 @@ def row_of(
     )
 
 
+def compare(file: Path, traces: Path, work: Path) -> Row:
+    """The starts of a file beside ours on the whole log."""
+    name = _STARTS.fullmatch(file.name)
+    if name is None or name["log"] not in LOGS:
+        raise SystemExit(f"{file}: name it LOG-PROGRAM-VERSION.csv, with a log of {', '.join(LOGS)}")
+    with file.open(newline="") as lines:
+        starts = {row["job"]: float(row["start"]) for row in csv.DictReader(lines)}
+    jobs, nodes = log_jobs(traces / LOGS[name["log"]])
+    first_s = float(jobs.submit_us[0] / 1_000_000)
+    swf = work / f"{file.stem}.swf"
+    write_swf(to_log(jobs, nodes=nodes), swf)
+    textbook, like = (
+        {number: round(start - first_s, 6) for number, start in ours["starts"].items()}
+        for ours in run(sys.executable, "run_ours.py", swf, nodes, "fcfs+easy", f"like:{name['program']}")
+    )
+    return Row(
+        log=name["log"],
+        program=name["program"],
+        version=name["version"],
+        jobs=len(textbook),
+        equal_textbook=sum(starts.get(number) == start for number, start in textbook.items()),
+        equal_like=sum(starts.get(number) == start for number, start in like.items()),
+    )
+
+
+def figure(value: float | None, digits: int = 0) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
 def print_table(rows: list[Row]) -> None:
     table = Table("log", "program", box=None, pad_edge=False)
     for column in ("jobs", "jobs/s", "cpu s", "peak MiB", "as the textbook", "as like: it"):
@@ -132,9 +168,9 @@ def print_table(rows: list[Row]) -> None:
             row.log,
             row.program,
             f"{row.jobs:,}",
-            f"{row.jobs_per_s:,.0f}",
-            f"{row.cpu_s:.2f}",
-            f"{row.peak_mib:,.0f}",
+            figure(row.jobs_per_s),
+            figure(row.cpu_s, 2),
+            figure(row.peak_mib),
             f"{row.equal_textbook:,}",
             f"{row.equal_like:,}",
         )
@@ -144,6 +180,8 @@ def print_table(rows: list[Row]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="1,000 jobs of one log")
+    parser.add_argument("--whole", action="store_true", help="whole logs")
+    parser.add_argument("--starts", nargs="+", type=Path, help="files LOG-PROGRAM-VERSION.csv of job,start")
     parser.add_argument(
         "--jobs", type=int, default=10_000, help="at most so many of each log (default: 10,000)"
     )
@@ -153,14 +191,21 @@ def main() -> None:
         "--environment", type=Path, default=Path("runs/peers"), help="of the peers (default: runs/peers)"
     )
     chosen = parser.parse_args()
-    python = environment(chosen.environment.absolute())
-    names, most = (("KTH",), 1_000) if chosen.quick else (("KTH", "SDSC", "CTC"), chosen.jobs)
+    names = ("KTH",) if chosen.quick else ("KTH", "SDSC", "CTC")
+    most = 1_000 if chosen.quick else None if chosen.whole else chosen.jobs
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as work:
-        for name in names:
-            rows += measure(name, chosen.traces / LOGS[name], most, python, Path(work))
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        if chosen.starts:
+            rows = [compare(file, chosen.traces, work) for file in chosen.starts]
+        else:
+            python = environment(chosen.environment.absolute())
+            for name in names:
+                rows += measure(name, chosen.traces / LOGS[name], most, python, work)
     if chosen.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
+        how = " --starts FILE..." if chosen.starts else " --whole" if chosen.whole else ""
+        command = {"command": f"python benchmarks/peers.py{how}"}
+        print(json.dumps([command | asdict(row) for row in rows], indent=2))
     else:
         print_table(rows)
 

@@ -169,7 +169,7 @@ def _live_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[
 
 
 def _peer_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[PeerRow]:
-    return _rows(PeerRow, printed, measured | {"command": "python benchmarks/peers.py"})
+    return _rows(PeerRow, [{"command": "python benchmarks/peers.py"} | each for each in printed], measured)
 
 
 def _speed_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[SpeedRow]:

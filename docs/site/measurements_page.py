@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     _Columns = dict[str, Callable[..., str]]
     _Row = TypeVar("_Row", bound=Measured)
 
-_PROGRAMS = {"ours": "this emulator", "accasim": "AccaSim", "batsim": "pybatsim"}
+_PROGRAMS = {
+    "ours": "this emulator",
+    "accasim": "AccaSim",
+    "batsim": "pybatsim",
+    "rlscheduler": "RLScheduler",
+    "alea": "Alea",
+}
 """As people call them. Another program has the name that its rows say."""
 _TWIN = """
 ## The twin and the real Slurm

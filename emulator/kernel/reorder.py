@@ -162,7 +162,7 @@ def set_keys(job: Jobs, queue: Ints32, registers: Registers, scores: Floats, bit
             registers.order_failed = OrderFailure.NOT_A_NUMBER
             registers.instants_left = 0
         if job[row].key != FRONT:
-            size = ((bits[row] & 0x7FFFFFFFFFFFFFFF) + (1 << 19)) >> 20  # as in `order_keys`
+            size = bits[row] & 0x7FFFFFFFFFFFFFFF  # as in `order_keys`
             job[row].key = size if bits[row] < 0 else -size
 
 

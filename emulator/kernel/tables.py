@@ -212,7 +212,7 @@ class Node:
 BLOCK = 32
 """Entries that a block of the plan has room for."""
 # Key of a job that was put before all others: less than any that an order gives.
-FRONT = -(1 << 62)
+FRONT = -(1 << 63)
 
 
 class BackfillRule(IntEnum):

@@ -7,9 +7,8 @@ Such an order is a dataclass of the group `emulator.queue_orders`, whose fields 
   In it `self` is a record of the numbers among the parameters (as floats), and `job` one of `WAITING`: arithmetic and
   `math`, no more.
 
-The highest priority is served first, ties by (submit, number). Two priorities are equal if they are after rounding to
-33 binary digits (10 decimal ones): what the last digits say depends on the machine's mathematical library. The docs:
-`docs/schedulers.md`.
+The highest priority is served first, ties by (submit, number). Priorities are compared as the numbers that they are, to
+the last digit, as programs do that sort by them. The docs: `docs/schedulers.md`.
 """
 
 from __future__ import annotations
@@ -86,12 +85,12 @@ _SIZE_BITS = (1 << 63) - 1
 
 
 def order_keys(priorities: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Whole numbers in the order of the priorities; equal for those that differ behind 33 binary digits only.
+    """Whole numbers in the order of the priorities, equal for equal ones.
 
-    A float's bits, without its sign, are in its own order. Less than 2^44 in size.
+    A float's bits, without its sign, are in its own order.
     """
     bits = np.ascontiguousarray(priorities, np.float64).view(np.int64)
-    size = ((bits & _SIZE_BITS) + (1 << 19)) >> 20
+    size = bits & _SIZE_BITS
     return np.where(bits < 0, -size, size)
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _WEEK_S = 604_800.0
+_ROUNDS = 2.0**20 + 1.0
+"""A float times this, less what that is more than it: the float to 33 of its 53 binary digits (Dekker and Veltkamp)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class Multifactor:
     node, falling to 1 / nodes for the whole machine. fair share: 2^(-(usage / share) / `damping`); usage and share
     are an account's parts of all usage (decayed with `half_life_s`) and of all `shares` (account number: shares, 1
     for others). queue: `queues` of its number / the largest of them, 0 for others. QOS: its priority / the highest.
-    The weights are 0 in Slurm unless a site sets them; here all count alike.
+    The weights are 0 in Slurm unless a site sets them; here all count alike. The sum is rounded to 33 binary digits:
+    usage is added up over the run, so that the last digits of accounts with equal usage may differ.
     """
 
     age_weight: float = 1000.0
@@ -79,4 +82,6 @@ class Multifactor:
     def score(self, job: Any) -> float:
         age = min(job.wait_us / 1e6 / self.max_age_s, 1.0)
         fair_share = 0.5 ** (job.usage / job.share / self.damping)
-        return float(self.age_weight * age + self.fair_share_weight * fair_share + job.fixed)
+        priority = self.age_weight * age + self.fair_share_weight * fair_share + job.fixed
+        high = priority * _ROUNDS
+        return float(high - (high - priority))

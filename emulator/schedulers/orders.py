@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class QueueOrder(Protocol):
-    """Sort keys, one int64 a job; larger than -2**62."""
+    """Sort keys, one int64 a job; larger than -2**63."""
 
     def __call__(self, jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]: ...
 

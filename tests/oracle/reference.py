@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 NEVER_US = (1 << 63) - 1
 
 
@@ -199,12 +201,12 @@ class _Machine:
             "smallest": lambda job: job.nodes,
             "largest": lambda job: -job.nodes,
             "priority": lambda job: -self.options.priorities.get(job.queue, 0),
-            "f1": lambda job: rounded(math.log10(r_s(job)) * job.nodes + 870 * log10_s(job)),
-            "f2": lambda job: rounded(math.sqrt(r_s(job)) * job.nodes + 25_600 * log10_s(job)),
-            "f3": lambda job: rounded(r_s(job) * job.nodes + 6_860_000 * log10_s(job)),
-            "f4": lambda job: rounded(r_s(job) * math.sqrt(job.nodes) + 530_000 * log10_s(job)),
-            "wfp3": lambda job: -rounded(self.wfp3(job)),
-            "unicef": lambda job: -rounded(self.unicef(job)),
+            "f1": lambda job: log10(r_s(job)) * job.nodes + 870 * log10(submit_s(job)),
+            "f2": lambda job: math.sqrt(r_s(job)) * job.nodes + 25_600 * log10(submit_s(job)),
+            "f3": lambda job: r_s(job) * job.nodes + 6_860_000 * log10(submit_s(job)),
+            "f4": lambda job: r_s(job) * math.sqrt(job.nodes) + 530_000 * log10(submit_s(job)),
+            "wfp3": lambda job: -self.wfp3(job),
+            "unicef": lambda job: -self.unicef(job),
             "multifactor": lambda job: -rounded(self.multifactor(job)),
         }
         return first[self.order](job), job.submit_us, job.number
@@ -390,8 +392,13 @@ def r_s(job: Job) -> float:
     return job.estimate_us / 1e6
 
 
-def log10_s(job: Job) -> float:
-    return math.log10(max(job.submit_us / 1e6, 0.1))
+def submit_s(job: Job) -> float:
+    return max(job.submit_us / 1e6, 0.1)
+
+
+def log10(value: float) -> float:
+    """NumPy's, whose last digit may be another than that of `math`."""
+    return float(np.log10(value))
 
 
 def _submit_order(job: Job) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from emulator.cluster.views import TableViews
 from emulator.kernel.columns import longer
 from emulator.kernel.entry_points import entry_point
 from emulator.kernel.rows import new_rows
-from emulator.kernel.tables import BackfillChoice
+from emulator.kernel.tables import FRONT, BackfillChoice
 from emulator.machine.account import Account
 from emulator.mechanisms.realtime import kernel
 from emulator.mechanisms.realtime import tables as t
@@ -38,7 +38,6 @@ SCHEMES = {
     "pre_ckpt_app": t.Scheme.CKPT_APP,
     "pre_ckpt": t.Scheme.CKPT,
 }
-_FRONT = -(1 << 62)
 _CHOICE = {
     "first_fit": BackfillChoice.FIRST_FIT,
     "best_fit": BackfillChoice.BEST_FIT,
@@ -93,7 +92,7 @@ class RealtimeMachine(TableViews):
         self._job = self._job_rows(units, interval_us)
         self._registers = new_rows(t.Registers, 1)[0]
         if scheme == "hpq" and not hpq_blocks:
-            self._job["key"][: len(jobs)][realtime] = _FRONT
+            self._job["key"][: len(jobs)][realtime] = FRONT
             scheme = "baseline"
         self._set_registers(scheme, io, to_the_back=to_the_back)
         count = layout.units

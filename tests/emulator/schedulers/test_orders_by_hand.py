@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
+from emulator.kernel.tables import FRONT
 from emulator.schedulers import regression_orders
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import WAITING, order_keys
@@ -138,6 +139,15 @@ def test_f1_lets_a_small_job_overtake_a_large_one_that_came_a_little_earlier(sta
     assert starts(jobs, 100, "f1", "none") == [0, 1050, 50, 2050]
 
 
+def test_f1_tells_two_jobs_of_the_ctc_log_apart_by_the_eleventh_digit(starts):
+    jobs = [
+        job(1, 0, 1, 28_600_000),
+        job(2, 28_575_106, 1, 100, 64_839),  # F1: 6491.52126589
+        job(3, 28_575_107, 1, 100, 64_837),  # F1: 6491.52126572
+    ]
+    assert starts(jobs, 1, "f1", "none") == [0, 28_600_100, 28_600_000]
+
+
 # Multifactor.
 
 
@@ -223,10 +233,22 @@ def test_a_kept_reservation_lasts_as_long_as_its_job_is_the_head(starts, reserva
 # Places in the queue.
 
 
-def test_priorities_that_agree_in_ten_digits_are_equal():
-    values = np.array([1 / 3, math.nextafter(1 / 3, 1), 1 / 3 + 1e-9, -0.1, -0.2, 0.0, -0.0, 1e300, math.inf])
+def test_priorities_are_compared_to_their_last_digit():
+    third = 1 / 3
+    values = np.array([math.nextafter(third, 1), third, -third, -math.inf, 0.0, -0.0, 1e300, math.inf])
     keys = order_keys(values)
-    assert keys[0] == keys[1] < keys[2]
-    assert keys[5] == keys[6]
-    assert np.argsort(keys, kind="stable").tolist() == [4, 3, 5, 6, 0, 1, 2, 7, 8]
-    assert np.abs(keys).max() < 1 << 44
+    assert keys[4] == keys[5]
+    assert np.argsort(keys, kind="stable").tolist() == [3, 2, 4, 5, 1, 0, 6, 7]
+    assert keys.min() > FRONT
+    assert (-keys).min() > FRONT
+
+
+def test_accounts_whose_usage_differs_in_the_last_digit_have_one_priority():
+    order = Multifactor(**only(fair_share_weight=1000))
+    one, other = waiting(wait_s=0, estimate_s=1, nodes=1), waiting(wait_s=0, estimate_s=1, nodes=1)
+    one.share = other.share = 0.5
+    one.usage, other.usage = 0.8, 0.7 + 0.1
+    assert one.usage != other.usage
+    assert order.score(one) == order.score(other)
+    other.usage = 0.800000001
+    assert order.score(one) > order.score(other)
