@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _WIDE = 1 << 55
 """Between tiers: more than twice any key."""
 _MOST = 1 << 62
+_LAST_DIGITS = 9
+"""Binary digits of 52 that keys of floats (`dynamic.order_keys`) lose to the tiers: what is left is less than 2^54."""
 _SAME_WHENEVER = ("fcfs", "priority")
 """Orders whose keys do not change with a later submit, and that want room for it (`Cluster.expect_later_submits`)."""
 
@@ -35,8 +37,11 @@ class _Tiers:
     def __init__(self, order: QueueOrder, jobs: JobTable, config: SchedulerConfig) -> None:
         self._order = order
         self._span = _WIDE
+        self._dropped = 0
         if config.order_name in _SAME_WHENEVER:
             self._span = 2 * int(np.abs(order(jobs, config)).max(initial=0)) + 1
+        elif np.abs(order(jobs, config)).max(initial=0) > _WIDE // 2:
+            self._dropped = _LAST_DIGITS
         tiers = int(jobs.column(TIER, 0).max(initial=0)) + 1
         if tiers * self._span > _MOST:
             raise ValueError(
@@ -44,7 +49,7 @@ class _Tiers:
             )
 
     def __call__(self, jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]:
-        keys = self._order(jobs, config)
+        keys = self._order(jobs, config) >> self._dropped
         if np.abs(keys).max(initial=0) > self._span // 2:
             raise ValueError(f"the keys of {config.order_name} leave no room for priorities of QOS")
         return np.asarray(jobs.column(TIER, 0) * self._span + keys)
