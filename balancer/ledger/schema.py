@@ -19,8 +19,8 @@ REVISION = "0006"
 _FIRST = "0001"
 _KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006")
 _LOCK = 0x42616C616E636572  # "Balancer": two services that start at once must not both migrate
-
 _IDLE_S = 60
+"""How long a migration may be idle in its transaction, for PostgreSQL."""
 
 
 def migrate(connection: sa.Connection) -> None:

@@ -109,10 +109,7 @@ class Engine(OnDemandCalls, NodeCalls):
             Bounded(algorithm, self.algorithm_name, self.settings.plan_limit_s) if threaded else None
         )
         # Inside of all else: what is ours must not be interrupted while it holds a lock.
-        algorithm = self._bounded or algorithm
-        if freeze is not None:
-            algorithm = Unmoving(algorithm, lambda: freeze.order() is not None)
-        algorithm = Unmoving(algorithm, lambda: bool(self.claimed))  # by another Balancer
+        algorithm = Unmoving(self._bounded or algorithm, self._may_nodes_move)
         configured = Configured(
             nodes=tuple(nodes),
             algorithm=algorithm,
@@ -158,7 +155,7 @@ class Engine(OnDemandCalls, NodeCalls):
             self._writer,
             self._commander,
             readings=lambda: self._reconciler.readings,
-            may_move=lambda: not self.claimed and self.frozen is None,
+            may_move=self._may_nodes_move,
         )
         self._reconciler = Reconciler(
             self._writer,
@@ -338,6 +335,10 @@ class Engine(OnDemandCalls, NodeCalls):
     def frozen(self) -> FreezeOrder | None:
         """Who ordered that no node moves; None: nodes may move."""
         return None if self._freeze is None else self._freeze.order()
+
+    def _may_nodes_move(self) -> bool:
+        """Nobody ordered a pause, and no other Balancer has them."""
+        return not self.claimed and self.frozen is None
 
     # Reading
 

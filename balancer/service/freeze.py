@@ -89,20 +89,19 @@ def _parse(text: str) -> Order:
 
 
 class Unmoving:
-    """The algorithm, to which no node is idle and whose restores are put off while `is_so`."""
+    """The algorithm, to which no node is idle and whose restores are put off unless nodes `may_move`."""
 
-    def __init__(self, algorithm: Algorithm, is_so: Callable[[], bool]) -> None:
+    def __init__(self, algorithm: Algorithm, may_move: Callable[[], bool]) -> None:
         self._algorithm = algorithm
-        self._is_so = is_so
+        self._may_move = may_move
 
     def check(self, settings: Settings) -> None:
         if isinstance(self._algorithm, ChecksSettings):
             self._algorithm.check(settings)
 
     def plan(self, view: View) -> Plan:
-        if not self._is_so():
+        if self._may_move():
             return self._algorithm.plan(view)
-        # Without a node that changes its pool.
         return replace(self._algorithm.plan(replace(view, idle=_NoNodes())), restore=())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from itertools import groupby
 from math import floor, log10
 from typing import TYPE_CHECKING, TypeVar
@@ -183,8 +184,8 @@ def _speed(rows: Sequence[SpeedRow]) -> str:
 
 def _benchmark(name: str, rows: list[SpeedRow]) -> str:
     """What it compares, and a table for each command."""
-    about = (BENCHMARKS / f"{name}.py").read_text("utf-8").removeprefix('"""').partition("\n")[0]
-    parts = [f"### {name.replace('_', ' ').capitalize()}", about.removesuffix('"""')]
+    about = ast.get_docstring(ast.parse((BENCHMARKS / f"{name}.py").read_text("utf-8"))) or ""
+    parts = [f"### {name.replace('_', ' ').capitalize()}", about.partition("\n")[0]]
     for _, same in groupby(rows, key=lambda row: row.command):
         parts += _of_command(list(same))
     return "\n" + "\n\n".join(part.strip("\n") for part in parts if part) + "\n"

@@ -74,8 +74,8 @@ def whatif(  # noqa: PLR0917 - click passes them by name
             associations=associations,
         )
         if not as_json:
-            sizes = number_of(len(site.jobs), "job"), number_of(site.nodes, "node")
-            click.echo(f"{sizes[0]} on {sizes[1]}, under both settings ...", err=True)
+            size = f"{number_of(len(site.jobs), 'job')} on {number_of(site.nodes, 'node')}"
+            click.echo(f"{size}, under both settings ...", err=True)
         found = answer(site, seed=seed)
     except (ScenarioError, TraceError, ValueError, OSError) as error:
         raise input_error(error) from error

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _WEEK_S = 604_800.0
-_ROUNDS = 2.0**20 + 1.0
-"""A float times this, less what that is more than it: the float to 33 of its 53 binary digits (Dekker and Veltkamp)."""
+_SPLIT = 2.0**20 + 1.0
+"""`x * _SPLIT - (x * _SPLIT - x)` is x rounded to 33 of its 53 binary digits (Veltkamp's splitting)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +83,5 @@ class Multifactor:
         age = min(job.wait_us / 1e6 / self.max_age_s, 1.0)
         fair_share = 0.5 ** (job.usage / job.share / self.damping)
         priority = self.age_weight * age + self.fair_share_weight * fair_share + job.fixed
-        high = priority * _ROUNDS
-        return float(high - (high - priority))
+        scaled = priority * _SPLIT
+        return float(scaled - (scaled - priority))

@@ -36,12 +36,10 @@ class _Tiers:
 
     def __init__(self, order: QueueOrder, jobs: JobTable, config: SchedulerConfig) -> None:
         self._order = order
-        self._span = _WIDE
-        self._dropped = 0
-        if config.order_name in _SAME_WHENEVER:
-            self._span = 2 * int(np.abs(order(jobs, config)).max(initial=0)) + 1
-        elif np.abs(order(jobs, config)).max(initial=0) > _WIDE // 2:
-            self._dropped = _LAST_DIGITS
+        widest = int(np.abs(order(jobs, config)).max(initial=0))
+        is_same = config.order_name in _SAME_WHENEVER
+        self._span = 2 * widest + 1 if is_same else _WIDE
+        self._dropped = _LAST_DIGITS if widest > self._span // 2 else 0
         tiers = int(jobs.column(TIER, 0).max(initial=0)) + 1
         if tiers * self._span > _MOST:
             raise ValueError(

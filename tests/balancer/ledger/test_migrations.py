@@ -20,6 +20,7 @@ from balancer.ledger.verify import verify
 from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord, Snapshot
 from balancer.lifecycle.states import NodeState
 from ledger_kit.places import entry, node, replayed
+from ledger_kit.postgresql import BACKENDS
 
 US = 1_000_000
 STATE = Snapshot(
@@ -249,9 +250,8 @@ def test_a_crash_in_any_step_of_a_migration_is_repaired_by_the_next_start(place,
     assert tables(place) == [] if not place.is_sqlite else True
 
 
-def test_steps_may_take_their_time_to_load_on_a_busy_machine(place):
-    if place.is_sqlite:
-        return
+@pytest.mark.parametrize("place", BACKENDS[1:], indirect=True)
+def test_in_postgresql_steps_may_take_their_time_to_load_on_a_busy_machine(place):
     limits = set()
 
     def note(connection, cursor, statement, *_):
