@@ -11,7 +11,7 @@ from emulator.config.run_parts import OUR_BATCH_SYSTEM
 from emulator.live.names import BALANCER, ONDEMAND, PREDICTOR
 from emulator.machine.machine import HasSlots, tells_work
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runs.runner import check_live, make_machine, make_mechanism
+from emulator.runs.runner import check_live, make_machine, make_mechanism, make_queue
 from emulator.runs.scenario import ScenarioError
 from emulator.simulation.mechanism import HasMachine, HasNotice, ability
 
@@ -60,7 +60,10 @@ class RunRequirements:
 
 
 def requirements_of(scenario: Scenario, prepared: Prepared) -> RunRequirements:
-    """What the scenario wants of a live run. Raises ScenarioError for what nobody could run: nothing has begun yet."""
+    """What the scenario wants of a live run; nothing has begun yet.
+
+    Raises ScenarioError for what nobody could run, and PluginError for a plug-in that fails as it is made.
+    """
     check_live(scenario, prepared)
     mechanism = make_mechanism(scenario)
     machine, slotted = None, None
@@ -84,8 +87,8 @@ def requirements_of(scenario: Scenario, prepared: Prepared) -> RunRequirements:
 def _check_scheduler(scenario: Scenario, prepared: Prepared, found: RunRequirements) -> None:
     """Our batch server makes the same cluster; one whose nodes fail follows the loop of virtual time."""
     is_simulated = found.batch_decides and scenario.failures is not None
-    try:
-        with scenario.plugged_in():
-            Cluster(prepared.nodes, scenario.scheduler_config, prepared.jobs, simulated=is_simulated)
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
+    scheduler = scenario.scheduler_config
+    with scenario.plugged_in():
+        make_queue(
+            scheduler, lambda: Cluster(prepared.nodes, scheduler, prepared.jobs, simulated=is_simulated)
+        )

@@ -113,11 +113,8 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     interconnect = make_interconnect(scenario, jobs, prepared.nodes)
     if maker is None:
         with scenario.plugged_in():
-            cluster = _make(
-                "queue order",
-                scheduler.order_name,
-                "its keys",
-                lambda: make_cluster(prepared.nodes, scheduler, jobs, placement, interconnect),
+            cluster = make_queue(
+                scheduler, lambda: make_cluster(prepared.nodes, scheduler, jobs, placement, interconnect)
             )
         if mechanism is not None and cluster.node_count != prepared.nodes:
             raise ScenarioError("mechanism: jobs share nodes under this scheduler: leave the mechanism out")
@@ -178,12 +175,7 @@ def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:
         raise ScenarioError(str(error)) from error
     assert parts is not None  # noqa: S101 - asked for
     with scenario.plugged_in():
-        return _make(
-            "queue order",
-            scheduler.order_name,
-            "its keys",
-            lambda: shared_cluster(prepared.nodes, scheduler, jobs, parts),
-        )
+        return make_queue(scheduler, lambda: shared_cluster(prepared.nodes, scheduler, jobs, parts))
 
 
 def _moldable_machine(scenario: Scenario, prepared: Prepared, choose: str) -> Machine:
@@ -195,7 +187,7 @@ def _moldable_machine(scenario: Scenario, prepared: Prepared, choose: str) -> Ma
         return Cluster(nodes, scheduler, jobs, selection=MoldableSelection(nodes, scheduler, jobs, choose))
 
     with scenario.plugged_in():
-        return _make("queue order", scheduler.order_name, "its keys", make)
+        return make_queue(scheduler, make)
 
 
 def check_live(scenario: Scenario, prepared: Prepared) -> None:
@@ -265,6 +257,14 @@ def _unsaid(name: str, error: Exception) -> str:
     """The name of a plug-in from a file, behind a blank, if its error does not say it; nothing else."""
     is_own = any(name == each.name for each in IN_USE.get().things)
     return f" {name}" if is_own and name not in str(error) else ""
+
+
+def make_queue(scheduler: SchedulerConfig, make: Callable[[], Machine]) -> Machine:
+    """A machine whose jobs get their keys as it is made, by the queue order.
+
+    Raises ScenarioError for what the order says of its parameters and the jobs, and PluginError if it fails.
+    """
+    return _make("queue order", scheduler.order_name, "its keys", make)
 
 
 def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Machine:

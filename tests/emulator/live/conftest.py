@@ -20,6 +20,7 @@ def toy(tmp_path, monkeypatch):
         "failing_machine = rota:FailingMachine\nmake_room = make_room:MakeRoom\n"
         "[balancer.algorithms]\nfailing_plan = failing_plan:FailingPlan\n"
         "[emulator.queue_orders]\nfailing_order = rota:failing_order\n"
+        "lone_failing_order = rota:lone_failing_order\n"
         "late_failing_order = rota:LateFailingOrder\n"
     )
     for place in (TOY, EXAMPLES, info.parent):

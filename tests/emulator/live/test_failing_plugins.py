@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from balancer.clock import US
 from emulator.cli import main
 from emulator.kernel.job_states import JobState
+from emulator.live.run_requirements import requirements_of
 from emulator.plugin_failure import PluginError
 from emulator.report import files
 from emulator.runs.preparation import Prepared
@@ -126,9 +127,14 @@ def test_what_fails_before_the_run_begins_is_an_error_that_names_it():
     assert str(error.value) == said(
         "make_machine at 0.000000 s", "mechanism failing_machine", "KeyError: 'that was too much'"
     )
+
+
+@pytest.mark.parametrize("run", [run_virtual, requirements_of])
+def test_a_queue_order_that_fails_before_the_run_begins_is_named_in_both_clocks(run):
+    batch = jobs().take(jobs().kind == Kind.BATCH)
     wanted = scenario(None, scheduler="failing_order+easy")
     with pytest.raises(PluginError) as error:
-        run_virtual(wanted, Prepared(jobs(), wanted.nodes))
+        run(wanted, Prepared(batch, wanted.nodes))
     assert str(error.value) == said(
         "its keys at 0.000000 s", "queue order failing_order", "RuntimeError: that was too much"
     )
@@ -142,11 +148,11 @@ def test_a_mechanism_that_cannot_serve_the_workload_says_so_and_that_is_bad_inpu
 
 @pytest.mark.slow
 @live
-def test_live_a_queue_order_that_fails_ends_the_run(tmp_path):
+def test_live_a_queue_order_that_fails_for_a_job_alone_ends_the_run(tmp_path):
     batch = jobs().take(jobs().kind == Kind.BATCH)
-    record = run_live(tmp_path, scenario(None, scheduler="failing_order+easy"), batch)
+    record = run_live(tmp_path, scenario(None, scheduler="lone_failing_order+easy"), batch)
     assert record.interrupted == said(
-        "its key of job 0 at 0.000000 s", "queue order failing_order", "RuntimeError: that was too much"
+        "its key of job 0 at 0.000000 s", "queue order lone_failing_order", "RuntimeError: that was too much"
     )
 
 

@@ -309,6 +309,13 @@ def failing_order(jobs, config):
     return np.zeros(0, np.int64)
 
 
+def lone_failing_order(jobs, config):
+    """Fails where it is asked for one job's key, as a batch server asks when a job comes."""
+    if len(jobs) == 1:
+        raise RuntimeError("that was too much")
+    return jobs.submit_us
+
+
 @dataclass(frozen=True, slots=True)
 class LateFailingOrder:
     """Fails at the first pass at `at_s` or later."""
