@@ -1,7 +1,7 @@
 """How much of a test that could go on for ever is done: the gates of the list of invariants.
 
-`BALANCER_TEST_GATE=night` runs the large sizes (`scripts/nightly`); without it a change's. The table is in
-`docs/testing.md`.
+`BALANCER_TEST_GATE=night` runs the large sizes (`scripts/nightly`); without it a change's. `releases` is a change's on
+each release of Slurm (`benchmarks/slurm_releases.py`). The table is in `docs/testing.md`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,11 @@ class Gate:
     every_speed: bool = False
 
 
+_EACH_SLURM = ("22.05", "24.11", "26.05")
+
 GATES = {
     "change": Gate(),
+    "releases": Gate(slurm_releases=_EACH_SLURM, slurm_releases_of_all=_EACH_SLURM),
     "night": Gate(
         patience=100,
         small_worlds=200,
@@ -79,8 +82,8 @@ GATES = {
         whole_runs=20_000,
         bit_flips=10_000,
         slurm_outage_s=60,
-        slurm_releases=("22.05", "24.11", "26.05"),
-        slurm_releases_of_all=("22.05", "24.11", "26.05"),
+        slurm_releases=_EACH_SLURM,
+        slurm_releases_of_all=_EACH_SLURM,
         slurm_load_s=600,
         database_outage_s=60,
         nova_storm_s=1800,
@@ -91,4 +94,4 @@ GATES = {
 
 _NAME = os.environ.get("BALANCER_TEST_GATE", "change")
 GATE = GATES[_NAME]
-IS_NIGHT = _NAME == "night"
+IS_CHANGE = _NAME == "change"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gates import IS_NIGHT
+from gates import IS_CHANGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +30,6 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
 def without_nightly(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked `nightly` are not a change's: others do nearly the same, in less time."""
     left = [item for item in items if item.get_closest_marker("nightly")]
-    if left and not IS_NIGHT:
+    if left and IS_CHANGE:
         items[:] = [item for item in items if item not in left]
         config.hook.pytest_deselected(items=left)

@@ -4,6 +4,7 @@
 some of them and renews their rows; rows that were not measured stay:
 
     emulator calibrate slurm SLICE.yaml --json | python docs/site/measurements.py slurm_twin --machine idle
+    python benchmarks/slurm_releases.py --json | python docs/site/measurements.py slurm_releases --machine idle
     python benchmarks/live_equals_virtual.py --json | python docs/site/measurements.py live --machine idle
     python benchmarks/peers.py --json | python docs/site/measurements.py peers --machine idle
     python benchmarks/scheduling.py --json | python docs/site/measurements.py speed --machine idle
@@ -42,6 +43,7 @@ _FIGURES = 3
 _Count = Annotated[int, Field(ge=0)]
 _Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
+_Version = Annotated[str, Field(pattern=r"^\d+\.\d+")]
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
@@ -71,13 +73,18 @@ class Measured(_Strict):
         return tuple(str(getattr(self, name)) for name in self.KEY)
 
 
+def release_of(version: str) -> str:
+    """`26.05` of `26.05.5`."""
+    return ".".join(version.split(".")[:2])
+
+
 class TwinRow(Measured):
     """A slice on the real Slurm and in the twin; see `Calibration`. A figure that was not kept is missing."""
 
     KEY = ("scenario", "release")
 
     scenario: _Text
-    slurm: Annotated[str, Field(pattern=r"^\d+\.\d+")]
+    slurm: _Version
     nodes: _Count
     jobs: _Count
     speed: _Figure
@@ -91,7 +98,22 @@ class TwinRow(Measured):
 
     @property
     def release(self) -> str:
-        return ".".join(self.slurm.split(".")[:2])
+        return release_of(self.slurm)
+
+
+class ReleaseRow(Measured):
+    """Tests of an ability on a real Slurm, and how many passed."""
+
+    KEY = ("ability", "release")
+
+    ability: _Text
+    slurm: _Version
+    tests: _Count
+    passed: _Count
+
+    @property
+    def release(self) -> str:
+        return release_of(self.slurm)
 
 
 class LiveRow(Measured):
@@ -137,11 +159,12 @@ class SpeedRow(Measured):
     figures: dict[_Name, _Figure] = Field(min_length=1)
 
 
-_Row = TypeVar("_Row", TwinRow, LiveRow, PeerRow, SpeedRow)
+_Row = TypeVar("_Row", TwinRow, ReleaseRow, LiveRow, PeerRow, SpeedRow)
 
 
 class Measurements(_Strict):
     slurm_twin: tuple[TwinRow, ...] = Field(strict=False)
+    slurm_releases: tuple[ReleaseRow, ...] = Field(strict=False)
     live: tuple[LiveRow, ...] = Field(strict=False)
     peers: tuple[PeerRow, ...] = Field(strict=False)
     speed: tuple[SpeedRow, ...] = Field(strict=False)
@@ -162,6 +185,11 @@ def _twin_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[
         command = f"emulator calibrate slurm scenarios/slurm-slices/{name}.yaml {at_speed}".strip()
         rows.append(each | {"command": command, "jobs_beyond_bf_interval": len(apart)})
     return _rows(TwinRow, rows, measured)
+
+
+def _release_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[ReleaseRow]:
+    command = {"command": "python benchmarks/slurm_releases.py"}
+    return _rows(ReleaseRow, [command | each for each in printed], measured)
 
 
 def _live_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[LiveRow]:
@@ -189,6 +217,7 @@ def _speed_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list
 
 SUBJECTS: dict[str, Callable[[list[dict[str, Any]], dict[str, str]], Sequence[Measured]]] = {
     "slurm_twin": _twin_rows,
+    "slurm_releases": _release_rows,
     "live": _live_rows,
     "peers": _peer_rows,
     "speed": _speed_rows,

@@ -15,7 +15,7 @@ from emulator.schedulers.slurm.releases import RELEASES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from measurements import LiveRow, Measured, Measurements, PeerRow, SpeedRow, TwinRow
+    from measurements import LiveRow, Measured, Measurements, PeerRow, ReleaseRow, SpeedRow, TwinRow
 
     _Columns = dict[str, Callable[..., str]]
     _Row = TypeVar("_Row", bound=Measured)
@@ -28,6 +28,17 @@ _PROGRAMS = {
     "alea": "Alea",
 }
 """As people call them. Another program has the name that its rows say."""
+_EACH_SLURM = """
+## Slurm by release
+
+Tests of the real one that passed, of those there are: [the driver and the service](../balancer/drivers.md#slurm) and
+[live runs](../live-slurm.md).
+
+* **Twin**: slices that were measured, and those whose mean wait is within 1.7 % of Slurm's
+  ([below](#the-twin-and-the-real-slurm)).
+
+"""
+_NEAR = 0.017
 _TWIN = """
 ## The twin and the real Slurm
 
@@ -72,18 +83,54 @@ _UNITS = {"mib": "MiB", "mb": "MB"}
 
 def sections(measured: Measurements) -> str:
     """In Markdown, behind the heading of the page."""
-    return _twin(measured.slurm_twin) + _live(measured.live) + _peers(measured.peers) + _speed(measured.speed)
+    return "".join(
+        (
+            _each_slurm(measured.slurm_releases, measured.slurm_twin),
+            _twin(measured.slurm_twin),
+            _live(measured.live),
+            _peers(measured.peers),
+            _speed(measured.speed),
+        )
+    )
+
+
+def _each_slurm(rows: Sequence[ReleaseRow], slices: Sequence[TwinRow]) -> str:
+    """A row an ability, a column a release; the last row is the twin's."""
+    counts = {(row.ability, row.release): f"{row.passed} of {row.tests}" for row in rows}
+    for release in _releases(slices):
+        apart = [
+            abs(row.twin_mean_wait_s / row.real_mean_wait_s - 1) for row in slices if row.release == release
+        ]
+        near = sum(each <= _NEAR for each in apart)
+        counts["twin", release] = f"{len(apart)} of {len(_slices())}; {near} near"
+    abilities = dict.fromkeys(ability for ability, _ in counts)
+    columns: _Columns = {"ability": str} | {
+        release: lambda ability, release=release: counts.get((ability, release), NO_FIGURE)
+        for release in _releases((*rows, *slices))
+    }
+    return _EACH_SLURM + "\n".join((_commands(rows), _table(columns, abilities), _when(rows, _on_release)))
+
+
+def _on_release(row: ReleaseRow) -> str:
+    return f"{row.ability} ({row.slurm})"
+
+
+def _releases(rows: Iterable[ReleaseRow | TwinRow]) -> list[str]:
+    names = {*RELEASES, *(row.release for row in rows)}
+    return sorted(names, key=lambda name: [*map(int, name.split("."))])
+
+
+def _slices() -> list[str]:
+    return sorted(path.stem for path in SLICES.glob("*.yaml"))
 
 
 def _twin(rows: Sequence[TwinRow]) -> str:
-    releases = sorted(
-        {*RELEASES, *(row.release for row in rows)}, key=lambda name: [*map(int, name.split("."))]
-    )
-    return _TWIN + "".join(_release(name, [row for row in rows if row.release == name]) for name in releases)
+    of = {name: [row for row in rows if row.release == name] for name in _releases(rows)}
+    return _TWIN + "".join(_release(name, of[name]) for name in of)
 
 
 def _release(name: str, rows: list[TwinRow]) -> str:
-    slices = sorted(path.stem for path in SLICES.glob("*.yaml"))
+    slices = _slices()
     missing = [each for each in slices if each not in {row.scenario for row in rows}]
     head = f"\n### Slurm {name}\n\n"
     if not rows:
@@ -222,7 +269,7 @@ def _when(rows: Sequence[_Row], name: Callable[[_Row], str]) -> str:
     return "Measured:\n\n" + "".join(f"* {when}: {', '.join(map(name, of))}\n" for when, of in groups.items())
 
 
-def _table(columns: _Columns, rows: Iterable[Measured]) -> str:
+def _table(columns: _Columns, rows: Iterable[object]) -> str:
     lines = [
         [*columns],
         ["---"] * len(columns),

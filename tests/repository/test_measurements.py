@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import measurements
 import measurements_page
 import pytest
-from measurements import LiveRow, Measured, Measurements, PeerRow, SpeedRow, TwinRow
+from measurements import LiveRow, Measured, Measurements, PeerRow, ReleaseRow, SpeedRow, TwinRow
 
 from balancer.version import VERSION
 from emulator.live.slurm.calibration import Calibration
@@ -37,6 +37,7 @@ TWIN: dict[str, Any] = {
     "twin_mean_wait_s": 199.0, "twin_least_mean_wait_s": 198.5, "twin_most_mean_wait_s": 1199.0,
     "median_start_off_s": 1.5, "bf_interval_s": 30,
 }  # fmt: skip
+RELEASE: dict[str, Any] = {"ability": "driver", "slurm": "26.05.5", "tests": 8, "passed": 7}
 LIVE: dict[str, Any] = {
     "mechanism": "static_partition", "about": "two nodes apart", "nodes": 8, "jobs": 20, "decisions": 3,
     "starts_that_differ": 0, "states_that_differ": 0, "same_decisions": True, "is_same": True, "live_wall_s": 2.5,
@@ -59,6 +60,10 @@ def few() -> Measurements:
         slurm_twin=(
             TwinRow(**MEASURED, **TWIN, jobs_beyond_bf_interval=2, note="Noted by hand."),
             TwinRow(**MEASURED, **TWIN | {"slurm": "26.05.5"}),
+        ),
+        slurm_releases=(
+            ReleaseRow(**MEASURED, **RELEASE),
+            ReleaseRow(**MEASURED, **RELEASE | {"ability": "slurmdbd", "slurm": "24.11.5"}),
         ),
         live=(LiveRow(**MEASURED, **LIVE),),
         peers=(PeerRow(**MEASURED, **PEER), PeerRow(**MEASURED, **PEER | {"program": "ours"})),
@@ -89,7 +94,17 @@ def test_the_file_is_as_the_command_writes_it() -> None:
 
 def test_the_page_shows_each_row() -> None:
     page = measurements_page.sections(few())
-    *twins, live, peers, speed, other = tables(page)
+    each_slurm, *twins, live, peers, speed, other = tables(page)
+    assert each_slurm == [
+        {"ability": "driver", "22.05": "\u2013", "24.11": "\u2013", "26.05": "7 of 8"},
+        {"ability": "slurmdbd", "22.05": "\u2013", "24.11": "7 of 8", "26.05": "\u2013"},
+        {
+            "ability": "twin",
+            "22.05": "1 of 12; 1 near",
+            "24.11": "0 of 12; 0 near",
+            "26.05": "1 of 12; 1 near",
+        },
+    ]
     first = {
         "slice": "`kth-light`", "nodes": "100", "jobs": "106", "wait on Slurm, s": "200.0",
         "wait in the twin, s": "199.0", "off": "-0.5 %", "range, s": "198.5 to 1\u202f199.0",
@@ -151,7 +166,9 @@ FIRST_COLUMNS = {"slice": "slurm_twin", "mechanism": "live", "log": "peers", "wh
 
 def test_the_page_has_a_row_for_each_of_the_file_and_its_command() -> None:
     page = measurements_page.sections(KEPT)
-    counted = {name: sum(name in row for table in tables(page) for row in table) for name in FIRST_COLUMNS}
+    first, *others = tables(page)
+    assert {row["ability"] for row in first} == {"twin", *(row.ability for row in KEPT.slurm_releases)}
+    counted = {name: sum(name in row for table in others for row in table) for name in FIRST_COLUMNS}
     assert counted == {name: len(getattr(KEPT, subject)) for name, subject in FIRST_COLUMNS.items()}
     commands = {row.command for subject in FIRST_COLUMNS.values() for row in getattr(KEPT, subject)}
     shown = {line.strip() for line in page.splitlines() if line.startswith("    ")}
@@ -221,6 +238,16 @@ def test_other_programs_and_other_numbers_of_jobs_are_rows_of_their_own() -> Non
     assert [(row.program, row.jobs) for row in kept.peers] == [
         ("accasim", 1000), ("ours", 1000), ("accasim", 28_467), ("pyss", 1000),
     ]  # fmt: skip
+
+
+def test_an_ability_is_measured_by_release() -> None:
+    printed = [RELEASE | {"slurm": "26.05.6", "passed": 8}, RELEASE | {"slurm": "22.05.8"}]
+    now = {key: value for key, value in MEASURED.items() if key != "command"}
+    kept = measurements.renewed(few(), "slurm_releases", printed, now).slurm_releases
+    assert [(row.ability, row.slurm, row.passed) for row in kept] == [
+        ("driver", "26.05.6", 8), ("slurmdbd", "24.11.5", 7), ("driver", "22.05.8", 7),
+    ]  # fmt: skip
+    assert kept[0].command == "python benchmarks/slurm_releases.py"
 
 
 @pytest.fixture
