@@ -196,6 +196,7 @@ class _Nodes:
         self._ask = ask
         self._note = note
         self.node_job: NDArray[np.int64] = np.zeros(len(names), np.int64)
+        self._due: list[tuple[str, list[int]]] = []
 
     @property
     def cluster(self) -> _Nodes:
@@ -220,9 +221,18 @@ class _Nodes:
     def _update(self, nodes: Iterable[int], state: str) -> list[int]:
         chosen = list(nodes)
         if chosen:
+            if not self._due or self._due[-1][0] != state:
+                self._due.append((state, []))
+            self._due[-1][1].extend(chosen)
+        return chosen
+
+    def tell(self) -> None:
+        """Tell Slurm what has happened: jobs whose nodes fail at one time then wait again from one time on."""
+        due, self._due = self._due, []
+        for state, nodes in due:
             arguments = [
                 "update",
-                f"NodeName={hostlist([self._names[node] for node in chosen])}",
+                f"NodeName={hostlist([self._names[node] for node in nodes])}",
                 f"State={state}",
             ]
             arguments += [] if state == "resume" else [f"Reason={_REASON}"]
@@ -231,7 +241,6 @@ class _Nodes:
             except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
                 answer = getattr(error, "stderr", None) or "no answer"
                 self._note(f"scontrol {' '.join(arguments)}: {answer.strip()}")
-        return chosen
 
 
 class PlayedOutages:
@@ -266,6 +275,7 @@ class PlayedOutages:
         while (at_us := self._outages.next_us(goes_on=True, waiting=0)) <= now_us:
             self._nodes.now_us = at_us
             self._outages.at(self._nodes)
+            self._nodes.tell()
 
     @classmethod
     def of(

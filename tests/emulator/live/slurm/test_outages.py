@@ -36,6 +36,19 @@ def test_a_node_that_fails_is_set_down_and_told_to_resume():
     assert heard == [told("n002", DOWN), told("n002", RESUME)]
 
 
+def test_nodes_that_fail_at_one_time_are_told_of_by_one_command():
+    outages, heard = played(
+        [Outage(10 * US, 20 * US, node) for node in (0, 1, 3)] + [Outage(20 * US, 30 * US, 2)]
+    )
+    outages.until(3600 * US)
+    assert heard == [
+        told("n[001-002,004]", DOWN),
+        told("n[001-002,004]", RESUME),
+        told("n003", DOWN),
+        told("n003", RESUME),
+    ]
+
+
 def test_maintenance_drains_sets_down_and_resumes_all_its_nodes_at_once():
     window = Window(drain_us=5 * US, begin_us=10 * US, end_us=20 * US, nodes=(0, 1, 3))
     outages, heard = played(windows=[window])
