@@ -5,13 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from balancer.wrong_values import sentences
 from emulator.experiments.logs import find_log
+from emulator.experiments.published.units import unmet
 from emulator.metrics.summary import figures
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FOLDER = Path(__file__).parent
+UNITS_MET = "units_met"
+"""The figure of a row with `units`."""
 _DOUBLE_DIGITS = 12
 """Of more significant digits the last ones of a double depend on the order in which numbers were added."""
 
@@ -45,6 +48,7 @@ class Row(_Part):
 
     name: str
     scenario: dict[str, Any] = Field(default_factory=dict)
+    units: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     published: dict[str, str]
     differs: str = ""
 
@@ -126,9 +130,18 @@ def read_table(path: Path) -> PublishedTable:
 
 def run_row(table: PublishedTable, row: Row, traces: Path) -> list[FigureCheck]:
     """Runs the row's scenario. Raises ScenarioError, TraceError; also where the log is not in `traces`."""
-    under = {"name": "published", "workload": {"trace": str(find_log(traces, table.log))}}
-    mapping = merged(under, merged(table.scenario, row.scenario))
-    summaries = [_figures(part) for part in _parts(mapping, table.windows)]
+    log = find_log(traces, table.log)
+    mapping = merged(
+        {"name": "published", "workload": {"trace": str(log)}}, merged(table.scenario, row.scenario)
+    )
+    why = {Outcome.DIFFERS: row.differs}
+    if row.units:
+        files = [f"{name}.{number}" for name, count in row.units.items() for number in range(count)]
+        wrong = unmet(log, files, mapping)
+        summaries: list[dict[str, Any]] = [{UNITS_MET: len(files) - len(wrong)}]
+        why = dict.fromkeys((Outcome.DIFFERS, Outcome.LAST_DIGIT), f"not met: {', '.join(wrong)}")
+    else:
+        summaries = [_figures(part) for part in _parts(mapping, table.windows)]
     found = []
     for name in row.published or table.figures:
         figure, printed = table.figures[name], row.published.get(name, "")
@@ -138,11 +151,7 @@ def run_row(table: PublishedTable, row: Row, traces: Path) -> list[FigureCheck]:
             raise ScenarioError(f"row {row.name}: the run has no figure {figure.figure}")
         ours = sum(known) / len(known) / figure.per
         outcome = judged(printed, ours)
-        found.append(
-            FigureCheck(
-                row.name, name, printed, ours, outcome, row.differs if outcome is Outcome.DIFFERS else ""
-            )
-        )
+        found.append(FigureCheck(row.name, name, printed, ours, outcome, why.get(outcome, "")))
     return found
 
 

@@ -117,6 +117,51 @@ def test_a_table_of_ones_own_is_compared_number_by_number(tmp_path: Path) -> Non
     assert "1 exact, 1 last digit, 1 differs" in told
 
 
+@pytest.fixture
+def units(tmp_path: Path) -> str:
+    """A table of three units on 10 nodes: EASY fills a gap in the first and the second; the third is wrong."""
+    folder = tmp_path / "units"
+    folder.mkdir()
+    jobs = "# submit, name, estimate, nodes, run time, ..., user\n0 10.1 20 8 10 0 0 one\n\n1 15.1 5 10 5 0 0 two\n"
+    for number, line in enumerate(("2 4.1 2 2 2 0 0 one", "3 5.1 9 2 2 0 0 one", "2 5.1 2 2 2 0 0 one")):
+        (folder / f"gap.{number}").write_text(f"{jobs}{line}\n", encoding="utf-8")
+    return own_table(
+        tmp_path, log="units", scenario={"nodes": 10}, figures={"units": {"figure": "units_met"}},
+        rows=[
+            {"name": "EASY", "scenario": {"scheduler": "fcfs+easy"}, "units": {"gap": 2}, "published": {"units": "2"}},
+            {"name": "all", "scenario": {"scheduler": "fcfs+easy"}, "units": {"gap": 3}, "published": {"units": "3"}},
+            {"name": "FCFS", "scenario": {"scheduler": "fcfs+none"}, "units": {"gap": 3}, "published": {"units": "3"}},
+        ],
+    )  # fmt: skip
+
+
+def test_units_are_met_if_each_job_ends_when_its_name_says(units: str, tmp_path: Path) -> None:
+    answer = reproduce("--only", units, "--traces", str(tmp_path), "--json")
+    assert answer.exit_code == 0, answer.output
+    assert [
+        (each["row"], each["ours"], each["outcome"], each["reason"])
+        for each in json.loads(answer.stdout)["numbers"]
+    ] == [
+        ("EASY", 2, "exact", ""),
+        ("all", 2, "last digit", "not met: gap.2"),
+        ("FCFS", 0, "differs", "not met: gap.0, gap.1, gap.2"),
+    ]
+
+
+@pytest.mark.parametrize("line", ["1 2 3", "0 ten 1 1 1 0 0 one", "0.5 10 1 1 1 0 0 one"])
+def test_a_line_of_a_unit_that_is_no_job_is_named(units: str, tmp_path: Path, line: str) -> None:
+    (tmp_path / "units" / "gap.1").write_text(f"# jobs\n{line}\n", encoding="utf-8")
+    answer = reproduce("--only", units, "--traces", str(tmp_path), "--quiet")
+    assert answer.exit_code == 2
+    assert "gap.1: line 2: must be submit, name, estimate, nodes, run time" in answer.output
+
+
+def test_a_unit_that_is_not_there_is_named(units: str, tmp_path: Path) -> None:
+    (tmp_path / "units" / "gap.1").unlink()
+    answer = reproduce("--only", units, "--traces", str(tmp_path), "--quiet")
+    assert (answer.exit_code, "gap.1: " in answer.output) == (2, True)
+
+
 def test_a_row_that_nobody_has_published_stands_beside_and_windows_are_run_one_by_one(tmp_path: Path) -> None:
     rows = [{"name": "EASY", "published": {"jobs": "50"}}, {"name": "none", "published": {}}]
 
