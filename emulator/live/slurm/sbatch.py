@@ -98,7 +98,7 @@ class Sbatch:
             *(["--exclusive"] if self.exclusive else []),
             f"--job-name={job.name}", f"--nodes={job.nodes}", f"--time={walltime(job.estimate_us)}",
             f"--comment={job.trace_numbers}", f"--output={output}", f"--error={errors}", f"--chdir={job.folder or '/'}",
-            f"--export={','.join(['ALL', *job.variables])}",
+            f"--export={','.join(['ALL', *_with_values(job.variables)])}",
             *(["--hold"] if self.held else []),
             *([f"--partition={partition}"] if partition else []),
             *([f"--account={self.accounts[user]}"] if user in self.accounts else []),
@@ -114,6 +114,11 @@ class Sbatch:
         if done.returncode != 0:
             raise QsubUnreachableError(done.stderr.strip() or f"squeue: exit status {done.returncode}")
         return next(iter(done.stdout.split()), None)
+
+
+def _with_values(variables: Sequence[str]) -> list[str]:
+    """Those that ALL has not. A list of any makes slurmd log the user in, and since 26.05 a job waits for that."""
+    return [each for each in variables if "=" in each]
 
 
 def is_user(name: str) -> bool:

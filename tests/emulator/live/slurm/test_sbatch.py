@@ -61,6 +61,20 @@ def test_a_job_goes_to_the_partition_and_the_user_that_stand_for_those_of_its_tr
     assert (tmp_path / "script").read_text() == "#!/bin/sh\nsleep 60\n"
 
 
+@pytest.mark.parametrize(
+    ("variables", "listed"),
+    [((), "ALL"), (("PYTHONPATH",), "ALL"), (("PYTHONPATH", "A=1", "B=2"), "ALL,A=1,B=2")],
+)
+def test_the_environment_goes_with_the_job_and_only_what_it_lacks_is_listed(
+    program, tmp_path, variables, listed
+):
+    """Slurm 26.05 starts no job with a list if it cannot log its user in within 120 s, of the clock that is faked."""
+    Sbatch([program("echo 17")]).submit(
+        Submission("j1", 1, US, "#!/bin/sh\n", "2/5/-1", variables=list(variables))
+    )
+    assert f"--export={listed}" in (tmp_path / "told").read_text().splitlines()
+
+
 def test_a_queue_and_a_user_that_nobody_stands_for_are_left_to_slurm(program, tmp_path):
     Sbatch([program("echo 17")]).submit(Submission("j1", 1, US, "#!/bin/sh\n", "2/5/-1"))
     told = (tmp_path / "told").read_text()
