@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import atlas_page
 import claims_page
 import measurements
 import measurements_page
@@ -32,8 +33,8 @@ ROOT = HERE.parents[1]
 OUTSIDE = "checkout/"
 """Where the site has pages of files that are not in `docs`."""
 RESULTS = "reference/claims.md"
-"""The page of what `claims.json` and `measurements.json` have: links to these files lead there."""
-_DATA = {file.relative_to(ROOT).as_posix() for file in (claims_page.KEPT, measurements.KEPT)}
+"""The page of what `claims.json`, `atlas.json` and `measurements.json` have: links to these files lead there."""
+_DATA = {file.relative_to(ROOT).as_posix() for file in (claims_page.KEPT, atlas_page.KEPT, measurements.KEPT)}
 _LINK = re.compile(r"(?<=\]\()([^)#\s:]+)((?:#[^)\s]*)?)(?=\))")
 _LANGUAGE = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash"}
 
@@ -168,7 +169,8 @@ def _contents() -> str:
 
 def _results() -> str:
     claims = json.loads(claims_page.KEPT.read_text("utf-8"))
-    return claims_page.page(claims, measurements_page.sections(measurements.load()))
+    besides = atlas_page.section(atlas_page.load()) + measurements_page.sections(measurements.load())
+    return claims_page.page(claims, besides)
 
 
 def _commands() -> str:

@@ -20,8 +20,9 @@ _OF_A_CLAIM = ("id", "statement", "where", "paper", "ours", "spread", "outcome",
 _HEAD = """# Results: five papers, Slurm, live runs, other simulators, speed
 
 All figures, each with its command: [claims of papers](#claims-of-the-five-papers),
-[Slurm](#the-twin-and-the-real-slurm), [live runs](#live-runs-and-virtual-time), [other simulators](#other-simulators),
-[speed](#speed). Tables of schedulers that others published are beside ours in [reproducing papers](../reproduce.md).
+[worlds](#claims-in-all-worlds-that-a-paper-allows), [Slurm](#slurm-by-release),
+[live runs](#live-runs-and-virtual-time), [other simulators](#other-simulators), [speed](#speed). Tables of
+schedulers that others published are beside ours in [reproducing papers](../reproduce.md).
 
 ## Claims of the five papers
 
@@ -70,11 +71,11 @@ def _row(claim: dict[str, Any]) -> str:
     """A claim; its reason is folded."""
     ours = f"{claim['ours']} ({claim['spread']})" if claim["spread"] else claim["ours"]
     claimed = f"{claim['id']}: {claim['statement']} ({claim['where']})"
-    why = f" <details><summary>reason</summary>{_cell(claim['why'])}</details>" if claim["why"] else ""
-    return f"| {_cell(claimed)} | {_cell(claim['paper'])} | {_cell(ours)} | **{claim['outcome']}**{why} |\n"
+    why = f" <details><summary>reason</summary>{as_cell(claim['why'])}</details>" if claim["why"] else ""
+    return f"| {as_cell(claimed)} | {as_cell(claim['paper'])} | {as_cell(ours)} | **{claim['outcome']}**{why} |\n"
 
 
-def _cell(text: str) -> str:
+def as_cell(text: str) -> str:
     """In one line, and read as it stands: a bar ends a cell, an asterisk emphasises, brackets link."""
     for mark in ("\\", "|", "*", "_", "[", "]", "<", "`", "$"):
         text = text.replace(mark, f"\\{mark}")

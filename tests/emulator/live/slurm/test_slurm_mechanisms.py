@@ -140,6 +140,7 @@ def test_a_slurmctld_that_dies_is_started_again_and_does_what_the_mechanism_deci
     assert (proofs[1].runs, proofs[1].lost) == (2, 0)
 
 
+@pytest.mark.parametrize("root", each_root("libfaketime"))
 def test_a_slurmd_that_dies_ends_the_run_which_says_so_and_has_what_ran_until_then(tmp_path, root, death):
     death.of = "slurmd-n004"
     jobs = JobTable.build(submit_us=[0, 36_000 * S], run_us=[36_000 * S, 300 * S], nodes=[3, 2])
