@@ -34,8 +34,8 @@ _EACH_SLURM = """
 Tests of the real one that passed, of those there are: [the driver and the service](../balancer/drivers.md#slurm) and
 [live runs](../live-slurm.md).
 
-* **Twin**: slices that were measured, and those whose mean wait is within 1.7 % of Slurm's
-  ([below](#the-twin-and-the-real-slurm)).
+The row *twin* counts slices that were measured, and those whose mean wait is within 1.7 % of Slurm's
+([below](#the-twin-and-the-real-slurm)).
 
 """
 _NEAR = 0.017
