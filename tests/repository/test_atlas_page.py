@@ -23,8 +23,9 @@ PRINTED = {
 }  # fmt: skip
 
 
-def test_all_papers_have_their_worlds_and_claims_of_the_code():
-    assert [document["paper"] for document in KEPT] == plugin_names(GROUP)
+def test_each_atlas_is_of_a_paper_and_has_claims_of_the_code():
+    papers = [document["paper"] for document in KEPT]
+    assert papers == [name for name in plugin_names(GROUP) if name in papers]
     for document in KEPT:
         paper = find_paper(document["paper"])
         options = Options(traces=checkout_logs() if paper.reads_logs else None)
