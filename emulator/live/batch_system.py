@@ -94,7 +94,7 @@ class Site(Protocol):
     def end_with(self, tag: str, files: Iterable[Path]) -> None:
         """Whatever has this entry (`NAME=VALUE`) in its environment ends with the run, however the run ends.
 
-        Then the files (and folders) are deleted.
+        So does whatever has one of the files open. Then the files (and folders) are deleted.
         """
 
 

@@ -103,13 +103,14 @@ for session in $sessions; do
         */emulator-job-*) echo THAWED > "/sys/fs/cgroup/freezer$group/freezer.state" ;;
     esac
 done
-for tag in $tags; do
-    # Who is found may have started another one, and who was being started is found a moment later.
-    silent=0
-    while [ $silent -lt 3 ]; do
-        pids=$(grep -lszFx -e "$tag" /proc/[0-9]*/environ | tr -dc '0-9\n')
-        if [ -n "$pids" ]; then silent=0; kill -KILL $pids; else silent=$((silent + 1)); sleep 0.05; fi
-    done
+# Who is found may have started another one, and who was being started is found a moment later.
+silent=0
+while [ -n "$tags$files" ] && [ $silent -lt 3 ]; do
+    pids=$({
+        for tag in $tags; do grep -lszFx -e "$tag" /proc/[0-9]*/environ; done
+        for file in $files; do find /proc/[0-9]*/fd -lname "$file" -o -lname "$file (deleted)"; done
+    } | cut -d/ -f3 | grep -vx "$PPID")
+    if [ -n "$pids" ]; then silent=0; kill -KILL $pids; else silent=$((silent + 1)); sleep 0.05; fi
 done
 rm -rf $files
 """
@@ -150,7 +151,10 @@ class OrphanReaper:
         self._say(f"tag {tag}\n")
 
     def remove(self, path: Path) -> None:
-        """Delete this file or folder at the end. No spaces in its name."""
+        """Delete this file or folder at the end, and kill whoever has the file open. No spaces in its name.
+
+        slurmstepd wipes its environment, and waits for ever where its slurmd died: it has the file of the run's time.
+        """
         self._say(f"remove {path}\n")
 
     def close(self) -> None:

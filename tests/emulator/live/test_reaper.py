@@ -135,6 +135,29 @@ def test_whoever_has_the_runs_tag_ends_with_it_and_nobody_else(tmp_path):
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_whoever_has_a_file_of_the_run_open_ends_with_it_and_we_do_not(tmp_path, is_deleted):
+    """As a slurmstepd whose slurmd died: its environment is empty."""
+    ours, other = tmp_path / "clock", tmp_path / "clock-of-another"
+    guard = OrphanReaper()
+    guard.remove(ours)
+    with ours.open("w") as held, other.open("w") as theirs:
+        sleepers = [
+            subprocess.Popen(["sleep", "1000"], stdin=file, env={}, start_new_session=True)
+            for file in (held, theirs)
+        ]
+        if is_deleted:
+            ours.unlink()
+        guard.close()
+        try:
+            assert sleepers[0].wait(30) == -signal.SIGKILL
+            assert (sleepers[1].poll(), ours.exists()) == (None, False)
+        finally:
+            for sleeper in sleepers:
+                sleeper.kill()
+                sleeper.wait()
+
+
 def test_sessions_that_are_forgotten_again_and_again_cost_nothing():
     guard = OrphanReaper()
     sleepers = [subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in range(2)]
