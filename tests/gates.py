@@ -1,7 +1,7 @@
 """How much of a test that could go on for ever is done: the gates of the list of invariants.
 
 `BALANCER_TEST_GATE=night` runs the large sizes (`scripts/nightly`); without it a change's. `releases` is a change's on
-each release of Slurm (`benchmarks/slurm_releases.py`). The table is in `docs/testing.md`.
+each release of Slurm (`benchmarks/slurm_abilities.py`). The table is in `docs/testing.md`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 some of them and renews their rows; rows that were not measured stay:
 
     emulator calibrate slurm SLICE.yaml --json | python docs/site/measurements.py slurm_twin --machine idle
-    python benchmarks/slurm_releases.py --json | python docs/site/measurements.py slurm_releases --machine idle
+    python benchmarks/slurm_abilities.py --json | python docs/site/measurements.py slurm_releases --machine idle
     python benchmarks/live_equals_virtual.py --json | python docs/site/measurements.py live --machine idle
     python benchmarks/peers.py --json | python docs/site/measurements.py peers --machine idle
     python benchmarks/scheduling.py --json | python docs/site/measurements.py speed --machine idle
@@ -188,7 +188,7 @@ def _twin_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[
 
 
 def _release_rows(printed: list[dict[str, Any]], measured: dict[str, str]) -> list[ReleaseRow]:
-    command = {"command": "python benchmarks/slurm_releases.py"}
+    command = {"command": "python benchmarks/slurm_abilities.py"}
     return _rows(ReleaseRow, [command | each for each in printed], measured)
 
 

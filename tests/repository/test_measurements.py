@@ -247,7 +247,7 @@ def test_an_ability_is_measured_by_release() -> None:
     assert [(row.ability, row.slurm, row.passed) for row in kept] == [
         ("driver", "26.05.6", 8), ("slurmdbd", "24.11.5", 7), ("driver", "22.05.8", 7),
     ]  # fmt: skip
-    assert kept[0].command == "python benchmarks/slurm_releases.py"
+    assert kept[0].command == "python benchmarks/slurm_abilities.py"
 
 
 @pytest.fixture

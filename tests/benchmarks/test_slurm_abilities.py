@@ -15,11 +15,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def _benchmark() -> Any:
-    spec = spec_from_file_location("slurm_releases", ROOT / "benchmarks" / "slurm_releases.py")
+    spec = spec_from_file_location("slurm_abilities", ROOT / "benchmarks" / "slurm_abilities.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 

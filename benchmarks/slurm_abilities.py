@@ -1,7 +1,7 @@
 """What works with each release of Slurm: the tests of the real one, counted by ability and release.
 
     scripts/slurm-root 24.11                   # once for each release; needs root
-    python benchmarks/slurm_releases.py        # half an hour; --release 24.11 for one
+    python benchmarks/slurm_abilities.py        # half an hour; --release 24.11 for one
 
 Exit status 1 means that a test failed or was skipped; its output is on standard error.
 """
@@ -56,7 +56,7 @@ def ability_of(test: str) -> str:
         if any(part in test for part in parts):
             return ability
     raise ValueError(
-        f"{test}: is a test of none of the abilities of benchmarks/slurm_releases.py; add it there"
+        f"{test}: is a test of none of the abilities of benchmarks/slurm_abilities.py; add it there"
     )
 
 
