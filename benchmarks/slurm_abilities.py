@@ -1,7 +1,7 @@
 """What works with each release of Slurm: the tests of the real one, counted by ability and release.
 
-    scripts/slurm-root 24.11                   # once for each release; needs root
-    python benchmarks/slurm_abilities.py        # half an hour; --release 24.11 for one
+    scripts/slurm-root 24.11                # once for each release; needs root
+    python benchmarks/slurm_abilities.py    # twenty minutes; --release 24.11 for one
 
 Exit status 1 means that a test failed or was skipped; its output is on standard error.
 """
@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
 from emulator.live.slurm.programs import Programs
+from emulator.schedulers.slurm.releases import RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
-RELEASES = ("22.05", "24.11", "26.05")
 FOLDERS = ("tests/balancer/drivers", "tests/emulator/live/slurm")
 ABILITIES = {
     "power saving": ("switched_off", "power_saving_switches"),

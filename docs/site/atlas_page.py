@@ -43,14 +43,17 @@ def kept(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def section(documents: list[dict[str, Any]]) -> str:
-    """In Markdown; '' if no atlas was kept."""
+def section(documents: list[dict[str, Any]], papers: list[str]) -> str:
+    """In Markdown; '' if no atlas was kept. `papers`: all there are; those without an atlas are named."""
     if not documents:
         return ""
+    missing = [name for name in papers if name not in {each["paper"] for each in documents}]
+    left = f"\nNot measured: {', '.join(missing)}.\n" if missing else ""
     outcomes = [*documents[0]["counts"]]
     head = f"| paper | worlds | of draws | {' | '.join(outcomes)} |\n|{'---|' * (len(outcomes) + 3)}\n"
     commands = "".join(f"    {_command(each)}\n" for each in documents)
-    return _HEAD + commands + "\n" + head + "".join(map(_paper, documents)) + "".join(map(_claims, documents))
+    table = head + "".join(map(_paper, documents)) + left
+    return _HEAD + commands + "\n" + table + "".join(map(_claims, documents))
 
 
 def _command(document: dict[str, Any]) -> str:

@@ -169,7 +169,9 @@ def _contents() -> str:
 
 def _results() -> str:
     claims = json.loads(claims_page.KEPT.read_text("utf-8"))
-    besides = atlas_page.section(atlas_page.load()) + measurements_page.sections(measurements.load())
+    besides = atlas_page.section(
+        atlas_page.load(), [each["paper"] for each in claims]
+    ) + measurements_page.sections(measurements.load())
     return claims_page.page(claims, besides)
 
 

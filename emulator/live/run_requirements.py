@@ -11,7 +11,7 @@ from emulator.config.run_parts import OUR_BATCH_SYSTEM
 from emulator.live.names import BALANCER, ONDEMAND, PREDICTOR
 from emulator.machine.machine import HasSlots, tells_work
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.runs.runner import check_live, make_machine, make_mechanism, make_queue
+from emulator.runs.runner import check_live, make_machine, make_mechanism, make_ordered
 from emulator.runs.scenario import ScenarioError
 from emulator.simulation.mechanism import HasMachine, HasNotice, ability
 
@@ -89,6 +89,6 @@ def _check_scheduler(scenario: Scenario, prepared: Prepared, found: RunRequireme
     is_simulated = found.batch_decides and scenario.failures is not None
     scheduler = scenario.scheduler_config
     with scenario.plugged_in():
-        make_queue(
+        make_ordered(
             scheduler, lambda: Cluster(prepared.nodes, scheduler, prepared.jobs, simulated=is_simulated)
         )

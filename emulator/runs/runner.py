@@ -113,7 +113,7 @@ def make_machine(scenario: Scenario, prepared: Prepared, mechanism: Mechanism | 
     interconnect = make_interconnect(scenario, jobs, prepared.nodes)
     if maker is None:
         with scenario.plugged_in():
-            cluster = make_queue(
+            cluster = make_ordered(
                 scheduler, lambda: make_cluster(prepared.nodes, scheduler, jobs, placement, interconnect)
             )
         if mechanism is not None and cluster.node_count != prepared.nodes:
@@ -175,7 +175,7 @@ def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:
         raise ScenarioError(str(error)) from error
     assert parts is not None  # noqa: S101 - asked for
     with scenario.plugged_in():
-        return make_queue(scheduler, lambda: shared_cluster(prepared.nodes, scheduler, jobs, parts))
+        return make_ordered(scheduler, lambda: shared_cluster(prepared.nodes, scheduler, jobs, parts))
 
 
 def _moldable_machine(scenario: Scenario, prepared: Prepared, choose: str) -> Machine:
@@ -187,7 +187,7 @@ def _moldable_machine(scenario: Scenario, prepared: Prepared, choose: str) -> Ma
         return Cluster(nodes, scheduler, jobs, selection=MoldableSelection(nodes, scheduler, jobs, choose))
 
     with scenario.plugged_in():
-        return make_queue(scheduler, make)
+        return make_ordered(scheduler, make)
 
 
 def check_live(scenario: Scenario, prepared: Prepared) -> None:
@@ -259,7 +259,7 @@ def _unsaid(name: str, error: Exception) -> str:
     return f" {name}" if is_own and name not in str(error) else ""
 
 
-def make_queue(scheduler: SchedulerConfig, make: Callable[[], Machine]) -> Machine:
+def make_ordered(scheduler: SchedulerConfig, make: Callable[[], Machine]) -> Machine:
     """A machine whose jobs get their keys as it is made, by the queue order.
 
     Raises ScenarioError for what the order says of its parameters and the jobs, and PluginError if it fails.

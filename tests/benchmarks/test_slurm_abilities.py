@@ -66,8 +66,6 @@ def test_each_test_on_a_release_is_of_an_ability_and_each_ability_has_one_on_eac
             "-q",
             "-m",
             "",
-            "-p",
-            "no:cacheprovider",
         ],
         cwd=ROOT,
         env=os.environ | {"BALANCER_TEST_GATE": "releases"},

@@ -118,6 +118,8 @@ def read_table(path: Path) -> PublishedTable:
     except ValidationError as error:
         raise ScenarioError(f"{path}: {sentences(error)[0]}") from error
     for row in table.rows:
+        if row.units and table.windows is not None:
+            raise ScenarioError(f"{path}: row {row.name}: units are run whole; leave out windows")
         for name, digits in row.published.items():
             if name not in table.figures:
                 raise ScenarioError(

@@ -61,7 +61,9 @@ def unmet(folder: Path, files: Sequence[str], mapping: Mapping[str, Any]) -> lis
 def _is_met(path: Path, mapping: Mapping[str, Any]) -> bool:
     unit = read_unit(path)
     users = {name: number for number, name in enumerate(dict.fromkeys(job.user for job in unit))}
-    workload = mapping.get("workload", {}) | {"trace": str(path)}
+    workload = mapping["workload"] | {"trace": str(path)}
+    for key in sorted(workload.keys() - {"trace", "transforms"}):
+        raise ScenarioError(f"workload.{key}: a unit has its jobs as they are; leave it out")
     scenario = from_mapping({**mapping, "name": path.name, "workload": workload})
     if scenario.nodes is None:
         raise ScenarioError("nodes: how many nodes? (a unit has no header to tell)")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,9 +22,6 @@ from emulator.experiments.published.table import (
     table_names,
 )
 from emulator.runs.scenario import from_mapping
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = table_names()
 DAY = "day-64.swf"
@@ -154,6 +152,25 @@ def test_a_line_of_a_unit_that_is_no_job_is_named(units: str, tmp_path: Path, li
     answer = reproduce("--only", units, "--traces", str(tmp_path), "--quiet")
     assert answer.exit_code == 2
     assert "gap.1: line 2: must be submit, name, estimate, nodes, run time" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"scenario": {"nodes": 10, "workload": {"overrun": "kill"}}},
+            "workload.overrun: a unit has its jobs as",
+        ),
+        ({"windows": {"jobs": 5, "skip": [0]}}, "row EASY: units are run whole; leave out windows"),
+    ],
+)
+def test_what_units_do_not_use_is_refused(
+    units: str, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    file = Path(units)
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | changes), encoding="utf-8")
+    answer = reproduce("--only", units, "--traces", str(tmp_path), "--quiet")
+    assert (answer.exit_code, words in " ".join(answer.output.split())) == (2, True)
 
 
 def test_a_unit_that_is_not_there_is_named(units: str, tmp_path: Path) -> None:
