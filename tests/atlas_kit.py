@@ -121,7 +121,10 @@ class FewRuns(RealtimePaper):
         return usual.model_copy(update={"constraints": (usual.constraints[0], *wide)})
 
 
-def request(folder, worlds=20):
+def nothing(*_):
+    """Progress that nobody watches."""
+
+
+def request(folder, worlds=20, drawing=nothing):
     said = []
-    wish = command.Request(worlds, folder, Here(), 1, lambda: False, lambda _over, _all: None, said.append)
-    return wish, said
+    return command.Request(worlds, folder, Here(), 1, lambda: False, nothing, drawing, said.append), said

@@ -234,15 +234,27 @@ def _run_atlas(
     """The atlas of a paper, printed and written; returns what `atlas.json` has."""
     is_silent = quiet or as_json
 
-    def say(text: str) -> None:
-        if not is_silent:
-            click.echo(f"{job.name}: {text}", err=True)
-
     world_count = count or (command.QUICK_WORLDS if job.options.quick else command.WORLDS)
     try:
-        with SweepProgress(quiet=is_silent) as progress, interruptible() as interrupted:
+        with (
+            SweepProgress(quiet=is_silent, what="draws") as drawing,
+            SweepProgress(quiet=is_silent) as progress,
+            interruptible() as interrupted,
+        ):
+
+            def of_runs(over: int, total: int) -> None:
+                drawing.end()
+                progress.update(over, total)
+
             request = command.Request(
-                world_count, job.folder, pool, jobs, lambda: bool(interrupted), progress.update, say
+                world_count,
+                job.folder,
+                pool,
+                jobs,
+                lambda: bool(interrupted),
+                of_runs,
+                drawing.update,
+                lambda text: drawing.say(f"{job.name}: {text}"),
             )
             atlas = command.run_atlas(job.name, job.paper, job.options, request)
     except ScenarioError as error:

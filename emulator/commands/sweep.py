@@ -39,11 +39,13 @@ class SweepProgress:
     """One bar on a terminal, a line every five seconds elsewhere, nothing in the first two seconds.
 
     `costs`: what each run costs beside the others, in the order in which they are begun; the time left goes by them.
+    `what`: that which is counted.
     """
 
-    def __init__(self, *, quiet: bool, costs: Iterable[float] = ()) -> None:
-        self._quiet = quiet
+    def __init__(self, *, quiet: bool, costs: Iterable[float] = (), what: str = "runs") -> None:
+        self._quiet, self._what = quiet, what
         self._cost_of_first = [0.0, *accumulate(costs)]
+        self._last = 0
         self._before: float | None = None
         self._began: tuple[int, float] | None = None
         """When the first run was over, and what was done then: until then processes started and kernels were loaded."""
@@ -55,11 +57,24 @@ class SweepProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Take the bar away; the next update begins another one."""
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
+
+    def say(self, text: str) -> None:
+        """A line above the bar."""
+        if not self._quiet:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def update(self, over: int, total: int) -> None:
-        """So many of all runs are over."""
+        """So many of all are over; fewer than before: another count begins."""
+        if over < self._last:
+            self._before = self._began = None
+        self._last = over
         done, all_ = self._cost(over, total), self._cost(total, total)
         if self._before is None:
             self._before = done
@@ -68,16 +83,16 @@ class SweepProgress:
         if self._quiet or (self._bar is None and wall_us() < self._due_us):
             return
         if not self._console.is_terminal:
-            text = ", ".join(filter(None, (f"{over} of {total} runs done", self._left(done, all_))))
+            text = ", ".join(filter(None, (f"{over} of {total} {self._what} done", self._left(done, all_))))
             self._console.print(text, highlight=False)
             self._due_us = wall_us() + _LINE_US
             return
         if self._bar is None:
             self._bar = Progress(
-                BarColumn(bar_width=24), TextColumn("{task.fields[runs]} runs  {task.fields[left]}"),
+                BarColumn(bar_width=24), TextColumn("{task.fields[runs]} {task.fields[what]}  {task.fields[left]}"),
                 console=self._console, transient=True,
             )  # fmt: skip
-            self._bar.add_task("", total=all_, runs="", left="")
+            self._bar.add_task("", total=all_, runs="", what=self._what, left="")
             self._bar.start()
         task = self._bar.task_ids[0]
         self._bar.update(

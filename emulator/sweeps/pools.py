@@ -242,16 +242,32 @@ class _WithoutLive:
         return len(self._first) + length_hint(self._runs)
 
 
-def on_cores(function: Callable[[_Given], _Found], given: Sequence[_Given], jobs: int) -> list[_Found]:
-    """What a function of a module makes of each, in their order, in so many processes; with one, here."""
+def on_cores(
+    function: Callable[[_Given], _Found],
+    given: Sequence[_Given],
+    jobs: int,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> list[_Found]:
+    """What a function of a module makes of each, in their order, in so many processes; with one, here.
+
+    `on_done` is told how many are over, after each.
+    """
+
+    def counted(results: Iterable[_Found]) -> list[_Found]:
+        found: list[_Found] = []
+        for each in results:
+            found.append(each)
+            on_done(len(found))
+        return found
+
     if min(jobs, len(given)) < 2:  # noqa: PLR2004 - then a process would only cost
-        return [function(each) for each in given]
+        return counted(map(function, given))
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["emulator.sweeps.execute"])
     with tempfile.TemporaryDirectory(prefix="emulator-") as logs:
         pool = _processes(jobs, context, context.Event(), logs)
         try:
-            return list(pool.map(function, given))
+            return counted(pool.map(function, given))
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -45,6 +45,7 @@ class Request:
     cores: int | None
     stop: Callable[[], bool]
     progress: Callable[[int, int], None]
+    drawing: Callable[[int, int], None]
     say: Callable[[str], None]
 
 
@@ -57,7 +58,9 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
     prior = subject.paper.prior().without(options.readings)
     usual = usual_verdicts(request.folder.with_name(name) / CLAIMS)
     cores = request.cores or len(os.sched_getaffinity(0))
-    means = Means(request.pool, cores, request.folder, request.stop, request.progress, request.say)
+    means = Means(
+        request.pool, cores, request.folder, request.stop, request.progress, request.drawing, request.say
+    )
     found = sample(subject, prior, options, request.worlds, means)
     if len(found.worlds) < request.worlds:
         request.say(f"only {len(found.worlds)} worlds agree with the paper, not {request.worlds}")

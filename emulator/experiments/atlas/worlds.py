@@ -103,6 +103,9 @@ class Means:
     folder: Path
     stop: Callable[[], bool]
     progress: Callable[[int, int], None]
+    """Told how many of all runs are over."""
+    drawing: Callable[[int, int], None]
+    """Told of how many of the worlds of a round it is known whether they agree."""
     say: Callable[[str], None]
 
 
@@ -115,14 +118,28 @@ def sample(subject: Subject, prior: Prior, options: Options, target: int, means:
     def assess(places: Floats, first: int) -> Floats:
         nonlocal impossible
         draws = [draw_at(name, prior, tuple(place), first + n) for n, place in enumerate(places.tolist())]
-        found = on_cores(_inputs, [(paper, draw.options(options)) for draw in draws], means.cores)
+        count = len(draws)
+        # Half of a round's work is to make the workloads, the other half to run the baseline on those that agree.
+        found = on_cores(
+            _inputs,
+            [(paper, draw.options(options)) for draw in draws],
+            means.cores,
+            lambda made: means.drawing(made // 2, count),
+        )
         impossible += found.count(None)
         distances = np.array([np.inf if each is None else prior.distance("inputs", each) for each in found])
         met = np.flatnonzero(distances <= MET).tolist()
-        rows = _baselines(paper, [draws[n].options(options) for n in met], means, first)
+        rows = _baselines(
+            paper,
+            [draws[n].options(options) for n in met],
+            means,
+            first,
+            lambda run, all_: means.drawing((count + run * count // max(1, all_)) // 2, count),
+        )
         for n, row in zip(met, rows, strict=True):
             figures[first + n] = {**(found[n] or {}), **row}
             distances[n] = max(distances[n], prior.distance("baseline", figures[first + n]))
+        means.drawing(count, count)
         means.say(
             f"{grouped(first + len(places))} worlds drawn, of these {int((distances <= MET).sum())} agree"
         )
@@ -182,11 +199,17 @@ def _inputs(pair: tuple[HasAtlas, Options]) -> dict[str, float] | None:
         return None
 
 
-def _baselines(paper: HasAtlas, worlds: Sequence[Options], means: Means, first: int) -> list[dict[str, Any]]:
+def _baselines(
+    paper: HasAtlas,
+    worlds: Sequence[Options],
+    means: Means,
+    first: int,
+    progress: Callable[[int, int], None],
+) -> list[dict[str, Any]]:
     """The row of the baseline in each world."""
     runs = [paper.baseline(options) for options in worlds]
     store = Store(means.folder / "baselines" / f"{first:06d}")
-    _do(Sweep("baselines", tuple(runs)), store, means, lambda _over, _all: None)
+    _do(Sweep("baselines", tuple(runs)), store, means, progress)
     return [store.row(run) or {} for run in runs]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from atlas_kit import FewRuns, request
+from atlas_kit import FewRuns, nothing, request
 from emulator.commands.reproduce import reproduce
 from emulator.experiments.atlas import command
 from emulator.experiments.atlas.draws import MET, even_points, search
@@ -160,7 +160,7 @@ NEW_WORLDS = ("malleable", "oversubscribe")
 
 
 def means(folder):
-    return Means(Here(), 1, folder, lambda: False, lambda _over, _all: None, lambda _text: None)
+    return Means(Here(), 1, folder, lambda: False, nothing, nothing, nothing)
 
 
 @pytest.mark.slow
@@ -411,9 +411,12 @@ def test_where_no_world_agrees_the_nearest_one_is_told(tmp_path, monkeypatch):
             return usual.model_copy(update={"constraints": (usual.constraints[0], *never)})
 
     monkeypatch.setattr("emulator.experiments.atlas.worlds._MOST_DRAWN", 20)
-    wish, _ = request(tmp_path)
+    told = []
+    wish, _ = request(tmp_path, drawing=lambda over, count: told.append((over, count)))
     with pytest.raises(ScenarioError, match=r"none agrees.*batch_slowdown.*not 900 to 901"):
         command.run_atlas("realtime", Impossible(), Options(quick=True), wish)
+    assert [told[0], told[-1]] == [(0, 20), (20, 20)]
+    assert told == sorted(told)
 
 
 @pytest.mark.parametrize(

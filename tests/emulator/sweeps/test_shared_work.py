@@ -110,6 +110,11 @@ def test_progress_tells_how_long_it_takes_by_what_runs_cost(monkeypatch):
     ]
 
 
+def test_a_count_that_begins_anew_has_a_time_of_its_own(monkeypatch):
+    told = Lines(monkeypatch).told([], [(0, 0, 2), (30, 1, 2), (31, 2, 2), (41, 0, 4), (51, 1, 4), (61, 2, 4)])
+    assert told[1:] == ["0 of 4 runs done", "1 of 4 runs done", "2 of 4 runs done, about 20 s left"]
+
+
 def test_runs_of_unknown_cost_cost_the_same_and_the_first_one_tells_nothing(monkeypatch):
     told = Lines(monkeypatch).told([], [(0, 0, 4), (30, 1, 4), (40, 2, 4)])
     assert told == ["1 of 4 runs done", "2 of 4 runs done, about 20 s left"]
