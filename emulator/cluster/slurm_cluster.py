@@ -289,11 +289,9 @@ class SlurmTwin(ClusterRules):
 
 
 def _names(node_count: int, slurm: SlurmSettings) -> tuple[str, ...]:
-    """Of nodes, or of cores where jobs share nodes: `n001/c03` is the fourth."""
-    names, select = default_node_names(node_count), slurm.select
-    if select is None:
-        return names
-    return tuple(f"{name}/c{core:02}" for name in names for core in range(select.cores))
+    """Of nodes, or of cores where jobs share nodes."""
+    names = default_node_names(node_count)
+    return names if slurm.select is None else slurm.select.core_names(names)
 
 
 def _associations(rules: Rules) -> Rows[s.AssociationUse]:

@@ -19,7 +19,7 @@ from emulator.record.run_record import LeaseOutcome, Mark, NodePool, PoolMove, R
 from emulator.workload.table import JobTable, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from balancer.lifecycle.records import RequestRecord
@@ -59,6 +59,8 @@ class BatchSide:
     """Whose nodes that are offline are."""
     down: Sequence[tuple[int, int, bool]] | None = None
     """(us, node, is down) of nodes that failed and were repaired; None: none could."""
+    in_cores: Callable[[RunRecord], RunRecord] | None = None
+    """Where jobs share nodes: what makes the record one of cores."""
 
 
 class Source(Protocol):
@@ -121,7 +123,7 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
     if batch.down is not None:
         of_leases = [run for run in runs if jobs.kind[run[1]] == Kind.ON_DEMAND]
         figures = histories.figures(jobs, of_leases, batch.down, horizon_us)
-    return RunRecord(
+    record = RunRecord(
         jobs=_with_submits(jobs, submit_us),
         node_names=fleet.names,
         state=state,
@@ -140,6 +142,7 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         contradictions=batch.contradictions,
         figures=figures,
     )
+    return record if batch.in_cores is None else batch.in_cores(record)
 
 
 def _decided_by_the_batch_system(

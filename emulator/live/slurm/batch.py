@@ -419,6 +419,7 @@ class SlurmBatch:
             jobs, marks, tick_us=US, now_us=now_us, refused=refused,
             contradictions=tuple(_unproved(self._site.logs / "jobs", ended)),
             offline_pool=NodePool.DOWN if has_outages(self._site.scenario) else NodePool.OD_RESERVE,
+            in_cores=self._requirements.in_cores,
         )  # fmt: skip
 
     def _by_slurmdbd(self, stored: Database, logged: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 from balancer.clock import US, seconds
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.events.external_events import ExternalEvents
+from emulator.live.slurm.core_record import count_nodes, in_nodes
 from emulator.machine.machine import HasOutages
 from emulator.plugins import named
 from emulator.runs.scenario import from_mapping
@@ -102,7 +103,7 @@ def run_of(record: RunRecord, folder: Path) -> dict[str, Any]:
     """Which run this was: what figures of it are kept under."""
     return {
         "scenario": record.scenario.get("name"),
-        "nodes": len(record.node_names),
+        "nodes": count_nodes(record.node_names),
         "speed": record.pace.get("speed"),
         "slurm": version_of(folder),
     }
@@ -115,10 +116,10 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     """
     slurm = {**settings_of(record), "over_time_limit": _NEVER_KILLED, **changes}
     batch = np.flatnonzero(record.jobs.kind == Kind.BATCH)
-    jobs, real_us = record.jobs.take(batch), record.start_us[batch]
+    jobs, real_us = in_nodes(record.jobs.take(batch)), record.start_us[batch]
     submit_us = jobs.submit_us // US * US
     run_us = np.maximum(record.end_us[batch] - real_us, 1)
-    node_count = len(record.node_names)
+    node_count = count_nodes(record.node_names)
     twin = SchedulerConfig(decide={"slurm": slurm}).make_machine()
     assert isinstance(twin, Slurm)  # noqa: S101 - by its name
     rules = twin.rules(node_count)

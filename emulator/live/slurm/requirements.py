@@ -20,6 +20,7 @@ import numpy as np
 
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.live.process import FleetProcessError
+from emulator.live.slurm.core_record import in_cores
 from emulator.runs.queue_partitions import partitions_of
 from emulator.runs.scenario import ScenarioError
 from emulator.runs.scenario_events import outages_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.events.node_outages import NodeOutages
+    from emulator.record.run_record import RunRecord
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
     from emulator.schedulers.slurm.conf_fragment import Fragment
@@ -114,6 +116,12 @@ class SlurmRequirements:
             return cls(names, reserved_on(machine.reservations, len(names)), machine.select)
         except ValueError as error:
             raise ScenarioError(f"scheduler: {error}") from error
+
+    @property
+    def in_cores(self) -> Callable[[RunRecord], RunRecord] | None:
+        """What makes the record of a run one of cores, where jobs share nodes."""
+        select = self.select
+        return None if select is None else lambda record: in_cores(record, select)
 
     def options(self, jobs: JobTable) -> dict[int, list[str]]:
         """Of sbatch, for batch jobs that ask for something, by number."""

@@ -13,7 +13,7 @@ import numpy as np
 from emulator.plugins import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -62,6 +62,10 @@ class Select:
         return replace(
             jobs.with_extra(cores=cores, whole_nodes=jobs.nodes), nodes=(jobs.nodes * cores).astype(np.int32)
         )
+
+    def core_names(self, node_names: Iterable[str]) -> tuple[str, ...]:
+        """Of the cores of these nodes, in their order: `n001/c03` is the fourth of the first."""
+        return tuple(f"{name}/c{core:02}" for name in node_names for core in range(self.cores))
 
     def refusals(self, jobs: JobTable) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """(who takes what, the jobs that ask for something else)."""

@@ -111,7 +111,9 @@ def test_progress_tells_how_long_it_takes_by_what_runs_cost(monkeypatch):
 
 
 def test_a_count_that_begins_anew_has_a_time_of_its_own(monkeypatch):
-    told = Lines(monkeypatch).told([], [(0, 0, 2), (30, 1, 2), (31, 2, 2), (41, 0, 4), (51, 1, 4), (61, 2, 4)])
+    told = Lines(monkeypatch).told(
+        [], [(0, 0, 2), (30, 1, 2), (31, 2, 2), (41, 0, 4), (51, 1, 4), (61, 2, 4)]
+    )
     assert told[1:] == ["0 of 4 runs done", "1 of 4 runs done", "2 of 4 runs done, about 20 s left"]
 
 

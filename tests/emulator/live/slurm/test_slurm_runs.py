@@ -15,6 +15,7 @@ from rich.console import Console
 from balancer.clock import US
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.fleet import Fleet
+from emulator.live.slurm.calibration import calibrate
 from emulator.record.run_record import NodePool
 from emulator.report.compare import compare, render
 from emulator.runs.preparation import prepare
@@ -31,6 +32,7 @@ pytestmark = [
 ]
 ROOT = Path(__file__).parents[4]
 of_each_release = pytest.mark.parametrize("root", each_root("libfaketime"))
+of_each_release_beside = pytest.mark.parametrize("root", each_root("libfaketime")[1:])
 by_night_of_each = pytest.mark.parametrize("root", each_root("libfaketime", by_night=True))
 
 
@@ -127,6 +129,19 @@ def test_the_default_scenario_on_64_nodes_of_the_real_slurm_at_300_times(tmp_pat
     assert record.pace["run_over_nominal_mean_us"] < 300e6
     one = record.runs.outcome == RunOutcome.FINISHED
     assert np.all(record.runs.end_us[one] >= record.runs.start_us[one])
+
+
+@of_each_release_beside
+def test_the_twin_starts_the_jobs_of_a_slice_when_slurm_does(tmp_path, processes, root):
+    path = ROOT / "scenarios" / "slurm-slices" / "gaia-cores.yaml"
+    record = run(load(path, (f"live.batch={json.dumps(batch(root))}",)), tmp_path / "work", processes)
+    found = calibrate(record, release=root.name)
+    print(found)
+    assert found.jobs == 87
+    assert found.mean_wait_off == pytest.approx(0, abs=0.017)
+    assert found.median_start_off_s <= found.bf_interval_s
+    # And it is the rules that agree: without backfill the same jobs wait longer.
+    assert calibrate(record, release=root.name, bf_interval=3600).mean_wait_off > 0.05
 
 
 @by_night_of_each
