@@ -15,6 +15,7 @@ from typing import Any
 from claims_page import as_cell
 
 from balancer.whole_file import write_text
+from emulator.experiments.atlas.verdict import AtlasOutcome
 from emulator.number_text import grouped, number_of, percent
 
 KEPT = Path(__file__).with_name("atlas.json")
@@ -49,10 +50,10 @@ def section(documents: list[dict[str, Any]], papers: list[str]) -> str:
         return ""
     missing = [name for name in papers if name not in {each["paper"] for each in documents}]
     left = f"\nNot measured: {', '.join(missing)}.\n" if missing else ""
-    outcomes = [*documents[0]["counts"]]
+    outcomes = [str(each) for each in AtlasOutcome]
     head = f"| paper | worlds | of draws | {' | '.join(outcomes)} |\n|{'---|' * (len(outcomes) + 3)}\n"
     commands = "".join(f"    {_command(each)}\n" for each in documents)
-    table = head + "".join(map(_paper, documents)) + left
+    table = head + "".join(_paper(each, outcomes) for each in documents) + left
     return _HEAD + commands + "\n" + table + "".join(map(_claims, documents))
 
 
@@ -61,8 +62,8 @@ def _command(document: dict[str, Any]) -> str:
     return f"emulator reproduce {document['paper']} --atlas{quick} --worlds {document['worlds']}"
 
 
-def _paper(document: dict[str, Any]) -> str:
-    counts = " | ".join(map(str, document["counts"].values()))
+def _paper(document: dict[str, Any], outcomes: list[str]) -> str:
+    counts = " | ".join(str(document["counts"].get(each, 0)) for each in outcomes)
     name = document["paper"]
     return f"| [{name}](#worlds-{name}) | {grouped(document['worlds'])} | {grouped(document['drawn'])} | {counts} |\n"
 

@@ -37,7 +37,10 @@ def test_each_atlas_is_of_a_paper_and_has_claims_of_the_code():
 def test_a_claim_has_a_bar_its_interval_and_what_decides():
     page = atlas_page.section([atlas_page.kept(PRINTED)], ["other", "toy"])
     assert "\n    emulator reproduce toy --atlas --quick --worlds 20\n" in page
-    assert "\n| [toy](#worlds-toy) | 20 | 1\u202f280 | 0 | 1 |\n\nNot measured: other.\n" in page
+    assert (
+        "\n| [toy](#worlds-toy) | 20 | 1\u202f280 | 0 | 0 | 0 | 1 | 0 | 0 | 0 |\n\nNot measured: other.\n"
+        in page
+    )
     assert page.endswith(
         "\n(worlds-toy)=\n### Toys: worlds\n\nSeed 3; 1 claim not tested.\n\n"
         "| claim | holds in | 95 % interval | verdict |\n|---|---|---|---|\n"

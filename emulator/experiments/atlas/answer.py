@@ -15,25 +15,30 @@ if TYPE_CHECKING:
 
     from emulator.experiments.atlas.prior import Parameter, Prior
     from emulator.experiments.atlas.verdict import AtlasVerdict
-    from emulator.experiments.atlas.worlds import Sample
+    from emulator.experiments.atlas.worlds import Sample, SampledWorld
     from emulator.experiments.paper import Options, Paper
 
 _PLURALS = {
     AtlasOutcome.HOLDS: "hold", AtlasOutcome.FAILS: "do not hold",
     AtlasOutcome.CONTRADICTED: "are contradicted by the paper's own figures",
-    AtlasOutcome.DEPENDS: "depend on a parameter",
+    AtlasOutcome.DEPENDS: "depend on a parameter", AtlasOutcome.CHANCE: "are decided by chance",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Atlas:
-    """What an atlas found. `usual`: the verdicts of `emulator reproduce` without it, by claim, if they are there."""
+    """What an atlas found.
+
+    `replicas`: of the world at this place of `sample` one that differs from it by chance alone.
+    `usual`: the verdicts of `emulator reproduce` without it, by claim, if they are there.
+    """
 
     paper: Paper
     name: str
     options: Options
     prior: Prior
     sample: Sample
+    replicas: Mapping[int, SampledWorld]
     verdicts: tuple[AtlasVerdict, ...]
     usual: Mapping[str, str]
 
@@ -79,14 +84,18 @@ class Atlas:
                 for each in found.search.rounds
             ],
             "impossible": found.impossible,
-            "worlds": [
-                {"id": each.draw.id, "seed": each.draw.seed, "values": dict(each.draw.values),
-                 "figures": each.figures}
-                for each in found.worlds
+            "worlds": [_as_json(each) for each in found.worlds],
+            "replicas": [
+                {"of": found.worlds[place].draw.id, **_as_json(each)} for place, each in self.replicas.items()
             ],
             "counts": counts(self.verdicts),
             "claims": [{**each.as_json(), "without_atlas": self.usual.get(each.claim.id)} for each in self.verdicts],
         }  # fmt: skip
+
+
+def _as_json(world: SampledWorld) -> dict[str, Any]:
+    draw = world.draw
+    return {"id": draw.id, "seed": draw.seed, "values": dict(draw.values), "figures": world.figures}
 
 
 def parameters_of(prior: Prior, found: Sample) -> tuple[Parameter, ...]:

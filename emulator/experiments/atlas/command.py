@@ -15,23 +15,25 @@ from emulator.experiments.atlas.page import render
 from emulator.experiments.atlas.prior import HasAtlas
 from emulator.experiments.atlas.rule import Column
 from emulator.experiments.atlas.verdict import AtlasOutcome, judge
-from emulator.experiments.atlas.worlds import Draw, Means, Subject, experiment, sample
+from emulator.experiments.atlas.worlds import Draw, Means, SampledWorld, Subject, experiment, replicas, sample
 from emulator.number_text import percent
 from emulator.runs.scenario import ScenarioError
 from emulator.terminal import stdout_console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from emulator.experiments.atlas.prior import Prior
     from emulator.experiments.paper import Options, Paper
     from emulator.sweeps.pools import Pool
 
 WORLDS, QUICK_WORLDS = 200, 20
+_LEAST_FOR_REPLICAS = 40
 ATLAS, PAGE, CLAIMS = "atlas.json", "atlas.html", "claims.json"
 _STYLES = {
     AtlasOutcome.HOLDS: "green", AtlasOutcome.FAILS: "red", AtlasOutcome.CONTRADICTED: "red",
-    AtlasOutcome.DEPENDS: "yellow", AtlasOutcome.OPEN: "", AtlasOutcome.UNTESTED: "dim",
+    AtlasOutcome.DEPENDS: "yellow", AtlasOutcome.CHANCE: "yellow", AtlasOutcome.OPEN: "", AtlasOutcome.UNTESTED: "dim",
 }  # fmt: skip
 
 
@@ -65,15 +67,31 @@ def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> At
     if len(found.worlds) < request.worlds:
         request.say(f"only {len(found.worlds)} worlds agree with the paper, not {request.worlds}")
     claims = [claim for claim in paper.claims(options) if claim.id not in prior.not_judged]
+    again = _replicas(subject, prior, options, found.worlds, means)
     values = experiment(paper, claims, options, found.worlds, means)
+    of_replicas = experiment(
+        paper, claims, options, [*again.values()], replace(means, folder=request.folder / "replicas")
+    )
     columns = [
         Column.of(each, [world.value(each.name) for world in found.worlds])
         for each in parameters_of(prior, found)
     ]
-    atlas = Atlas(paper, name, options, prior, found, tuple(judge(claims, values, columns)), usual)
+    verdicts = tuple(judge(claims, values, columns, dict(zip(again, of_replicas, strict=True))))
+    atlas = Atlas(paper, name, options, prior, found, again, verdicts, usual)
     _write(request.folder / ATLAS, json.dumps(atlas.as_json(), indent=2, ensure_ascii=False) + "\n")
     _write(request.folder / PAGE, render(atlas))
     return atlas
+
+
+def _replicas(
+    subject: Subject, prior: Prior, options: Options, worlds: Sequence[SampledWorld], means: Means
+) -> dict[int, SampledWorld]:
+    """Of every second world one that differs from it by chance alone; of few worlds none: nothing would follow."""
+    if len(worlds) < _LEAST_FOR_REPLICAS:
+        return {}
+    some = range(0, len(worlds), 2)
+    found = replicas(subject, prior, options, [worlds[place] for place in some], means)
+    return {place: each for place, each in zip(some, found, strict=True) if each is not None}
 
 
 def subject_of(name: str, paper: Paper) -> Subject:
@@ -91,7 +109,8 @@ def find_world(name: str, world: str, options: Options, folder: Path) -> Options
     path = folder / ATLAS
     try:
         document = _read(path)
-        worlds = {each["id"]: Draw(name, each["seed"], each["values"]) for each in document["worlds"]}
+        every = (*document["worlds"], *document["replicas"])
+        worlds = {each["id"]: Draw(name, each["seed"], each["values"]) for each in every}
         made = document["options"]
         readings, quick, has_logs = dict(made["readings"]), bool(made["quick"]), bool(made["logs"])
     except FileNotFoundError as error:

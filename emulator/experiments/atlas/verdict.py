@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -31,6 +31,8 @@ NONE = 0.05
 """A claim is contradicted if it holds in no world, and in at most this share of others (73 worlds tell that)."""
 DECIDES = 0.25
 """A rule is told as what decides if it explains so much of the variance, in worlds that it was not made from."""
+MOSTLY = 0.5
+"""Chance is told as what decides if at least so much of the variance is between worlds that differ by it alone."""
 
 
 class AtlasOutcome(StrEnum):
@@ -40,6 +42,7 @@ class AtlasOutcome(StrEnum):
     FAILS = "does not hold"
     CONTRADICTED = "contradicted by the paper's own figures"
     DEPENDS = "depends"
+    CHANCE = "chance decides"
     OPEN = "cannot be told"
     UNTESTED = "not tested"
 
@@ -53,9 +56,31 @@ class ClaimValue:
     holds: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """In how many of so many pairs of worlds that differ by chance alone a claim came out otherwise.
+
+    `least`: of the claim's variance over worlds the least share (at 95 %) that lies within such pairs. It is one minus
+    the closed Sobol index of all parameters together, by the pick-freeze estimator.
+    """
+
+    pairs: int
+    otherwise: int
+    least: float
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[bool, bool]], share: float) -> Self | None:
+        """`share`: of all worlds in which the claim holds. None without pairs, or if all worlds agree."""
+        if not pairs or share in {0.0, 1.0}:
+            return None
+        otherwise = sum(one is not other for one, other in pairs)
+        by_chance_alone = 2 * share * (1 - share)
+        return cls(len(pairs), otherwise, min(1.0, wilson(otherwise, len(pairs))[0] / by_chance_alone))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtlasVerdict:
-    """A claim over all worlds. `rule` and `differences` say which parameters decide."""
+    """A claim over all worlds. `rule` and `differences` say which parameters decide, `chance` how much none does."""
 
     claim: Claim
     outcome: AtlasOutcome
@@ -63,6 +88,7 @@ class AtlasVerdict:
     interval: tuple[float, float]
     rule: Rule | None
     differences: dict[str, float]
+    chance: Chance | None = None
 
     @property
     def held(self) -> int:
@@ -98,8 +124,13 @@ class AtlasVerdict:
             parts.append(f"Nearest: {show(nearest.value)} in world {nearest.world}.")
         if self.rule is not None and self.rule.explained >= DECIDES:
             parts.append(f"It {self.rule.text()} ({percent(self.rule.explained, 0)} explained).")
-        elif self.outcome is AtlasOutcome.OPEN:
+        elif self.outcome in {AtlasOutcome.OPEN, AtlasOutcome.CHANCE}:
             parts.append(f"No parameter decides it in these {len(self.values)} worlds.")
+            if self.chance is not None:
+                parts.append(
+                    f"Another draw of the same parameters came out otherwise in {self.chance.otherwise} of"
+                    f" {self.chance.pairs} (chance explains {percent(self.chance.least, 0)} or more)."
+                )
         return " ".join(parts)
 
     def as_json(self) -> dict[str, Any]:
@@ -124,6 +155,7 @@ class AtlasVerdict:
                 ],
             },
             "rank_differences": self.differences,
+            "chance": None if self.chance is None else asdict(self.chance),
             "nearest": None if nearest is None or self.held else {"world": nearest.world, "value": nearest.value},
             "values": {each.world: each.value for each in self.values},
             "holds_in": [each.world for each in self.values if each.holds],
@@ -148,14 +180,16 @@ def counts(verdicts: Sequence[AtlasVerdict]) -> dict[AtlasOutcome, int]:
     return {each: found.count(each) for each in AtlasOutcome}
 
 
-def outcome_of(held: NDArray[np.bool_], found: Rule | None) -> AtlasOutcome:
+def outcome_of(held: NDArray[np.bool_], found: Rule | None, chance: Chance | None = None) -> AtlasOutcome:
     """The verdict on a claim that holds in these worlds."""
     low, high = wilson(int(held.sum()), len(held))
     if low >= MOST:
         return AtlasOutcome.HOLDS
     if high <= 1 - MOST:
         return AtlasOutcome.CONTRADICTED if not held.any() and high <= NONE else AtlasOutcome.FAILS
-    return AtlasOutcome.DEPENDS if found is not None and found.explained >= DECIDES else AtlasOutcome.OPEN
+    if found is not None and found.explained >= DECIDES:
+        return AtlasOutcome.DEPENDS
+    return AtlasOutcome.CHANCE if chance is not None and chance.least >= MOSTLY else AtlasOutcome.OPEN
 
 
 def values_in(claims: Sequence[Claim], name: str, world: World) -> dict[str, ClaimValue]:
@@ -173,22 +207,43 @@ def values_in(claims: Sequence[Claim], name: str, world: World) -> dict[str, Cla
 
 
 def judge(
-    claims: Sequence[Claim], found: Sequence[Mapping[str, ClaimValue]], columns: Sequence[Column]
+    claims: Sequence[Claim],
+    found: Sequence[Mapping[str, ClaimValue]],
+    columns: Sequence[Column],
+    replicas: Mapping[int, Mapping[str, ClaimValue]] | None = None,
 ) -> list[AtlasVerdict]:
-    """The verdict on each claim from what `values_in` found in each world; `columns`: the worlds' parameters."""
+    """The verdict on each claim from what `values_in` found in each world; `columns`: the worlds' parameters.
+
+    `replicas`: the same of another world with the parameters of that at this place.
+    """
     verdicts = []
     for claim in claims:
         places = [place for place, world in enumerate(found) if claim.id in world]
         some = [Column(each.parameter, each.codes[places]) for each in columns]
-        verdicts.append(verdict_of(claim, [found[place][claim.id] for place in places], some))
+        pairs = [
+            (found[place][claim.id].holds, again[claim.id].holds)
+            for place, again in (replicas or {}).items()
+            if claim.id in found[place] and claim.id in again
+        ]
+        verdicts.append(verdict_of(claim, [found[place][claim.id] for place in places], some, pairs))
     return verdicts
 
 
-def verdict_of(claim: Claim, values: Sequence[ClaimValue], columns: Sequence[Column]) -> AtlasVerdict:
-    """The verdict from the claim's figure in each world; `columns` has the parameters of these worlds."""
+def verdict_of(
+    claim: Claim,
+    values: Sequence[ClaimValue],
+    columns: Sequence[Column],
+    pairs: Sequence[tuple[bool, bool]] = (),
+) -> AtlasVerdict:
+    """The verdict from the claim's figure in each world; `columns` has the parameters of these worlds.
+
+    `pairs`: whether it holds in a world, and in one that differs from it by chance alone.
+    """
     held = np.array([each.holds for each in values], bool)
     best = rule(columns, held) if len(held) else None
-    verdict = outcome_of(held, best) if claim.criterion.kind is not Kind.UNTESTED else AtlasOutcome.UNTESTED
+    chance = Chance.of(pairs, float(held.mean())) if len(held) else None
+    is_tested = claim.criterion.kind is not Kind.UNTESTED
+    verdict = outcome_of(held, best, chance) if is_tested else AtlasOutcome.UNTESTED
     return AtlasVerdict(
         claim=claim,
         outcome=verdict,
@@ -196,6 +251,7 @@ def verdict_of(claim: Claim, values: Sequence[ClaimValue], columns: Sequence[Col
         interval=wilson(int(held.sum()), len(held)),
         rule=best,
         differences=rank_differences(columns, held) if len(held) else {},
+        chance=chance,
     )
 
 

@@ -40,6 +40,9 @@ SEED = 1
 """Of the quasi-random points."""
 _BATCH = 256
 _MOST_DRAWN = 300_000
+_FIRST_REPLICA_SEED = FIRST_SEED + 1_000_000
+_MOST_REPLICAS = 2000
+"""So many are drawn of a world until one agrees."""
 _CHUNK = 20
 """Worlds whose runs are kept in memory together."""
 _ID_DIGITS = 8
@@ -111,38 +114,18 @@ class Means:
 
 def sample(subject: Subject, prior: Prior, options: Options, target: int, means: Means) -> Sample:
     """Draw worlds until `target` agree with the paper. Raises ScenarioError if none does, and Interrupted."""
-    name, paper = subject.name, subject.paper
+    name = subject.name
     figures: dict[int, dict[str, float]] = {}
     impossible = 0
 
     def assess(places: Floats, first: int) -> Floats:
         nonlocal impossible
         draws = [draw_at(name, prior, tuple(place), first + n) for n, place in enumerate(places.tolist())]
-        count = len(draws)
-        # Half of a round's work is to make the workloads, the other half to run the baseline on those that agree.
-        found = on_cores(
-            _inputs,
-            [(paper, draw.options(options)) for draw in draws],
-            means.cores,
-            lambda made: means.drawing(made // 2, count),
-        )
-        impossible += found.count(None)
-        distances = np.array([np.inf if each is None else prior.distance("inputs", each) for each in found])
-        met = np.flatnonzero(distances <= MET).tolist()
-        rows = _baselines(
-            paper,
-            [draws[n].options(options) for n in met],
-            means,
-            first,
-            lambda run, all_: means.drawing((count + run * count // max(1, all_)) // 2, count),
-        )
-        for n, row in zip(met, rows, strict=True):
-            figures[first + n] = {**(found[n] or {}), **row}
-            distances[n] = max(distances[n], prior.distance("baseline", figures[first + n]))
-        means.drawing(count, count)
-        means.say(
-            f"{grouped(first + len(places))} worlds drawn, of these {int((distances <= MET).sum())} agree"
-        )
+        distances, found = _assessed(subject, prior, options, draws, f"baselines/{first:06d}", means)
+        impossible += int(np.isinf(distances).sum())
+        figures.update({first + n: each for n, each in found.items()})
+        agree = f"of these {int((distances <= MET).sum())} agree"
+        means.say(f"{grouped(first + len(places))} worlds drawn, {agree}")
         return distances
 
     found = search(assess, len(prior.parameters), target, SEED, _BATCH, _MOST_DRAWN)
@@ -153,6 +136,67 @@ def sample(subject: Subject, prior: Prior, options: Options, target: int, means:
         for n in found.met[:target].tolist()
     )
     return Sample(worlds, found, impossible)
+
+
+def replicas(
+    subject: Subject, prior: Prior, options: Options, worlds: Sequence[SampledWorld], means: Means
+) -> list[SampledWorld | None]:
+    """For each world one with its parameters and another seed that agrees with the paper too; None: none was found.
+
+    What differs between the two is chance alone. Raises Interrupted.
+    """
+    found: dict[int, SampledWorld] = {}
+    tried = 0
+    while tried < _MOST_REPLICAS and (waiting := [n for n in range(len(worlds)) if n not in found]):
+        count = min(max(1, _BATCH // len(waiting)), _MOST_REPLICAS - tried)
+        places = [place for place in waiting for _ in range(count)]
+        draws = [
+            Draw(
+                subject.name,
+                _FIRST_REPLICA_SEED + place * _MOST_REPLICAS + tried + n % count,
+                worlds[place].draw.values,
+            )
+            for n, place in enumerate(places)
+        ]
+        distances, figures = _assessed(
+            subject, prior, options, draws, f"replica-baselines/{tried:06d}", means
+        )
+        for n in np.flatnonzero(distances <= MET).tolist():
+            found.setdefault(places[n], SampledWorld(draws[n], _named(prior, figures[n])))
+        tried += count
+        means.say(f"{len(found)} of {len(worlds)} worlds have a replica, after {tried} draws of each")
+    return [found.get(place) for place in range(len(worlds))]
+
+
+def _assessed(  # noqa: PLR0917
+    subject: Subject, prior: Prior, options: Options, draws: Sequence[Draw], folder: str, means: Means
+) -> tuple[Floats, dict[int, dict[str, float]]]:
+    """How far each draw is from what the paper prints, and the figures of those whose workload agrees.
+
+    Infinitely far: there is no such workload. Baselines are kept in the folder. Raises Interrupted.
+    """
+    paper, count = subject.paper, len(draws)
+    # Half of the work is to make the workloads, the other half to run the baseline on those that agree.
+    found = on_cores(
+        _inputs,
+        [(paper, draw.options(options)) for draw in draws],
+        means.cores,
+        lambda made: means.drawing(made // 2, count),
+    )
+    distances = np.array([np.inf if each is None else prior.distance("inputs", each) for each in found])
+    met = np.flatnonzero(distances <= MET).tolist()
+    rows = _baselines(
+        paper,
+        [draws[n].options(options) for n in met],
+        Store(means.folder / folder),
+        means,
+        lambda run, all_: means.drawing((count + run * count // max(1, all_)) // 2, count),
+    )
+    means.drawing(count, count)
+    figures = {n: {**(found[n] or {}), **row} for n, row in zip(met, rows, strict=True)}
+    for n, each in figures.items():
+        distances[n] = max(distances[n], prior.distance("baseline", each))
+    return distances, figures
 
 
 def draw_at(name: str, prior: Prior, place: tuple[float, ...], number: int) -> Draw:
@@ -202,13 +246,12 @@ def _inputs(pair: tuple[HasAtlas, Options]) -> dict[str, float] | None:
 def _baselines(
     paper: HasAtlas,
     worlds: Sequence[Options],
+    store: Store,
     means: Means,
-    first: int,
     progress: Callable[[int, int], None],
 ) -> list[dict[str, Any]]:
     """The row of the baseline in each world."""
     runs = [paper.baseline(options) for options in worlds]
-    store = Store(means.folder / "baselines" / f"{first:06d}")
     _do(Sweep("baselines", tuple(runs)), store, means, progress)
     return [store.row(run) or {} for run in runs]
 

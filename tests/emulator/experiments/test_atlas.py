@@ -16,7 +16,16 @@ from emulator.experiments.atlas import command
 from emulator.experiments.atlas.draws import MET, even_points, search
 from emulator.experiments.atlas.prior import Constraint, HasAtlas, Parameter, load_prior
 from emulator.experiments.atlas.rule import Column, rank_differences, rule
-from emulator.experiments.atlas.verdict import NONE, AtlasOutcome, outcome_of, values_in, wilson
+from emulator.experiments.atlas.verdict import (
+    NONE,
+    AtlasOutcome,
+    Chance,
+    ClaimValue,
+    outcome_of,
+    values_in,
+    verdict_of,
+    wilson,
+)
 from emulator.experiments.atlas.worlds import Means, Subject, sample
 from emulator.experiments.claims import Claim, World, plain
 from emulator.experiments.criteria import Outcome, bound, level, other_log, printed, untested
@@ -292,6 +301,52 @@ def test_the_interval_of_the_share_tells(held, of, verdict):
     assert outcome_of(np.arange(of) < held, None) is verdict
 
 
+COIN = Claim(
+    id="c", statement="", where="", paper="", measure=lambda _: 0.0, criterion=bound(low=1.0), show=plain
+)
+
+
+def told(held, columns, again):
+    """The verdict on a claim that holds in these worlds, and (`again`) in other draws of the first of them."""
+    values = [ClaimValue(str(n), 0.0, bool(each)) for n, each in enumerate(held)]
+    pairs = [(bool(one), bool(other)) for one, other in zip(held, again, strict=False)]
+    return verdict_of(COIN, values, columns, pairs)
+
+
+def three_columns(rng, worlds=100):
+    return [column(rng.random(worlds), name=f"p{n}", low=0, high=1) for n in range(3)]
+
+
+def test_chance_is_told_where_it_alone_decides():
+    rng = np.random.default_rng(1)
+    share = 0.35
+    found = [told(rng.random(100) < share, three_columns(rng), rng.random(50) < share) for _ in range(100)]
+    outcomes = [each.outcome for each in found]
+    assert outcomes.count(AtlasOutcome.CHANCE) > 75
+    assert re.fullmatch(
+        r"No parameter decides it in these 100 worlds\. Another draw of the same parameters came out otherwise in"
+        r" \d+ of 50 \(chance explains \d+ % or more\)\.",
+        found[outcomes.index(AtlasOutcome.CHANCE)].why,
+    )
+
+
+def test_chance_is_not_told_where_parameters_decide_together_in_a_way_that_no_small_tree_sees():
+    rng = np.random.default_rng(2)
+    outcomes = []
+    for _ in range(100):
+        columns = three_columns(rng)
+        is_odd = sum(each.codes < 0.5 for each in columns) % 2 == 1
+        outcomes.append(told(is_odd, columns, is_odd[:50]).outcome)
+    assert AtlasOutcome.CHANCE not in outcomes
+    assert outcomes.count(AtlasOutcome.OPEN) > 75
+
+
+def test_a_claim_that_holds_everywhere_or_has_no_other_draws_says_nothing_of_chance():
+    assert Chance.of([], 0.5) is None
+    assert Chance.of([(True, True)], 1.0) is None
+    assert Chance.of([(True, False), (True, True)], 0.5) == Chance(2, 1, pytest.approx(0.1893, abs=1e-3))
+
+
 def test_wilsons_interval_is_that_of_the_textbook():
     assert wilson(8, 20) == pytest.approx((0.2188, 0.6134), abs=1e-4)
     assert wilson(0, 72)[1] > NONE > wilson(0, 74)[1]
@@ -323,7 +378,9 @@ def small(tmp_path_factory):
     usual = {"claims": [{"id": "F1-overall", "outcome": "cannot be told"}]}
     (folder.parent / "realtime" / "claims.json").write_text(json.dumps(usual))
     wish, said = request(folder)
-    return command.run_atlas("realtime", FewRuns(), Options(quick=True), wish), folder, said
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "_LEAST_FOR_REPLICAS", 20)
+        yield command.run_atlas("realtime", FewRuns(), Options(quick=True), wish), folder, said
 
 
 @pytest.mark.slow
@@ -340,6 +397,13 @@ def test_a_whole_atlas_has_worlds_verdicts_and_a_page(small):
     assert any("worlds drawn" in line for line in said)
     document = json.loads((folder / "atlas.json").read_text())
     assert [each["id"] for each in document["worlds"]] == [each.draw.id for each in atlas.sample.worlds]
+    seeds = {each["id"]: each["seed"] for each in document["worlds"]}
+    values = {each["id"]: each["values"] for each in document["worlds"]}
+    assert [values[each["of"]] for each in document["replicas"]] == [
+        each["values"] for each in document["replicas"]
+    ]
+    assert len({*seeds.values(), *(each["seed"] for each in document["replicas"])}) == 30
+    assert overall.chance is None or overall.chance.pairs == 10
     page = (folder / "atlas.html").read_text()
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     assert all(each.draw.id in page for each in atlas.sample.worlds)
@@ -362,7 +426,9 @@ def test_the_same_atlas_again_has_the_same_worlds_and_no_more_runs(small, tmp_pa
 def test_a_world_of_the_atlas_is_found_by_its_id(small):
     atlas, folder, _ = small
     first = atlas.sample.worlds[0].draw
-    assert command.find_world("realtime", first.id, Options(), folder) == first.options(Options(quick=True))
+    for each in (first, atlas.replicas[0].draw):
+        found = command.find_world("realtime", each.id, Options(), folder)
+        assert found == each.options(Options(quick=True))
     for world, options, where, problem in (
         ("nowhere", Options(), folder, "no such world"),
         ("nowhere", Options(), folder / "elsewhere", "make the atlas first"),
