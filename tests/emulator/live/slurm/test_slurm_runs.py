@@ -140,8 +140,9 @@ def test_the_twin_starts_the_jobs_of_a_slice_when_slurm_does(tmp_path, processes
     assert found.jobs == 87
     assert found.mean_wait_off == pytest.approx(0, abs=0.017)
     assert found.median_start_off_s <= found.bf_interval_s
-    # And it is the rules that agree: without backfill the same jobs wait longer.
-    assert calibrate(record, release=root.name, bf_interval=3600).mean_wait_off > 0.05
+    # The figure can fail: if memory were no reason to wait, jobs would start earlier.
+    blind = calibrate(record, release=root.name, select={"cores": 12})
+    assert blind.mean_wait_off < found.mean_wait_off - 0.01
 
 
 @by_night_of_each
