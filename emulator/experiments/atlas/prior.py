@@ -138,7 +138,7 @@ class Drawn(_Entry):
             unit=self.unit,
             source="drawn",
             low=low,
-            high=max(high, low + 1e-9),
+            high=max(high, math.nextafter(low, math.inf)),
         )
 
 

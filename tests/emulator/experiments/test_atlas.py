@@ -14,7 +14,7 @@ from atlas_kit import FewRuns, nothing, request
 from emulator.commands.reproduce import reproduce
 from emulator.experiments.atlas import command
 from emulator.experiments.atlas.draws import MET, even_points, search
-from emulator.experiments.atlas.prior import Constraint, HasAtlas, Parameter, load_prior
+from emulator.experiments.atlas.prior import Constraint, Drawn, HasAtlas, Parameter, load_prior
 from emulator.experiments.atlas.rule import Column, rank_differences, rule
 from emulator.experiments.atlas.verdict import (
     NONE,
@@ -69,6 +69,13 @@ def test_a_constraint_is_met_within_its_tolerance():
     by_range = Constraint(figure="f", of="inputs", says="", where="", low=8, high=12)
     for each in (by_value, by_range):
         assert [each.distance(figure) for figure in (8.0, 10.0, 13.0)] == [1.0, 0.0, 1.5]
+
+
+@pytest.mark.parametrize("figures", [[0.0, 0.0], [2.5e14, 2.5e14], [1.0, 3.0]])
+def test_a_figure_that_chance_decides_may_be_the_same_in_all_worlds(figures):
+    found = Drawn(name="most", about="").parameter(figures)
+    assert found.low == min(figures)
+    assert found.high == pytest.approx(max(figures))
 
 
 GOOD = "parameters: [{name: x, about: a, source: s, low: 0, high: 1}]\n"
