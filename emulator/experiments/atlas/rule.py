@@ -1,4 +1,4 @@
-"""Which parameters decide whether a claim holds: a tree of two levels, and rank differences one at a time.
+"""Which parameters decide whether a claim holds: a tree of one or two levels, and rank differences one at a time.
 
 What a tree explains is told for worlds that it was not grown from (cross-validation), so that chance explains nothing.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
-_DEPTH = 2
+_DEPTHS = (1, 2)
 _FOLDS = 5
 _LEAST_SHARE, _LEAST_WORLDS = 0.08, 3
 """A leaf has so many of the worlds, and so many at least."""
@@ -112,13 +112,18 @@ class _Node:
 
 
 def rule(columns: Sequence[Column], held: Bools) -> Rule | None:
-    """The tree that tells best in which worlds a claim holds; None if no parting tells anything."""
-    tree = _grown(columns, held, _DEPTH)
+    """The tree that tells best in which worlds a claim holds; None if no parting tells anything.
+
+    It has two levels only where these explain more than one, in worlds that the trees were not grown from.
+    """
+    explained = {depth: _explained(columns, held, depth) for depth in _DEPTHS}
+    depth = max(_DEPTHS, key=lambda each: (explained[each], -each))
+    tree = _grown(columns, held, depth)
     if tree.split is None:
         return None
     parameters = [columns[split.column].parameter.name for split in _splits(tree)]
     leaves = _merged(columns, tree, held)
-    return Rule(leaves, _explained(columns, held), tuple(dict.fromkeys(parameters)))
+    return Rule(leaves, explained[depth], tuple(dict.fromkeys(parameters)))
 
 
 def rank_differences(columns: Sequence[Column], held: Bools) -> dict[str, float]:
@@ -187,7 +192,7 @@ def _some(columns: Sequence[Column], which: Bools) -> list[Column]:
     return [Column(column.parameter, column.codes[which]) for column in columns]
 
 
-def _explained(columns: Sequence[Column], held: Bools) -> float:
+def _explained(columns: Sequence[Column], held: Bools, depth: int) -> float:
     """One minus the squared errors over those of the mean alone; each world is told by a tree without it."""
     fold = np.arange(len(held)) % _FOLDS
     errors = plain = 0.0
@@ -195,7 +200,7 @@ def _explained(columns: Sequence[Column], held: Bools) -> float:
         test = fold == number
         if not test.any() or test.all():
             continue
-        tree = _grown(_some(columns, ~test), held[~test], _DEPTH)
+        tree = _grown(_some(columns, ~test), held[~test], depth)
         errors += float(((tree.predict(_some(columns, test)) - held[test]) ** 2).sum())
         plain += float(((held[~test].mean() - held[test]) ** 2).sum())
     return 1 - errors / plain if plain else 0.0

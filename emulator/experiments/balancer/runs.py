@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.experiments.atlas.figures import overlap
 from emulator.experiments.balancer.read import MAUI, Item, ReadingChoice
 from emulator.experiments.balancer.workloads import (
     AT_ONCE,
@@ -71,13 +72,11 @@ def inputs(options: Options) -> dict[str, float]:
     leases = jobs.kind == Kind.ON_DEMAND
     submit_us, run_us, nodes = jobs.submit_us[leases], jobs.run_us[leases], jobs.nodes[leases]
     in_minute = np.searchsorted(submit_us, submit_us + 60 * US) - np.arange(len(submit_us))
-    edges_us = np.concatenate((submit_us + run_us, submit_us))
-    change = np.concatenate((-nodes, nodes))
     return {
         "leases": float(len(submit_us)),
         "ondemand_load": float((run_us / US) @ nodes / (NODES * WEEK_S)),
         "busiest_minute": float(in_minute.max()),
-        "overlap": float(np.cumsum(change[np.argsort(edges_us, kind="stable")]).max()),
+        "overlap": overlap(jobs, leases),
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.experiments.atlas.figures import mean_node_s, overlap
 from emulator.experiments.hybrid.read import TRACE, kinds_for
 from emulator.experiments.readings import value_of
 from emulator.runs.preparation import prepare
@@ -100,12 +101,16 @@ def inputs(options: Options) -> dict[str, float]:
     """What Table I says of Theta, of a made trace of it, and how much of it each kind has. Raises ScenarioError."""
     jobs = prepare(baseline(options).scenario).jobs
     node_us = jobs.nodes * jobs.run_us.astype(np.float64)
+    on_demand = jobs.kind == Kind.ON_DEMAND
     malleable = jobs.extra["job_class"] == JobClass.MALLEABLE
+    rigid_node_s = mean_node_s(jobs, ~on_demand & ~malleable)
     return {
         "min_nodes": float(jobs.nodes.min()),
         "max_run_h": float(jobs.run_us.max()) / (3600 * US),
-        "on_demand_load": float(node_us[jobs.kind == Kind.ON_DEMAND].sum() / node_us.sum()),
+        "on_demand_load": float(node_us[on_demand].sum() / node_us.sum()),
         "malleable_load": float(node_us[malleable].sum() / node_us.sum()),
+        "overlap": overlap(jobs, on_demand),
+        "malleable_over_rigid": mean_node_s(jobs, malleable) / rigid_node_s if rigid_node_s else 0.0,
     }
 
 

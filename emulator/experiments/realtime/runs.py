@@ -84,13 +84,17 @@ def inputs(options: Options) -> dict[str, float]:
     """What Table 1 and section 7.4 say of week a, of the generated one. Raises ScenarioError."""
     jobs = prepare(baseline(options).scenario).jobs
     run_min, walltime_min = jobs.run_us / (60 * US), jobs.estimate_us / (60 * US)
-    narrow_short = (jobs.nodes <= _NARROW_NODES) & (run_min <= _SHORT_MIN)
+    narrow, short = jobs.nodes <= _NARROW_NODES, run_min <= _SHORT_MIN
+    node_min = jobs.nodes * run_min
     return {
         "jobs": float(len(jobs)),
         "mean_nodes": float(jobs.nodes.mean()),
         "mean_walltime_min": float(walltime_min.mean()),
         "walltime_accuracy": float(run_min.mean() / walltime_min.mean()),
-        "narrow_short_share": float(narrow_short.mean()),
+        "narrow_short_share": float((narrow & short).mean()),
+        "wide_short_share": float((~narrow & short).mean()),
+        "narrow_long_share": float((narrow & ~short).mean()),
+        "wide_load": float(node_min[~narrow].sum() / node_min.sum()),
     }
 
 

@@ -11,9 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from atlas_kit import FewRuns, nothing, request
+from balancer.clock import US
 from emulator.commands.reproduce import reproduce
 from emulator.experiments.atlas import command
 from emulator.experiments.atlas.draws import MET, even_points, search
+from emulator.experiments.atlas.figures import mean_node_s, overlap
 from emulator.experiments.atlas.prior import Constraint, Drawn, HasAtlas, Parameter, load_prior
 from emulator.experiments.atlas.rule import Column, rank_differences, rule
 from emulator.experiments.atlas.verdict import (
@@ -33,6 +35,7 @@ from emulator.experiments.paper import GROUP, Options, find_paper
 from emulator.plugins import plugin_names
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.pools import Here
+from emulator.workload.table import JobTable
 from testdata import TRACES
 
 BASELINES = r"baseline|^t1/(batch|static)$|^kit/M1$|/rigid$"
@@ -76,6 +79,13 @@ def test_a_figure_that_chance_decides_may_be_the_same_in_all_worlds(figures):
     found = Drawn(name="most", about="").parameter(figures)
     assert found.low == min(figures)
     assert found.high == pytest.approx(max(figures))
+
+
+def test_figures_of_a_workload_are_those_of_the_jobs_that_are_asked_for():
+    jobs = JobTable.build(submit_us=[0, 5 * US, 10 * US], run_us=[10 * US, 10 * US, US], nodes=[2, 3, 4])
+    every, last = np.ones(3, bool), np.arange(3) == 2
+    assert (overlap(jobs, every), overlap(jobs, last), overlap(jobs, ~every)) == (7, 4, 0)
+    assert (mean_node_s(jobs, every), mean_node_s(jobs, ~every)) == (18, 0)
 
 
 GOOD = "parameters: [{name: x, about: a, source: s, low: 0, high: 1}]\n"
