@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import ge
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US, US
@@ -44,9 +45,9 @@ class SlurmReference:
     user_qos: dict[int, str] = field(default_factory=dict)
     association_of: dict[int, int] = field(default_factory=dict)
     """The place of each user's association among those of the rules."""
-    node_has: tuple[int, int] | None = None
-    """Cores and memory of a node, where jobs share them; None: they have whole nodes."""
-    wants: dict[int, tuple[int, int]] = field(default_factory=dict)
+    node_has: tuple[int, int, int] | None = None
+    """Cores, memory and GPUs of a node, where jobs share them; None: they have whole nodes."""
+    wants: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """Of each of its nodes, by the number of the job."""
     outs: list[Out] = field(default_factory=list)
 
@@ -520,24 +521,29 @@ class SlurmReference:
 
     # -- nodes that jobs share -----------------------------------------------------------------------------
 
-    def room(self, node: int, running: dict[Job, Running]) -> tuple[int, int]:
-        """Cores and memory that these jobs leave of a node."""
+    def room(self, node: int, running: dict[Job, Running]) -> tuple[int, int, int]:
+        """Cores, memory and GPUs that these jobs leave of a node."""
         if self.node_has is None:
-            return int(not any(node in run.nodes for run in running.values())), 0
-        cores, memory = self.node_has
+            return int(not any(node in run.nodes for run in running.values())), 0, 0
+        cores, memory, gpus = self.node_has
         for job, run in running.items():
             if node in run.nodes:
                 cores -= self.wants[job.number][0]
                 memory -= self.wants[job.number][1]
-        return cores, memory
+                gpus -= self.wants[job.number][2]
+        return cores, memory, gpus
 
     def with_room(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> set[int]:
-        cores, memory = self.wants.get(job.number, (1, 0))
+        wants = self.wants.get(job.number, (1, 0, 0))
         found = {node: self.room(node, running) for node in nodes - self.out}
-        return {node for node, (free, left) in found.items() if free >= cores and left >= memory}
+        return {node for node, has in found.items() if all(map(ge, has, wants))}
 
     def choose(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> frozenset[int]:
-        return best_fit({node: self.room(node, running)[0] for node in nodes}, job.nodes)
+        """By free cores on 22.05; as nodes that are all alike for who wants GPUs, and on 24.11 and later."""
+        if job.nodes == 1 and self.node_has is not None and self.rules.release == "26.05":
+            return frozenset({min(nodes)})
+        alike = self.rules.release != "22.05" or self.wants.get(job.number, (1, 0, 0))[2] > 0
+        return best_fit({node: 1 if alike else self.room(node, running)[0] for node in nodes}, job.nodes)
 
 
 def limit(job: Job) -> int:

@@ -14,8 +14,9 @@ from emulator.kernel.tables import (
     NEVER,
 )
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
-from emulator.schedulers.slurm.node_sharing import count_room, free_then, list_running, pick_shared
-from emulator.schedulers.slurm.nodes import pick, start_picked
+from emulator.schedulers.slurm.node_choice import pick, pick_shared
+from emulator.schedulers.slurm.node_sharing import count_room, free_then, list_running
+from emulator.schedulers.slurm.nodes import start_picked
 from emulator.schedulers.slurm.reservation_masks import close_reserved, is_kept, may_run
 from emulator.schedulers.slurm.tables import SECOND
 
