@@ -83,7 +83,7 @@ class SlurmTwin(ClusterRules):
         self._held = np.zeros((len(reserved), node_count), np.int8)
         for place, reservation in enumerate(reserved):
             self._held[place, list(reservation.nodes)] = 1
-        slots = 2 * (min(self._rules.bf_max_job_test, room) + len(reserved)) + 2
+        slots = 2 * min(self._rules.bf_max_job_test, room) + 2
         self._slots = new_rows(s.Slot, slots)
         self._kept = np.zeros((slots, node_count), np.int8)
         self._masks = np.zeros(node_count, np.int8), np.zeros(node_count, np.int8)

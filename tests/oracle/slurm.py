@@ -403,39 +403,10 @@ class SlurmReference:
     def earliest(
         self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
     ) -> tuple[int, frozenset[int]] | None:
-        if self.rules.since_24_11:
-            return self.earliest_since_24_11(job, reserved, now)
-        tries = {now, *(time for time in self.boundaries() if time > now)}
-        tries |= {time for first, last, _ in reserved for time in (first, last)}
-        for tried in sorted(tries):
-            taken = {
-                node
-                for first, last, nodes in reserved
-                if first < last and first <= tried + limit(job) and last > tried
-                for node in nodes
-            }
-            found = self.first_free(job, self.open_nodes(job, tried) - taken, now)
-            if found is None:
-                continue
-            begin, chosen = max(found[0], tried), found[1]
-            if begin > now + self.rules.bf_window * MINUTE_US or not self.may_run(job, begin):
-                continue
-            if not chosen <= self.open_nodes(job, begin):
-                continue
-            begin_block, end_block = self.blocks(job, begin, now)
-            met = [
-                nodes
-                for first, last, nodes in reserved
-                if begin_block < end_block and first < last and first < end_block and last > begin_block
-            ]
-            if begin == now or not any(nodes & chosen for nodes in met):
-                return begin, chosen
-        return None
+        """A try is followed by one where nodes open before it would begin, or there if it met a plan.
 
-    def earliest_since_24_11(
-        self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
-    ) -> tuple[int, frozenset[int]] | None:
-        """A try is followed by one where nodes open, or where the job would begin if it met a plan there."""
+        Since 24.11 the second counts where both do.
+        """
         own = self.own(job)
         tried: float = max(now, own.start_s * US) if own else now
         while tried <= now + self.rules.bf_window * MINUTE_US:
@@ -456,12 +427,15 @@ class SlurmReference:
                 return begin, chosen
             begin_block, end_block = self.blocks(job, begin, now)
             is_met = any(
-                nodes & chosen for first, last, nodes in reserved if first < end_block and last > begin_block
+                nodes & chosen
+                for first, last, nodes in reserved
+                if begin_block < end_block and first < last and first < end_block and last > begin_block
             )
-            if is_met or not chosen <= self.open_nodes(job, begin):
-                tried = begin if begin > tried else tried + self.rules.bf_resolution * US
-            elif begin > later:
+            opens, is_met = begin > later, is_met or not chosen <= self.open_nodes(job, begin)
+            if opens and not (is_met and self.rules.since_24_11):
                 tried = later
+            elif is_met:
+                tried = begin if begin > tried else tried + self.rules.bf_resolution * US
             else:
                 return (begin, chosen) if begin <= now + self.rules.bf_window * MINUTE_US else None
         return None
@@ -485,7 +459,7 @@ class SlurmReference:
             if after and slots[place + 1] - left:
                 return after[0]
             if start > tried + limit(job):
-                return after[1] if len(after) > 1 else NEVER
+                return after[1] if len(after) > 1 and self.rules.since_24_11 else NEVER
         return NEVER
 
     def next_reservation_end(self, job: Job, tried: int) -> float:

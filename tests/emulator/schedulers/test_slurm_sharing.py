@@ -158,6 +158,23 @@ def check_cores(rows: list[dict[str, str]], got: str, conf: Path, **settings: An
         assert found == expected_cores(row[got]), row
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_jobs_wait_for_gpus_as_they_did_on_the_real_slurm(release: Release) -> None:
+    """21 jobs on two nodes of four cores and two GPUs, at 60 times its clock.
+
+    Heads wait for GPUs while cores are free, and jobs pass them or may not.
+    """
+    said = [row for row in recorded("starts-gpus.csv") if row["release"] == release]
+    submit, run_s, limit, nodes, cores, gpus, start = (
+        [int(row[name]) for row in said]
+        for name in ("submit_s", "run_s", "limit_min", "nodes", "cores", "gpus", "start_s")
+    )
+    limit_s = [60 * each for each in limit]
+    rows = list(zip(submit, run_s, limit_s, nodes, cores, [-1] * len(said), strict=True))
+    found = starts(rows, 2, gpus, **GPUS, release=release, over_time_limit=1 << 30)
+    assert [row["job"] for row, at, real in zip(said, found, start, strict=True) if abs(at - real) > 30] == []
+
+
 def expected_cores(got: str) -> list[int]:
     """Of `n006:2-3 n007:2-3`, seven nodes of four cores."""
     cores: list[int] = []
