@@ -83,7 +83,7 @@ class SlurmTwin(ClusterRules):
         self._held = np.zeros((len(reserved), node_count), np.int8)
         for place, reservation in enumerate(reserved):
             self._held[place, list(reservation.nodes)] = 1
-        slots = 2 * (min(self._rules.bf_max_job_test, room) + len(reserved)) + 2
+        slots = 2 * min(self._rules.bf_max_job_test, room) + 2
         self._slots = new_rows(s.Slot, slots)
         self._kept = np.zeros((slots, node_count), np.int8)
         self._masks = np.zeros(node_count, np.int8), np.zeros(node_count, np.int8)
@@ -161,6 +161,7 @@ class SlurmTwin(ClusterRules):
         if select is not None:
             self._job_ext["cores"][rows] = select.cores_of(jobs)
             self._job_ext["memory_mib"][rows] = select.memory_of(jobs)
+            self._job_ext["gpus"][rows] = select.gpus_of(jobs)
 
     def _fill_qos(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
         """Each job's QOS, its partition's, and the reservation that it asks for."""
@@ -325,9 +326,11 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
         ("release_at_us", t.NEVER),
         ("quiet_wait_us", rules.bf_after_quiet * US),
         ("since_24_11", rules.since_24_11),
+        ("since_26_05", rules.since_26_05),
         ("partitions", len(rules.partitions)),
         ("per_node", 1 if slurm.select is None else slurm.select.cores),
         ("node_memory_mib", 0 if slurm.select is None else slurm.select.memory_mb),
+        ("node_gpus", 0 if slurm.select is None else slurm.select.gpus),
     ):
         setattr(twin_registers, register, value)
     return twin_registers

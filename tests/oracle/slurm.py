@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import ge
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US, US
@@ -44,9 +45,9 @@ class SlurmReference:
     user_qos: dict[int, str] = field(default_factory=dict)
     association_of: dict[int, int] = field(default_factory=dict)
     """The place of each user's association among those of the rules."""
-    node_has: tuple[int, int] | None = None
-    """Cores and memory of a node, where jobs share them; None: they have whole nodes."""
-    wants: dict[int, tuple[int, int]] = field(default_factory=dict)
+    node_has: tuple[int, int, int] | None = None
+    """Cores, memory and GPUs of a node, where jobs share them; None: they have whole nodes."""
+    wants: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """Of each of its nodes, by the number of the job."""
     outs: list[Out] = field(default_factory=list)
 
@@ -402,39 +403,10 @@ class SlurmReference:
     def earliest(
         self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
     ) -> tuple[int, frozenset[int]] | None:
-        if self.rules.since_24_11:
-            return self.earliest_since_24_11(job, reserved, now)
-        tries = {now, *(time for time in self.boundaries() if time > now)}
-        tries |= {time for first, last, _ in reserved for time in (first, last)}
-        for tried in sorted(tries):
-            taken = {
-                node
-                for first, last, nodes in reserved
-                if first < last and first <= tried + limit(job) and last > tried
-                for node in nodes
-            }
-            found = self.first_free(job, self.open_nodes(job, tried) - taken, now)
-            if found is None:
-                continue
-            begin, chosen = max(found[0], tried), found[1]
-            if begin > now + self.rules.bf_window * MINUTE_US or not self.may_run(job, begin):
-                continue
-            if not chosen <= self.open_nodes(job, begin):
-                continue
-            begin_block, end_block = self.blocks(job, begin, now)
-            met = [
-                nodes
-                for first, last, nodes in reserved
-                if begin_block < end_block and first < last and first < end_block and last > begin_block
-            ]
-            if begin == now or not any(nodes & chosen for nodes in met):
-                return begin, chosen
-        return None
+        """A try is followed by one where nodes open before it would begin, or there if it met a plan.
 
-    def earliest_since_24_11(
-        self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], now: int
-    ) -> tuple[int, frozenset[int]] | None:
-        """A try is followed by one where nodes open, or where the job would begin if it met a plan there."""
+        Since 24.11 the second counts where both do.
+        """
         own = self.own(job)
         tried: float = max(now, own.start_s * US) if own else now
         while tried <= now + self.rules.bf_window * MINUTE_US:
@@ -455,12 +427,15 @@ class SlurmReference:
                 return begin, chosen
             begin_block, end_block = self.blocks(job, begin, now)
             is_met = any(
-                nodes & chosen for first, last, nodes in reserved if first < end_block and last > begin_block
+                nodes & chosen
+                for first, last, nodes in reserved
+                if begin_block < end_block and first < last and first < end_block and last > begin_block
             )
-            if is_met or not chosen <= self.open_nodes(job, begin):
-                tried = begin if begin > tried else tried + self.rules.bf_resolution * US
-            elif begin > later:
+            opens, is_met = begin > later, is_met or not chosen <= self.open_nodes(job, begin)
+            if opens and not (is_met and self.rules.since_24_11):
                 tried = later
+            elif is_met:
+                tried = begin if begin > tried else tried + self.rules.bf_resolution * US
             else:
                 return (begin, chosen) if begin <= now + self.rules.bf_window * MINUTE_US else None
         return None
@@ -484,7 +459,7 @@ class SlurmReference:
             if after and slots[place + 1] - left:
                 return after[0]
             if start > tried + limit(job):
-                return after[1] if len(after) > 1 else NEVER
+                return after[1] if len(after) > 1 and self.rules.since_24_11 else NEVER
         return NEVER
 
     def next_reservation_end(self, job: Job, tried: int) -> float:
@@ -520,24 +495,29 @@ class SlurmReference:
 
     # -- nodes that jobs share -----------------------------------------------------------------------------
 
-    def room(self, node: int, running: dict[Job, Running]) -> tuple[int, int]:
-        """Cores and memory that these jobs leave of a node."""
+    def room(self, node: int, running: dict[Job, Running]) -> tuple[int, int, int]:
+        """Cores, memory and GPUs that these jobs leave of a node."""
         if self.node_has is None:
-            return int(not any(node in run.nodes for run in running.values())), 0
-        cores, memory = self.node_has
+            return int(not any(node in run.nodes for run in running.values())), 0, 0
+        cores, memory, gpus = self.node_has
         for job, run in running.items():
             if node in run.nodes:
                 cores -= self.wants[job.number][0]
                 memory -= self.wants[job.number][1]
-        return cores, memory
+                gpus -= self.wants[job.number][2]
+        return cores, memory, gpus
 
     def with_room(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> set[int]:
-        cores, memory = self.wants.get(job.number, (1, 0))
+        wants = self.wants.get(job.number, (1, 0, 0))
         found = {node: self.room(node, running) for node in nodes - self.out}
-        return {node for node, (free, left) in found.items() if free >= cores and left >= memory}
+        return {node for node, has in found.items() if all(map(ge, has, wants))}
 
     def choose(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> frozenset[int]:
-        return best_fit({node: self.room(node, running)[0] for node in nodes}, job.nodes)
+        """By free cores on 22.05; as nodes that are all alike for who wants GPUs, and on 24.11 and later."""
+        if job.nodes == 1 and self.node_has is not None and self.rules.release == "26.05":
+            return frozenset({min(nodes)})
+        alike = self.rules.release != "22.05" or self.wants.get(job.number, (1, 0, 0))[2] > 0
+        return best_fit({node: 1 if alike else self.room(node, running)[0] for node in nodes}, job.nodes)
 
 
 def limit(job: Job) -> int:

@@ -88,7 +88,7 @@ def with_rules(  # noqa: PLR0917
     rules: Rules,
     jobs: list[Job],
     nodes: int,
-    wants: dict[int, tuple[int, int]] | None = None,
+    wants: dict[int, tuple[int, int, int]] | None = None,
     outages: RandomOutages | None = None,
 ) -> RunRecord:
     class Ruled(Slurm):
@@ -105,7 +105,7 @@ def with_rules(  # noqa: PLR0917
     table = job_table(jobs)
     if wants:
         asked = np.array([wants[number] for number in table.number.tolist()])
-        table = table.with_extra(cores=asked[:, 0], memory_kib=asked[:, 1] * 1024)
+        table = table.with_extra(cores=asked[:, 0], memory_kib=asked[:, 1] * 1024, gpus=asked[:, 2])
     cluster = slurm_cluster(nodes, table, ruled)
     external_events = (
         None
@@ -143,7 +143,7 @@ def agrees(seed: int, *, sharing: bool = False) -> None:
     select, wants = with_random_cores(rng, jobs) if sharing else (None, {})
     said, rules = replace(said, select=select), replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes, wants)
-    has = None if select is None else (select.cores, select.memory_mb)
+    has = None if select is None else (select.cores, select.memory_mb, select.gpus)
     expected = SlurmReference(
         rules, nodes, jobs, said.queues, said.shares, said.user_qos, association_of(said, rules), has, wants
     ).run()
@@ -254,15 +254,18 @@ def with_random_associations(
     return replace(rules, associations=tuple(found)), {user: f"u{user}" for user in range(3)}
 
 
-def with_random_cores(rng: np.random.Generator, jobs: list[Job]) -> tuple[Select, dict[int, tuple[int, int]]]:
-    """What nodes have, and each job wants of its nodes: a few cores, or all of them; memory counts half of the time."""
-    cores, most = int(rng.integers(2, 9)), int(rng.choice((0, 20, 100)))
-    select = Select(cores, "CR_Core_Memory", most) if most else Select(cores)
+def with_random_cores(
+    rng: np.random.Generator, jobs: list[Job]
+) -> tuple[Select, dict[int, tuple[int, int, int]]]:
+    """What nodes have, and each job wants of its nodes: a few cores, or all of them; memory and GPUs count at times."""
+    cores, most, gpus = int(rng.integers(2, 9)), int(rng.choice((0, 20, 100))), int(rng.choice((0, 1, 4)))
+    select = Select(cores, "CR_Core_Memory" if most else "CR_Core", most, gpus)
     few = max(1, cores // int(rng.integers(1, 5)))
     wants = {
         job.number: (
             cores if rng.random() < 0.1 else int(rng.integers(1, few + 1)),
             int(rng.integers(0, most // 2 + 1)),
+            int(rng.integers(0, gpus + 1)) if rng.random() < 0.5 else 0,
         )
         for job in jobs
     }

@@ -31,7 +31,7 @@ from emulator.live.slurm.requirements import (
 )
 from emulator.record.run_record import Mark, NodePool
 from emulator.runs.scenario import ScenarioError
-from emulator.schedulers.slurm.conf_fragment import slurm_conf
+from emulator.schedulers.slurm.conf_fragment import gres_conf, slurm_conf
 from emulator.workload import store
 
 if TYPE_CHECKING:
@@ -208,6 +208,11 @@ class SlurmBatch:
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")
         (site.logs / "slurm.conf").write_text(text, encoding="utf-8")
+        if (select := self._requirements.select) is not None and select.gpus:
+            files = [self.home / f"gpu{number:03}" for number in range(select.gpus)]
+            for file in files:
+                file.touch()
+            (self.home / "gres.conf").write_text(gres_conf(files), encoding="utf-8")
         # Without it Debian's 22.05 looks for cgroups that a container may not have.
         (self.home / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
 

@@ -132,11 +132,12 @@ class SlurmRequirements:
             if place >= 0:
                 found[number] = [f"--reservation={self.reserved[place].name}"]
         if self.select is not None:
-            rows = zip(jobs.number, self.select.cores_of(jobs), self.select.memory_of(jobs), strict=True)
-            for number, cores, memory_mb in rows:
+            wants = self.select.cores_of(jobs), self.select.memory_of(jobs), self.select.gpus_of(jobs)
+            for number, cores, memory_mb, gpus in zip(jobs.number, *wants, strict=True):
                 options = found.setdefault(int(number), [])
                 options += ["--ntasks-per-node=1", f"--cpus-per-task={cores}"]
                 options += [f"--mem={memory_mb}M"] if self.select.has_memory else []
+                options += [f"--gres=gpu:{gpus}"] if gpus else []
         return found
 
     def make_reservations(self, ask: Callable[..., str], users: Iterable[str], begun_s: int) -> None:

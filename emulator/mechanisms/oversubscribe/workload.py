@@ -10,6 +10,7 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.plugins import check_number
+from emulator.workload.requests import gpus
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class CoreJobs:
     least its run time. `spread: divisor` is the fewest nodes on which its cores divide evenly (200 cores: 20 x 10, not
     17 x 12), as in the authors' program. Jobs of `responsive_queues` that want more than `widest_responsive` cores
     are left out (0: none are). `memory`: `used` or `requested` fills the column `memory_kib` from the log, `none`
-    does not.
+    does not. `gpus`: the log's fill the column `gpus`, the same number on each node, rounded up.
     """
 
     trace: str
@@ -38,6 +39,7 @@ class CoreJobs:
     widest_responsive: int = 0
     memory: str = "none"
     spread: str = "fewest"
+    gpus: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.trace, str | Path):
@@ -74,6 +76,10 @@ class CoreJobs:
         if self.memory != "none":
             per_core = log.column(f"{self.memory}_memory_kb")[kept]
             extra["memory_kib"] = np.where(per_core < 0, -1, per_core * extra["cores"]).astype(np.int64)
+        if self.gpus:
+            if (of_all := gpus(log)) is None:
+                raise ValueError(f"core_jobs: gpus: {log.source} says nothing of GPUs; leave it out")
+            extra["gpus"] = -(-of_all[kept] // nodes)
         return JobTable.build(
             number=log.column("number")[kept].astype(np.int64),
             submit_us=_us(submit_s - submit_s.min()),

@@ -14,8 +14,9 @@ from emulator.kernel.tables import (
     NEVER,
 )
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
-from emulator.schedulers.slurm.node_sharing import count_room, free_then, list_running, pick_shared
-from emulator.schedulers.slurm.nodes import pick, start_picked
+from emulator.schedulers.slurm.node_choice import pick, pick_shared
+from emulator.schedulers.slurm.node_sharing import count_room, free_then, list_running
+from emulator.schedulers.slurm.nodes import start_picked
 from emulator.schedulers.slurm.reservation_masks import close_reserved, is_kept, may_run
 from emulator.schedulers.slurm.tables import SECOND
 
@@ -81,20 +82,13 @@ def slot_from(twin_registers: TwinRegisters, slots: Rows[Slot], kept: Bytes, at:
 
 @inner
 def begin_plan(twin: Twin, now: int) -> None:
-    """Slots in which nothing is reserved for a waiting job: from now on.
-
-    On 22.05 from each time, too, at which advance reservations change.
-    """
-    twin_registers, slots, kept, times = twin.registers, twin.slots, twin.kept, twin.times
+    """A slot in which nothing is reserved for a waiting job: from now on."""
+    twin_registers, slots, kept = twin.registers, twin.slots, twin.kept
     slots[0].at_us = now
     slots[0].row = 0
     twin_registers.slots_n = 1
     for which in range(kept.shape[1]):
         kept[0, which] = 1
-    for which in range(0 if twin_registers.since_24_11 else times.shape[0]):
-        for edge in (times[which].begin_us, times[which].end_us):
-            if edge > now:
-                slot_from(twin_registers, slots, kept, edge)
 
 
 @inner
@@ -167,8 +161,8 @@ def opens(twin: Twin, slot: int) -> bool:
 def look_at_plan(twin: Twin, row: int, first: int, tried: int, limit: int) -> int:
     """Mark the nodes that a job may be planned on from `tried`, in slot `first`, on. Returns when to try next.
 
-    Nobody has reserved them from then until its limit has passed. The next try is at the next slot; since 24.11 at
-    the first one that has more nodes, or after those that begin by the end of the job.
+    Nobody has reserved them from then until its limit has passed. The next try is at the first slot that has more
+    nodes; since 24.11, if there is none among those that begin by the end of the job, after the next of them.
     """
     parts, slots, kept = twin.parts, twin.slots, twin.kept
     is_new = twin.registers.since_24_11 != 0
@@ -176,14 +170,12 @@ def look_at_plan(twin: Twin, row: int, first: int, tried: int, limit: int) -> in
     for which in range(kept.shape[1]):
         twin.first_mask[which] = parts[partition, which]
     close_reserved(twin, row, tried, tried + limit, twin.first_mask)
-    for which in range(kept.shape[1] if is_new else 0):
+    for which in range(kept.shape[1]):
         twin.second_mask[which] = twin.first_mask[which]
     last = twin.registers.slots_n - 1
     later: int = NEVER
-    if first < last and not is_new:
-        later = slots[first + 1].at_us
     for slot in range(first, last + 1):
-        if is_new and later == NEVER and slot < last and opens(twin, slot):
+        if later == NEVER and slot < last and opens(twin, slot):
             later = slots[slot + 1].at_us
         if slots[slot].at_us > tried + limit:
             if is_new and later == NEVER and slot + 1 < last:
@@ -192,7 +184,7 @@ def look_at_plan(twin: Twin, row: int, first: int, tried: int, limit: int) -> in
         mask_row = slots[slot].row
         for which in range(kept.shape[1]):
             twin.first_mask[which] &= kept[mask_row, which]
-    return min(later, reservation_end(twin, row, tried, limit)) if is_new else later
+    return min(later, reservation_end(twin, row, tried, limit))
 
 
 @inner
@@ -216,14 +208,14 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
     """When a job can start by the plan, with its nodes picked; NEVER if not in the window.
 
     It is tried now and at later times, on nodes that nobody has reserved from then until its limit has passed. What it
-    gets may begin later than that: then these nodes must be free for it, too. Since 24.11 the next try is at that begin
-    if they are not, and if they are, where more nodes are open before it.
+    gets may begin later than that: then the next try is where more nodes are open before that begin, and at it if they
+    are not free for the job then, too. Since 24.11 the second comes first.
     """
     needed, limit = twin.job_ext[row].nodes, state.job[row].estimate_us
     twin_registers, nodes, slots = twin.registers, twin.nodes, twin.slots
     is_new = twin_registers.since_24_11 != 0
     tried: int = now
-    if is_new and twin.job_ext[row].reservation >= 0:
+    if twin.job_ext[row].reservation >= 0:
         tried = max(now, twin.times[twin.job_ext[row].reservation].begin_us)
     slot = 0
     while tried != NEVER and tried - now <= twin_registers.window_us:
@@ -234,7 +226,7 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
         free_at = free_then(state, twin, row, now) if shares else free_by_ends(twin, needed, now)
         begin = max(free_at, tried)
         is_late = begin - now > twin_registers.window_us
-        if free_at == NEVER or not may_run(twin, row, begin, begin + limit) or (is_late and not is_new):
+        if free_at == NEVER or not may_run(twin, row, begin, begin + limit) or (begin > later and not is_new):
             tried = later
             continue
         if shares:
@@ -246,8 +238,7 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
         if is_reserved(twin, needed, begin, begin + limit, now) or is_kept(
             twin, row, needed, begin, begin + limit
         ):
-            stays = begin if begin > tried else tried + twin_registers.resolution_us
-            tried = stays if is_new else later
+            tried = begin if begin > tried else tried + twin_registers.resolution_us
         elif is_new and begin > later:
             tried = later
         else:

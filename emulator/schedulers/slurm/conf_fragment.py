@@ -236,6 +236,7 @@ def slurm_conf(
     if select is None:
         return text
     shared = f"SelectType=select/cons_tres\nSelectTypeParameters={select.parameters}"
+    shared += "\nGresTypes=gpu" if select.gpus else ""
     text = text.replace("SelectType=select/linear", shared)
     return text.replace("OverSubscribe=EXCLUSIVE", "OverSubscribe=NO")
 
@@ -250,10 +251,20 @@ def _nodes(names: Sequence[str], ports: Sequence[int], host: str, address: str, 
             f"CPUs={select.cores} Boards=1 SocketsPerBoard=1 CoresPerSocket={select.cores} ThreadsPerCore=1"
         )
         shape = f"{cores} RealMemory={max(select.memory_mb, 1)}"
+        shape += f" Gres=gpu:{select.gpus}" if select.gpus else ""
     at = hostlist([str(port) for port in ports])
     return (
         f"NodeName={hostlist(names)} NodeHostname={host} NodeAddr={address} Port={at} {shape} State=UNKNOWN\n"
     )
+
+
+def gres_conf(files: Sequence[Path]) -> str:
+    """A gres.conf by which each node has a GPU for each of these files, which are in one folder.
+
+    Slurm counts no GPU without a file, and takes any that is there.
+    """
+    names = hostlist([file.name for file in files])
+    return f"AutoDetect=off\nName=gpu File={files[0].parent}/{names}\n"
 
 
 def hostlist(names: Sequence[str]) -> str:

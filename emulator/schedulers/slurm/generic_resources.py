@@ -1,6 +1,6 @@
 """GPUs of a site's nodes: what NodeName lines of its slurm.conf say (`Gres=`), and the gres.conf beside it.
 
-Slurm's twin has no generic resources, so they are named with what they would have done.
+Slurm's twin has GPUs where `select` says how many each node has; others are named with what they would have done.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ _FOLDER = re.compile(r"[^,\[\]]*/")
 _DETECTED = {"off", "none"}
 
 
-def gpus_not_followed(lines: Sequence[Line], conf: Path) -> Iterator[str]:
-    """Sentences on GPUs that jobs would wait for. Raises ConfError for a gres.conf that cannot be used."""
-    said = {node: count for node, line in site_nodes(lines).items() if (count := _of_line(line)) is not None}
+def gpus_not_followed(lines: Sequence[Line], conf: Path, gpus: int) -> Iterator[str]:
+    """Sentences on GPUs that jobs would wait for. `gpus`: of each node in the twin.
+
+    Raises ConfError for a gres.conf that cannot be used.
+    """
+    nodes = site_nodes(lines)
+    said = {node: count for node, line in nodes.items() if (count := _of_line(line)) is not None}
     path = conf.parent / _FILE
     found, detects = _of_file(path, said) if path.is_file() else ({}, False)
     for node, count in found.items():
@@ -34,15 +38,22 @@ def gpus_not_followed(lines: Sequence[Line], conf: Path) -> Iterator[str]:
                 f" it has fewer; {said[node]} are taken"
             )
             break
-    counts = {**found, **said}
     by_count: dict[int, list[str]] = {}
-    for node, count in counts.items():
-        if count:
-            by_count.setdefault(count, []).append(node)
-    for count, nodes in sorted(by_count.items()):
-        yield f"{count} GPUs a node of {some(nodes, 5)}: Slurm has jobs wait for them; the twin does not"
-    if detects and not by_count:
-        yield f"{_FILE}: AutoDetect: what GPUs nodes have is not said, and no job waits for them in the twin"
+    for node, count in {**dict.fromkeys(nodes, 0), **found, **said}.items():
+        by_count.setdefault(count, []).append(node)
+    detected = detects and not any(by_count)
+    if detected:
+        waits = f"{gpus} of each node" if gpus else "none"
+        yield f"{_FILE}: AutoDetect: what GPUs nodes have is not said; in the twin jobs wait for {waits}"
+    for count, some_nodes in sorted(by_count.items()):
+        if count == gpus or detected:
+            continue
+        if gpus:
+            why = f"in the twin each has {gpus}"
+        else:
+            why = "Slurm has jobs wait for them; the twin does not"
+            why += f" unless `select` has gpus: {count}" if len(by_count) == 1 else ""
+        yield f"{count or 'no'} GPUs a node of {some(some_nodes, 5)}: {why}"
 
 
 def _of_line(line: Line) -> int | None:

@@ -1,4 +1,4 @@
-"""Jobs that share nodes by cores and memory (`select/cons_tres`), compiled. The rules: `docs/slurm-twin.md`.
+"""Jobs that share nodes by cores, memory and GPUs (`select/cons_tres`), compiled. The rules: `docs/slurm-twin.md`.
 
 To the harness a core is what a node is elsewhere: a job has cores to itself, those of a node are neighbours.
 """
@@ -30,6 +30,7 @@ def count_room(state: State, twin: Twin) -> None:
     for which in range(room.shape[0]):
         room[which].cores_now = twin_registers.per_node
         room[which].memory_now_mib = twin_registers.node_memory_mib
+        room[which].gpus_now = twin_registers.node_gpus
     for core in range(node.shape[0]):
         row = node[core].job
         if row >= 0:
@@ -40,6 +41,7 @@ def count_room(state: State, twin: Twin) -> None:
                 for k in range(first, first + job[row].nodes, job_ext[row].cores):
                     if log[k] == core:  # its first core of this node
                         room[which].memory_now_mib -= job_ext[row].memory_mib
+                        room[which].gpus_now -= job_ext[row].gpus
 
 
 @inner
@@ -99,6 +101,7 @@ def shared_room(state: State, twin: Twin, row: int, now: int) -> bool:
             and (job_ext[row].reservation >= 0 or not twin.first_mask[which])
             and room[which].cores_now >= job_ext[row].cores
             and room[which].memory_now_mib >= job_ext[row].memory_mib
+            and room[which].gpus_now >= job_ext[row].gpus
         )
         room[which].cores_then = room[which].cores_now
     close_reserved(twin, row, now, now + job[row].estimate_us, twin.second_mask)
@@ -119,6 +122,7 @@ def has_then(twin: Twin, row: int) -> bool:
             twin.first_mask[which]
             and room[which].cores_then >= job_ext[row].cores
             and room[which].memory_then_mib >= job_ext[row].memory_mib
+            and room[which].gpus_then >= job_ext[row].gpus
         )
         count += twin.second_mask[which]
     return bool(count >= job_ext[row].nodes)
@@ -136,6 +140,7 @@ def free_then(state: State, twin: Twin, row: int, now: int) -> int:
     for which in range(room.shape[0]):
         room[which].cores_then = room[which].cores_now
         room[which].memory_then_mib = room[which].memory_now_mib
+        room[which].gpus_then = room[which].gpus_now
     if has_then(twin, row):
         return now
     at: int = now
@@ -151,50 +156,12 @@ def free_then(state: State, twin: Twin, row: int, now: int) -> int:
                 which = log[core] // twin_registers.per_node
                 room[which].cores_then += job_ext[other].cores
                 room[which].memory_then_mib += job_ext[other].memory_mib
+                room[which].gpus_then += job_ext[other].gpus
             k += 1
         close *= 2
         if has_then(twin, row):
             return at
     return NEVER
-
-
-@inner
-def pick_shared(twin: Twin, row: int) -> bool:
-    """Choose among the second mask's nodes, which are enough, and use it up.
-
-    Of the sets of neighbours that hold the job the one with the fewest free cores, its first nodes; if none does, all
-    of the one with the most, and again for the rest. The one node that is left to choose has the fewest free cores.
-    """
-    nodes, allowed = twin.nodes, twin.second_mask
-    room = twin.room
-    last = allowed.shape[0]
-    needed = twin.job_ext[row].nodes
-    chosen = 0
-    while chosen < needed:
-        rest = needed - chosen
-        best_at, best, best_cores = 0, 0, 0
-        at = 0
-        while at < last:
-            if not allowed[at]:
-                at += 1
-                continue
-            begin, cores = at, 0
-            while at < last and allowed[at]:
-                cores += room[at].cores_then
-                at += 1
-            length = at - begin
-            is_better = cores > best_cores if best < rest else cores < best_cores
-            if (length >= rest and best < rest) or ((length >= rest or best < rest) and is_better):
-                best_at, best, best_cores = begin, length, cores
-        if rest == 1:
-            for which in range(best_at + 1, best_at + best):
-                if room[which].cores_then < room[best_at].cores_then:
-                    best_at = which
-        for which in range(best_at, best_at + min(best, rest)):
-            allowed[which] = 0
-            nodes[chosen].chosen = which
-            chosen += 1
-    return True
 
 
 @inner
@@ -208,6 +175,7 @@ def choose_cores(state: State, twin: Twin, row: int) -> None:
         which = nodes[k].chosen
         room[which].cores_now -= job_ext[row].cores
         room[which].memory_now_mib -= job_ext[row].memory_mib
+        room[which].gpus_now -= job_ext[row].gpus
         left = job_ext[row].cores
         for core in range(which * per_node, (which + 1) * per_node):
             if left and node[core].job < 0:

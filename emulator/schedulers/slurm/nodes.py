@@ -1,4 +1,4 @@
-"""Which nodes a job gets, and its start on them, compiled. The rules: `docs/slurm-twin.md`."""
+"""Which nodes a job may have now, and its start on the chosen ones, compiled. The rules: `docs/slurm-twin.md`."""
 
 from __future__ import annotations
 
@@ -10,46 +10,14 @@ from emulator.kernel.structures import free_move, heap_push, heap_remove
 from emulator.kernel.tables import (
     NEVER,
 )
-from emulator.schedulers.slurm.node_sharing import choose_cores, pick_shared, shared_room
+from emulator.schedulers.slurm.node_choice import pick, pick_shared
+from emulator.schedulers.slurm.node_sharing import choose_cores, shared_room
 from emulator.schedulers.slurm.reservation_masks import close_reserved
 from emulator.schedulers.slurm.tables import CHECK_EVERY, SECOND
 
 if TYPE_CHECKING:
-    from emulator.kernel.rows import Rows
     from emulator.kernel.tables import State
-    from emulator.schedulers.slurm.tables import Bytes, SeenNode, Twin, TwinRegisters
-
-
-@inner
-def pick(allowed: Bytes, nodes: Rows[SeenNode], needed: int) -> None:
-    """Choose among `allowed`, which are enough: the smallest set of neighbours that holds the job, at its begin.
-
-    If none does, all of the largest, and again for the rest (slurm.conf, `TopologyPlugin=topology/none`:
-    "best-fit logic over one-dimensional topology"). `allowed` is used up.
-    """
-    last = allowed.shape[0]
-    chosen = 0
-    while chosen < needed:
-        rest = needed - chosen
-        best_at = 0
-        best = 0
-        at = 0
-        while at < last:
-            if not allowed[at]:
-                at += 1
-                continue
-            begin = at
-            while at < last and allowed[at]:
-                at += 1
-            length = at - begin
-            is_better = length > best if best < rest else rest <= length < best
-            if is_better:
-                best = length
-                best_at = begin
-        for which in range(best_at, best_at + min(best, rest)):
-            allowed[which] = 0
-            nodes[chosen].chosen = which
-            chosen += 1
+    from emulator.schedulers.slurm.tables import Twin, TwinRegisters
 
 
 @inner
@@ -84,7 +52,10 @@ def place_now(state: State, twin: Twin, row: int, now: int) -> bool:
     if needed > registers.idle_nodes:
         return False
     if twin.registers.per_node > 1:
-        return bool(shared_room(state, twin, row, now) and pick_shared(twin, row))
+        if not shared_room(state, twin, row, now):
+            return False
+        pick_shared(twin, row)
+        return True
     if idle_for(state, twin, row, now) < needed:
         return False
     pick(twin.second_mask, twin.nodes, needed)

@@ -107,8 +107,13 @@ class Rules:
 
     @property
     def since_24_11(self) -> bool:
-        """Whether backfill plans as releases since 24.11 do."""
+        """Whether backfill plans, and jobs that share nodes get them, as in releases since 24.11."""
         return self.release != "22.05"
+
+    @property
+    def since_26_05(self) -> bool:
+        """Whether jobs of one node that share it get it as in releases since 26.05."""
+        return self.release == "26.05"
 
     @property
     def backfills(self) -> bool:

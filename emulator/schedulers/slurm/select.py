@@ -25,19 +25,22 @@ _KIB_PER_MIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """`SelectType=select/cons_tres` on nodes of `cores` cores, each of one thread, and `memory_mb` MiB (RealMemory).
+    """`SelectType=select/cons_tres` on nodes of `cores` cores, each of one thread, `memory_mb` MiB and `gpus` GPUs.
 
-    A job wants its extra columns `cores` and `memory_kib` of each of its nodes (`sbatch --nodes --ntasks-per-node=1
-    --cpus-per-task --mem`); one without has all of them. Memory counts where `parameters` say so.
+    A job wants its extra columns `cores`, `memory_kib` and `gpus` of each of its nodes (`sbatch --nodes
+    --ntasks-per-node=1 --cpus-per-task --mem --gres`); one without has all cores and memory, and no GPU. Memory
+    (RealMemory) counts where `parameters` say so, GPUs (Gres) where nodes have some.
     """
 
     cores: int
     parameters: Parameters = "CR_Core"
     memory_mb: int = 0
+    gpus: int = 0
 
     def __post_init__(self) -> None:
         check_number("slurm", "select cores", self.cores, at_least=2, whole=True)
         check_number("slurm", "select memory_mb", self.memory_mb, at_least=0, whole=True)
+        check_number("slurm", "select gpus", self.gpus, at_least=0, whole=True)
         if self.has_memory != bool(self.memory_mb):
             does = "needs memory_mb" if self.has_memory else "does not look at memory: leave memory_mb out"
             raise ValueError(f"slurm: select {self.parameters} {does}")
@@ -56,6 +59,10 @@ class Select:
             return np.zeros(len(jobs), np.int64)
         return -(-jobs.column("memory_kib", self.memory_mb * _KIB_PER_MIB) // _KIB_PER_MIB)
 
+    def gpus_of(self, jobs: JobTable) -> NDArray[np.int64]:
+        """Of each node of a job."""
+        return jobs.column("gpus", 0)
+
     def in_cores(self, jobs: JobTable) -> JobTable:
         """The jobs as the machine and records know them."""
         cores = self.cores_of(jobs)
@@ -69,10 +76,11 @@ class Select:
 
     def refusals(self, jobs: JobTable) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """(who takes what, the jobs that ask for something else)."""
-        cores, memory = self.cores_of(jobs), self.memory_of(jobs)
+        cores = self.cores_of(jobs)
         for what, wrong in (
             (f"between 1 and {self.cores} cores", (cores < 1) | (cores > self.cores)),
-            (f"no more than {self.memory_mb} MiB of memory", memory > self.memory_mb),
+            (f"no more than {self.memory_mb} MiB of memory", self.memory_of(jobs) > self.memory_mb),
+            (f"no more than {self.gpus} GPUs", self.gpus_of(jobs) > self.gpus),
         ):
             if wrong.any():
                 yield f"a node gives {what}", wrong

@@ -136,7 +136,7 @@ class SlurmSettings:
 
     def not_followed(self, jobs: JobTable, node_count: int) -> tuple[str, ...]:
         """What `conf` and the tables say that the twin does not do with these jobs, as sentences. Raises ValueError."""
-        found = [] if self.conf is None else list(not_followed(self.conf))
+        found = [] if self.conf is None else list(not_followed(self.conf, self.select))
         if isinstance(self.qos, Path):
             left_out: list[LeftOut] = []
             read_qos(self.qos, self.cpus_per_node, left_out=left_out)

@@ -39,7 +39,8 @@ class TwinRegisters:
     quiet_wait_us: int
     """How long after a change a cycle is due if none came for `fill_every_us`."""
     since_24_11: int
-    """Whose rules backfill plans by: those of 24.11 and later."""
+    """Whose rules it goes by: those of 24.11 and later."""
+    since_26_05: int
     partitions: int
     limits_n: int
     """Limits of QOS and associations that there are."""
@@ -47,6 +48,7 @@ class TwinRegisters:
     """Cores of a node, 1 where jobs have whole ones."""
     node_memory_mib: int
     """0 where nobody looks at it."""
+    node_gpus: int
     pass_at_us: int
     """When the next pass on an event is due."""
     last_pass_us: int
@@ -90,9 +92,10 @@ class JobExtension:
     reservation: int
     """The advance reservation that it asks for, -1 for none."""
     nodes: int
-    """How many it wants; cores and memory: on each."""
+    """How many it wants; cores, memory and GPUs: on each."""
     cores: int
     memory_mib: int
+    gpus: int
     is_listed: int
     """Whether it is in `running`."""
     eligible_us: int
@@ -158,8 +161,10 @@ class Room:
 
     cores_now: int
     memory_now_mib: int
+    gpus_now: int
     cores_then: int
     memory_then_mib: int
+    gpus_then: int
 
 
 class ReservedTime:

@@ -16,10 +16,11 @@ from emulator.schedulers.slurm.generic_resources import gpus_not_followed
 from emulator.schedulers.slurm.releases import followed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from emulator.schedulers.slurm.conf_lines import Line
+    from emulator.schedulers.slurm.select import Select
 
 _MOST = 60
 """Characters of a value that are shown."""
@@ -28,6 +29,7 @@ _NO_PREEMPTION = "the twin does not preempt"
 _ASLEEP = "nodes never sleep in the twin, so no job waits for one to boot"
 _SCRIPTS = "scripts take no time in the twin"
 _WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
+_BY_SELECT = "in the twin jobs share nodes as `select` says"
 _NO_FACTOR = "the twin knows no factor of a site's own"
 _IN_A_ROW = "the twin chooses nodes by their place in a row"
 _ANY_NUMBER = "the twin takes any number of jobs"
@@ -51,7 +53,7 @@ _NOT_FOLLOWED = {
     "topologyplugin": "Slurm would keep a job on few switches; the twin chooses nodes by their place in a row",
     "topologyparam": _IN_A_ROW,
     "completewait": "Slurm would start no job for so long while nodes are cleaned up; the twin's are free at once",
-    "grestypes": "the twin has no generic resources, so no job waits for them",
+    "grestypes": "no job waits for them in the twin, but for GPUs if `select` has some",
     "defmempercpu": _MEMORY, "defmempernode": _MEMORY, "maxmempercpu": _MEMORY, "maxmempernode": _MEMORY,
     "jobsubmitplugins": "what they change of a job at its submit is what the log says of it",
     "maxjobcount": _ANY_NUMBER,
@@ -144,8 +146,12 @@ _NO_MEANING = re.compile(
 _UP = ("unknown", "idle", "cloud", "")
 
 
-def not_followed(path: Path) -> tuple[str, ...]:
-    """What this slurm.conf says of who starts when that the twin does not do. Raises ConfError."""
+def not_followed(path: Path, select: Select | None = None) -> tuple[str, ...]:
+    """What this slurm.conf says of who starts when that the twin does not do. Raises ConfError.
+
+    `select`: how jobs share nodes in the twin.
+    """
+    by_select = {} if select is None else _said_by(select)
     lines = read_lines(path)
     found: list[str] = []
     for line in lines:
@@ -156,14 +162,23 @@ def not_followed(path: Path) -> tuple[str, ...]:
         elif line.name == VERSION and not line.value.startswith(f"{followed(line.value)}."):
             found.append(f"{line.key}={line.value}: the twin goes by the rules of {followed(line.value)}")
         elif line.name not in {NODE, NODE_SET, *FOLLOWED}:
-            found += _of_setting(line)
-    found += [*_of_nodes(lines), *gpus_not_followed(lines, path)]
+            found += _of_setting(line, by_select)
+    found += [*_of_nodes(lines), *gpus_not_followed(lines, path, 0 if select is None else select.gpus)]
     return tuple(f"{path.name}: {each}" for each in dict.fromkeys(found))
 
 
-def _of_setting(line: Line) -> Iterator[str]:
+def _said_by(select: Select) -> dict[str, str]:
+    """The value of each key that says what `select` says."""
+    gpus = {"grestypes": "gpu"} if select.gpus else {}
+    return {"selecttype": "select/cons_tres", "selecttypeparameters": select.parameters.lower(), **gpus}
+
+
+def _of_setting(line: Line, by_select: Mapping[str, str]) -> Iterator[str]:
     why = _NOT_FOLLOWED.get(line.name)
-    if why is not None:
+    if line.name in by_select:
+        if line.value.lower() != by_select[line.name]:
+            yield f"{line.key}={_short(line.value)}: {_BY_SELECT}"
+    elif why is not None:
         if not _says_nothing(line.value, _NOTHING.get(line.name, set())):
             yield f"{line.key}={_short(line.value)}: {why}"
     elif not _NO_MEANING.fullmatch(line.key):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +16,7 @@ from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.rules import Partition, Rules
+from emulator.schedulers.slurm.select import Select
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 from emulator.workload.table import JobTable
 from testdata import RECORDED
@@ -344,12 +345,12 @@ def test_gpus_of_nodes_are_named_by_slurm_conf_and_the_gres_conf_beside_it(
 
 def test_a_gres_conf_alone_says_gpus_too_or_is_refused_with_its_line(tmp_path: Path) -> None:
     path = conf(tmp_path, "NodeName=n[1-2]\nGresTypes=gpu\n")
-    types = "slurm.conf: GresTypes=gpu: the twin has no generic resources, so no job waits for them"
+    types = "slurm.conf: GresTypes=gpu: no job waits for them in the twin, but for GPUs if `select` has some"
     assert not_followed(path) == (types,)
     conf(tmp_path, "AutoDetect=nvml\n", "gres.conf")
     assert not_followed(path) == (
         types,
-        "slurm.conf: gres.conf: AutoDetect: what GPUs nodes have is not said, and no job waits for them in the twin",
+        "slurm.conf: gres.conf: AutoDetect: what GPUs nodes have is not said; in the twin jobs wait for none",
     )
     conf(tmp_path, "NodeName=n1 Name=gpu File=/dev/nvidia[0-7]\n", "gres.conf")
     assert not_followed(path)[1].startswith("slurm.conf: 8 GPUs a node of n1: ")
@@ -361,3 +362,37 @@ def test_a_gres_conf_alone_says_gpus_too_or_is_refused_with_its_line(tmp_path: P
         conf(tmp_path, text, "gres.conf")
         with pytest.raises(ConfError, match=problem):
             not_followed(path)
+
+
+ALIKE = "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nGresTypes=gpu\nNodeName=n[1-2] CPUs=8 Gres=gpu:4\n"
+
+
+def named_beside(path: Path, **select: Any) -> list[str]:
+    return [each.removeprefix("slurm.conf: ") for each in not_followed(path, Select(8, **select))]
+
+
+def test_a_site_whose_nodes_have_as_many_gpus_as_select_says_is_followed(tmp_path: Path) -> None:
+    path = conf(tmp_path, ALIKE)
+    assert named_beside(path, gpus=4) == []
+    assert named_beside(path, gpus=2) == ["4 GPUs a node of n1, n2: in the twin each has 2"]
+    types = "GresTypes=gpu: no job waits for them in the twin, but for GPUs if `select` has some"
+    gpus = (
+        "4 GPUs a node of n1, n2: Slurm has jobs wait for them; the twin does not unless `select` has gpus: 4"
+    )
+    assert named_beside(path) == [types, gpus]
+    assert not_followed(path)[-1] == f"slurm.conf: {gpus}"
+
+
+def test_what_select_does_not_say_of_nodes_and_gpus_is_named(tmp_path: Path) -> None:
+    said = ALIKE.replace("cons_tres", "linear").replace("=gpu\n", "=gpu,nvme\n") + "NodeName=n3\n"
+    why = "in the twin jobs share nodes as `select` says"
+    assert named_beside(conf(tmp_path, said), parameters="CR_CPU", gpus=4) == [
+        f"SelectType=select/linear: {why}",
+        f"SelectTypeParameters=CR_Core: {why}",
+        f"GresTypes=gpu,nvme: {why}",
+        "no GPUs a node of n3: in the twin each has 4",
+    ]
+    conf(tmp_path, "AutoDetect=nvml\n", "gres.conf")
+    assert named_beside(conf(tmp_path, ALIKE.replace(" Gres=gpu:4", "")), gpus=4) == [
+        "gres.conf: AutoDetect: what GPUs nodes have is not said; in the twin jobs wait for 4 of each node"
+    ]

@@ -1,4 +1,4 @@
-"""Jobs that share nodes in Slurm's twin: by cores and memory, on the nodes that the real Slurm gave them."""
+"""Jobs that share nodes in Slurm's twin: by cores, memory and GPUs, on the nodes that the real Slurm gave them."""
 
 from __future__ import annotations
 
@@ -15,37 +15,46 @@ from emulator.runs.preparation import prepare
 from emulator.runs.runner import make_machine, make_mechanism
 from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.releases import RELEASES
 from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from testdata import RECORDED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from emulator.record.run_record import RunRecord
+    from emulator.schedulers.slurm.releases import Release
 
 Row = tuple[int, int, int, int, int, int]
 """submit, run, limit in seconds; nodes; cores and MiB of each."""
+GPUS = {"select": {"cores": 4, "gpus": 2}}
 FOUR = {"select": {"cores": 4, "parameters": "CR_Core_Memory", "memory_mb": 100}}
 
 
-def run(rows: list[Row], nodes: int, **settings: Any) -> RunRecord:
+def run(rows: list[Row], nodes: int, gpus: Sequence[int] = (), **settings: Any) -> RunRecord:
+    """`gpus`: of the first jobs, by their rows; the others say nothing of them."""
     submit, run_s, limit, width, cores, memory = zip(*rows, strict=True)
     jobs = JobTable.build(
         submit_us=[each * US for each in submit],
         run_us=[each * US for each in run_s],
         estimate_us=[each * US for each in limit],
         nodes=list(width),
-        extra={"cores": list(cores), "memory_kib": [each * 1024 if each >= 0 else -1 for each in memory]},
+        extra={
+            "cores": list(cores),
+            "memory_kib": [each * 1024 if each >= 0 else -1 for each in memory],
+            "gpus": [*gpus, *[-1] * (len(rows) - len(gpus))],
+        },
     )
     record = simulate(jobs, nodes, SchedulerConfig(decide={"slurm": FOUR | settings}))
     assert_lawful(record)
     return record
 
 
-def starts(rows: list[Row], nodes: int, **settings: Any) -> list[float]:
-    return [each / US for each in run(rows, nodes, **settings).start_us.tolist()]
+def starts(rows: list[Row], nodes: int, gpus: Sequence[int] = (), **settings: Any) -> list[float]:
+    return [each / US for each in run(rows, nodes, gpus, **settings).start_us.tolist()]
 
 
 def cores_of(record: RunRecord) -> list[list[int]]:
@@ -65,6 +74,21 @@ def test_jobs_are_on_a_node_together_while_cores_and_memory_last() -> None:
 def test_a_job_that_says_nothing_has_all_of_its_nodes() -> None:
     assert starts([(0, 300, 300, 1, -1, 1), (1, 60, 60, 1, 1, 1)], 1) == [0, 300]
     assert starts([(0, 300, 300, 1, 1, -1), (1, 60, 60, 1, 1, 1)], 1) == [0, 300]
+
+
+def test_a_job_waits_for_gpus_while_cores_are_free() -> None:
+    rows: list[Row] = [(0, 300, 300, 1, 1, 1), (1, 60, 60, 1, 1, 1)]
+    assert starts(rows, 1, [1, 1], **GPUS) == [0, 1]
+    assert starts(rows, 1, [2, 1], **GPUS) == [0, 300]
+    assert starts(rows, 1, [2], **GPUS) == [0, 1], "who says nothing wants none"
+
+
+def test_backfill_plans_by_the_gpus_that_running_jobs_leave() -> None:
+    """The third job waits for two GPUs; the last ones want none, and one is over before."""
+    rows: list[Row] = [(0, 600, 600, 1, 1, 1), (1, 300, 300, 1, 1, 1), (2, 60, 60, 1, 1, 1)]
+    rows += [(3, 60, 1200, 1, 1, 1), (4, 60, 240, 1, 1, 1)]
+    assert starts(rows, 1, [1, 1, 2], **GPUS) == [0, 1, 600, 600, 30]
+    assert starts(rows, 1, [1, 1, 1], **GPUS) == [0, 1, 301, 301, 30]
 
 
 def test_a_record_has_cores_for_nodes() -> None:
@@ -91,27 +115,64 @@ def test_a_plan_reserves_whole_nodes() -> None:
     assert starts([*rows[:2], (2, 60, 540, 1, 1, 1)], 1) == [0, 600, 30]
 
 
+def recorded(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((RECORDED / "slurm" / name).read_text().splitlines()))
+
+
 def test_a_job_gets_the_cores_that_the_real_slurm_gave_it(tmp_path: Path) -> None:
     """Slurm 22.05, CR_Core_Memory: cores and memory are in use on some of seven nodes, then a job comes; 150 times."""
-    conf = tmp_path / "slurm.conf"
+    check_cores(recorded("placement-shared.csv"), "got", tmp_path / "slurm.conf", **FOUR)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_job_gets_the_cores_that_each_release_gave_it(tmp_path: Path, release: Release) -> None:
+    """Likewise where nodes have four GPUs, of which some are in use; 120 times, and 100 times where nodes have none."""
+    select = {"cores": 4, "parameters": "CR_Core_Memory", "memory_mb": 100, "gpus": 4}
+    rows = recorded("placement-gpus.csv")
+    check_cores(rows, f"got_{release}", tmp_path / "slurm.conf", select=select, release=release)
+
+
+def check_cores(rows: list[dict[str, str]], got: str, conf: Path, **settings: Any) -> None:
+    """A job in each row gets the cores that its column `got` names."""
     alone = [f"PartitionName=p{node} Nodes=n{node:03}" for node in range(1, 8)]
     conf.write_text("\n".join([*alone, "PartitionName=all Nodes=ALL Default=YES"]) + "\n")
-    said = {"conf": str(conf), "queues": {node: f"p{node}" for node in range(1, 8)}, **FOUR}
-    for row in csv.DictReader((RECORDED / "slurm" / "placement-shared.csv").read_text().splitlines()):
-        used = [tuple(map(int, row[f"n{node:03}_busy"].split(":"))) for node in range(1, 8)]
-        jobs = [(1, cores, memory, node) for node, (cores, memory) in enumerate(used, 1) if cores]
-        jobs.append((int(row["nodes"]), int(row["cores"]), int(row["memory_mb"]), 0))
-        width, cores, memory, queue = zip(*jobs, strict=True)
+    said = {"conf": str(conf), "queues": {node: f"p{node}" for node in range(1, 8)}, **settings}
+    for row in rows:
+        used = [(*map(int, row[f"n{node:03}_busy"].split(":")), 0)[:3] for node in range(1, 8)]
+        jobs = [(1, *wanted, node) for node, wanted in enumerate(used, 1) if wanted[0]]
+        jobs.append((int(row["nodes"]), int(row["cores"]), int(row["memory_mb"]), int(row.get("gpus", 0)), 0))
+        width, cores, memory, gpus, queue = zip(*jobs, strict=True)
         table = JobTable.build(
             submit_us=[0] * (len(jobs) - 1) + [US],
             run_us=[3600 * US] * len(jobs),
             nodes=list(width),
             queue=list(queue),
-            extra={"cores": list(cores), "memory_kib": [each * 1024 for each in memory]},
+            extra={
+                "cores": list(cores),
+                "memory_kib": [each * 1024 for each in memory],
+                "gpus": list(gpus),
+            },
         )
         record = simulate(table, 7, SchedulerConfig(decide={"slurm": said}))
         found = sorted(cores_of(record)[-1]) if record.start_us[-1] == US else []
-        assert found == expected_cores(row["got"]), row
+        assert found == expected_cores(row[got]), row
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_jobs_wait_for_gpus_as_they_did_on_the_real_slurm(release: Release) -> None:
+    """21 jobs on two nodes of four cores and two GPUs, at 60 times its clock.
+
+    Heads wait for GPUs while cores are free, and jobs pass them or may not.
+    """
+    said = [row for row in recorded("starts-gpus.csv") if row["release"] == release]
+    submit, run_s, limit, nodes, cores, gpus, start = (
+        [int(row[name]) for row in said]
+        for name in ("submit_s", "run_s", "limit_min", "nodes", "cores", "gpus", "start_s")
+    )
+    limit_s = [60 * each for each in limit]
+    rows = list(zip(submit, run_s, limit_s, nodes, cores, [-1] * len(said), strict=True))
+    found = starts(rows, 2, gpus, **GPUS, release=release, over_time_limit=1 << 30)
+    assert [row["job"] for row, at, real in zip(said, found, start, strict=True) if abs(at - real) > 30] == []
 
 
 def expected_cores(got: str) -> list[int]:
@@ -147,6 +208,7 @@ def test_a_live_run_is_held_against_jobs_that_share_nodes() -> None:
         ({"cores": 4, "memory_mb": 100}, "CR_Core does not look at memory: leave memory_mb out"),
         ({"cores": 4, "parameters": "CR_Core_Memory"}, "CR_Core_Memory needs memory_mb"),
         ({"cores": 4, "parameters": "CR_Socket"}, "parameters"),
+        ({"cores": 4, "gpus": -1}, "select gpus must be at least 0"),
         ({"cores": 2}, "a node gives between 1 and 2 cores, and 1 of its jobs ask"),
     ],
 )
@@ -158,6 +220,12 @@ def test_what_cannot_be_is_refused(select: dict[str, Any], said: str) -> None:
 def test_a_job_with_more_memory_than_a_node_is_refused() -> None:
     with pytest.raises(ValueError, match="a node gives no more than 100 MiB of memory"):
         run([(0, 60, 60, 1, 3, 101)], 1)
+
+
+@pytest.mark.parametrize(("select", "said"), [(GPUS, "2"), (FOUR, "0")])
+def test_a_job_with_more_gpus_than_a_node_is_refused(select: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"a node gives no more than {said} GPUs"):
+        run([(0, 60, 60, 1, 3, 1)], 1, [3], **select)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from balancer.clock import US
 from emulator.live.process import FleetProcessError
 from emulator.live.slurm.requirements import SlurmRequirements
 from emulator.runs.scenario import ScenarioError, from_mapping
-from emulator.schedulers.slurm.conf_fragment import Fragment, slurm_conf
+from emulator.schedulers.slurm.conf_fragment import Fragment, gres_conf, slurm_conf
 from emulator.schedulers.slurm.select import Select
 from emulator.workload.table import JobTable, Kind
 
@@ -79,6 +79,12 @@ def test_jobs_ask_for_their_reservation_and_their_part_of_nodes():
         3: [*reserved, "--ntasks-per-node=1", "--cpus-per-task=2", "--mem=1M"],
     }
     assert asked(select={"cores": 8}).options(batch)[2] == ["--ntasks-per-node=1", "--cpus-per-task=8"]
+    some = batch.with_extra(gpus=[2, 0, -1])
+    assert [each[2:] for each in asked(select={"cores": 8, "gpus": 4}).options(some).values()] == [
+        ["--gres=gpu:2"],
+        [],
+        [],
+    ]
 
 
 def test_other_schedulers_ask_for_nothing():
@@ -89,11 +95,17 @@ def test_other_schedulers_ask_for_nothing():
 def test_the_slurm_conf_of_jobs_that_share_nodes(tmp_path):
     text = slurm_conf(
         Fragment(), NAMES[:1], home=tmp_path, spool=tmp_path, log=tmp_path, jobcomp=tmp_path, host="here", user="me",
-        port=1, node_ports=[2], speed=1, hooks={}, select=Select(8, "CR_Core_Memory", 64),
+        port=1, node_ports=[2], speed=1, hooks={}, select=Select(8, "CR_Core_Memory", 64, 2),
     )  # fmt: skip
     lines = text.splitlines()
-    assert {"SelectType=select/cons_tres", "SelectTypeParameters=CR_Core_Memory"} <= set(lines)
+    shared = {"SelectType=select/cons_tres", "SelectTypeParameters=CR_Core_Memory", "GresTypes=gpu"}
+    assert shared <= set(lines)
     (node,) = [line for line in lines if line.startswith("NodeName=")]
-    shape = "CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=64"
+    shape = "CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=64 Gres=gpu:2"
     assert shape in node
     assert "EXCLUSIVE" not in text
+
+
+def test_the_gres_conf_has_a_file_for_each_gpu(tmp_path):
+    files = [tmp_path / f"gpu{number:03}" for number in range(4)]
+    assert gres_conf(files) == f"AutoDetect=off\nName=gpu File={tmp_path}/gpu[000-003]\n"

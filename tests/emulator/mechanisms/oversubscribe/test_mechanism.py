@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
-from emulator.workload.swf import SwfLog
+from emulator.workload.swf import GPUS_KEY, SwfLog
 from emulator.workload.table import JobTable, Kind
 from testdata import TRACES
 
@@ -242,6 +243,17 @@ def test_cores_are_spread_evenly_over_the_fewest_nodes():
     assert (jobs.run_us // US).tolist() == [10, 3, 1]
     assert (jobs.estimate_us // US).tolist() == [10, 9, 9]
     assert CoreJobs(trace="x", cores=12, widest_responsive=12).of(log).number.tolist() == [1, 2]
+
+
+def test_gpus_of_a_log_are_spread_over_the_nodes_of_a_job_if_it_has_some():
+    log = SwfLog.build(
+        3, number=[1, 2, 3], submit_s=[5, 6, 7], run_s=[10, 20, 30], allocated_procs=[24, 2, 1]
+    )
+    with pytest.raises(ValueError, match=r"core_jobs: gpus: .* says nothing of GPUs; leave it out"):
+        CoreJobs(trace="x", cores=12, gpus=True).of(log)
+    said = replace(log, header=(f"; {GPUS_KEY}: 19",), columns=(*log.columns, np.array([3, 1, -1])))
+    assert CoreJobs(trace="x", cores=12, gpus=True).of(said).column("gpus").tolist() == [2, 1, 0]
+    assert CoreJobs(trace="x", cores=12).of(said).column("gpus").tolist() == [-1, -1, -1]
 
 
 def test_the_jobs_of_table_1_are_found():
