@@ -264,10 +264,8 @@ def test_jobs_of_the_real_slurm_wait_for_gpus_while_cores_are_free(tmp_path, pro
             "live": {"batch": batch(root), "speed": 100},
         }
     )
-    (tmp_path / "work").mkdir()
-    record = Fleet(scenario, prepare(scenario), tmp_path / "work").run(Meddler(), quiet=True)
+    record = run(scenario, tmp_path / "work", processes)
 
-    assert processes(tmp_path / "work") == []
     assert set(record.state) == {JobState.ENDED}
     first_end = record.end_us[0]
     assert record.start_us[1] >= first_end, "no GPU is left"
