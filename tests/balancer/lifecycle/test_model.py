@@ -1,7 +1,8 @@
 """Random events against a model that is a dictionary: I1, I3, I7, I14; no node is granted twice.
 
 The model is the batch system and the on-demand users: what really is the case. The life cycle only
-hears of it.
+hears of it. A node has one command at a time, the last one, as the commander has it (`balancer/service/commands.py`),
+and what the commander tells of a node ends it.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class World(RuleBasedStateMachine):
         self.now_us = 0
         self.serial = 0
         self.real = dict.fromkeys(NODES, "idle")
-        self.commands = []  # told and not carried out yet, in order
+        self.commands = {}  # node -> the last instruction for it that is not carried out yet
         self.waiting = {}  # request id -> (count, deadline)
         self.granted = {}  # node -> request id
         self.failed = set()  # granted nodes that are down
@@ -89,7 +90,7 @@ class World(RuleBasedStateMachine):
         for instruction in told:
             match instruction:
                 case Reclaim() | Restore():
-                    self.commands.append(instruction)
+                    self.commands |= dict.fromkeys(instruction.nodes, instruction)
                 case Grant(request_id=key, nodes=nodes):
                     count, _ = self.waiting.pop(key)
                     assert len(nodes) == len(set(nodes)) == count
@@ -197,6 +198,12 @@ class World(RuleBasedStateMachine):
     @rule(nodes=st.lists(st.sampled_from(NODES), unique=True))
     def look(self, nodes):
         states = {node: (self.real[node], self.now_us) for node in nodes if self.real[node] != "offline"}
+        for node in [*states]:
+            command = self.commands.get(node)
+            if self.real[node] == "down" or (self.real[node] == "busy" and isinstance(command, Restore)):
+                self.commands.pop(node, None)
+            elif command is not None:  # its command sees to it
+                del states[node]
         self.tell(NodesObserved(at_us=self.now_us, states=states))
 
     @rule(node=st.sampled_from(NODES), state=st.sampled_from(("idle", "busy")))
@@ -208,22 +215,26 @@ class World(RuleBasedStateMachine):
                 raise
 
     @precondition(lambda self: self.commands)
-    @rule(is_clear=st.booleans())
-    def a_command_is_carried_out(self, is_clear):
-        command = self.commands.pop(0)
-        event = NodesReclaimed if isinstance(command, Reclaim) else NodesRestored
+    @rule(data=st.data(), is_clear=st.booleans())
+    def commands_are_carried_out(self, data, is_clear):
+        first, *others = data.draw(st.lists(st.sampled_from(sorted(self.commands)), min_size=1, unique=True))
+        kind = type(self.commands[first])
+        nodes = (first, *(node for node in others if type(self.commands[node]) is kind))
         if not is_clear:
-            self.commands.insert(0, command)
-            self.tell(event(at_us=self.now_us, unclear=command.nodes))
-        elif isinstance(command, Reclaim):
-            can = tuple(node for node in command.nodes if self.real[node] in ("idle", "down", "offline"))
+            event = NodesReclaimed if kind is Reclaim else NodesRestored
+            self.tell(event(at_us=self.now_us, unclear=nodes))
+            return
+        for node in nodes:
+            del self.commands[node]
+        if kind is Reclaim:
+            can = tuple(node for node in nodes if self.real[node] in ("idle", "down", "offline"))
             self.real |= dict.fromkeys(can, "offline")
-            busy = tuple(node for node in command.nodes if node not in can)
+            busy = tuple(node for node in nodes if node not in can)
             self.tell(NodesReclaimed(at_us=self.now_us, done=can, busy=busy))
         else:
-            offline = [node for node in command.nodes if self.real[node] == "offline"]
+            offline = [node for node in nodes if self.real[node] == "offline"]
             self.real |= dict.fromkeys(offline, "idle")
-            self.tell(NodesRestored(at_us=self.now_us, done=command.nodes))
+            self.tell(NodesRestored(at_us=self.now_us, done=nodes))
 
     @rule(ahead_s=st.integers(0, 30))
     def time_passes(self, ahead_s):
@@ -242,7 +253,8 @@ class World(RuleBasedStateMachine):
             "what was written is what is"
         )
         self.lifecycle = Lifecycle.restore(snapshot, self.algorithm, self.settings)
-        self.commands = [i for i in self.lifecycle.resume() if not isinstance(i, WakeAt)]
+        orders = [each for each in self.lifecycle.resume() if not isinstance(each, WakeAt)]
+        self.commands = {node: each for each in orders for node in each.nodes}
         self.tell(TimerFired(at_us=self.now_us))
 
     @invariant()
@@ -261,10 +273,9 @@ class World(RuleBasedStateMachine):
         requests = self.lifecycle.snapshot().requests
         waiting = {request.request_id for request in requests if request.status == "waiting"}
         assert waiting == set(self.waiting)
-        commanded = {node for command in self.commands for node in command.nodes}
         for node, record in states.items():
             if record.state in (NodeState.RECLAIMING, NodeState.RESTORING):
-                assert node in commanded, f"I10: nobody will ever tell how it went with {node}"
+                assert node in self.commands, f"I10: nobody will ever tell how it went with {node}"
         for key, (count, deadline_us) in self.waiting.items():
             held = sum(record.reserved_for == key for record in states.values())
             due = self.wake_us is not None and self.wake_us <= deadline_us
