@@ -36,6 +36,7 @@ ABILITIES = {
     "a day of the emulator": ("test_the_default_scenario", "that_is_broken_off"),
     "nodes and controllers that fail": ("test_nodes_fail", "test_a_controller_that_dies"),
     "advance reservations": ("test_reservations_of_the_scenario",),
+    "jobs that share nodes": ("wait_for_gpus", "test_the_twin_starts_the_jobs_of_a_slice"),
     "mechanisms": ("test_slurm_mechanisms.",),
     "slurmdbd": ("test_database.",),
 }
