@@ -50,6 +50,8 @@ class CoreJobs:
             raise ValueError(f"core_jobs: memory is none, used or requested, not {self.memory!r}")
         if self.spread not in ("fewest", "divisor"):
             raise ValueError(f"core_jobs: spread is fewest or divisor, not {self.spread!r}")
+        if not isinstance(self.gpus, bool):
+            raise ValueError(f"core_jobs: gpus is true or false, not {self.gpus!r}")  # noqa: TRY004
 
     def generate(self, rng: np.random.Generator, *, nodes: int) -> JobTable:  # noqa: ARG002 - nothing is random
         """Raises ValueError if the log cannot be read."""

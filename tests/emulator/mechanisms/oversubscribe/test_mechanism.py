@@ -249,6 +249,8 @@ def test_gpus_of_a_log_are_spread_over_the_nodes_of_a_job_if_it_has_some():
     log = SwfLog.build(
         3, number=[1, 2, 3], submit_s=[5, 6, 7], run_s=[10, 20, 30], allocated_procs=[24, 2, 1]
     )
+    with pytest.raises(ValueError, match="core_jobs: gpus is true or false, not 'used'"):
+        CoreJobs(trace="x", cores=12, gpus="used")
     with pytest.raises(ValueError, match=r"core_jobs: gpus: .* says nothing of GPUs; leave it out"):
         CoreJobs(trace="x", cores=12, gpus=True).of(log)
     said = replace(log, header=(f"; {GPUS_KEY}: 19",), columns=(*log.columns, np.array([3, 1, -1])))
