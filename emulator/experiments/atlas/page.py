@@ -37,7 +37,7 @@ def render(atlas: Atlas) -> str:
         verdicts=atlas.verdicts,
         maps={each.claim.id: _map(each, parameters, worlds) for each in judged},
         ranges=_ranges(atlas.sample, atlas.parameters),
-        worlds=atlas.sample.worlds,
+        worlds=[(each, atlas.replicas.get(place)) for place, each in enumerate(atlas.sample.worlds)],
     )
 
 

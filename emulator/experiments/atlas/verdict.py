@@ -80,7 +80,10 @@ class Chance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtlasVerdict:
-    """A claim over all worlds. `rule` and `differences` say which parameters decide, `chance` how much none does."""
+    """A claim over all worlds. `rule` and `differences` say which parameters decide, `chance` how much none does.
+
+    `replicas`: the claim in worlds that differ from one of these by chance alone.
+    """
 
     claim: Claim
     outcome: AtlasOutcome
@@ -89,6 +92,7 @@ class AtlasVerdict:
     rule: Rule | None
     differences: dict[str, float]
     chance: Chance | None = None
+    replicas: tuple[ClaimValue, ...] = ()
 
     @property
     def held(self) -> int:
@@ -159,6 +163,8 @@ class AtlasVerdict:
             "nearest": None if nearest is None or self.held else {"world": nearest.world, "value": nearest.value},
             "values": {each.world: each.value for each in self.values},
             "holds_in": [each.world for each in self.values if each.holds],
+            "values_in_replicas": {each.world: each.value for each in self.replicas},
+            "holds_in_replicas": [each.world for each in self.replicas if each.holds],
             "why": self.why,
         }  # fmt: skip
 
@@ -221,7 +227,7 @@ def judge(
         places = [place for place, world in enumerate(found) if claim.id in world]
         some = [Column(each.parameter, each.codes[places]) for each in columns]
         pairs = [
-            (found[place][claim.id].holds, again[claim.id].holds)
+            (found[place][claim.id], again[claim.id])
             for place, again in (replicas or {}).items()
             if claim.id in found[place] and claim.id in again
         ]
@@ -233,15 +239,16 @@ def verdict_of(
     claim: Claim,
     values: Sequence[ClaimValue],
     columns: Sequence[Column],
-    pairs: Sequence[tuple[bool, bool]] = (),
+    pairs: Sequence[tuple[ClaimValue, ClaimValue]] = (),
 ) -> AtlasVerdict:
     """The verdict from the claim's figure in each world; `columns` has the parameters of these worlds.
 
-    `pairs`: whether it holds in a world, and in one that differs from it by chance alone.
+    `pairs`: the claim in a world, and in one that differs from it by chance alone.
     """
     held = np.array([each.holds for each in values], bool)
     best = rule(columns, held) if len(held) else None
-    chance = Chance.of(pairs, float(held.mean())) if len(held) else None
+    alike = [(one.holds, other.holds) for one, other in pairs]
+    chance = Chance.of(alike, float(held.mean())) if len(held) else None
     is_tested = claim.criterion.kind is not Kind.UNTESTED
     verdict = outcome_of(held, best, chance) if is_tested else AtlasOutcome.UNTESTED
     return AtlasVerdict(
@@ -252,6 +259,7 @@ def verdict_of(
         rule=best,
         differences=rank_differences(columns, held) if len(held) else {},
         chance=chance,
+        replicas=tuple(other for _, other in pairs),
     )
 
 

@@ -326,7 +326,8 @@ COIN = Claim(
 def told(held, columns, again):
     """The verdict on a claim that holds in these worlds, and (`again`) in other draws of the first of them."""
     values = [ClaimValue(str(n), 0.0, bool(each)) for n, each in enumerate(held)]
-    pairs = [(bool(one), bool(other)) for one, other in zip(held, again, strict=False)]
+    replicas = [ClaimValue(f"replica of {n}", 0.0, bool(each)) for n, each in enumerate(again)]
+    pairs = [*zip(values, replicas, strict=False)]
     return verdict_of(COIN, values, columns, pairs)
 
 
@@ -421,9 +422,13 @@ def test_a_whole_atlas_has_worlds_verdicts_and_a_page(small):
     ]
     assert len({*seeds.values(), *(each["seed"] for each in document["replicas"])}) == 30
     assert overall.chance is None or overall.chance.pairs == 10
+    assert [each.world for each in overall.replicas] == [each["id"] for each in document["replicas"]]
+    of_claim = next(each for each in document["claims"] if each["id"] == "F1-overall")
+    assert of_claim["values_in_replicas"] == {each.world: each.value for each in overall.replicas}
+    assert of_claim["holds_in_replicas"] == [each.world for each in overall.replicas if each.holds]
     page = (folder / "atlas.html").read_text()
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
-    assert all(each.draw.id in page for each in atlas.sample.worlds)
+    assert all(each.draw.id in page for each in (*atlas.sample.worlds, *atlas.replicas.values()))
 
 
 @pytest.mark.slow
