@@ -18,6 +18,7 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import VIEW
 from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
+from emulator.schedulers.slurm.preemption import hold_back
 from emulator.schedulers.slurm.qos import Qos
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.reservations import which_of
@@ -35,7 +36,9 @@ _NO_SHARE = 1e-9
 """Of who has none: the first hour of usage takes all priority."""
 _ASSOCIATION_LIMITS = {"group_jobs": "grp_jobs", "group_nodes": "grp_nodes", "own_jobs": "max_jobs"}
 _LONG_AGO_US = -(1 << 50)
-_ADVANCE, _FINISH, _NEXT_EVENT = entry_points(kernel.advance, kernel.finish, kernel.next_event)
+_ADVANCE, _FINISH, _NEXT_EVENT, _HOLD_BACK = entry_points(
+    kernel.advance, kernel.finish, kernel.next_event, hold_back
+)
 
 
 def slurm_cluster(node_count: int, jobs: JobTable, slurm: SlurmSettings) -> Cluster:
@@ -86,7 +89,8 @@ class SlurmTwin(ClusterRules):
         slots = 2 * min(self._rules.bf_max_job_test, room) + 2
         self._slots = new_rows(s.Slot, slots)
         self._kept = np.zeros((slots, node_count), np.int8)
-        self._masks = np.zeros(node_count, np.int8), np.zeros(node_count, np.int8)
+        self._masks = [np.zeros(node_count, np.int8) for _ in range(3)]
+        self._candidates = new_rows(s.Candidate, node_count)
         self._weights = new_record(s.Weights)
         self._weights.age = self._rules.priority_weight_age
         self._weights.max_age_us = self._rules.priority_max_age * US
@@ -123,6 +127,9 @@ class SlurmTwin(ClusterRules):
         places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
         self._check(jobs, rows)
         self._job_ext["partition"][known] = places
+        modes = [s.PreemptMode[rules.mode_of(each).upper()] for each in rules.partitions]
+        self._job_ext["preempt_mode"][known] = np.array(modes)[places]
+        self._job_ext["preempted_us"][:] = _LONG_AGO_US
         self._job_ext["tier"][known] = np.array([each.priority_tier for each in rules.partitions])[places]
         self._job_ext["user"][known] = [
             self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
@@ -209,7 +216,7 @@ class SlurmTwin(ClusterRules):
     def use(self, state: t.State) -> None:
         self._state = state
         room = len(state.job) + 1
-        first_mask, second_mask = self._masks
+        first_mask, second_mask, open_mask = self._masks
         self._twin = s.Twin(
             registers=self._twin_registers,
             job_ext=self._job_ext,
@@ -220,6 +227,8 @@ class SlurmTwin(ClusterRules):
             kept=self._kept,
             first_mask=first_mask,
             second_mask=second_mask,
+            open_mask=open_mask,
+            candidates=self._candidates,
             tests=self._tests,
             weights=self._weights,
             accounts=self._accounts,
@@ -255,6 +264,10 @@ class SlurmTwin(ClusterRules):
         """Nodes will fail and be maintained. Returns whether jobs that lose one wait again. Raises ValueError."""
         if self._slurm.select is not None:
             raise ValueError("scheduler slurm: select: nodes that jobs share do not fail in the twin")
+        if self._rules.preempts:
+            raise ValueError(
+                "scheduler slurm: nodes do not fail in the twin where jobs preempt others; say preempt_type: none"
+            )
         self._has_outages = True
         return self._rules.job_requeue
 
@@ -268,16 +281,7 @@ class SlurmTwin(ClusterRules):
 
     def holds_back(self, job: int, now_us: int) -> bool:
         """For two minutes."""
-        twin_registers, job_ext = self._twin_registers, self._job_ext
-        job_ext[job].eligible_us = now_us // s.SECOND * s.SECOND + s.HOLD
-        job_ext[job].submitted_us = now_us
-        job_ext[job].next_held = t.NEVER
-        if twin_registers.release_at_us == t.NEVER:
-            twin_registers.first_held, twin_registers.release_at_us = job, job_ext[job].eligible_us
-        else:
-            job_ext[twin_registers.last_held].next_held = job
-        twin_registers.last_held = job
-        twin_registers.resubmits = self._rules.priority_type == "multifactor"
+        _HOLD_BACK(self._twin, job, now_us)
         return True
 
     def limit_us(self, jobs: NDArray[np.intp], asked_us: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -327,6 +331,8 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
         ("quiet_wait_us", rules.bf_after_quiet * US),
         ("since_24_11", rules.since_24_11),
         ("since_26_05", rules.since_26_05),
+        ("by_submit", rules.priority_type == "multifactor"),
+        ("preempts", rules.preempts),
         ("partitions", len(rules.partitions)),
         ("per_node", 1 if slurm.select is None else slurm.select.cores),
         ("node_memory_mib", 0 if slurm.select is None else slurm.select.memory_mb),

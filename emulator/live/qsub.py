@@ -128,8 +128,12 @@ def refusal(status: int, errors: str, unreachable: Iterable[str]) -> QsubError:
 
 
 def sleeping(run_us: int) -> str:
-    """The script of a job that sleeps so long."""
-    return f"#!/bin/sh\nsleep {seconds_text(run_us)}\n"
+    """The script of a job that sleeps so long.
+
+    No process is left over where the job is killed: the first process of a container may take seconds to see that one
+    is gone, and until then a batch system does not have the job's nodes back.
+    """
+    return f"#!/bin/sh\nexec sleep {seconds_text(run_us)}\n"
 
 
 def working(run_us: int, nodes: int, checkpoints: Path, *options: str) -> str:

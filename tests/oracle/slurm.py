@@ -342,6 +342,26 @@ class SlurmReference:
         self.runs.append((job, run))
         self.note_change(now)
 
+    # -- preemption: `slurm_preemption.py` -----------------------------------------------------------------
+
+    def idle_now(self, job: Job, left: set[int], now: int) -> set[int]:
+        return self.with_room(job, left, self.running)
+
+    def preempt(self, job: Job, left: set[int], now: int) -> bool:
+        """Others leave their nodes for a job. Returns whether they do, or have done so just before."""
+        return False
+
+    def start_now(
+        self,
+        job: Job,
+        nodes: frozenset[int],
+        reserved: list[tuple[int, int, frozenset[int]]],
+        now: int,
+    ) -> int:
+        """A cycle has found that a job can start now. Returns when it can after all."""
+        self.start(job, nodes, now)
+        return now
+
     # -- the main loop -------------------------------------------------------------------------------------
 
     def main_pass(self, now: int, depth: float) -> None:
@@ -359,13 +379,15 @@ class SlurmReference:
             if self.is_over_limit(job) or not self.may_run(job, now):
                 continue
             left = self.open_nodes(job, now) - (set() if own else kept)
-            idle = self.with_room(job, left, self.running)
+            idle = self.idle_now(job, left, now)
             if len(idle) >= job.nodes:
                 self.start(job, self.choose(job, idle, self.running), now)
-            elif now - self.eligible[job] >= self.rules.bf_min_age_reserve * US:
+                continue
+            others_leave = self.preempt(job, left, now)
+            if now - self.eligible[job] >= self.rules.bf_min_age_reserve * US:
                 if own:
                     blocked.add(own)
-                elif not self.is_kept_out(job, now, kept):
+                elif others_leave or not self.is_kept_out(job, now, kept):
                     blocked.add(self.partition(job))
                     kept |= self.nodes_of(job)
 
@@ -389,8 +411,8 @@ class SlurmReference:
                 continue
             begin, nodes = found
             if begin == now:
-                self.start(job, nodes, now)
-            elif now - self.eligible[job] >= rules.bf_min_age_reserve * US:
+                begin = self.start_now(job, nodes, reserved, now)
+            if begin > now and now - self.eligible[job] >= rules.bf_min_age_reserve * US:
                 reserved.append((*self.blocks(job, begin, now), nodes))
 
     def blocks(self, job: Job, begin: int, now: int) -> tuple[int, int]:
@@ -412,13 +434,7 @@ class SlurmReference:
         while tried <= now + self.rules.bf_window * MINUTE_US:
             at = int(tried)
             later = min(self.next_opening(job, reserved, at, now), self.next_reservation_end(job, at))
-            met = {
-                node
-                for first, last, nodes in reserved
-                if first < last and first <= at + limit(job) and last > at
-                for node in nodes
-            }
-            found = self.first_free(job, self.open_nodes(job, at) - met, now)
+            found = self.first_free(job, self.left_by_plan(job, reserved, at), now, self.running)
             if found is None or not self.may_run(job, max(found[0], at)):
                 tried = later
                 continue
@@ -439,6 +455,16 @@ class SlurmReference:
             else:
                 return (begin, chosen) if begin <= now + self.rules.bf_window * MINUTE_US else None
         return None
+
+    def left_by_plan(self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], at: int) -> set[int]:
+        """The nodes that nobody has planned from then until the job's limit has passed."""
+        met = {
+            node
+            for first, last, nodes in reserved
+            if first < last and first <= at + limit(job) and last > at
+            for node in nodes
+        }
+        return self.open_nodes(job, at) - met
 
     def next_opening(
         self, job: Job, reserved: list[tuple[int, int, frozenset[int]]], tried: int, now: int
@@ -471,16 +497,18 @@ class SlurmReference:
         ends = [each.end_s * US for each in self.rules.reservations if each.end_s * US >= tried]
         return -(-min(ends) // block) * block + US
 
-    def first_free(self, job: Job, allowed: set[int], now: int) -> tuple[int, frozenset[int]] | None:
+    def first_free(
+        self, job: Job, allowed: set[int], now: int, running: dict[Job, Running]
+    ) -> tuple[int, frozenset[int]] | None:
         """When enough of these nodes are free, and the job's: what runs goes by its end.
 
         One job after the other; where jobs share nodes all that end within 30 s of the next one, then within 60 s, ...
         """
         by_end = sorted(
             (max(run.limit_end, now + US), other.submit_us, other.number, other)
-            for other, run in self.running.items()
+            for other, run in running.items()
         )
-        left, at, close = dict(self.running), now, 30 * US
+        left, at, close = dict(running), now, 30 * US
         while len(free := self.with_room(job, allowed, left)) < job.nodes:
             if not by_end:
                 return None

@@ -22,6 +22,7 @@ from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
 from oracle.node_outages import RandomOutages, random_outages
 from oracle.slurm import SlurmReference
+from oracle.slurm_preemption import PreemptingReference
 from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
@@ -182,10 +183,54 @@ def agrees_on_failing_nodes(seed: int) -> None:
     assert_lawful(record)
 
 
+def agrees_on_preemption(seed: int) -> None:
+    """Every run begins and ends when, where and how the reference says."""
+    rng = np.random.default_rng([31, seed])
+    said, rules, jobs, nodes = random_case(rng)
+    rules, queues = with_random_preemption(rng, rules, nodes)
+    said = replace(said, queues=queues)
+    jobs = [job._replace(nodes=min(job.nodes, max(1, nodes // 2))) for job in jobs]
+    record = with_rules(said, rules, jobs, nodes)
+    reference = PreemptingReference(
+        rules, nodes, jobs, said.queues, said.shares, said.user_qos, association_of(said, rules)
+    )
+    reference.run()
+    expected = [(job.number, run.start, run.end, run.nodes, run.outcome) for job, run in reference.runs]
+    assert sorted(all_runs(record)) == sorted(expected), f"seed {seed}"
+    assert_lawful(record)
+
+
+def with_random_preemption(
+    rng: np.random.Generator, rules: Rules, nodes: int
+) -> tuple[Rules, dict[int, str]]:
+    """Partitions of three tiers whose jobs keep their nodes, wait again or are lost; and which queue is whose."""
+    whole = rules.partitions[0]
+    parts = (None, tuple(range(max(1, nodes // 2))), tuple(range(nodes // 4, nodes)))
+    modes = (None, None, None, "off", "requeue", "cancel")
+    partitions = tuple(
+        replace(
+            whole,
+            name=name,
+            nodes=part,
+            priority_tier=int(tier),
+            preempt_mode=modes[rng.integers(len(modes))],
+        )
+        for name, part, tier in zip((whole.name, "half", "most"), parts, rng.permutation(3) + 1, strict=True)
+    )
+    queues = {0: "half", 1: "most"}
+    mode = ("requeue", "cancel")[rng.integers(2)]
+    changes = {"job_requeue": bool(rng.random() < 0.9), "release": random_release(rng)}
+    preempting = replace(
+        rules, partitions=partitions, preempt_type="partition_prio", preempt_mode=mode, **changes
+    )
+    return preempting, queues
+
+
 _OUTCOMES = {
     RunOutcome.FINISHED: "finished",
     RunOutcome.KILLED: "killed",
     RunOutcome.PREEMPTED: "requeued",
+    RunOutcome.REQUEUED: "requeued",
     RunOutcome.CANCELLED: "lost",
 }
 

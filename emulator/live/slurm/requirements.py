@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import subprocess
 import threading
 from contextlib import suppress
@@ -193,6 +194,18 @@ def problem_with_outages(scenario: Scenario, fragment: Fragment) -> str:
         return (
             "JobRequeue=0 with failures or maintenance is for virtual time (scheduler: slurm): leave it out"
         )
+    return ""
+
+
+_PREEMPT_MODE = re.compile(r"\bpreemptmode\s*=\s*(\S+)", re.IGNORECASE)
+_NOT_TOLD = {"cancel", "suspend"}
+
+
+def problem_with_preemption(fragment: Fragment) -> str:
+    """What the slurm.conf says of preempted jobs and the record of a live run would not have; '' if nothing."""
+    for said in _PREEMPT_MODE.findall("\n".join(fragment.lines)):
+        if _NOT_TOLD & set(said.lower().split(",")):
+            return f"PreemptMode={said}: in a live run who is preempted waits again: say REQUEUE or OFF"
     return ""
 
 

@@ -12,7 +12,12 @@ import numpy as np
 from emulator.live.slurm import database
 from emulator.live.slurm.batch import SlurmBatch
 from emulator.live.slurm.programs import FakeTimeError, Programs, find_library, problem_with_address
-from emulator.live.slurm.requirements import check_partitions, other_release, unheard_setting
+from emulator.live.slurm.requirements import (
+    check_partitions,
+    other_release,
+    problem_with_preemption,
+    unheard_setting,
+)
 from emulator.live.slurm.sbatch import is_user
 from emulator.machine.machine import HasSlots
 from emulator.mechanisms.balancer import BalancerMechanism
@@ -135,7 +140,8 @@ class SlurmSystem:
         unknown = sorted(set(self.partitions.values()) - set(found.partitions))
         if unknown:
             raise ScenarioError(f"live.batch: {self.conf} has no partition {unknown[0]}")
-        if not self.has_database and (problem := problem_without_database(found)):
+        problem = "" if self.has_database else problem_without_database(found)
+        if problem := problem or problem_with_preemption(found):
             raise ScenarioError(f"live.batch: {self.conf}: {problem}")
         return found
 

@@ -146,11 +146,11 @@ def node_request(text: str) -> tuple[int, int]:
     return nodes, ppn
 
 
-_SLEEP = re.compile(r"sleep\s+(\d+(?:\.\d*)?|\.\d+)")
+_SLEEP = re.compile(r"(?:exec\s+)?sleep\s+(\d+(?:\.\d*)?|\.\d+)")
 
 
 def sleep_us(script: str) -> int | None:
-    """The duration of a script that does nothing but `sleep SECONDS`; None for every other script.
+    """The duration of a script that does nothing but (`exec`) `sleep SECONDS`; None for every other script.
 
     Such a job needs no process: its end is an alarm, exact to the microsecond.
     """

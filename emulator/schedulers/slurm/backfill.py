@@ -17,6 +17,7 @@ from emulator.schedulers.slurm.limits import count_job, count_running, is_over_l
 from emulator.schedulers.slurm.node_choice import pick, pick_shared
 from emulator.schedulers.slurm.node_sharing import count_room, free_then, list_running
 from emulator.schedulers.slurm.nodes import start_picked
+from emulator.schedulers.slurm.preemption import may_preempt, preempt
 from emulator.schedulers.slurm.reservation_masks import close_reserved, is_kept, may_run
 from emulator.schedulers.slurm.tables import SECOND
 
@@ -92,31 +93,54 @@ def begin_plan(twin: Twin, now: int) -> None:
 
 
 @inner
-def free_by_ends(twin: Twin, needed: int, now: int) -> int:
+def free_by_ends(twin: Twin, row: int, now: int) -> int:
     """When enough nodes of the first mask are free, NEVER if they never are; those are marked in the second.
 
-    What runs is taken away one job after the other, in order of their ends, until enough is free: what ends at the same
-    time as the last of them counts as running still.
+    If the idle ones are not enough, all whom the job may preempt are taken away; then what runs, one job after the
+    other, in order of their ends, until enough is free: what ends at the same time as the last one counts as running
+    still.
     """
-    nodes = twin.nodes
+    nodes, job_ext, preempts = twin.nodes, twin.job_ext, twin.registers.preempts
+    needed = job_ext[row].nodes
     for which in range(nodes.shape[0]):
         twin.second_mask[which] = 0
     found = 0
     at: int = now
     holder: int = -1
+    looked = False
     for k in range(nodes.shape[0]):
         which = nodes[k].order
         when = nodes[which].free_at_us
         if when > now and (when > at or nodes[which].holder != holder):
             if found >= needed:
                 return at
+            if preempts and not looked:
+                looked = True
+                found += take_preemptable(twin, row)
+                if found >= needed:
+                    return at
             if when == NEVER:
                 return NEVER
+        if twin.second_mask[which]:  # taken already
+            continue
         at = max(at, when)
         holder = nodes[which].holder
         found += twin.first_mask[which]
         twin.second_mask[which] = twin.first_mask[which]
     return at if found >= needed else NEVER
+
+
+@inner
+def take_preemptable(twin: Twin, row: int) -> int:
+    """Mark the nodes of the first mask whose job may be preempted in the second. Returns how many."""
+    nodes, count = twin.nodes, 0
+    for which in range(nodes.shape[0]):
+        holder = nodes[which].holder
+        is_there = twin.first_mask[which] and holder >= 0 and nodes[which].free_at_us != NEVER
+        if is_there and may_preempt(twin.job_ext, row, holder):
+            twin.second_mask[which] = 1
+            count += 1
+    return count
 
 
 @inner
@@ -223,7 +247,7 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
             slot += 1
         later = look_at_plan(twin, row, slot, tried, limit)
         shares = twin_registers.per_node > 1
-        free_at = free_then(state, twin, row, now) if shares else free_by_ends(twin, needed, now)
+        free_at = free_then(state, twin, row, now) if shares else free_by_ends(twin, row, now)
         begin = max(free_at, tried)
         is_late = begin - now > twin_registers.window_us
         if free_at == NEVER or not may_run(twin, row, begin, begin + limit) or (begin > later and not is_new):
@@ -286,18 +310,43 @@ def note_start(state: State, twin: Twin, row: int, now: int) -> None:
 
 
 @inner
+def after_others(state: State, twin: Twin, row: int, now: int) -> int:
+    """When a job can start on the nodes that were picked for now: in a second if one of them has just been left.
+
+    NEVER, where others run there: they are made to leave, and the nodes are reserved; the main loop starts the job.
+    """
+    node, nodes = state.node, twin.nodes
+    needed = twin.job_ext[row].nodes
+    is_busy = False
+    for k in range(needed):
+        which = nodes[k].chosen
+        if node[which].job < 0 and nodes[which].cleaned_us > now:
+            return now + SECOND
+        is_busy = is_busy or node[which].job >= 0
+    if not is_busy:
+        return now
+    for which in range(node.shape[0]):
+        twin.open_mask[which] = twin.first_mask[which] and node[which].offline == 0
+    reserve(twin, needed, now, now + state.job[row].estimate_us, now)
+    preempt(state, twin, row, now)
+    look_at_running(state, twin, now)
+    return NEVER
+
+
+@inner
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
     job, node, queue, registers = state.job, state.node, state.queue, state.registers
     twin_registers, job_ext, tests, spare = twin.registers, twin.job_ext, twin.tests, twin.spare
     twin_registers.fill_at_us = NEVER
     twin_registers.last_fill_us = now
-    if registers.idle_nodes == 0:
+    if registers.idle_nodes == 0 and not twin_registers.preempts:
         return
     waiting = registers.queue_hi - registers.queue_lo
     count_running(state, twin)
     narrowest = spare
-    narrowest[waiting] = node.shape[0] + 1
+    # Who preempts needs no idle nodes.
+    narrowest[waiting] = 0 if twin_registers.preempts else node.shape[0] + 1
     for k in range(waiting - 1, -1, -1):
         narrowest[k] = min(narrowest[k + 1], job[queue[registers.queue_lo + k]].nodes)
     look_at_running(state, twin, now)
@@ -322,6 +371,8 @@ def fill(state: State, twin: Twin, now: int) -> None:
         needed = job_ext[row].nodes
         limit = job[row].estimate_us
         begin = earliest(state, twin, row, now)
+        if begin == now and twin_registers.preempts:
+            begin = after_others(state, twin, row, now)
         if begin == now:
             place = queue_remove_at(queue, registers, place)
             start_picked(state, twin, row, now)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from emulator.schedulers.slurm.releases import Release
+    from emulator.schedulers.slurm.rules import PreemptMode, PreemptType
 
 
 def _number(text: str, what: str = "") -> int:
@@ -43,12 +44,27 @@ def _no_half_life(text: str) -> int:
     return 0 if text == "0" else _seconds(text)
 
 
+def _preempt_type(text: str) -> PreemptType:
+    """Who preempts; nobody where the twin does not do it."""
+    return "partition_prio" if text.lower().removeprefix("preempt/") == "partition_prio" else "none"
+
+
+def _preempt_mode(text: str) -> PreemptMode:
+    """What becomes of who is preempted; OFF where the twin does not do it."""
+    words = {word.strip() for word in text.lower().split(",")}
+    if "requeue" in words:
+        return "requeue"
+    return "cancel" if "cancel" in words else "off"
+
+
 VERSION = "slurm_version"
 """The key under which `scontrol show config` prints it."""
 _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "overtimelimit": ("over_time_limit", _whole),
     "killwait": ("kill_wait", _whole),
     "jobrequeue": ("job_requeue", _yes),
+    "preempttype": ("preempt_type", _preempt_type),
+    "preemptmode": ("preempt_mode", _preempt_mode),
     "priorityweightage": ("priority_weight_age", _number),
     "priorityweightfairshare": ("priority_weight_fairshare", _number),
     "priorityweightjobsize": ("priority_weight_job_size", _number),
@@ -73,7 +89,7 @@ FOLLOWED = frozenset((
 """Keys of slurm.conf, in lower case, that are followed."""
 FOLLOWED_OF_PARTITIONS = frozenset((
     "partitionname", "nodes", "default", "priority", "prioritytier", "priorityjobfactor", "maxtime", "maxnodes",
-    "minnodes", "qos", "state",
+    "minnodes", "qos", "state", "preemptmode",
 ))  # fmt: skip
 """Likewise of a partition's line."""
 _STATES = ("UP", "DOWN", "DRAIN", "INACTIVE")
@@ -196,5 +212,6 @@ def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:
         min_nodes=_whole(said.get("minnodes", "0")),
         qos=said.get("qos", ""),
         state=_state(said.get("state", "UP")),
+        preempt_mode=_preempt_mode(said["preemptmode"]) if "preemptmode" in said else None,
     )
     return partition, _yes(said.get("default", "NO"))

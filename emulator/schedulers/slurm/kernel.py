@@ -23,7 +23,8 @@ from emulator.kernel.tables import (
 from emulator.schedulers.slurm.backfill import fill
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room
-from emulator.schedulers.slurm.nodes import note_change, place_now, start_picked
+from emulator.schedulers.slurm.nodes import note_change, open_for, place_now, start_picked
+from emulator.schedulers.slurm.preemption import preempt
 from emulator.schedulers.slurm.reservation_masks import is_boundary, is_kept_out, may_run, next_boundary
 from emulator.schedulers.slurm.tables import SECOND, TIER_STEP
 
@@ -152,7 +153,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
     place = registers.queue_lo
     while (
         place < registers.queue_hi
-        and registers.idle_nodes > 0
+        and (registers.idle_nodes > 0 or twin_registers.preempts)
         and blocked < twin_registers.partitions + reservations
     ):
         row = queue[place]
@@ -173,8 +174,12 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
             start_picked(state, twin, row, now)
             count_job(job, twin, row)
             continue
+        others_leave = False
+        if twin_registers.preempts:
+            open_for(state, twin, row, now, twin.open_mask)
+            others_leave = preempt(state, twin, row, now)
         if now - job_ext[row].eligible_us >= twin_registers.min_age_us and (
-            asks or not is_kept_out(state, twin, row, now)
+            asks or others_leave or not is_kept_out(state, twin, row, now)
         ):
             tests[mark] = 1
             for which in range(0 if asks else parts.shape[1]):

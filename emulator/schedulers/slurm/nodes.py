@@ -17,30 +17,35 @@ from emulator.schedulers.slurm.tables import CHECK_EVERY, SECOND
 
 if TYPE_CHECKING:
     from emulator.kernel.tables import State
-    from emulator.schedulers.slurm.tables import Twin, TwinRegisters
+    from emulator.schedulers.slurm.tables import Bytes, Twin, TwinRegisters
+
+
+@inner
+def open_for(state: State, twin: Twin, row: int, now: int, mask: Bytes) -> None:
+    """Mark the nodes of a job's partition that are up and not kept from it, whoever runs on them.
+
+    The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
+    """
+    node, parts = state.node, twin.parts
+    partition = twin.job_ext[row].partition
+    asks = twin.job_ext[row].reservation >= 0
+    for which in range(node.shape[0]):
+        is_open = parts[partition, which] and (asks or not twin.first_mask[which])
+        mask[which] = is_open and node[which].offline == 0
+    if twin.times.shape[0]:
+        close_reserved(twin, row, now, now + state.job[row].estimate_us, mask)
 
 
 @inner
 def idle_for(state: State, twin: Twin, row: int, now: int) -> int:
-    """Mark the idle nodes of a job's partition that are not kept from it in the second mask. Returns how many.
-
-    The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
-    """
-    job, node = state.job, state.node
-    parts = twin.parts
-    partition = twin.job_ext[row].partition
-    asks = twin.job_ext[row].reservation >= 0
+    """Mark the idle nodes among those that are open to a job in the second mask. Returns how many."""
+    node, nodes = state.node, twin.nodes
+    open_for(state, twin, row, now, twin.second_mask)
     count = 0
     for which in range(node.shape[0]):
-        is_open = parts[partition, which] and (asks or not twin.first_mask[which])
-        is_idle = is_open and node[which].job < 0 and node[which].offline == 0
+        is_idle = twin.second_mask[which] and node[which].job < 0 and nodes[which].cleaned_us <= now
         twin.second_mask[which] = is_idle
         count += is_idle
-    if twin.times.shape[0]:
-        close_reserved(twin, row, now, now + job[row].estimate_us, twin.second_mask)
-        count = 0
-        for which in range(node.shape[0]):
-            count += twin.second_mask[which]
     return count
 
 

@@ -6,7 +6,7 @@ Names and units are those of slurm.conf (its manual page), in lower case with un
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.releases import RELEASES
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.reservations import Reserved
 
 PriorityType = Literal["basic", "multifactor"]
+PreemptType = Literal["none", "partition_prio"]
+PreemptMode = Literal["off", "requeue", "cancel"]
 _DAY_S = 86_400
 
 
@@ -26,7 +28,7 @@ _DAY_S = 86_400
 class Partition:
     """A partition. `nodes`: indices, None for all. `max_time` is in minutes. `qos`: whose limits come first.
 
-    `state`: one that is not UP starts no job that comes.
+    `state`: one that is not UP starts no job that comes. `preempt_mode`: None for that of the rules.
     """
 
     name: str = "batch"
@@ -38,6 +40,7 @@ class Partition:
     min_nodes: int = 0
     qos: str = ""
     state: str = "UP"
+    preempt_mode: PreemptMode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class Rules:
     `sched_interval`, `bf_interval`, `bf_resolution`, `bf_min_age_reserve`, `kill_wait`,
     `priority_max_age`, `priority_decay_half_life` and `priority_calc_period` in seconds, `sched_min_interval` in
     microseconds, `bf_window` and `over_time_limit` in minutes. `enforce_limits`: those of QOS and
-    associations count. `job_requeue`: who loses a node waits again.
+    associations count. `job_requeue`: who loses a node waits again. `preempt_type`: who takes the nodes of whom;
+    `preempt_mode`: what becomes of these.
     """
 
     release: Release = "22.05"
@@ -67,6 +71,8 @@ class Rules:
     over_time_limit: int = 0
     kill_wait: int = 30
     job_requeue: bool = True
+    preempt_type: PreemptType = "none"
+    preempt_mode: PreemptMode = "off"
     priority_type: PriorityType = "basic"
     priority_weight_age: int = 0
     priority_weight_fairshare: int = 0
@@ -100,7 +106,9 @@ class Rules:
                 check_number("slurm", name, getattr(self, name), at_least=1, whole=True)
         if self.priority_type not in ("basic", "multifactor"):
             raise ValueError(f"slurm: priority_type is basic or multifactor, not {self.priority_type!r}")
-
+        for name, kinds in (("preempt_type", get_args(PreemptType)), ("preempt_mode", get_args(PreemptMode))):
+            if getattr(self, name) not in kinds:
+                raise ValueError(f"slurm: {name} is {' or '.join(kinds)}, not {getattr(self, name)!r}")
         if self.release not in RELEASES:
             known = ", ".join(RELEASES)
             raise ValueError(f"slurm: release is one of {known}, not {self.release!r}")
@@ -114,6 +122,16 @@ class Rules:
     def since_26_05(self) -> bool:
         """Whether jobs of one node that share it get it as in releases since 26.05."""
         return self.release == "26.05"
+
+    @property
+    def preempts(self) -> bool:
+        """Whether jobs may take the nodes of others."""
+        return self.preempt_type != "none" and self.preempt_mode != "off"
+
+    def mode_of(self, partition: Partition) -> PreemptMode:
+        """What becomes of a job of this partition if another takes its nodes; what may not wait again is cancelled."""
+        mode = partition.preempt_mode or self.preempt_mode
+        return "cancel" if mode == "requeue" and not self.job_requeue else mode
 
     @property
     def backfills(self) -> bool:

@@ -12,7 +12,7 @@ from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.releases import Release  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
-from emulator.schedulers.slurm.rules import PriorityType, Rules
+from emulator.schedulers.slurm.rules import PreemptMode, PreemptType, PriorityType, Rules
 from emulator.schedulers.slurm.select import Select  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 
@@ -70,6 +70,8 @@ class SlurmSettings:
     over_time_limit: int | None = None
     kill_wait: int | None = None
     job_requeue: bool | None = None
+    preempt_type: PreemptType | None = None
+    preempt_mode: PreemptMode | None = None
     priority_type: PriorityType | None = None
     priority_weight_age: int | None = None
     priority_weight_fairshare: int | None = None
@@ -203,6 +205,10 @@ class SlurmSettings:
             )
         if rules.priority_type == "multifactor" and rules.priority_weight_job_size:
             raise ValueError("slurm: select: the size of a job that shares nodes has no weight in the twin")
+        if rules.preempts:
+            raise ValueError(
+                "slurm: select: jobs that share nodes do not preempt others in the twin; say preempt_type: none"
+            )
 
     def _without_lent(self, rules: Rules, node_count: int) -> Rules:
         left = range(node_count - self.nodes_lent)

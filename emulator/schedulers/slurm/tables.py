@@ -70,6 +70,12 @@ class TwinRegisters:
     last_held: int
     resubmits: int
     """Some job has another submit time than its row says, and submit times count."""
+    by_submit: int
+    """Jobs of equal priority stand in order of their submits, which a requeue changes."""
+    preempts: int
+    """Jobs of a higher tier may take the nodes of others."""
+    preempt_looks: int
+    """How often it was listed whom a job may preempt."""
 
 
 class JobExtension:
@@ -104,6 +110,29 @@ class JobExtension:
     """When it was submitted or, if it had to wait again, that."""
     next_held: int
     """Who was held back after it."""
+    preempt_mode: int
+    """What becomes of it if another takes its nodes (`PreemptMode`)."""
+    preempted_us: int
+    """When it last made others leave their nodes."""
+    preempt_look: int
+    """The last list of whom a job may preempt that it was in."""
+
+
+class PreemptMode(IntEnum):
+    """What becomes of a job whose nodes another takes."""
+
+    OFF = 0
+    """It keeps them."""
+    REQUEUE = 1
+    CANCEL = 2
+
+
+class Candidate:
+    """A job that may be preempted for another."""
+
+    row: int
+    usable: int
+    """How many of its nodes the other may have."""
 
 
 class Limit(IntEnum):
@@ -154,6 +183,8 @@ class SeenNode:
     """The k-th row has the k-th node in order of these times."""
     chosen: int
     """The k-th row has the k-th node that was chosen for a job."""
+    cleaned_us: int
+    """When it is free, if who ran on it was preempted."""
 
 
 class Room:
@@ -203,6 +234,10 @@ class Twin(NamedTuple):
     """The nodes that a job may be planned on; in a pass of the main loop: those that are kept from it."""
     second_mask: Bytes
     """The nodes that a job is put on."""
+    open_mask: Bytes
+    """The nodes that a job may have, whoever runs on them."""
+    candidates: Rows[Candidate]
+    """Who may be preempted for a job."""
     tests: Ints
     """Jobs of each user in this cycle, then a mark for each partition and each reservation."""
     weights: Weights
@@ -234,4 +269,6 @@ CHECK_EVERY = 30 * SECOND
 """Time limits are looked at so often (recorded: a limit of 60 s ended a job after 79 s)."""
 HOLD = 121 * SECOND
 """A job that was requeued may start so long after the second in which it was (recorded)."""
+PREEMPT_AGAIN = 40 * SECOND
+"""Who has made others leave makes no more leave for so long: `KillWait` and `MessageTimeout`, at their defaults."""
 TIER_STEP = 1 << 33

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _MOST = 60
 """Characters of a value that are shown."""
 _MEMORY = "memory is no reason to wait, unless `select` is set"
-_NO_PREEMPTION = "the twin does not preempt"
+_NO_PREEMPTION = "the twin preempts by the tiers of partitions alone, in no other way"
+_NO_SUSPENSION = "the twin suspends no jobs: they keep their nodes"
 _ASLEEP = "nodes never sleep in the twin, so no job waits for one to boot"
 _SCRIPTS = "scripts take no time in the twin"
 _WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
@@ -37,8 +38,6 @@ _WHO = "Slurm would refuse others; in the twin everybody may use it"
 _NOT_FOLLOWED = {
     "selecttype": _WHOLE_NODES,
     "selecttypeparameters": _WHOLE_NODES,
-    "preempttype": _NO_PREEMPTION,
-    "preemptmode": _NO_PREEMPTION,
     "preemptparameters": _NO_PREEMPTION,
     "preemptexempttime": _NO_PREEMPTION,
     "schedulertimeslice": "jobs do not take turns on a node in the twin",
@@ -67,7 +66,7 @@ _NOT_FOLLOWED = {
     "downnodes": "the twin has these nodes up",
 }  # fmt: skip
 _NOTHING = {
-    "selecttype": {"select/linear"}, "preempttype": {"preempt/none"}, "preemptmode": {"off"},
+    "selecttype": {"select/linear"},
     "topologyplugin": {"topology/none", "topology/default", "topology/flat"}, "priorityusageresetperiod": {"none"},
     "fairsharedampeningfactor": {"1"}, "preemptexempttime": {"-1", "00:00:00"}, "burstbuffertype": {"none"},
 }  # fmt: skip
@@ -86,7 +85,7 @@ _OF_PARTITIONS = {
     "exclusiveuser": _WHOLE_NODES,
     "exclusivetopo": "the twin has no switches",
     "topology": "the twin has no switches",
-    "preemptmode": _NO_PREEMPTION, "gracetime": _NO_PREEMPTION,
+    "gracetime": "who is preempted leaves at once in the twin",
     "overtimelimit": "OverTimeLimit is that of the whole file in the twin",
     "defaulttime": "a job whose limit is unknown has its run time as limit",
     "defmempercpu": _MEMORY, "defmempernode": _MEMORY, "maxmempercpu": _MEMORY, "maxmempernode": _MEMORY,
@@ -95,7 +94,7 @@ _OF_PARTITIONS = {
     "suspendtime": _ASLEEP, "suspendtimeout": _ASLEEP, "resumetimeout": _ASLEEP, "powerdownonidle": _ASLEEP,
 }  # fmt: skip
 _NOTHING_OF_PARTITIONS = {
-    "oversubscribe": {"exclusive"}, "shared": {"exclusive"}, "preemptmode": {"off"}, "allowgroups": {"all"},
+    "oversubscribe": {"exclusive"}, "shared": {"exclusive"}, "allowgroups": {"all"},
     "allowaccounts": {"all"}, "allowqos": {"all"}, "allowallocnodes": {"all"}, "denyaccounts": {"none"},
     "denyqos": {"none"}, "defaulttime": {"none"}, "alternate": {"none"},
 }  # fmt: skip
@@ -143,6 +142,7 @@ _NO_MEANING = re.compile(
     r"|boot_time|eiotimeout|hash_val|multiple_slurmd|next_job_id|disable.*|allowspec.*|usempi.*|salloc.*|sched.*debug|sched.*log.*|gres.*plugin.*|license(params|parameters)",
     re.IGNORECASE,
 )
+_PREEMPT_TYPES = {"", "(null)", "preempt/none", "preempt/partition_prio"}
 _UP = ("unknown", "idle", "cloud", "")
 
 
@@ -161,10 +161,18 @@ def not_followed(path: Path, select: Select | None = None) -> tuple[str, ...]:
             found += _of_parameters(line.value)
         elif line.name == VERSION and not line.value.startswith(f"{followed(line.value)}."):
             found.append(f"{line.key}={line.value}: the twin goes by the rules of {followed(line.value)}")
+        elif line.name == "preempttype" and line.value.lower() not in _PREEMPT_TYPES:
+            found.append(f"{line.key}={line.value}: {_NO_PREEMPTION}")
+        elif line.name == "preemptmode" and not _is_followed(line.value):
+            found.append(f"{line.key}={line.value}: {_NO_SUSPENSION}")
         elif line.name not in {NODE, NODE_SET, *FOLLOWED}:
             found += _of_setting(line, by_select)
     found += [*_of_nodes(lines), *gpus_not_followed(lines, path, 0 if select is None else select.gpus)]
     return tuple(f"{path.name}: {each}" for each in dict.fromkeys(found))
+
+
+def _is_followed(preempt_mode: str) -> bool:
+    return bool({"off", "requeue", "cancel"} & {word.strip() for word in preempt_mode.lower().split(",")})
 
 
 def _said_by(select: Select) -> dict[str, str]:
@@ -202,7 +210,9 @@ def _of_partition(line: Line) -> Iterator[str]:
     who = f"partition {line.words[PARTITION]}"
     for key, value in line.words.items():
         said = f"{who}: {line.spelt.get(key, key)}={_short(value)}"
-        if key in _OF_PARTITIONS:
+        if key == "preemptmode" and not _is_followed(value):
+            yield f"{said}: {_NO_SUSPENSION}"
+        elif key in _OF_PARTITIONS:
             if not _says_nothing(value, _NOTHING_OF_PARTITIONS.get(key, set())):
                 yield f"{said}: {_OF_PARTITIONS[key]}"
         elif key not in FOLLOWED_OF_PARTITIONS and key not in _NO_MEANING_OF_PARTITIONS:

@@ -142,12 +142,12 @@ def test_jobs_and_leases_happen_at_their_exact_times(fleet):
         13: LeaseResult(13, granted=True, decided_us=700_000_001, ended_us=1_700_250_001),
     }
     assert fleet.calls() == [
-        [0, ["-N", "j1", "-l", "nodes=2,walltime=00:00:31", *QUEUED], "#!/bin/sh\nsleep 30.5\n"],
-        [100_000_001, ["-N", "j2", "-l", "nodes=1,walltime=00:00:07", *QUEUED], "#!/bin/sh\nsleep 7\n"],
+        [0, ["-N", "j1", "-l", "nodes=2,walltime=00:00:31", *QUEUED], "#!/bin/sh\nexec sleep 30.5\n"],
+        [100_000_001, ["-N", "j2", "-l", "nodes=1,walltime=00:00:07", *QUEUED], "#!/bin/sh\nexec sleep 7\n"],
         [
             3_600_000_000,
             ["-N", "j3", "-l", "nodes=1,walltime=00:00:05", *QUEUED],
-            "#!/bin/sh\nsleep 5\n",
+            "#!/bin/sh\nexec sleep 5\n",
         ],
     ]
     assert result.submitted_us == {1: 0, 2: 100_000_001, 3: 3_600_000_000}

@@ -242,7 +242,7 @@ def test_what_a_table_of_a_site_says_and_the_twin_does_not_do_is_named(form: str
     told = slurm.not_followed(JobTable.empty(), 4)
     named = "a_name_of_more_than_ten_letters"
     for each in (
-        "qos long: Preempt=scavenger: the twin does not preempt",
+        "qos long: Preempt=scavenger: the twin preempts by the tiers of partitions alone",
         "qos long: GrpTRES=cpu=384,node=12: cpu is no limit in the twin, unless cpus_per_node is set",
         "qos long: MaxSubmitPU=20: Slurm would take no more jobs at once",
         f"qos {named}: MaxTRESPA=node=6: Slurm would have more jobs of an account wait",

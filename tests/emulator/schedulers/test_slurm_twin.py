@@ -298,7 +298,7 @@ def test_lines_that_the_twin_does_not_follow_are_named(tmp_path: Path) -> None:
     )
     assert not_followed(path) == (
         "slurm.conf: SelectType=select/cons_tres: jobs have whole nodes in the twin unless `select` is set",
-        "slurm.conf: PreemptType=preempt/qos: the twin does not preempt",
+        "slurm.conf: PreemptType=preempt/qos: the twin preempts by the tiers of partitions alone, in no other way",
         "slurm.conf: PriorityWeightTRES=CPU=1000: the twin has no weights of TRES",
         "slurm.conf: bf_max_job_part: the twin does not do that",
         "slurm.conf: assoc_limit_stop: a job at a limit holds nobody up in the twin",

@@ -17,6 +17,7 @@ VALUES = {
     "queue_qos": {1: "normal"}, "user_qos": {1: "normal"}, "priority_type": "multifactor",
     "reservations": {"r": {"start_s": 10, "end_s": 20}}, "select": {"cores": 4},
     "associations": "assoc.txt", "users": {1: "ann"}, "accounts": {1: "physics"}, "release": "26.05",
+    "preempt_type": "partition_prio", "preempt_mode": "requeue",
 }  # fmt: skip
 CARRIED_OUT = {"reservations", "select", "release"}  # release: by other_release
 IN_THE_DATABASE = {"qos", "queue_qos", "user_qos", "cpus_per_node", "shares"}

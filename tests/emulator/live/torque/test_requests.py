@@ -28,6 +28,7 @@ from emulator.live.torque.server import main as server_main
         ("#!/bin/sh\n#PBS -l nodes=1\n\n  sleep 0.000001  \n", 1),
         ("sleep .5\n", 500_000),
         ("sleep 1\nsleep 2\n", None),
+        ("#!/bin/sh\nexec sleep 1\n", 1_000_000),
         ("sleep 1 # one\n", None),
         ("sleep 1m\n", None),
         ("", None),

@@ -1,0 +1,199 @@
+"""Preemption, compiled: which jobs leave their nodes to another, and what becomes of them.
+
+The rules: `docs/slurm-twin.md`; the slow truth: `tests/oracle/slurm_preemption.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.kernel.compiled import compiled, inner
+from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.occupancy import end_job
+from emulator.kernel.structures import heap_remove
+from emulator.kernel.tables import NEVER
+from emulator.schedulers.slurm.limits import count_running
+from emulator.schedulers.slurm.node_choice import pick
+from emulator.schedulers.slurm.nodes import note_change
+from emulator.schedulers.slurm.tables import HOLD, PREEMPT_AGAIN, SECOND, PreemptMode
+
+if TYPE_CHECKING:
+    from emulator.kernel.rows import Rows
+    from emulator.kernel.tables import State
+    from emulator.schedulers.slurm.tables import Bytes, Candidate, JobExtension, Twin
+
+
+@inner
+def may_preempt(job_ext: Rows[JobExtension], row: int, other: int) -> bool:
+    """Whether a job may take the nodes of another that runs: one of a lower tier whose partition allows it."""
+    return bool(job_ext[other].tier < job_ext[row].tier and job_ext[other].preempt_mode != PreemptMode.OFF)
+
+
+@inner
+def list_candidates(state: State, twin: Twin, row: int) -> int:
+    """List who runs on nodes of a job's partition and may be preempted for it. Returns how many.
+
+    Those of the lowest tier and the fewest nodes come first.
+    """
+    job, node = state.job, state.node
+    twin_registers, job_ext, parts, candidates = twin.registers, twin.job_ext, twin.parts, twin.candidates
+    partition = job_ext[row].partition
+    twin_registers.preempt_looks += 1
+    count = 0
+    for which in range(node.shape[0]):
+        other = node[which].job
+        if other < 0 or not parts[partition, which] or not may_preempt(job_ext, row, other):
+            continue
+        if job_ext[other].preempt_look == twin_registers.preempt_looks:
+            continue
+        job_ext[other].preempt_look = twin_registers.preempt_looks
+        key = (job_ext[other].tier, job[other].nodes, other)
+        place = count
+        while place > 0:
+            before = candidates[place - 1].row
+            if (job_ext[before].tier, job[before].nodes, before) < key:
+                break
+            candidates[place].row = before
+            place -= 1
+        candidates[place].row = other
+        count += 1
+    return count
+
+
+@inner
+def open_nodes_of(state: State, row: int, mask: Bytes) -> int:
+    """How many nodes of a mask a running job has."""
+    runs, log = state.runs, state.log
+    first = runs[state.job[row].run_row].first
+    count = 0
+    for k in range(first, first + state.job[row].nodes):
+        count += mask[log[k]]
+    return count
+
+
+@inner
+def move_to(candidates: Rows[Candidate], place: int, to: int) -> None:
+    """Put a candidate before those from `to` on."""
+    row, usable = candidates[place].row, candidates[place].usable
+    for k in range(place, to, -1):
+        candidates[k].row = candidates[k - 1].row
+        candidates[k].usable = candidates[k - 1].usable
+    candidates[to].row = row
+    candidates[to].usable = usable
+
+
+@inner
+def enough_candidates(state: State, twin: Twin, row: int, idle: int) -> int:
+    """How many of the candidates have to leave, from the first on; 0 if all of them are not enough.
+
+    They are taken in their order until there are enough nodes. Then the last one taken comes first, the others by how
+    many nodes of `open_mask` they have, and they are taken anew.
+    """
+    candidates, open_mask = twin.candidates, twin.open_mask
+    needed = twin.job_ext[row].nodes
+    listed = list_candidates(state, twin, row)
+    found, taken = idle, 0
+    while taken < listed and found < needed:
+        candidates[taken].usable = open_nodes_of(state, candidates[taken].row, open_mask)
+        found += candidates[taken].usable
+        taken += 1
+    if found < needed:
+        return 0
+    if listed == 1:
+        return 1
+    move_to(candidates, taken - 1, 0)
+    for k in range(2, taken):
+        place = k
+        while place > 1 and candidates[place - 1].usable < candidates[k].usable:
+            place -= 1
+        move_to(candidates, k, place)
+    found, taken = idle, 0
+    while found < needed:
+        found += candidates[taken].usable
+        taken += 1
+    return taken
+
+
+@inner
+def preempt(state: State, twin: Twin, row: int, now: int) -> bool:
+    """Make running jobs leave the nodes of `open_mask` that a job gets, if that is enough. Returns whether it is.
+
+    The job itself starts later: those nodes are not free at once. For `PREEMPT_AGAIN` after it has made jobs leave, it
+    makes no others leave.
+    """
+    node, job_ext = state.node, twin.job_ext
+    nodes, candidates, open_mask = twin.nodes, twin.candidates, twin.open_mask
+    idle = 0
+    for which in range(node.shape[0]):
+        is_idle = open_mask[which] and node[which].job < 0 and nodes[which].cleaned_us <= now
+        twin.second_mask[which] = is_idle
+        idle += is_idle
+    taken = enough_candidates(state, twin, row, idle)
+    if taken == 0:
+        return False
+    if job_ext[row].preempted_us > now - PREEMPT_AGAIN:
+        return True
+    for k in range(taken):
+        mark_nodes(state, twin, candidates[k].row)
+    pick(twin.second_mask, nodes, job_ext[row].nodes)
+    for which in range(node.shape[0]):
+        twin.second_mask[which] = 0
+    for k in range(job_ext[row].nodes):
+        twin.second_mask[nodes[k].chosen] = 1
+    for k in range(taken):
+        if open_nodes_of(state, candidates[k].row, twin.second_mask):
+            make_leave(state, twin, candidates[k].row, now)
+    job_ext[row].preempted_us = now
+    count_running(state, twin)
+    return True
+
+
+@inner
+def mark_nodes(state: State, twin: Twin, row: int) -> None:
+    """Mark a running job's nodes of `open_mask` in the second mask."""
+    runs, log = state.runs, state.log
+    first = runs[state.job[row].run_row].first
+    for k in range(first, first + state.job[row].nodes):
+        twin.second_mask[log[k]] |= twin.open_mask[log[k]]
+
+
+@inner
+def make_leave(state: State, twin: Twin, row: int, now: int) -> None:
+    """A running job is preempted: it is lost, or waits again. Its nodes are free in the next second."""
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    heap, runs, log, registers = state.heap, state.runs, state.log, state.registers
+    twin_registers = twin.registers
+    free_us = (now // SECOND + 1) * SECOND
+    first = runs[job[row].run_row].first
+    for k in range(first, first + job[row].nodes):
+        twin.nodes[log[k]].cleaned_us = free_us
+    waits = twin.job_ext[row].preempt_mode == PreemptMode.REQUEUE
+    outcome = RunOutcome.REQUEUED if waits else RunOutcome.CANCELLED
+    if registers.simulated:
+        heap_remove(heap, registers, row)
+    end_job(job, node, free, plan, blocks, runs, log, registers, row, now, outcome)
+    if waits:
+        job[row].state = JobState.HELD
+        job[row].start_us = job[row].end_us = -1
+        hold_back(twin, row, now)
+    else:
+        job[row].state = JobState.CANCELLED
+    note_change(twin_registers, now)
+    earliest = max(free_us, twin_registers.last_pass_us + twin_registers.pass_gap_us)
+    twin_registers.pass_at_us = min(twin_registers.pass_at_us, (earliest + SECOND - 1) // SECOND * SECOND)
+
+
+@compiled
+def hold_back(twin: Twin, row: int, now: int) -> None:
+    """A job that has just left its nodes may wait again after two minutes."""
+    twin_registers, job_ext = twin.registers, twin.job_ext
+    job_ext[row].eligible_us = now // SECOND * SECOND + HOLD
+    job_ext[row].submitted_us = now
+    job_ext[row].next_held = NEVER
+    if twin_registers.release_at_us == NEVER:
+        twin_registers.first_held = row
+        twin_registers.release_at_us = job_ext[row].eligible_us
+    else:
+        job_ext[twin_registers.last_held].next_held = row
+    twin_registers.last_held = row
+    twin_registers.resubmits = twin_registers.by_submit

@@ -1,0 +1,176 @@
+"""Slurm's twin where jobs take the nodes of others: equal to the reference run by run, each rule once by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from balancer.clock import US
+from emulator.cluster.slurm_cluster import slurm_cluster
+from emulator.cluster.slurm_scheduler import Slurm
+from emulator.schedulers.slurm.select import Select
+from emulator.simulation.loop import Loop
+from emulator.validation.laws import assert_lawful
+from emulator.workload.table import JobTable
+from gates import GATE
+from oracle.slurm_kit import agrees_on_preemption, all_runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_every_run_begins_and_ends_when_where_and_how_the_reference_says() -> None:
+    for seed in range(GATE.reference_workloads // 2):
+        agrees_on_preemption(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1040, 1040 + GATE.reference_workloads, 40))
+def test_so_they_do_on_many_workloads(first: int) -> None:
+    for seed in range(first, first + 40):
+        agrees_on_preemption(seed)
+
+
+# -- by hand: (partition, submit, run, limit, nodes) in seconds ------------
+
+LOW, MIDDLE, HIGH = 1, 2, 3
+Row = tuple[int, float, float, float, int]
+CONF = """\
+PreemptType=preempt/partition_prio
+PreemptMode={mode}
+PartitionName=low Nodes=ALL PriorityTier=10 Default=YES {low}
+PartitionName=middle Nodes=ALL PriorityTier=20
+PartitionName=high Nodes={high} PriorityTier=30
+"""
+QUEUES = {LOW: "low", MIDDLE: "middle", HIGH: "high"}
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    return tmp_path / "slurm.conf"
+
+
+def run(
+    conf: Path, rows: list[Row], mode: str = "REQUEUE", low: str = "", high: str = "ALL", **settings: Any
+) -> dict[int, list[tuple[float, float, str, list[int]]]]:
+    """Of each job, by number: start, end, outcome and nodes of its runs on four nodes."""
+    queue, submit, run_s, limit, width = zip(*rows, strict=True)
+    jobs = JobTable.build(
+        submit_us=[int(each * US) for each in submit],
+        run_us=[int(each * US) for each in run_s],
+        estimate_us=[int(each * US) for each in limit],
+        nodes=list(width),
+        queue=list(queue),
+    )
+    conf.write_text(CONF.format(mode=mode, low=low, high=high), "utf-8")
+    loop = Loop(slurm_cluster(4, jobs, Slurm(conf=conf, queues=QUEUES, **settings)))
+    loop.run()
+    record = loop.record()
+    assert_lawful(record)
+    found: dict[int, list[tuple[float, float, str, list[int]]]] = {}
+    for number, start, end, nodes, how in sorted(all_runs(record)):
+        found.setdefault(number, []).append((start / US, end / US, how, sorted(nodes)))
+    return found
+
+
+FULL: list[Row] = [(LOW, 0, 600, 600, 2), (LOW, 1, 600, 600, 2)]
+"""Two jobs that fill the machine."""
+
+
+def test_a_job_of_a_higher_tier_takes_the_nodes_of_the_last_that_it_needs(conf: Path) -> None:
+    """Recorded: the nodes are free in the next second; who left them waits again as one that lost a node does."""
+    assert run(conf, [*FULL, (HIGH, 60, 100, 120, 1)]) == {
+        1: [(0, 60, "requeued", [0, 1]), (240, 840, "finished", [0, 1])],
+        2: [(1, 601, "finished", [2, 3])],
+        3: [(61, 161, "finished", [0])],
+    }
+
+
+def test_who_may_not_wait_again_is_lost(conf: Path) -> None:
+    high = (HIGH, 60, 100, 120, 1)
+    lost = [(0, 60, "lost", [0, 1])]
+    assert run(conf, [*FULL, high], mode="CANCEL")[1] == lost
+    assert run(conf, [*FULL, high], low="PreemptMode=CANCEL")[1] == lost
+    assert run(conf, [*FULL, high], job_requeue=False)[1] == lost
+
+
+def test_the_mode_of_a_partition_comes_before_that_of_all(conf: Path) -> None:
+    high = (HIGH, 60, 100, 120, 1)
+    assert run(conf, [*FULL, high], low="PreemptMode=OFF")[3] == [(600, 700, "finished", [0])]
+    assert run(conf, [*FULL, high], mode="OFF", low="PreemptMode=REQUEUE")[3] == [(600, 700, "finished", [0])]
+    assert run(conf, [*FULL, high], preempt_type="none")[3] == [(600, 700, "finished", [0])]
+
+
+def test_idle_nodes_come_first_and_equal_tiers_leave_each_other_alone(conf: Path) -> None:
+    idle: list[Row] = [(LOW, 0, 600, 600, 2), (HIGH, 60, 100, 120, 2)]
+    assert run(conf, idle)[1] == [(0, 600, "finished", [0, 1])]
+    equal: list[Row] = [(HIGH, 0, 600, 600, 4), (HIGH, 60, 100, 120, 1)]
+    assert run(conf, equal)[2] == [(600, 700, "finished", [0])]
+
+
+def test_the_lowest_tier_and_the_smallest_job_leave_first(conf: Path) -> None:
+    tiers: list[Row] = [(MIDDLE, 0, 600, 600, 1), (LOW, 1, 600, 600, 3), (HIGH, 60, 100, 120, 1)]
+    assert [len(runs) for runs in run(conf, tiers).values()] == [1, 2, 1]
+    sizes: list[Row] = [(LOW, 0, 600, 600, 3), (LOW, 1, 600, 600, 1), (HIGH, 60, 100, 120, 1)]
+    assert [len(runs) for runs in run(conf, sizes).values()] == [1, 2, 1]
+
+
+def test_who_is_not_needed_in_the_end_stays(conf: Path) -> None:
+    """Two small jobs are enough for two nodes; for three the large one has to leave, and with it only one of these."""
+    small: list[Row] = [(LOW, 0, 600, 600, 1), (LOW, 1, 600, 600, 1), (LOW, 2, 600, 600, 2)]
+    assert [len(runs) for runs in run(conf, [*small, (HIGH, 60, 9, 60, 2)]).values()] == [2, 2, 1, 1]
+    assert [len(runs) for runs in run(conf, [*small, (HIGH, 60, 9, 60, 3)]).values()] == [2, 1, 2, 1]
+
+
+def test_nodes_beyond_its_partition_are_of_no_use(conf: Path) -> None:
+    rows: list[Row] = [*FULL, (HIGH, 60, 100, 120, 1)]
+    assert run(conf, rows, high="n[003-004]")[1] == [(0, 600, "finished", [0, 1])]
+    assert run(conf, rows, high="n[003-004]")[3] == [(61, 161, "finished", [2])]
+
+
+def test_a_cycle_makes_others_leave_and_the_main_loop_starts_the_job(conf: Path) -> None:
+    """With a depth of one the main loop does not come to the second job of the high partition."""
+    rows: list[Row] = [*FULL, (HIGH, 20, 100, 120, 4), (HIGH, 21, 100, 120, 1)]
+    found = run(conf, rows, default_queue_depth=1)
+    assert [each[0] for each in found[3]] == [21]
+    assert [each[2] for number in (1, 2) for each in found[number]] == ["requeued", "finished"] * 2
+
+
+# -- what does not go with it ------------
+
+
+def test_jobs_that_share_nodes_and_nodes_that_fail_do_not_go_with_it(conf: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"select: jobs that share nodes do not preempt .* preempt_type: none"
+    ):
+        run(conf, FULL, select=Select(4, "CR_Core"))
+    jobs = JobTable.build(submit_us=[0], run_us=[US], estimate_us=[US], nodes=[1])
+    with pytest.raises(ValueError, match="nodes do not fail in the twin where jobs preempt"):
+        slurm_cluster(4, jobs, Slurm(conf=conf)).rules.expect_outages()
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"preempt_type": "qos"}, "preempt_type is none or partition_prio, not 'qos'"),
+        ({"preempt_mode": "suspend"}, "preempt_mode is off or requeue or cancel, not 'suspend'"),
+    ],
+)
+def test_another_kind_of_it_is_refused(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Slurm(**settings)
+
+
+def test_what_a_file_says_beyond_it_is_named(conf: Path) -> None:
+    conf.write_text(
+        "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\n"
+        "PartitionName=low Nodes=ALL GraceTime=60 PreemptMode=SUSPEND\nPartitionName=high Nodes=ALL PreemptMode=OFF\n"
+    )
+    jobs = JobTable.build(submit_us=[0], run_us=[US], estimate_us=[US], nodes=[1])
+    assert Slurm(conf=conf).not_followed(jobs, 4) == (
+        "slurm.conf: PreemptMode=SUSPEND,GANG: the twin suspends no jobs: they keep their nodes",
+        "slurm.conf: partition low: GraceTime=60: who is preempted leaves at once in the twin",
+        "slurm.conf: partition low: PreemptMode=SUSPEND: the twin suspends no jobs: they keep their nodes",
+    )
+    assert not Slurm(conf=conf).rules(4).preempts

@@ -1,0 +1,112 @@
+"""Preemption by the tiers of partitions (`docs/slurm-twin.md`), slowly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from balancer.clock import US
+from oracle.slurm import HELD_BACK_S, Running, SlurmReference, whole
+
+if TYPE_CHECKING:
+    from oracle.reference import Job
+
+PREEMPT_AGAIN_US = 40 * US
+
+
+class PreemptingReference(SlurmReference):
+    """The reference where jobs take the nodes of others."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.cleaned: dict[int, int] = {}
+        """When nodes are free that somebody had to leave."""
+        self.preempted: dict[Job, int] = {}
+        """When a job last made others leave."""
+
+    def tier(self, job: Job) -> int:
+        return self.partitions[self.partition(job)].priority_tier
+
+    def mode(self, job: Job) -> str:
+        return self.rules.mode_of(self.partitions[self.partition(job)])
+
+    def may_leave(self, job: Job) -> list[Job]:
+        """Who runs on the job's partition and may be preempted for it, the first to leave first."""
+        theirs = [
+            other
+            for other, run in self.running.items()
+            if run.nodes & self.nodes_of(job)
+            and self.tier(other) < self.tier(job)
+            and self.mode(other) != "off"
+        ]
+        return sorted(
+            theirs, key=lambda other: (self.tier(other), other.nodes, other.submit_us, other.number)
+        )
+
+    def being_cleaned(self, now: int) -> set[int]:
+        return {node for node, at in self.cleaned.items() if at > now}
+
+    def idle_now(self, job: Job, left: set[int], now: int) -> set[int]:
+        return super().idle_now(job, left, now) - self.being_cleaned(now)
+
+    def preempt(self, job: Job, left: set[int], now: int) -> bool:
+        idle = self.idle_now(job, left, now)
+
+        def has(other: Job) -> frozenset[int]:
+            return self.running[other].nodes & left
+
+        def enough(order: list[Job]) -> list[Job]:
+            """The shortest beginning that leaves enough nodes; empty if all do not."""
+            for count in range(len(order) + 1):
+                if len(idle.union(*map(has, order[:count]))) >= job.nodes:
+                    return order[:count]
+            return []
+
+        order = self.may_leave(job)
+        leaving = enough(order)
+        if not leaving:
+            return False
+        if len(order) > 1:
+            *others, last = leaving
+            leaving = enough([last, *sorted(others, key=lambda other: -len(has(other)))])
+        if now - self.preempted.get(job, -PREEMPT_AGAIN_US) < PREEMPT_AGAIN_US:
+            return True
+        chosen = self.choose(job, idle.union(*map(has, leaving)), self.running)
+        for other in [other for other in leaving if has(other) & chosen]:
+            self.make_leave(other, now)
+        self.preempted[job] = now
+        return True
+
+    def make_leave(self, job: Job, now: int) -> None:
+        free_at = (now // US + 1) * US
+        self.cleaned |= dict.fromkeys(self.running[job].nodes, free_at)
+        waits = self.mode(job) == "requeue"
+        self.leave(job, now, "requeued" if waits else "lost")
+        if waits:
+            self.held[job] = self.eligible[job] = (now // US + HELD_BACK_S) * US
+            self.submitted[job] = now
+        self.note_change(now)
+        self.pass_at = min(self.pass_at, whole(max(free_at, self.last_pass + self.rules.sched_min_interval)))
+
+    def first_free(
+        self, job: Job, allowed: set[int], now: int, running: dict[Job, Running]
+    ) -> tuple[int, frozenset[int]] | None:
+        if len(self.with_room(job, allowed, running)) < job.nodes:
+            leaving = self.may_leave(job)
+            running = {other: run for other, run in running.items() if other not in leaving}
+        return super().first_free(job, allowed, now, running)
+
+    def start_now(
+        self,
+        job: Job,
+        nodes: frozenset[int],
+        reserved: list[tuple[int, int, frozenset[int]]],
+        now: int,
+    ) -> int:
+        if nodes & self.being_cleaned(now):
+            return now + US
+        if not any(nodes & run.nodes for run in self.running.values()):
+            return super().start_now(job, nodes, reserved, now)
+        left = self.left_by_plan(job, reserved, now)
+        reserved.append((*self.blocks(job, now, now), nodes))
+        self.preempt(job, left - self.out, now)
+        return now
