@@ -37,6 +37,7 @@ ABILITIES = {
     "nodes and controllers that fail": ("test_nodes_fail", "test_a_controller_that_dies"),
     "advance reservations": ("test_reservations_of_the_scenario",),
     "jobs that share nodes": ("wait_for_gpus", "test_the_twin_starts_the_jobs_of_a_slice"),
+    "preemption": ("takes_the_nodes",),
     "mechanisms": ("test_slurm_mechanisms.",),
     "slurmdbd": ("test_database.",),
 }

@@ -19,11 +19,14 @@ from emulator.schedulers.dynamic import VIEW
 from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
 from emulator.schedulers.slurm.preemption import hold_back
-from emulator.schedulers.slurm.qos import Qos
+from emulator.schedulers.slurm.qos import Qos, levels
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.reservations import which_of
+from emulator.schedulers.slurm.rules import Partition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from emulator.kernel.rows import Rows
@@ -36,6 +39,10 @@ _NO_SHARE = 1e-9
 """Of who has none: the first hour of usage takes all priority."""
 _ASSOCIATION_LIMITS = {"group_jobs": "grp_jobs", "group_nodes": "grp_nodes", "own_jobs": "max_jobs"}
 _LONG_AGO_US = -(1 << 50)
+_TIERS = 1 << 16
+"""There are no more of them."""
+_MOST_PRIORITY = _TIERS - 1
+"""Of a QOS, as preemption sees it."""
 _ADVANCE, _FINISH, _NEXT_EVENT, _HOLD_BACK = entry_points(
     kernel.advance, kernel.finish, kernel.next_event, hold_back
 )
@@ -127,20 +134,17 @@ class SlurmTwin(ClusterRules):
         places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
         self._check(jobs, rows)
         self._job_ext["partition"][known] = places
-        modes = [s.PreemptMode[rules.mode_of(each).upper()] for each in rules.partitions]
-        self._job_ext["preempt_mode"][known] = np.array(modes)[places]
-        self._job_ext["preempted_us"][:] = _LONG_AGO_US
-        self._job_ext["tier"][known] = np.array([each.priority_tier for each in rules.partitions])[places]
         self._job_ext["user"][known] = [
             self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
         ]
         self._fill_associations(jobs)
         self._fill_qos(jobs, places)
+        self._fill_preemption(jobs, places)
         marks = len(rules.partitions) + len(rules.reservations)
         self._tests = np.zeros(len(self._users) + marks, np.int64)
         if rules.priority_type == "multifactor":
             self._fixed[known] = self._unchanging(jobs, places)
-        keys = -self._job_ext["tier"][known] * s.TIER_STEP - (self._fixed[known] + 1e-6).astype(np.int64)
+        keys = -self._job_ext["rank"][known] * s.TIER_STEP - (self._fixed[known] + 1e-6).astype(np.int64)
         rows["key"][:] = keys
 
     def _fill_associations(self, jobs: JobTable) -> None:
@@ -189,6 +193,28 @@ class SlurmTwin(ClusterRules):
         ]
         self._used = new_rows(s.QosUse, len(self._limits) * (1 + max(len(self._users), 1)))
 
+    def _fill_preemption(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
+        """Which jobs may take the nodes of which, what becomes of these, and who stands before whom for that reason."""
+        rows, rules = slice(len(jobs)), self._rules
+        its: list[Partition | Qos | None] = [*rules.partitions]
+        tiers = np.array([each.priority_tier for each in rules.partitions])
+        rank, classes, order = tiers[places], places, tiers
+        if rules.preempts and rules.preempt_type == "qos":
+            its = [*rules.qos, None]
+            own = self._job_ext["own_qos"][rows]
+            classes = np.where(own < 0, len(rules.qos), own)
+            order = np.array([*(min(each.priority, _MOST_PRIORITY) for each in rules.qos), 0])
+            rank = rank + _TIERS * np.array([*levels(rules.qos), 0])[classes]
+        modes = np.array([s.PreemptMode[rules.mode_of(each).upper()] for each in its])
+        self._may_preempt = np.zeros((len(its), len(its)), np.int8)
+        if rules.preempts:
+            self._may_preempt[:] = _may_preempt(its) & (modes != s.PreemptMode.OFF)
+        self._job_ext["rank"][rows] = rank
+        self._job_ext["preempt_class"][rows] = classes
+        self._job_ext["preempt_place"][rows] = order[classes]
+        self._job_ext["preempt_mode"][rows] = modes[classes]
+        self._job_ext["preempted_us"][:] = _LONG_AGO_US
+
     def _unchanging(self, jobs: JobTable, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """The size, partition and QOS factors, weighted."""
         rules, total = self._rules, len(self._nodes_seen)
@@ -229,6 +255,7 @@ class SlurmTwin(ClusterRules):
             second_mask=second_mask,
             open_mask=open_mask,
             candidates=self._candidates,
+            may_preempt=self._may_preempt,
             tests=self._tests,
             weights=self._weights,
             accounts=self._accounts,
@@ -291,6 +318,17 @@ class SlurmTwin(ClusterRules):
 
     def nodes_have_moved(self) -> None:
         self._twin_registers.nodes_moved = self._has_outages
+
+
+def _may_preempt(its: Sequence[Partition | Qos | None]) -> NDArray[np.bool_]:
+    """Whether jobs of a partition or QOS may take the nodes of those of another, by place."""
+
+    def may(one: Partition | Qos | None, other: Partition | Qos | None) -> bool:
+        if isinstance(one, Partition) and isinstance(other, Partition):
+            return one.priority_tier > other.priority_tier
+        return isinstance(one, Qos) and isinstance(other, Qos) and other.name in one.preempt
+
+    return np.array([[may(one, other) for other in its] for one in its], bool)
 
 
 def _names(node_count: int, slurm: SlurmSettings) -> tuple[str, ...]:

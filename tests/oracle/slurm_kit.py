@@ -189,6 +189,9 @@ def agrees_on_preemption(seed: int) -> None:
     said, rules, jobs, nodes = random_case(rng)
     rules, queues = with_random_preemption(rng, rules, nodes)
     said = replace(said, queues=queues)
+    if rng.random() < 0.5:
+        rules, user_qos = with_random_preempting_qos(rng, rules, jobs)
+        said = replace(said, user_qos=user_qos)
     jobs = [job._replace(nodes=min(job.nodes, max(1, nodes // 2))) for job in jobs]
     record = with_rules(said, rules, jobs, nodes)
     reference = PreemptingReference(
@@ -224,6 +227,22 @@ def with_random_preemption(
         rules, partitions=partitions, preempt_type="partition_prio", preempt_mode=mode, **changes
     )
     return preempting, queues
+
+
+def with_random_preempting_qos(
+    rng: np.random.Generator, rules: Rules, jobs: list[Job]
+) -> tuple[Rules, dict[int, str]]:
+    """QOS of which one may take the nodes of one or two others, or one after the other may; and whose each user is."""
+    rules, user_qos = with_random_qos(rng, rules, jobs)
+    preempts = ({"high": ("low",)}, {"high": ("low", "normal")}, {"high": ("normal",), "normal": ("low",)})
+    said = preempts[rng.integers(len(preempts))]
+    modes = (None, None, None, "off", "requeue", "cancel")
+    table = tuple(
+        replace(each, preempt=said.get(each.name, ()), preempt_mode=modes[rng.integers(len(modes))])
+        for each in rules.qos
+    )
+    user_qos |= {user: ("high", "low", "normal")[rng.integers(3)] for user in user_qos}
+    return replace(rules, preempt_type="qos", qos=table), user_qos
 
 
 _OUTCOMES = {

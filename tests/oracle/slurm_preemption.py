@@ -1,4 +1,4 @@
-"""Preemption by the tiers of partitions (`docs/slurm-twin.md`), slowly."""
+"""Preemption by the tiers of partitions or by QOS (`docs/slurm-twin.md`), slowly."""
 
 from __future__ import annotations
 
@@ -26,20 +26,41 @@ class PreemptingReference(SlurmReference):
     def tier(self, job: Job) -> int:
         return self.partitions[self.partition(job)].priority_tier
 
+    @property
+    def is_by_qos(self) -> bool:
+        return self.rules.preempt_type == "qos"
+
+    def place(self, job: Job) -> tuple[int, int]:
+        tier, priority = super().place(job)
+        return (
+            (tier - 100_000 * self.level(self.qos_of(job)), priority) if self.is_by_qos else (tier, priority)
+        )
+
+    def level(self, qos: str) -> int:
+        return max((1 + self.level(name) for name in self.qos[qos].preempt), default=0)
+
+    def may_take(self, job: Job, other: Job) -> bool:
+        if self.is_by_qos:
+            own, its = self.qos[self.qos_of(job)], self.qos[self.qos_of(other)]
+            return its.name in own.preempt and self.rules.mode_of(its) != "off"
+        return self.tier(other) < self.tier(job) and self.mode(other) != "off"
+
+    def first_to_leave(self, job: Job) -> int:
+        return self.qos[self.qos_of(job)].priority if self.is_by_qos else self.tier(job)
+
     def mode(self, job: Job) -> str:
-        return self.rules.mode_of(self.partitions[self.partition(job)])
+        its = self.qos[self.qos_of(job)] if self.is_by_qos else self.partitions[self.partition(job)]
+        return self.rules.mode_of(its)
 
     def may_leave(self, job: Job) -> list[Job]:
         """Who runs on the job's partition and may be preempted for it, the first to leave first."""
         theirs = [
             other
             for other, run in self.running.items()
-            if run.nodes & self.nodes_of(job)
-            and self.tier(other) < self.tier(job)
-            and self.mode(other) != "off"
+            if run.nodes & self.nodes_of(job) and self.may_take(job, other)
         ]
         return sorted(
-            theirs, key=lambda other: (self.tier(other), other.nodes, other.submit_us, other.number)
+            theirs, key=lambda other: (self.first_to_leave(other), other.nodes, other.submit_us, other.number)
         )
 
     def being_cleaned(self, now: int) -> set[int]:

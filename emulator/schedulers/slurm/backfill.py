@@ -137,7 +137,7 @@ def take_preemptable(twin: Twin, row: int) -> int:
     for which in range(nodes.shape[0]):
         holder = nodes[which].holder
         is_there = twin.first_mask[which] and holder >= 0 and nodes[which].free_at_us != NEVER
-        if is_there and may_preempt(twin.job_ext, row, holder):
+        if is_there and may_preempt(twin, row, holder):
             twin.second_mask[which] = 1
             count += 1
     return count

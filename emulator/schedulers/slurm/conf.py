@@ -9,6 +9,7 @@ from balancer.nodelist import expand
 from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError, read_lines
+from emulator.schedulers.slurm.preemption_settings import preempt_mode, preempt_type
 from emulator.schedulers.slurm.releases import followed
 from emulator.schedulers.slurm.rules import Partition
 from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from emulator.schedulers.slurm.releases import Release
-    from emulator.schedulers.slurm.rules import PreemptMode, PreemptType
 
 
 def _number(text: str, what: str = "") -> int:
@@ -44,27 +44,14 @@ def _no_half_life(text: str) -> int:
     return 0 if text == "0" else _seconds(text)
 
 
-def _preempt_type(text: str) -> PreemptType:
-    """Who preempts; nobody where the twin does not do it."""
-    return "partition_prio" if text.lower().removeprefix("preempt/") == "partition_prio" else "none"
-
-
-def _preempt_mode(text: str) -> PreemptMode:
-    """What becomes of who is preempted; OFF where the twin does not do it."""
-    words = {word.strip() for word in text.lower().split(",")}
-    if "requeue" in words:
-        return "requeue"
-    return "cancel" if "cancel" in words else "off"
-
-
 VERSION = "slurm_version"
 """The key under which `scontrol show config` prints it."""
 _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "overtimelimit": ("over_time_limit", _whole),
     "killwait": ("kill_wait", _whole),
     "jobrequeue": ("job_requeue", _yes),
-    "preempttype": ("preempt_type", _preempt_type),
-    "preemptmode": ("preempt_mode", _preempt_mode),
+    "preempttype": ("preempt_type", preempt_type),
+    "preemptmode": ("preempt_mode", preempt_mode),
     "priorityweightage": ("priority_weight_age", _number),
     "priorityweightfairshare": ("priority_weight_fairshare", _number),
     "priorityweightjobsize": ("priority_weight_job_size", _number),
@@ -212,6 +199,6 @@ def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:
         min_nodes=_whole(said.get("minnodes", "0")),
         qos=said.get("qos", ""),
         state=_state(said.get("state", "UP")),
-        preempt_mode=_preempt_mode(said["preemptmode"]) if "preemptmode" in said else None,
+        preempt_mode=preempt_mode(said["preemptmode"]) if "preemptmode" in said else None,
     )
     return partition, _yes(said.get("default", "NO"))

@@ -48,13 +48,13 @@ def look_at_usage(state: State, twin: Twin, now: int) -> float:
 
 @inner
 def key_of(twin: Twin, row: int, used: float, now: int) -> int:
-    """A job's place in the queue: tier, then priority, a whole number. `used`: what all users have used."""
+    """A job's place in the queue: rank, then priority, a whole number. `used`: what all users have used."""
     job_ext, fixed, weights, accounts = twin.job_ext, twin.fixed, twin.weights, twin.accounts
     value = fixed[row] + weights.age * min((now - job_ext[row].eligible_us) / weights.max_age_us, 1.0)
     if weights.fair > 0.0:
         part = accounts[job_ext[row].account].usage / used if used > 0.0 else 0.0
         value += weights.fair * 0.5 ** (part / accounts[job_ext[row].account].shares)
-    first: int = -job_ext[row].tier * TIER_STEP
+    first: int = -job_ext[row].rank * TIER_STEP
     return first - int(value + 1e-6)
 
 

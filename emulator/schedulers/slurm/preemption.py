@@ -20,20 +20,21 @@ from emulator.schedulers.slurm.tables import HOLD, PREEMPT_AGAIN, SECOND, Preemp
 if TYPE_CHECKING:
     from emulator.kernel.rows import Rows
     from emulator.kernel.tables import State
-    from emulator.schedulers.slurm.tables import Bytes, Candidate, JobExtension, Twin
+    from emulator.schedulers.slurm.tables import Bytes, Candidate, Twin
 
 
 @inner
-def may_preempt(job_ext: Rows[JobExtension], row: int, other: int) -> bool:
-    """Whether a job may take the nodes of another that runs: one of a lower tier whose partition allows it."""
-    return bool(job_ext[other].tier < job_ext[row].tier and job_ext[other].preempt_mode != PreemptMode.OFF)
+def may_preempt(twin: Twin, row: int, other: int) -> bool:
+    """Whether a job may take the nodes of another that runs."""
+    job_ext = twin.job_ext
+    return bool(twin.may_preempt[job_ext[row].preempt_class, job_ext[other].preempt_class])
 
 
 @inner
 def list_candidates(state: State, twin: Twin, row: int) -> int:
     """List who runs on nodes of a job's partition and may be preempted for it. Returns how many.
 
-    Those of the lowest tier and the fewest nodes come first.
+    Those of the lowest tier, or priority of QOS, and the fewest nodes come first.
     """
     job, node = state.job, state.node
     twin_registers, job_ext, parts, candidates = twin.registers, twin.job_ext, twin.parts, twin.candidates
@@ -42,16 +43,16 @@ def list_candidates(state: State, twin: Twin, row: int) -> int:
     count = 0
     for which in range(node.shape[0]):
         other = node[which].job
-        if other < 0 or not parts[partition, which] or not may_preempt(job_ext, row, other):
+        if other < 0 or not parts[partition, which] or not may_preempt(twin, row, other):
             continue
         if job_ext[other].preempt_look == twin_registers.preempt_looks:
             continue
         job_ext[other].preempt_look = twin_registers.preempt_looks
-        key = (job_ext[other].tier, job[other].nodes, other)
+        key = (job_ext[other].preempt_place, job[other].nodes, other)
         place = count
         while place > 0:
             before = candidates[place - 1].row
-            if (job_ext[before].tier, job[before].nodes, before) < key:
+            if (job_ext[before].preempt_place, job[before].nodes, before) < key:
                 break
             candidates[place].row = before
             place -= 1

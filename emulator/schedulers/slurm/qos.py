@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from emulator.schedulers.slurm.preemption_settings import (
+    NO_GRACE,
+    NO_SUSPENSION,
+    PreemptMode,
+    is_followed,
+    preempt_mode,
+)
 from emulator.schedulers.slurm.sacctmgr import Table, read_rows
 from emulator.schedulers.slurm.times import INFINITE, minutes
 from emulator.schedulers.slurm.unsupported_limits import would_have_done
@@ -60,7 +67,9 @@ _NOT_SCHEDULING = {
     "name", "id", "description", "descr", "preemptmode", "preemptexempttime", "gracetime", "rawusage",
     "deleted",
 }  # fmt: skip
-"""Of no meaning where nobody preempts; who does (`Preempt`) is refused."""
+"""Of no meaning where nobody preempts; who does (`Preempt`) is refused by the plain schedulers."""
+_MODES_OF_ALL = {"", "cluster", "disabled"}
+"""What `PreemptMode` of a QOS says where that of slurm.conf counts."""
 _TABLE = Table(
     what="qos",
     shown="qos",
@@ -116,6 +125,8 @@ class Qos:
 
     `grp_`: of what runs in it together, `user_` and `account_`: of what runs in it for each user and account;
     `_submitted`: of what runs or waits; `_node_min`: node-minutes as they are asked for. The others are of one job.
+    `preempt`: whose jobs its jobs may take the nodes of; `preempt_mode`: what becomes of its own jobs then, None for
+    what becomes of all.
     """
 
     name: str
@@ -135,6 +146,8 @@ class Qos:
     account_nodes: int = UNDEFINED
     account_submitted: int = UNDEFINED
     account_node_min: int = UNDEFINED
+    preempt: tuple[str, ...] = ()
+    preempt_mode: PreemptMode | None = None
 
     @property
     def limits(self) -> tuple[int, int, int, int]:
@@ -169,6 +182,7 @@ class LimitReader:
     columns: Mapping[str, str]
     cpus_per_node: int | None
     left_out: list[LeftOut] | None = None
+    knows_preemption: bool = False
 
     def values(
         self, place: str, who: str, columns: Mapping[str, Any], no_meaning: Container[str]
@@ -202,7 +216,7 @@ def read_qos(
     `plain`: for the plain schedulers, not for the twin. `left_out`: what is not known is no error, but told there.
     """
     who, columns = ("a plain scheduler", _KEYS | _PLAIN_KEYS) if plain else ("the twin", _KEYS)
-    reader = LimitReader(who, columns, cpus_per_node, left_out)
+    reader = LimitReader(who, columns, cpus_per_node, left_out, knows_preemption=not plain)
     rows = (
         {name: (f"{place}: ", row) for place, name, row in _rows(said)}
         if isinstance(said, Path)
@@ -210,7 +224,45 @@ def read_qos(
     )
     found = {name: _qos(name, where, row, reader) for name, (where, row) in rows.items()}
     found.setdefault(NORMAL, Qos(NORMAL))
-    return tuple(found[name] for name in sorted(found))
+    table = tuple(found[name] for name in sorted(found))
+    return table if plain else tuple(_preempting(each, rows.get(each.name), reader, table) for each in table)
+
+
+def _preempting(
+    qos: Qos, row: tuple[str, Mapping[str, Any]] | None, reader: LimitReader, table: tuple[Qos, ...]
+) -> Qos:
+    """With what its row says of preemption. Raises ValueError that begins with the row's place."""
+    where, columns = row or ("", {})
+    said = {column.lower(): str(text).strip() for column, text in columns.items()}
+    names = tuple(name for name in re.split(r"[,\s]+", said.get("preempt", "")) if name)
+    for name in names:
+        if name not in {each.name for each in table}:
+            there = ", ".join(each.name for each in table)
+            raise ValueError(f"{where}qos {qos.name}: Preempt={name}: no such QOS; there are: {there}")
+    mode, grace = said.get("preemptmode", ""), said.get("gracetime", "")
+    has_own = mode.lower() not in _MODES_OF_ALL
+    left_out: list[LeftOut] = []
+    if has_own and not is_followed(mode):
+        left_out.append(LeftOut(f"qos {qos.name}", "PreemptMode", mode, NO_SUSPENSION))
+    if grace.strip("0:"):
+        left_out.append(LeftOut(f"qos {qos.name}", "GraceTime", grace, NO_GRACE))
+    if left_out and reader.left_out is None:
+        raise ValueError(f"{where}{left_out[0]}; leave it out to do without")
+    if reader.left_out is not None:
+        reader.left_out.extend(left_out)
+    return replace(qos, preempt=names, preempt_mode=preempt_mode(mode) if has_own else None)
+
+
+def levels(table: tuple[Qos, ...]) -> list[int]:
+    """How many QOS stand below each that it may preempt, one below the other. Raises ValueError for a circle."""
+    by_name = {each.name: each for each in table}
+
+    def level(qos: Qos, above: tuple[str, ...]) -> int:
+        if qos.name in above:
+            raise ValueError(f"slurm: qos: {' and '.join(sorted(above))} preempt each other")
+        return max((1 + level(by_name[name], (*above, qos.name)) for name in qos.preempt), default=0)
+
+    return [level(each, ()) for each in table]
 
 
 def columns_of(path: Path) -> dict[str, dict[str, str]]:
@@ -238,8 +290,11 @@ def _qos(name: str, place: str, columns: Mapping[str, Any], reader: LimitReader)
             continue
         if key == "flags" and text.lower() in _NO_FLAGS:
             continue
+        if key == "preempt" and reader.knows_preemption:
+            continue
         limits[column] = said
-    return Qos(name, **reader.values(place, who, limits, _NOT_SCHEDULING))
+    values: dict[str, Any] = {**reader.values(place, who, limits, _NOT_SCHEDULING)}
+    return Qos(name, **values)
 
 
 def _value(key: str, place: str, said: LeftOut, reader: LimitReader) -> int:

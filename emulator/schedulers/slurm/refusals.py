@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -120,7 +120,7 @@ def _together(rules: Rules) -> list[int]:
 def _of_association(found: Sequence[Association], row: int) -> tuple[str, Qos]:
     """The limits of one job that an association and the accounts above it are, in the words of a QOS."""
     mine = found[row]
-    limits = {name: getattr(mine, name) for name in ("max_nodes", "max_wall")}
+    limits: dict[str, Any] = {name: getattr(mine, name) for name in ("max_nodes", "max_wall")}
     above = row
     group = {"grp_jobs": UNDEFINED, "grp_nodes": UNDEFINED}
     while above >= 0:
@@ -128,7 +128,7 @@ def _of_association(found: Sequence[Association], row: int) -> tuple[str, Qos]:
             has = [each for each in (least, getattr(found[above], name)) if each != UNDEFINED]
             group[name] = min(has, default=UNDEFINED)
         above = found[above].parent
-    return f"association {mine.name}", Qos("", user_jobs=mine.max_jobs, **limits, **group)
+    return f"association {mine.name}", Qos("", user_jobs=mine.max_jobs, **limits | group)
 
 
 def _of_limits(found: list[tuple[str, Qos]]) -> Iterator[_Bound]:

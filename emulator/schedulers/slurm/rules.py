@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from emulator.plugins import check_number
+from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType
 from emulator.schedulers.slurm.releases import RELEASES
 from emulator.schedulers.slurm.times import INFINITE
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.reservations import Reserved
 
 PriorityType = Literal["basic", "multifactor"]
-PreemptType = Literal["none", "partition_prio"]
-PreemptMode = Literal["off", "requeue", "cancel"]
 _DAY_S = 86_400
 
 
@@ -126,11 +125,16 @@ class Rules:
     @property
     def preempts(self) -> bool:
         """Whether jobs may take the nodes of others."""
-        return self.preempt_type != "none" and self.preempt_mode != "off"
+        if self.preempt_mode == "off" or self.preempt_type == "none":
+            return False
+        return self.preempt_type == "partition_prio" or any(each.preempt for each in self.qos)
 
-    def mode_of(self, partition: Partition) -> PreemptMode:
-        """What becomes of a job of this partition if another takes its nodes; what may not wait again is cancelled."""
-        mode = partition.preempt_mode or self.preempt_mode
+    def mode_of(self, its: Partition | Qos | None) -> PreemptMode:
+        """What becomes of a job of this partition or QOS if another takes its nodes.
+
+        What may not wait again is cancelled.
+        """
+        mode = self.preempt_mode if its is None else its.preempt_mode or self.preempt_mode
         return "cancel" if mode == "requeue" and not self.job_requeue else mode
 
     @property

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
 from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
+from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.releases import Release  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
-from emulator.schedulers.slurm.rules import PreemptMode, PreemptType, PriorityType, Rules
+from emulator.schedulers.slurm.rules import PriorityType, Rules
 from emulator.schedulers.slurm.select import Select  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 
@@ -143,8 +144,11 @@ class SlurmSettings:
             left_out: list[LeftOut] = []
             read_qos(self.qos, self.cpus_per_node, left_out=left_out)
             found += [f"{self.qos.name}: {each}" for each in left_out]
+        rules = self.rules(node_count)
+        if rules.preempt_type == "qos" and self.qos is None:
+            where = "" if self.conf is None else f"{self.conf.name}: "
+            found.append(f"{where}PreemptType=preempt/qos: no table says which QOS preempt others (qos)")
         if self.associations is not None:
-            rules = self.rules(node_count)
             said = self.associations_of(jobs, rules).not_followed()
             defaults = sorted({each.qos for each in self._associations(found)} - {"", NORMAL})
             if self.qos is None and defaults:

@@ -82,8 +82,8 @@ class JobExtension:
     """What Slurm knows of a job, one row a job."""
 
     partition: int
-    tier: int
-    """The partition's."""
+    rank: int
+    """Before priorities: the level of its QOS among those that preempt, then the tier of its partition."""
     user: int
     """An index."""
     account: int
@@ -110,6 +110,10 @@ class JobExtension:
     """When it was submitted or, if it had to wait again, that."""
     next_held: int
     """Who was held back after it."""
+    preempt_class: int
+    """Its row and column in `may_preempt`: by its partition, or its QOS."""
+    preempt_place: int
+    """The lowest is preempted first."""
     preempt_mode: int
     """What becomes of it if another takes its nodes (`PreemptMode`)."""
     preempted_us: int
@@ -238,6 +242,8 @@ class Twin(NamedTuple):
     """The nodes that a job may have, whoever runs on them."""
     candidates: Rows[Candidate]
     """Who may be preempted for a job."""
+    may_preempt: Bytes
+    """Whether jobs of one class may take the nodes of those of another."""
     tests: Ints
     """Jobs of each user in this cycle, then a mark for each partition and each reservation."""
     weights: Weights

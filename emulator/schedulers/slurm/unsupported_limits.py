@@ -12,7 +12,7 @@ _MAY_USE = "Slurm would have jobs wait while those that run may still use more"
 _TAKES = "Slurm would take no more jobs at once"
 _AGE = "Slurm would let no more waiting jobs gain priority by age"
 _WOULD = {
-    r"preempt": "the twin preempts by the tiers of partitions alone",
+    r"preempt": "a plain scheduler does not preempt",
     r"grptresmins?|grpwall": _USED_UP,
     r"(grp|max)tresrunmins?(pa|pu|peraccount|peruser)?": _MAY_USE,
     r"(grp|max)submit(jobs)?(pa|pu|peraccount|peruser)?": _TAKES,

@@ -13,6 +13,7 @@ from balancer.nodelist import some
 from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS, VERSION
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
+from emulator.schedulers.slurm.preemption_settings import NO_GRACE, NO_SUSPENSION, is_followed
 from emulator.schedulers.slurm.releases import followed
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 _MOST = 60
 """Characters of a value that are shown."""
 _MEMORY = "memory is no reason to wait, unless `select` is set"
-_NO_PREEMPTION = "the twin preempts by the tiers of partitions alone, in no other way"
-_NO_SUSPENSION = "the twin suspends no jobs: they keep their nodes"
+_NO_PREEMPTION = "the twin preempts by tiers and QOS in the default order"
 _ASLEEP = "nodes never sleep in the twin, so no job waits for one to boot"
 _SCRIPTS = "scripts take no time in the twin"
 _WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
@@ -85,7 +85,7 @@ _OF_PARTITIONS = {
     "exclusiveuser": _WHOLE_NODES,
     "exclusivetopo": "the twin has no switches",
     "topology": "the twin has no switches",
-    "gracetime": "who is preempted leaves at once in the twin",
+    "gracetime": NO_GRACE,
     "overtimelimit": "OverTimeLimit is that of the whole file in the twin",
     "defaulttime": "a job whose limit is unknown has its run time as limit",
     "defmempercpu": _MEMORY, "defmempernode": _MEMORY, "maxmempercpu": _MEMORY, "maxmempernode": _MEMORY,
@@ -142,7 +142,6 @@ _NO_MEANING = re.compile(
     r"|boot_time|eiotimeout|hash_val|multiple_slurmd|next_job_id|disable.*|allowspec.*|usempi.*|salloc.*|sched.*debug|sched.*log.*|gres.*plugin.*|license(params|parameters)",
     re.IGNORECASE,
 )
-_PREEMPT_TYPES = {"", "(null)", "preempt/none", "preempt/partition_prio"}
 _UP = ("unknown", "idle", "cloud", "")
 
 
@@ -161,18 +160,12 @@ def not_followed(path: Path, select: Select | None = None) -> tuple[str, ...]:
             found += _of_parameters(line.value)
         elif line.name == VERSION and not line.value.startswith(f"{followed(line.value)}."):
             found.append(f"{line.key}={line.value}: the twin goes by the rules of {followed(line.value)}")
-        elif line.name == "preempttype" and line.value.lower() not in _PREEMPT_TYPES:
-            found.append(f"{line.key}={line.value}: {_NO_PREEMPTION}")
-        elif line.name == "preemptmode" and not _is_followed(line.value):
-            found.append(f"{line.key}={line.value}: {_NO_SUSPENSION}")
+        elif line.name == "preemptmode" and not is_followed(line.value):
+            found.append(f"{line.key}={line.value}: {NO_SUSPENSION}")
         elif line.name not in {NODE, NODE_SET, *FOLLOWED}:
             found += _of_setting(line, by_select)
     found += [*_of_nodes(lines), *gpus_not_followed(lines, path, 0 if select is None else select.gpus)]
     return tuple(f"{path.name}: {each}" for each in dict.fromkeys(found))
-
-
-def _is_followed(preempt_mode: str) -> bool:
-    return bool({"off", "requeue", "cancel"} & {word.strip() for word in preempt_mode.lower().split(",")})
 
 
 def _said_by(select: Select) -> dict[str, str]:
@@ -210,8 +203,8 @@ def _of_partition(line: Line) -> Iterator[str]:
     who = f"partition {line.words[PARTITION]}"
     for key, value in line.words.items():
         said = f"{who}: {line.spelt.get(key, key)}={_short(value)}"
-        if key == "preemptmode" and not _is_followed(value):
-            yield f"{said}: {_NO_SUSPENSION}"
+        if key == "preemptmode" and not is_followed(value):
+            yield f"{said}: {NO_SUSPENSION}"
         elif key in _OF_PARTITIONS:
             if not _says_nothing(value, _NOTHING_OF_PARTITIONS.get(key, set())):
                 yield f"{said}: {_OF_PARTITIONS[key]}"

@@ -324,7 +324,7 @@ def test_runs_and_whatif_take_names_from_the_log_and_tell_who_has_no_association
     assert any(whose in note for note in answer["notes"])
     files = ["--associations", str(TREE), "--qos", str(RECORDINGS / "sacctmgr-qos-json.txt"), "--json"]
     answer = json.loads(CliRunner().invoke(main, [*asked, *files]).stdout)
-    assert any("qos long: Preempt=scavenger" in note for note in answer["notes"])
+    assert any("qos long: MaxSubmitPU=20" in note for note in answer["notes"])
     assert not any("Def QOS" in note for note in answer["notes"])
 
 

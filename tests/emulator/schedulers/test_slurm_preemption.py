@@ -137,6 +137,67 @@ def test_a_cycle_makes_others_leave_and_the_main_loop_starts_the_job(conf: Path)
     assert [each[2] for number in (1, 2) for each in found[number]] == ["requeued", "finished"] * 2
 
 
+# -- by QOS ------------
+
+QOS = {"low": {}, "high": {"Preempt": "low"}, "normal": {"Priority": 10}}
+BY_USER = {1: "low", 2: "normal", 3: "high"}
+
+
+def run_by_qos(rows: list[Row], **settings: Any) -> dict[int, list[tuple[float, float, str]]]:
+    """Of each job, by number: start, end and outcome of its runs on four nodes; LOW, MIDDLE and HIGH are QOS."""
+    user, submit, run_s, limit, width = zip(*rows, strict=True)
+    jobs = JobTable.build(
+        submit_us=[int(each * US) for each in submit],
+        run_us=[int(each * US) for each in run_s],
+        estimate_us=[int(each * US) for each in limit],
+        nodes=list(width),
+        user=list(user),
+    )
+    said = {"qos": QOS, "user_qos": BY_USER, "preempt_type": "qos", "preempt_mode": "requeue"}
+    loop = Loop(slurm_cluster(4, jobs, Slurm(**said | settings)))
+    loop.run()
+    record = loop.record()
+    assert_lawful(record)
+    found: dict[int, list[tuple[float, float, str]]] = {}
+    for number, start, end, _, how in sorted(all_runs(record)):
+        found.setdefault(number, []).append((start / US, end / US, how))
+    return found
+
+
+def test_a_qos_takes_the_nodes_of_those_that_it_names_alone() -> None:
+    low: list[Row] = [(LOW, 0, 600, 600, 4), (HIGH, 60, 100, 120, 1)]
+    assert run_by_qos(low) == {1: [(0, 60, "requeued"), (240, 840, "finished")], 2: [(61, 161, "finished")]}
+    assert run_by_qos(low, preempt_type="none")[2] == [(600, 700, "finished")]
+    normal: list[Row] = [(MIDDLE, 0, 600, 600, 4), (HIGH, 60, 100, 120, 1)]
+    assert run_by_qos(normal)[2] == [(600, 700, "finished")]
+
+
+def test_the_mode_of_a_qos_comes_before_that_of_all() -> None:
+    rows: list[Row] = [(LOW, 0, 600, 600, 4), (HIGH, 60, 100, 120, 1)]
+    assert run_by_qos(rows, qos=QOS | {"low": {"PreemptMode": "cancel"}})[1] == [(0, 60, "lost")]
+    assert run_by_qos(rows, qos=QOS | {"low": {"PreemptMode": "off"}})[2] == [(600, 700, "finished")]
+    assert run_by_qos(rows, qos=QOS | {"low": {"PreemptMode": "cluster"}})[1][0] == (0, 60, "requeued")
+
+
+def test_who_preempts_another_stands_before_it_in_the_queue() -> None:
+    waiting: list[Row] = [(MIDDLE, 0, 600, 600, 4), (LOW, 10, 60, 60, 4), (HIGH, 20, 60, 60, 4)]
+    found = run_by_qos(waiting)
+    assert [found[number][0][0] for number in (3, 2)] == [600, 660]
+
+
+def test_of_those_who_may_leave_the_lowest_priority_of_qos_comes_first() -> None:
+    both: list[Row] = [(LOW, 0, 600, 600, 2), (MIDDLE, 1, 600, 600, 1), (HIGH, 60, 100, 120, 2)]
+    high = QOS | {"high": {"Preempt": "low,normal"}}
+    assert [len(runs) for runs in run_by_qos(both, qos=high).values()] == [2, 1, 1], (
+        "low's two nodes, not normal's one"
+    )
+
+
+def test_qos_that_preempt_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="slurm: qos: high and low preempt each other"):
+        run_by_qos([(LOW, 0, 60, 60, 1)], qos=QOS | {"low": {"Preempt": "high"}})
+
+
 # -- what does not go with it ------------
 
 
@@ -153,13 +214,23 @@ def test_jobs_that_share_nodes_and_nodes_that_fail_do_not_go_with_it(conf: Path)
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"preempt_type": "qos"}, "preempt_type is none or partition_prio, not 'qos'"),
+        ({"preempt_type": "job"}, "preempt_type is none or partition_prio or qos, not 'job'"),
         ({"preempt_mode": "suspend"}, "preempt_mode is off or requeue or cancel, not 'suspend'"),
     ],
 )
 def test_another_kind_of_it_is_refused(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Slurm(**settings)
+
+
+def test_a_file_that_preempts_by_qos_wants_a_table_of_them(conf: Path) -> None:
+    conf.write_text("PreemptType=preempt/qos\nPreemptMode=REQUEUE\n")
+    jobs = JobTable.build(submit_us=[0], run_us=[US], estimate_us=[US], nodes=[1])
+    assert Slurm(conf=conf).not_followed(jobs, 4) == (
+        "slurm.conf: PreemptType=preempt/qos: no table says which QOS preempt others (qos)",
+    )
+    assert Slurm(conf=conf, qos=QOS).not_followed(jobs, 4) == ()
+    assert not Slurm(conf=conf).rules(4).preempts
 
 
 def test_what_a_file_says_beyond_it_is_named(conf: Path) -> None:

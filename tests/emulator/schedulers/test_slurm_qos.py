@@ -155,7 +155,9 @@ def test_what_sacctmgr_prints_is_the_table(tmp_path: Path) -> None:
     ("columns", "said"),
     [
         ({"GrpTRESMins": "cpu=100"}, r"qos q: GrpTRESMins=cpu=100: the twin does not know this"),
-        ({"Preempt": "normal"}, "qos q: Preempt=normal: the twin does not know this"),
+        ({"Preempt": "few"}, "qos q: Preempt=few: no such QOS; there are: normal, q"),
+        ({"PreemptMode": "suspend"}, "qos q: PreemptMode=suspend: the twin suspends no jobs"),
+        ({"GraceTime": 60}, "qos q: GraceTime=60: who is preempted leaves at once in the twin"),
         ({"Flags": "NoReserve"}, "qos q: Flags=NoReserve: the twin does not know this"),
         ({"UsageFactor": 2}, "qos q: UsageFactor=2: the twin does not know this"),
         ({"MaxTRESPU": "cpu=4"}, "qos q: MaxTRESPU=cpu=4: set cpus_per_node"),
@@ -220,7 +222,7 @@ def test_a_job_that_its_qos_would_never_start_is_refused(columns: dict[str, Any]
 
 RECORDED_QOS = (
     Qos("a_name_of_more_than_ten_letters", priority=100, grp_jobs=5, max_nodes=2, min_nodes=1),
-    Qos("long", priority=10, grp_nodes=12, user_jobs=4, user_nodes=2, max_wall=7 * 1440),
+    Qos("long", 10, grp_nodes=12, user_jobs=4, user_nodes=2, max_wall=7 * 1440, preempt=("scavenger",)),
     Qos("normal"),
     Qos("scavenger"),
 )
@@ -242,7 +244,6 @@ def test_what_a_table_of_a_site_says_and_the_twin_does_not_do_is_named(form: str
     told = slurm.not_followed(JobTable.empty(), 4)
     named = "a_name_of_more_than_ten_letters"
     for each in (
-        "qos long: Preempt=scavenger: the twin preempts by the tiers of partitions alone",
         "qos long: GrpTRES=cpu=384,node=12: cpu is no limit in the twin, unless cpus_per_node is set",
         "qos long: MaxSubmitPU=20: Slurm would take no more jobs at once",
         f"qos {named}: MaxTRESPA=node=6: Slurm would have more jobs of an account wait",
@@ -250,7 +251,7 @@ def test_what_a_table_of_a_site_says_and_the_twin_does_not_do_is_named(form: str
         "qos scavenger: MaxTRESMins=cpu=10000: Slurm would refuse jobs that may use more",
     ):
         assert f"qos.txt: {each}" in told
-    for column in ("GrpSubmit=50", "GrpWall=", "Flags=OVER", "UsageFactor=0.0"):
+    for column in ("GrpSubmit=50", "GrpWall=", "Flags=OVER", "UsageFactor=0.0", "GraceTime="):
         assert sum(column.lower() in each.lower() for each in told) == 1, column
     assert len(told) == 11
 

@@ -293,12 +293,12 @@ def test_a_job_that_its_partition_would_never_start_is_refused(conf: Path, row: 
 def test_lines_that_the_twin_does_not_follow_are_named(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(
-        "SelectType=select/cons_tres\nPreemptType=preempt/qos\nPriorityWeightTRES=CPU=1000\n"
+        "SelectType=select/cons_tres\nPreemptParameters=youngest_first\nPriorityWeightTRES=CPU=1000\n"
         "SchedulerParameters=bf_continue,bf_max_job_part=10,bf_yield_sleep=5,assoc_limit_stop,max_rpc_cnt=9\n"
     )
     assert not_followed(path) == (
         "slurm.conf: SelectType=select/cons_tres: jobs have whole nodes in the twin unless `select` is set",
-        "slurm.conf: PreemptType=preempt/qos: the twin preempts by the tiers of partitions alone, in no other way",
+        "slurm.conf: PreemptParameters=youngest_first: the twin preempts by tiers and QOS in the default order",
         "slurm.conf: PriorityWeightTRES=CPU=1000: the twin has no weights of TRES",
         "slurm.conf: bf_max_job_part: the twin does not do that",
         "slurm.conf: assoc_limit_stop: a job at a limit holds nobody up in the twin",

@@ -202,5 +202,43 @@ def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has
     assert record.jobs.number[record.start_us.argsort()].tolist() == [1, 3, 2]
 
 
+@pytest.mark.live
+@pytest.mark.needs("slurmdbd")
+@pytest.mark.parametrize("root", each_root("libfaketime", by_night=True))
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_job_takes_the_nodes_of_one_whose_qos_its_own_names(tmp_path, root):
+    (tmp_path / "site.conf").write_text("PreemptType=preempt/qos\nPreemptMode=REQUEUE\n")
+    jobs = [swf(1, 0, 600, 4, 1), swf(2, 60, 120, 2, 2)]
+    (tmp_path / "two.swf").write_text("; MaxNodes: 4\n" + "".join(jobs))
+    slurm = {
+        "conf": str(tmp_path / "site.conf"),
+        "accounting": "slurmdbd",
+        "accounts": {1: "cheap", 2: "dear"},
+        "sacctmgr": [
+            *("add qos low", "add qos high", "modify qos high set preempt=low"),
+            *(
+                f"modify account {account} set qos={qos} defaultqos={qos}"
+                for account, qos in (("cheap", "low"), ("dear", "high"))
+            ),
+        ],
+    }
+    scenario = from_mapping(
+        {
+            "name": "preempt",
+            "nodes": 4,
+            "workload": {"trace": str(tmp_path / "two.swf")},
+            "live": {"batch": batch(root, **slurm), "speed": 60},
+        }
+    )
+
+    record = run_live(tmp_path, scenario, prepare(scenario).jobs)
+
+    assert check(record) == []
+    runs = record.runs
+    outcomes = [[RunOutcome(how).name for how in runs.outcome[runs.job == job]] for job in (0, 1)]
+    assert outcomes == [["REQUEUED", "FINISHED"], ["FINISHED"]]
+
+
 def by_number(jobs, without=()):
     return sorted((job for job in jobs if job["number"] not in without), key=itemgetter("number"))

@@ -85,7 +85,9 @@ def test_a_priority_that_changes_is_refused_without_a_database_where_slurm_works
     Fleet(asked, prepare(asked), work)
 
 
-@pytest.mark.parametrize("said", ["PreemptMode=CANCEL", "PartitionName=low Nodes=ALL PreemptMode=suspend,gang"])
+@pytest.mark.parametrize(
+    "said", ["PreemptMode=CANCEL", "PartitionName=low Nodes=ALL PreemptMode=suspend,gang"]
+)
 def test_a_preempted_job_that_would_not_wait_again_is_refused(installed, tmp_path, said):
     conf = tmp_path / "site.conf"
     conf.write_text(f"PreemptType=preempt/partition_prio\nPartitionName=high Nodes=ALL Default=YES\n{said}\n")
@@ -93,7 +95,9 @@ def test_a_preempted_job_that_would_not_wait_again_is_refused(installed, tmp_pat
     work = tmp_path / "work"
     work.mkdir()
     mode = said.rpartition("=")[2]
-    with pytest.raises(ScenarioError, match=rf"site\.conf: PreemptMode={mode}: in a live run .* say REQUEUE or OFF"):
+    with pytest.raises(
+        ScenarioError, match=rf"site\.conf: PreemptMode={mode}: in a live run .* say REQUEUE or OFF"
+    ):
         Fleet(asked, prepare(asked), work)
     conf.write_text(conf.read_text().replace(mode, "REQUEUE"))
     Fleet(asked, prepare(asked), work)

@@ -97,6 +97,41 @@ def run(scenario, work, processes, act=lambda fleet: False):
     return record
 
 
+PREEMPTION = """\
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=low Nodes=ALL PriorityTier=10 Default=YES
+PartitionName=high Nodes=ALL PriorityTier=20
+"""
+
+
+@of_each_release
+def test_a_job_of_a_higher_tier_takes_the_nodes_of_one_that_waits_again(tmp_path, processes, root):
+    (tmp_path / "site.conf").write_text(PREEMPTION)
+    jobs = [
+        "1 0 0 600 4 -1 -1 4 900 -1 1 1 1 -1 1 -1 -1 -1",
+        "2 60 0 120 2 -1 -1 2 300 -1 1 1 1 -1 2 -1 -1 -1",
+    ]
+    (tmp_path / "two.swf").write_text("\n".join(["; MaxNodes: 4", *jobs, ""]))
+    site = {"conf": str(tmp_path / "site.conf"), "partitions": {1: "low", 2: "high"}}
+    scenario = from_mapping(
+        {
+            "name": "preempt",
+            "nodes": 4,
+            "workload": {"trace": str(tmp_path / "two.swf")},
+            "live": {"batch": batch(root, **site), "speed": 60},
+        }
+    )
+
+    record = run(scenario, tmp_path / "work", processes)
+
+    runs = record.runs
+    outcomes = [[RunOutcome(how).name for how in runs.outcome[runs.job == job]] for job in (0, 1)]
+    assert outcomes == [["REQUEUED", "FINISHED"], ["FINISHED"]]
+    taken_s = (runs.start_us[runs.job == 1] - runs.end_us[runs.job == 0][0]) / US
+    assert taken_s == pytest.approx(0, abs=30), "the nodes are free at once: half a second is 30 s here"
+
+
 def batch_states(record):
     return record.state[record.jobs.kind == Kind.BATCH]
 

@@ -1,0 +1,34 @@
+"""Who takes the nodes of whom, and what becomes of these, in the words of slurm.conf and sacctmgr."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+PreemptType = Literal["none", "partition_prio", "qos"]
+PreemptMode = Literal["off", "requeue", "cancel"]
+NO_SUSPENSION = "the twin suspends no jobs: they keep their nodes"
+NO_GRACE = "who is preempted leaves at once in the twin"
+_MODES: tuple[PreemptMode, ...] = ("requeue", "cancel", "off")
+_PREFIX = "preempt/"
+
+
+def preempt_type(text: str) -> PreemptType:
+    """What `PreemptType` says; none of what there is in no release."""
+    return next(
+        (each for each in get_args(PreemptType) if text.lower().removeprefix(_PREFIX) == each), "none"
+    )
+
+
+def preempt_mode(text: str) -> PreemptMode:
+    """What `PreemptMode` says; off where the twin does not do it."""
+    return _followed(text) or "off"
+
+
+def is_followed(text: str) -> bool:
+    """Whether the twin does what a `PreemptMode` says."""
+    return _followed(text) is not None
+
+
+def _followed(text: str) -> PreemptMode | None:
+    words = {word.strip() for word in text.lower().split(",")}
+    return next((each for each in _MODES if each in words), None)
