@@ -52,9 +52,16 @@ def conf(tmp_path: Path) -> Path:
 
 
 def run(
-    conf: Path, rows: list[Row], mode: str = "REQUEUE", low: str = "", high: str = "ALL", **settings: Any
+    conf: Path,
+    rows: list[Row],
+    mode: str = "REQUEUE",
+    low: str = "",
+    *,
+    high: str = "ALL",
+    nodes: int = 4,
+    **settings: Any,
 ) -> dict[int, list[tuple[float, float, str, list[int]]]]:
-    """Of each job, by number: start, end, outcome and nodes of its runs on four nodes."""
+    """Of each job, by number: start, end, outcome and nodes of its runs on four nodes, or so many."""
     queue, submit, run_s, limit, width = zip(*rows, strict=True)
     jobs = JobTable.build(
         submit_us=[int(each * US) for each in submit],
@@ -64,13 +71,13 @@ def run(
         queue=list(queue),
     )
     conf.write_text(CONF.format(mode=mode, low=low, high=high), "utf-8")
-    loop = Loop(slurm_cluster(4, jobs, Slurm(conf=conf, queues=QUEUES, **settings)))
+    loop = Loop(slurm_cluster(nodes, jobs, Slurm(conf=conf, queues=QUEUES, **settings)))
     loop.run()
     record = loop.record()
     assert_lawful(record)
     found: dict[int, list[tuple[float, float, str, list[int]]]] = {}
-    for number, start, end, nodes, how in sorted(all_runs(record)):
-        found.setdefault(number, []).append((start / US, end / US, how, sorted(nodes)))
+    for number, start, end, its_nodes, how in sorted(all_runs(record)):
+        found.setdefault(number, []).append((start / US, end / US, how, sorted(its_nodes)))
     return found
 
 
@@ -121,6 +128,17 @@ def test_who_is_not_needed_in_the_end_stays(conf: Path) -> None:
     small: list[Row] = [(LOW, 0, 600, 600, 1), (LOW, 1, 600, 600, 1), (LOW, 2, 600, 600, 2)]
     assert [len(runs) for runs in run(conf, [*small, (HIGH, 60, 9, 60, 2)]).values()] == [2, 2, 1, 1]
     assert [len(runs) for runs in run(conf, [*small, (HIGH, 60, 9, 60, 3)]).values()] == [2, 1, 2, 1]
+
+
+def test_after_the_last_one_who_has_the_most_nodes_of_use_leaves_first(conf: Path) -> None:
+    """One, two and two nodes for four: the last two and the two before, and not the one."""
+    rows: list[Row] = [
+        (LOW, 0, 600, 600, 1),
+        (LOW, 1, 600, 600, 2),
+        (MIDDLE, 2, 600, 600, 2),
+        (HIGH, 60, 9, 60, 4),
+    ]
+    assert [len(runs) for runs in run(conf, rows, nodes=5).values()] == [1, 2, 2, 1]
 
 
 def test_nodes_beyond_its_partition_are_of_no_use(conf: Path) -> None:
