@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
@@ -385,17 +386,28 @@ def _called(
     return thing
 
 
+_YAML_WORDS = {False: ("off", "no"), True: ("on", "yes")}
+"""Words that YAML reads as truth values."""
+
+
 def _converted(value: Any, annotation: Any) -> Any:
     """The value, as files have it, in the declared type. Raises ValidationError.
 
     Text is no number, nor is a truth value; a list becomes the tuple, a word the constant that is wanted. A whole
-    number stays one where a fraction could be.
+    number stays one where a fraction could be. What YAML takes for a truth value (`off`) is the word, where that is
+    wanted.
     """
     try:
         adapter = TypeAdapter(annotation)
     except (PydanticSchemaGenerationError, PydanticUserError):
         return value  # a type that is not for files: the class knows what to do
-    found = adapter.validate_json(json.dumps(value, default=str), strict=True)
+    try:
+        found = adapter.validate_json(json.dumps(value, default=str), strict=True)
+    except ValidationError:
+        for word in _YAML_WORDS[value] if isinstance(value, bool) else ():
+            with suppress(ValidationError):
+                return adapter.validate_python(word, strict=True)
+        raise
     return value if type(value) is int and type(found) is float else found
 
 

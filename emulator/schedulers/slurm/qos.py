@@ -233,7 +233,7 @@ def _preempting(
 ) -> Qos:
     """With what its row says of preemption. Raises ValueError that begins with the row's place."""
     where, columns = row or ("", {})
-    said = {column.lower(): str(text).strip() for column, text in columns.items()}
+    said = {column.lower(): "off" if text is False else str(text).strip() for column, text in columns.items()}
     names = tuple(name for name in re.split(r"[,\s]+", said.get("preempt", "")) if name)
     for name in names:
         if name not in {each.name for each in table}:

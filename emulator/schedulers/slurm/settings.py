@@ -88,6 +88,9 @@ class SlurmSettings:
         release: Any = self.release
         if isinstance(release, float):  # as YAML reads 26.05
             object.__setattr__(self, "release", f"{release:.2f}")
+        mode: Any = self.preempt_mode
+        if mode is False:  # as YAML reads off
+            object.__setattr__(self, "preempt_mode", "off")
         Rules(**self._said())
         for name in ("nodes_lent", "nodes_added"):
             check_number("slurm", name, getattr(self, name), at_least=0, whole=True)

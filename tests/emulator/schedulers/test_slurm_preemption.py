@@ -9,6 +9,7 @@ import pytest
 from balancer.clock import US
 from emulator.cluster.slurm_cluster import slurm_cluster
 from emulator.cluster.slurm_scheduler import Slurm
+from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.select import Select
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
@@ -107,6 +108,9 @@ def test_the_mode_of_a_partition_comes_before_that_of_all(conf: Path) -> None:
     assert run(conf, [*FULL, high], low="PreemptMode=OFF")[3] == [(600, 700, "finished", [0])]
     assert run(conf, [*FULL, high], mode="OFF", low="PreemptMode=REQUEUE")[3] == [(600, 700, "finished", [0])]
     assert run(conf, [*FULL, high], preempt_type="none")[3] == [(600, 700, "finished", [0])]
+    assert run(conf, [*FULL, high], preempt_mode=False)[3] == [(600, 700, "finished", [0])], (
+        "off, as YAML reads it"
+    )
 
 
 def test_idle_nodes_come_first_and_equal_tiers_leave_each_other_alone(conf: Path) -> None:
@@ -193,7 +197,8 @@ def test_a_qos_takes_the_nodes_of_those_that_it_names_alone() -> None:
 def test_the_mode_of_a_qos_comes_before_that_of_all() -> None:
     rows: list[Row] = [(LOW, 0, 600, 600, 4), (HIGH, 60, 100, 120, 1)]
     assert run_by_qos(rows, qos=QOS | {"low": {"PreemptMode": "cancel"}})[1] == [(0, 60, "lost")]
-    assert run_by_qos(rows, qos=QOS | {"low": {"PreemptMode": "off"}})[2] == [(600, 700, "finished")]
+    for off in ("off", False):  # as YAML reads it
+        assert run_by_qos(rows, qos=QOS | {"low": {"PreemptMode": off}})[2] == [(600, 700, "finished")]
     assert run_by_qos(rows, qos=QOS | {"low": {"PreemptMode": "cluster"}})[1][0] == (0, 60, "requeued")
 
 
@@ -239,6 +244,14 @@ def test_jobs_that_share_nodes_and_nodes_that_fail_do_not_go_with_it(conf: Path)
 def test_another_kind_of_it_is_refused(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Slurm(**settings)
+
+
+def test_off_is_the_word_though_yaml_reads_a_truth_value() -> None:
+    machine = SchedulerConfig(decide={"slurm": {"preempt_mode": False}}).make_machine()
+    assert isinstance(machine, Slurm)
+    assert machine.preempt_mode == "off"
+    with pytest.raises(ValueError, match="preempt_mode is off or requeue or cancel, not True"):
+        SchedulerConfig(decide={"slurm": {"preempt_mode": True}}).make_machine()
 
 
 def test_a_file_that_preempts_by_qos_wants_a_table_of_them(conf: Path) -> None:
