@@ -121,7 +121,7 @@ def free_by_ends(twin: Twin, row: int, now: int) -> int:
                     return at
             if when == NEVER:
                 return NEVER
-        if twin.second_mask[which]:  # taken already
+        if looked and twin.second_mask[which]:  # taken already
             continue
         at = max(at, when)
         holder = nodes[which].holder

@@ -176,7 +176,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
             continue
         others_leave = False
         if twin_registers.preempts:
-            open_for(state, twin, row, now, twin.open_mask)
+            open_for(state, twin, row, now)
             others_leave = preempt(state, twin, row, now)
         if now - job_ext[row].eligible_us >= twin_registers.min_age_us and (
             asks or others_leave or not is_kept_out(state, twin, row, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.kernel.compiled import inner
+from emulator.kernel.compiled import inlined, inner
 from emulator.kernel.occupancy import start_chosen
 from emulator.kernel.structures import free_move, heap_push, heap_remove
 from emulator.kernel.tables import (
@@ -17,36 +17,44 @@ from emulator.schedulers.slurm.tables import CHECK_EVERY, SECOND
 
 if TYPE_CHECKING:
     from emulator.kernel.tables import State
-    from emulator.schedulers.slurm.tables import Bytes, Twin, TwinRegisters
+    from emulator.schedulers.slurm.tables import Twin, TwinRegisters
 
 
-@inner
-def open_for(state: State, twin: Twin, row: int, now: int, mask: Bytes) -> None:
-    """Mark the nodes of a job's partition that are up and not kept from it, whoever runs on them.
+@inlined
+def is_open(state: State, twin: Twin, row: int, which: int) -> bool:
+    """Whether a node of a job's partition is up and not kept from it, whoever runs there.
 
     The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
     """
-    node, parts = state.node, twin.parts
-    partition = twin.job_ext[row].partition
     asks = twin.job_ext[row].reservation >= 0
-    for which in range(node.shape[0]):
-        is_open = parts[partition, which] and (asks or not twin.first_mask[which])
-        mask[which] = is_open and node[which].offline == 0
-    if twin.times.shape[0]:
-        close_reserved(twin, row, now, now + state.job[row].estimate_us, mask)
+    is_its = twin.parts[twin.job_ext[row].partition, which] and (asks or not twin.first_mask[which])
+    return bool(is_its and state.node[which].offline == 0)
 
 
 @inner
 def idle_for(state: State, twin: Twin, row: int, now: int) -> int:
     """Mark the idle nodes among those that are open to a job in the second mask. Returns how many."""
     node, nodes = state.node, twin.nodes
-    open_for(state, twin, row, now, twin.second_mask)
     count = 0
     for which in range(node.shape[0]):
-        is_idle = twin.second_mask[which] and node[which].job < 0 and nodes[which].cleaned_us <= now
+        is_idle = node[which].job < 0 and is_open(state, twin, row, which) and nodes[which].cleaned_us <= now
         twin.second_mask[which] = is_idle
         count += is_idle
+    if twin.times.shape[0]:
+        close_reserved(twin, row, now, now + state.job[row].estimate_us, twin.second_mask)
+        count = 0
+        for which in range(node.shape[0]):
+            count += twin.second_mask[which]
     return count
+
+
+@inner
+def open_for(state: State, twin: Twin, row: int, now: int) -> None:
+    """Mark the nodes that are open to a job in the open mask."""
+    for which in range(state.node.shape[0]):
+        twin.open_mask[which] = is_open(state, twin, row, which)
+    if twin.times.shape[0]:
+        close_reserved(twin, row, now, now + state.job[row].estimate_us, twin.open_mask)
 
 
 @inner
