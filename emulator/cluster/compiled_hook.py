@@ -11,7 +11,7 @@ from numba import carray, types  # type: ignore[attr-defined]
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 
-from emulator.kernel.compiled import compiled
+from emulator.kernel.compiled import compiled, compiler, keeps_code
 from emulator.kernel.reorder import (
     Account,
     Counted,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from emulator.schedulers.plain import Compiled
 
 _INT = ir.IntType(64)
+_OURS = f"{__name__.partition('.')[0]}."
 
 
 def _call_score(_typing: Any, address: Any, order: Any, job: Any) -> Any:  # noqa: ARG001
@@ -111,16 +112,17 @@ def reorder(context: int, now: int) -> None:
 @cache
 def hook() -> Any:
     """`reorder` as machine code, whose address loops may call. Made when the first order needs it."""
-    return numba.cfunc(types.void(types.int64, types.int64), cache=True)(reorder)
+    return compiler().cfunc(types.void(types.int64, types.int64), cache=keeps_code())(reorder)
 
 
 def compiled_score(score: Any, parameters: np.dtype[Any]) -> Any:
-    """The machine code of an order's `score`, from the cache where its source is a file."""
+    """The machine code of an order's `score`, from the cache if it is one of ours.
+
+    Of another one nobody would notice that what it calls has changed.
+    """
     signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
-    try:
-        return numba.cfunc(signature, cache=True)(score)
-    except RuntimeError:  # typed at a prompt: there is no file beside which it could be kept
-        return numba.cfunc(signature)(score)
+    is_ours = (score.__module__ or "").startswith(_OURS)  # none: typed at a prompt
+    return compiler().cfunc(signature, cache=is_ours and keeps_code())(score)
 
 
 def compiled_function(order: Compiled, parameters: np.dtype[Any]) -> Any:

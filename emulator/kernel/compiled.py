@@ -80,7 +80,7 @@ def is_first_time() -> bool:
 
 
 @cache
-def _numba() -> Any:
+def compiler() -> Any:
     """The compiler, told where to keep what it makes. Loading it takes longer than replaying a year of a small site."""
     import numba  # noqa: PLC0415 - see above
 
@@ -88,6 +88,7 @@ def _numba() -> Any:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
+        numba.config.CACHE_DIR = ""  # type: ignore[attr-defined]
         return numba  # a read-only home: Numba compiles at every start, which is slow and right
     versions = [path for path in folder.parent.iterdir() if path.is_dir()]
     stale = sorted(versions, key=lambda path: path.stat().st_mtime)[:-32]
@@ -95,6 +96,11 @@ def _numba() -> Any:
         shutil.rmtree(old, ignore_errors=True)
     numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     return numba
+
+
+def keeps_code() -> bool:
+    """Whether there is a folder for what is compiled. Beside its source nobody would notice that a callee changed."""
+    return bool(compiler().config.CACHE_DIR)
 
 
 # Numba counts the references of arrays at each use, with an atomic instruction, unless told that nothing is
@@ -114,13 +120,14 @@ class Kernel:
     @cached_property
     def dispatcher(self) -> Any:
         """Numba's form of it, as Python calls it: kept in the cache with all that it calls."""
-        numba = _numba()
+        numba = compiler()
         from emulator.kernel.compiled_parts import Whole, WholeDispatcher  # noqa: PLC0415 - it needs Numba
         from emulator.kernel.kernel_cache import keep  # noqa: PLC0415
 
         if numba.config.DISABLE_JIT:
             return self.py_func
-        return keep(WholeDispatcher(self.py_func, targetoptions=dict(_OPTIONS), pipeline_class=Whole))
+        whole = WholeDispatcher(self.py_func, targetoptions=dict(_OPTIONS), pipeline_class=Whole)
+        return keep(whole) if keeps_code() else whole
 
     @cached_property
     def part(self) -> Any:

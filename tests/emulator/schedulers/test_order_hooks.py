@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import emulator
 from balancer.clock import NEVER_US, US
 from emulator.cluster.cluster import Cluster
 from emulator.cluster.order_callback import OrderHook
@@ -303,6 +306,22 @@ def test_a_job_that_is_put_before_all_others_stays_there():
     assert cluster.schedule_pass(0).tolist() == [0]
     cluster.requeue(0, 90 * US, front=True)
     assert cluster.schedule_pass(100 * US).tolist() == [0], "the other one has the higher priority"
+
+
+FIRST_OF_ALL = """
+from emulator.cluster.cluster import Cluster
+from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.table import JobTable
+
+Cluster(1, SchedulerConfig(order="wfp3", backfill="none"), JobTable.empty())
+"""
+
+
+def test_no_machine_code_is_kept_beside_its_source_where_it_would_outlive_a_change_of_what_it_calls():
+    """An order that was compiled before any loop was once kept so: it went on with the tables of an older version."""
+    subprocess.run([sys.executable, "-c", FIRST_OF_ALL], check=True)
+    package = Path(emulator.__file__).parent
+    assert [str(path) for path in package.rglob("*.nbi")] == [], "delete these"
 
 
 def test_a_machine_that_sorts_its_queue_once_says_so():
