@@ -8,6 +8,8 @@ PreemptType = Literal["none", "partition_prio", "qos"]
 PreemptMode = Literal["off", "requeue", "cancel"]
 NO_SUSPENSION = "the twin suspends no jobs: they keep their nodes"
 NO_GRACE = "who is preempted leaves at once in the twin"
+NO_EXEMPTION = "a job may be preempted as soon as it runs in the twin"
+_NOT_WITHIN = "jobs of one QOS do not preempt each other in the twin"
 _MODES: tuple[PreemptMode, ...] = ("requeue", "cancel", "off")
 _PREFIX = "preempt/"
 
@@ -24,11 +26,16 @@ def preempt_mode(text: str) -> PreemptMode:
     return _followed(text) or "off"
 
 
-def is_followed(text: str) -> bool:
-    """Whether the twin does what a `PreemptMode` says."""
-    return _followed(text) is not None
+def not_followed(text: str) -> str:
+    """What of a `PreemptMode` the twin does not do; '' if it does all of it. Jobs with whole nodes know no GANG."""
+    if _followed(text) is None:
+        return NO_SUSPENSION
+    return _NOT_WITHIN if "within" in _words(text) else ""
 
 
 def _followed(text: str) -> PreemptMode | None:
-    words = {word.strip() for word in text.lower().split(",")}
-    return next((each for each in _MODES if each in words), None)
+    return next((each for each in _MODES if each in _words(text)), None)
+
+
+def _words(text: str) -> set[str]:
+    return {word.strip() for word in text.lower().split(",")}

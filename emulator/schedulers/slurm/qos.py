@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from emulator.schedulers.slurm.preemption_settings import (
+    NO_EXEMPTION,
     NO_GRACE,
-    NO_SUSPENSION,
     PreemptMode,
-    is_followed,
+    not_followed,
     preempt_mode,
 )
 from emulator.schedulers.slurm.sacctmgr import Table, read_rows
@@ -239,13 +239,14 @@ def _preempting(
         if name not in {each.name for each in table}:
             there = ", ".join(each.name for each in table)
             raise ValueError(f"{where}qos {qos.name}: Preempt={name}: no such QOS; there are: {there}")
-    mode, grace = said.get("preemptmode", ""), said.get("gracetime", "")
+    mode = said.get("preemptmode", "")
     has_own = mode.lower() not in _MODES_OF_ALL
-    left_out: list[LeftOut] = []
-    if has_own and not is_followed(mode):
-        left_out.append(LeftOut(f"qos {qos.name}", "PreemptMode", mode, NO_SUSPENSION))
-    if grace.strip("0:"):
-        left_out.append(LeftOut(f"qos {qos.name}", "GraceTime", grace, NO_GRACE))
+    why_not = [("PreemptMode", not_followed(mode) if has_own else "")]
+    for column, why in (("GraceTime", NO_GRACE), ("PreemptExemptTime", NO_EXEMPTION)):
+        why_not.append((column, why if said.get(column.lower(), "").strip("0:") else ""))
+    left_out = [
+        LeftOut(f"qos {qos.name}", column, said[column.lower()], why) for column, why in why_not if why
+    ]
     if left_out and reader.left_out is None:
         raise ValueError(f"{where}{left_out[0]}; leave it out to do without")
     if reader.left_out is not None:

@@ -13,7 +13,8 @@ from balancer.nodelist import some
 from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS, VERSION
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
-from emulator.schedulers.slurm.preemption_settings import NO_GRACE, NO_SUSPENSION, is_followed
+from emulator.schedulers.slurm.preemption_settings import NO_EXEMPTION, NO_GRACE
+from emulator.schedulers.slurm.preemption_settings import not_followed as mode_not_followed
 from emulator.schedulers.slurm.releases import followed
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _NOT_FOLLOWED = {
     "selecttype": _WHOLE_NODES,
     "selecttypeparameters": _WHOLE_NODES,
     "preemptparameters": _NO_PREEMPTION,
-    "preemptexempttime": _NO_PREEMPTION,
+    "preemptexempttime": NO_EXEMPTION,
     "schedulertimeslice": "jobs do not take turns on a node in the twin",
     "licenses": "the twin has no licences",
     "priorityweightassoc": "the twin has no associations",
@@ -160,8 +161,8 @@ def not_followed(path: Path, select: Select | None = None) -> tuple[str, ...]:
             found += _of_parameters(line.value)
         elif line.name == VERSION and not line.value.startswith(f"{followed(line.value)}."):
             found.append(f"{line.key}={line.value}: the twin goes by the rules of {followed(line.value)}")
-        elif line.name == "preemptmode" and not is_followed(line.value):
-            found.append(f"{line.key}={line.value}: {NO_SUSPENSION}")
+        elif line.name == "preemptmode" and (why := mode_not_followed(line.value)):
+            found.append(f"{line.key}={line.value}: {why}")
         elif line.name not in {NODE, NODE_SET, *FOLLOWED}:
             found += _of_setting(line, by_select)
     found += [*_of_nodes(lines), *gpus_not_followed(lines, path, 0 if select is None else select.gpus)]
@@ -203,8 +204,8 @@ def _of_partition(line: Line) -> Iterator[str]:
     who = f"partition {line.words[PARTITION]}"
     for key, value in line.words.items():
         said = f"{who}: {line.spelt.get(key, key)}={_short(value)}"
-        if key == "preemptmode" and not is_followed(value):
-            yield f"{said}: {NO_SUSPENSION}"
+        if key == "preemptmode" and (why := mode_not_followed(value)):
+            yield f"{said}: {why}"
         elif key in _OF_PARTITIONS:
             if not _says_nothing(value, _NOTHING_OF_PARTITIONS.get(key, set())):
                 yield f"{said}: {_OF_PARTITIONS[key]}"

@@ -157,6 +157,11 @@ def test_what_sacctmgr_prints_is_the_table(tmp_path: Path) -> None:
         ({"GrpTRESMins": "cpu=100"}, r"qos q: GrpTRESMins=cpu=100: the twin does not know this"),
         ({"Preempt": "few"}, "qos q: Preempt=few: no such QOS; there are: normal, q"),
         ({"PreemptMode": "suspend"}, "qos q: PreemptMode=suspend: the twin suspends no jobs"),
+        (
+            {"PreemptMode": "requeue,within"},
+            "PreemptMode=requeue,within: jobs of one QOS do not preempt each other",
+        ),
+        ({"PreemptExemptTime": "00:05:00"}, "a job may be preempted as soon as it runs in the twin"),
         ({"GraceTime": 60}, "qos q: GraceTime=60: who is preempted leaves at once in the twin"),
         ({"Flags": "NoReserve"}, "qos q: Flags=NoReserve: the twin does not know this"),
         ({"UsageFactor": 2}, "qos q: UsageFactor=2: the twin does not know this"),
