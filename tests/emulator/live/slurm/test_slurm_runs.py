@@ -128,8 +128,8 @@ def test_a_job_of_a_higher_tier_takes_the_nodes_of_one_that_waits_again(tmp_path
     runs = record.runs
     outcomes = [[RunOutcome(how).name for how in runs.outcome[runs.job == job]] for job in (0, 1)]
     assert outcomes == [["REQUEUED", "FINISHED"], ["FINISHED"]]
-    taken_s = (runs.start_us[runs.job == 1] - runs.end_us[runs.job == 0][0]) / US
-    assert taken_s == pytest.approx(0, abs=30), "the nodes are free at once: half a second is 30 s here"
+    low, high = (runs.start_us[runs.job == job] for job in (0, 1))
+    assert runs.end_us[runs.job == 0][0] <= high[0] < low[1]
 
 
 def batch_states(record):
