@@ -209,7 +209,7 @@ def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has
 @pytest.mark.timeout(300)
 def test_a_job_takes_the_nodes_of_one_whose_qos_its_own_names(tmp_path, root):
     (tmp_path / "site.conf").write_text("PreemptType=preempt/qos\nPreemptMode=REQUEUE\n")
-    jobs = [swf(1, 0, 600, 4, 1), swf(2, 60, 120, 2, 2)]
+    jobs = [swf(1, 0, 900, 4, 1), swf(2, 300, 120, 2, 2)]
     (tmp_path / "two.swf").write_text("; MaxNodes: 4\n" + "".join(jobs))
     slurm = {
         "conf": str(tmp_path / "site.conf"),

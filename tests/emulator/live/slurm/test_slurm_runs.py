@@ -109,8 +109,8 @@ PartitionName=high Nodes=ALL PriorityTier=20
 def test_a_job_of_a_higher_tier_takes_the_nodes_of_one_that_waits_again(tmp_path, processes, root):
     (tmp_path / "site.conf").write_text(PREEMPTION)
     jobs = [
-        "1 0 0 600 4 -1 -1 4 900 -1 1 1 1 -1 1 -1 -1 -1",
-        "2 60 0 120 2 -1 -1 2 300 -1 1 1 1 -1 2 -1 -1 -1",
+        "1 0 0 900 4 -1 -1 4 1200 -1 1 1 1 -1 1 -1 -1 -1",
+        "2 300 0 120 2 -1 -1 2 300 -1 1 1 1 -1 2 -1 -1 -1",
     ]
     (tmp_path / "two.swf").write_text("\n".join(["; MaxNodes: 4", *jobs, ""]))
     site = {"conf": str(tmp_path / "site.conf"), "partitions": {1: "low", 2: "high"}}
