@@ -1,8 +1,7 @@
 """What another slurm.conf would have done: a log under today's settings and under changed ones, in Slurm's twin.
 
 How well the twin meets the waits that the log recorded comes first: what it was not told of the site (QOS,
-associations, reservations) or does not know (preemption, dependencies, nodes that were down) is missing in
-both.
+associations, reservations) or does not know (dependencies, nodes that were down) is missing in both.
 """
 
 from __future__ import annotations

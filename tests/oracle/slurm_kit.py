@@ -222,7 +222,11 @@ def with_random_preemption(
     )
     queues = {0: "half", 1: "most"}
     mode = ("requeue", "cancel")[rng.integers(2)]
-    changes = {"job_requeue": bool(rng.random() < 0.9), "release": random_release(rng)}
+    changes = {
+        "job_requeue": bool(rng.random() < 0.9),
+        "kill_wait": int(rng.choice((30, 600))),
+        "release": random_release(rng),
+    }
     preempting = replace(
         rules, partitions=partitions, preempt_type="partition_prio", preempt_mode=mode, **changes
     )

@@ -10,7 +10,7 @@ from oracle.slurm import HELD_BACK_S, Running, SlurmReference, whole
 if TYPE_CHECKING:
     from oracle.reference import Job
 
-PREEMPT_AGAIN_US = 40 * US
+MESSAGE_TIMEOUT_S = 10
 
 
 class PreemptingReference(SlurmReference):
@@ -89,7 +89,8 @@ class PreemptingReference(SlurmReference):
         if len(order) > 1:
             *others, last = leaving
             leaving = enough([last, *sorted(others, key=lambda other: -len(has(other)))])
-        if now - self.preempted.get(job, -PREEMPT_AGAIN_US) < PREEMPT_AGAIN_US:
+        again = (self.rules.kill_wait + MESSAGE_TIMEOUT_S) * US
+        if now - self.preempted.get(job, -again) < again:
             return True
         chosen = self.choose(job, idle.union(*map(has, leaving)), self.running)
         for other in [other for other in leaving if has(other) & chosen]:

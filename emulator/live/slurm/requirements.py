@@ -201,11 +201,17 @@ _PREEMPT_MODE = re.compile(r"\bpreemptmode\s*=\s*(\S+)", re.IGNORECASE)
 _NOT_TOLD = {"cancel", "suspend"}
 
 
-def problem_with_preemption(fragment: Fragment) -> str:
-    """What the slurm.conf says of preempted jobs and the record of a live run would not have; '' if nothing."""
-    for said in _PREEMPT_MODE.findall("\n".join(fragment.lines)):
+def problem_with_preemption(lines: Iterable[str]) -> str:
+    """What slurm.conf or sacctmgr says of preempted jobs and a live run's record would not have; '' if nothing."""
+    text = "\n".join(lines)
+    modes = _PREEMPT_MODE.findall(text)
+    for said in modes:
         if _NOT_TOLD & set(said.lower().split(",")):
             return f"PreemptMode={said}: in a live run who is preempted waits again: say REQUEUE or OFF"
+    if "requeue" in ",".join(modes).lower() and "jobrequeue=0" in text.replace(" ", "").lower():
+        return (
+            "JobRequeue=0 with PreemptMode=REQUEUE: in a live run who is preempted waits again: leave it out"
+        )
     return ""
 
 

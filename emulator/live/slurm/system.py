@@ -120,7 +120,8 @@ class SlurmSystem:
 
     def _problem_with_accounting(self) -> str:
         if self.has_database:
-            return ""
+            problem = problem_with_preemption(" ".join(words) for words in self.sacctmgr)
+            return f"sacctmgr: {problem}" if problem else ""
         keys = [name for name in ("accounts", "sacctmgr") if getattr(self, name)]
         return f"{keys[0]}: Slurm's job log has no accounts; set accounting to slurmdbd" if keys else ""
 
@@ -141,7 +142,7 @@ class SlurmSystem:
         if unknown:
             raise ScenarioError(f"live.batch: {self.conf} has no partition {unknown[0]}")
         problem = "" if self.has_database else problem_without_database(found)
-        if problem := problem or problem_with_preemption(found):
+        if problem := problem or problem_with_preemption(found.lines):
             raise ScenarioError(f"live.batch: {self.conf}: {problem}")
         return found
 

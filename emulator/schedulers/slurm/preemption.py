@@ -15,7 +15,7 @@ from emulator.kernel.tables import NEVER
 from emulator.schedulers.slurm.limits import count_running
 from emulator.schedulers.slurm.node_choice import pick
 from emulator.schedulers.slurm.nodes import note_change
-from emulator.schedulers.slurm.tables import HOLD, PREEMPT_AGAIN, SECOND, PreemptMode
+from emulator.schedulers.slurm.tables import HOLD, SECOND, PreemptMode
 
 if TYPE_CHECKING:
     from emulator.kernel.rows import Rows
@@ -119,8 +119,8 @@ def enough_candidates(state: State, twin: Twin, row: int, idle: int) -> int:
 def preempt(state: State, twin: Twin, row: int, now: int) -> bool:
     """Make running jobs leave the nodes of `open_mask` that a job gets, if that is enough. Returns whether it is.
 
-    The job itself starts later: those nodes are not free at once. For `PREEMPT_AGAIN` after it has made jobs leave, it
-    makes no others leave.
+    The job itself starts later: those nodes are not free at once. For `preempt_again_us` after it has made jobs leave,
+    it makes no others leave.
     """
     node, job_ext = state.node, twin.job_ext
     nodes, candidates, open_mask = twin.nodes, twin.candidates, twin.open_mask
@@ -132,7 +132,7 @@ def preempt(state: State, twin: Twin, row: int, now: int) -> bool:
     taken = enough_candidates(state, twin, row, idle)
     if taken == 0:
         return False
-    if job_ext[row].preempted_us > now - PREEMPT_AGAIN:
+    if job_ext[row].preempted_us > now - twin.registers.preempt_again_us:
         return True
     for k in range(taken):
         mark_nodes(state, twin, candidates[k].row)

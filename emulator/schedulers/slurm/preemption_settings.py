@@ -15,10 +15,17 @@ _PREFIX = "preempt/"
 
 
 def preempt_type(text: str) -> PreemptType:
-    """What `PreemptType` says; none of what there is in no release."""
-    return next(
-        (each for each in get_args(PreemptType) if text.lower().removeprefix(_PREFIX) == each), "none"
-    )
+    """What `PreemptType` says; none where the twin does not know it."""
+    return _known_type(text) or "none"
+
+
+def is_known_type(text: str) -> bool:
+    return _known_type(text) is not None
+
+
+def _known_type(text: str) -> PreemptType | None:
+    kind = text.lower().removeprefix(_PREFIX)
+    return next((each for each in get_args(PreemptType) if each == kind), None)
 
 
 def preempt_mode(text: str) -> PreemptMode:

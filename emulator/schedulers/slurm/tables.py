@@ -74,6 +74,8 @@ class TwinRegisters:
     """Jobs of equal priority stand in order of their submits, which a requeue changes."""
     preempts: int
     """Jobs of a higher tier may take the nodes of others."""
+    preempt_again_us: int
+    """Who has made others leave makes no more leave for so long."""
     preempt_looks: int
     """How often it was listed whom a job may preempt."""
 
@@ -275,6 +277,4 @@ CHECK_EVERY = 30 * SECOND
 """Time limits are looked at so often (recorded: a limit of 60 s ended a job after 79 s)."""
 HOLD = 121 * SECOND
 """A job that was requeued may start so long after the second in which it was (recorded)."""
-PREEMPT_AGAIN = 40 * SECOND
-"""Who has made others leave makes no more leave for so long: `KillWait` and `MessageTimeout`, at their defaults."""
 TIER_STEP = 1 << 33

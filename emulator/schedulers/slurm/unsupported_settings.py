@@ -13,7 +13,7 @@ from balancer.nodelist import some
 from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS, VERSION
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
-from emulator.schedulers.slurm.preemption_settings import NO_EXEMPTION, NO_GRACE
+from emulator.schedulers.slurm.preemption_settings import NO_EXEMPTION, NO_GRACE, is_known_type
 from emulator.schedulers.slurm.preemption_settings import not_followed as mode_not_followed
 from emulator.schedulers.slurm.releases import followed
 
@@ -161,6 +161,8 @@ def not_followed(path: Path, select: Select | None = None) -> tuple[str, ...]:
             found += _of_parameters(line.value)
         elif line.name == VERSION and not line.value.startswith(f"{followed(line.value)}."):
             found.append(f"{line.key}={line.value}: the twin goes by the rules of {followed(line.value)}")
+        elif line.name == "preempttype" and not is_known_type(line.value):
+            found.append(f"{line.key}={line.value}: {_NO_PREEMPTION}")
         elif line.name == "preemptmode" and (why := mode_not_followed(line.value)):
             found.append(f"{line.key}={line.value}: {why}")
         elif line.name not in {NODE, NODE_SET, *FOLLOWED}:

@@ -264,6 +264,14 @@ def test_a_file_that_preempts_by_qos_wants_a_table_of_them(conf: Path) -> None:
     assert not Slurm(conf=conf).rules(4).preempts
 
 
+def test_a_kind_of_preemption_that_nobody_knows_is_named(conf: Path) -> None:
+    conf.write_text("PreemptType=preempt/job_prio\nPreemptMode=REQUEUE\n")
+    jobs = JobTable.build(submit_us=[0], run_us=[US], estimate_us=[US], nodes=[1])
+    assert [
+        each.partition(": ")[2].partition(": ")[0] for each in Slurm(conf=conf).not_followed(jobs, 4)
+    ] == ["PreemptType=preempt/job_prio"]
+
+
 def test_what_a_file_says_beyond_it_is_named(conf: Path) -> None:
     conf.write_text(
         "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\n"

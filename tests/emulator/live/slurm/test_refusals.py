@@ -55,6 +55,10 @@ def scenario(batch="slurm", mechanism=None, nodes=4, **live):
         ({"batch": {"slurm": {"accounting": "mysql"}}}, "accounting.*'jobcomp' or 'slurmdbd'"),
         ({"batch": {"slurm": {"accounts": {1: "physics"}}}}, "accounts: Slurm's job log has no accounts"),
         ({"batch": {"slurm": {"sacctmgr": ["add qos 'a"]}}}, "No closing quotation"),
+        (
+            {"batch": {"slurm": {"accounting": "slurmdbd", "sacctmgr": ["add qos a PreemptMode=cancel"]}}},
+            "sacctmgr: PreemptMode=cancel: in a live run .* say REQUEUE or OFF",
+        ),
         ({"batch": {"slurm": {"users": {1: "alice"}}}}, "only root can submit jobs for others"),
     ],
 )
@@ -99,7 +103,11 @@ def test_a_preempted_job_that_would_not_wait_again_is_refused(installed, tmp_pat
         ScenarioError, match=rf"site\.conf: PreemptMode={mode}: in a live run .* say REQUEUE or OFF"
     ):
         Fleet(asked, prepare(asked), work)
-    conf.write_text(conf.read_text().replace(mode, "REQUEUE"))
+    again = conf.read_text().replace(mode, "REQUEUE")
+    conf.write_text(f"{again}JobRequeue=0\n")
+    with pytest.raises(ScenarioError, match=r"JobRequeue=0 with PreemptMode=REQUEUE: .* leave it out"):
+        Fleet(asked, prepare(asked), work)
+    conf.write_text(again)
     Fleet(asked, prepare(asked), work)
 
 
