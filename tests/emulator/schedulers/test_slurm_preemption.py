@@ -63,16 +63,23 @@ def run(
     **settings: Any,
 ) -> dict[int, list[tuple[float, float, str, list[int]]]]:
     """Of each job, by number: start, end, outcome and nodes of its runs on four nodes, or so many."""
-    queue, submit, run_s, limit, width = zip(*rows, strict=True)
+    conf.write_text(CONF.format(mode=mode, low=low, high=high), "utf-8")
+    return runs_of(rows, "queue", nodes, Slurm(conf=conf, queues=QUEUES, **settings))
+
+
+def runs_of(
+    rows: list[Row], whose: str, nodes: int, slurm: Slurm
+) -> dict[int, list[tuple[float, float, str, list[int]]]]:
+    """`whose`: the column of the jobs that the first number of each row is."""
+    first, submit, run_s, limit, width = zip(*rows, strict=True)
     jobs = JobTable.build(
         submit_us=[int(each * US) for each in submit],
         run_us=[int(each * US) for each in run_s],
         estimate_us=[int(each * US) for each in limit],
         nodes=list(width),
-        queue=list(queue),
+        **{whose: list(first)},
     )
-    conf.write_text(CONF.format(mode=mode, low=low, high=high), "utf-8")
-    loop = Loop(slurm_cluster(nodes, jobs, Slurm(conf=conf, queues=QUEUES, **settings)))
+    loop = Loop(slurm_cluster(nodes, jobs, slurm))
     loop.run()
     record = loop.record()
     assert_lawful(record)
@@ -167,23 +174,9 @@ BY_USER = {1: "low", 2: "normal", 3: "high"}
 
 def run_by_qos(rows: list[Row], **settings: Any) -> dict[int, list[tuple[float, float, str]]]:
     """Of each job, by number: start, end and outcome of its runs on four nodes; LOW, MIDDLE and HIGH are QOS."""
-    user, submit, run_s, limit, width = zip(*rows, strict=True)
-    jobs = JobTable.build(
-        submit_us=[int(each * US) for each in submit],
-        run_us=[int(each * US) for each in run_s],
-        estimate_us=[int(each * US) for each in limit],
-        nodes=list(width),
-        user=list(user),
-    )
     said = {"qos": QOS, "user_qos": BY_USER, "preempt_type": "qos", "preempt_mode": "requeue"}
-    loop = Loop(slurm_cluster(4, jobs, Slurm(**said | settings)))
-    loop.run()
-    record = loop.record()
-    assert_lawful(record)
-    found: dict[int, list[tuple[float, float, str]]] = {}
-    for number, start, end, _, how in sorted(all_runs(record)):
-        found.setdefault(number, []).append((start / US, end / US, how))
-    return found
+    found = runs_of(rows, "user", 4, Slurm(**said | settings))
+    return {number: [each[:3] for each in runs] for number, runs in found.items()}
 
 
 def test_a_qos_takes_the_nodes_of_those_that_it_names_alone() -> None:

@@ -164,6 +164,24 @@ def test_a_run_by_slurmdbd_is_that_of_the_job_log_job_by_job_though_its_servers_
     assert set(range(1, 11)) - set(trace.jobs.number.tolist()) <= lost
 
 
+def run_on_four_nodes(tmp_path, root, conf, jobs, speed, **slurm):
+    """The record of these jobs under this slurm.conf and slurmdbd; it keeps the laws."""
+    (tmp_path / "site.conf").write_text(conf)
+    (tmp_path / "log.swf").write_text("; MaxNodes: 4\n" + "".join(jobs))
+    slurm |= {"conf": str(tmp_path / "site.conf"), "accounting": "slurmdbd"}
+    scenario = from_mapping(
+        {
+            "name": "four",
+            "nodes": 4,
+            "workload": {"trace": str(tmp_path / "log.swf")},
+            "live": {"batch": batch(root, **slurm), "speed": speed},
+        }
+    )
+    record = run_live(tmp_path, scenario, prepare(scenario).jobs)
+    assert check(record) == []
+    return record
+
+
 FAIR = """\
 PriorityType=priority/multifactor
 PriorityWeightFairshare=100000
@@ -177,27 +195,11 @@ PriorityCalcPeriod=1
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has(tmp_path, root):
-    (tmp_path / "site.conf").write_text(FAIR)
     # Physics has the machine for an hour; then it asks before chemistry does, and both want all of it.
     jobs = [swf(1, 0, 3600, 4, 1), swf(2, 1800, 300, 4, 1), swf(3, 2400, 300, 4, 2)]
-    (tmp_path / "three.swf").write_text("; MaxNodes: 4\n" + "".join(jobs))
-    slurm = {
-        "conf": str(tmp_path / "site.conf"),
-        "accounting": "slurmdbd",
-        "accounts": {1: "physics", 2: "chemistry"},
-    }
-    scenario = from_mapping(
-        {
-            "name": "fair",
-            "nodes": 4,
-            "workload": {"trace": str(tmp_path / "three.swf")},
-            "live": {"batch": batch(root, **slurm), "speed": 150},
-        }
-    )
+    accounts = {1: "physics", 2: "chemistry"}
+    record = run_on_four_nodes(tmp_path, root, FAIR, jobs, 150, accounts=accounts)
 
-    record = run_live(tmp_path, scenario, prepare(scenario).jobs)
-
-    assert check(record) == []
     assert [mark.text for mark in record.marks if "slurmdbd" in mark.text] == []
     assert record.jobs.number[record.start_us.argsort()].tolist() == [1, 3, 2]
 
@@ -208,33 +210,16 @@ def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_job_takes_the_nodes_of_one_whose_qos_its_own_names(tmp_path, root):
-    (tmp_path / "site.conf").write_text("PreemptType=preempt/qos\nPreemptMode=REQUEUE\n")
+    conf = "PreemptType=preempt/qos\nPreemptMode=REQUEUE\n"
     jobs = [swf(1, 0, 900, 4, 1), swf(2, 300, 120, 2, 2)]
-    (tmp_path / "two.swf").write_text("; MaxNodes: 4\n" + "".join(jobs))
-    slurm = {
-        "conf": str(tmp_path / "site.conf"),
-        "accounting": "slurmdbd",
-        "accounts": {1: "cheap", 2: "dear"},
-        "sacctmgr": [
-            *("add qos low", "add qos high", "modify qos high set preempt=low"),
-            *(
-                f"modify account {account} set qos={qos} defaultqos={qos}"
-                for account, qos in (("cheap", "low"), ("dear", "high"))
-            ),
-        ],
-    }
-    scenario = from_mapping(
-        {
-            "name": "preempt",
-            "nodes": 4,
-            "workload": {"trace": str(tmp_path / "two.swf")},
-            "live": {"batch": batch(root, **slurm), "speed": 60},
-        }
-    )
+    told = ["add qos low", "add qos high", "modify qos high set preempt=low"]
+    told += [
+        f"modify account {account} set qos={qos} defaultqos={qos}"
+        for account, qos in (("cheap", "low"), ("dear", "high"))
+    ]
+    accounts = {1: "cheap", 2: "dear"}
+    record = run_on_four_nodes(tmp_path, root, conf, jobs, 60, accounts=accounts, sacctmgr=told)
 
-    record = run_live(tmp_path, scenario, prepare(scenario).jobs)
-
-    assert check(record) == []
     runs = record.runs
     outcomes = [[RunOutcome(how).name for how in runs.outcome[runs.job == job]] for job in (0, 1)]
     assert outcomes == [["REQUEUED", "FINISHED"], ["FINISHED"]]
