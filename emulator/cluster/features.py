@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import seconds
-from emulator.cluster.reservations import named_nodes
+from emulator.config.node_names import named_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

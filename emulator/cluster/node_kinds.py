@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.cluster.reservations import named_nodes
+from emulator.config.node_names import nodes_by_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,18 +45,12 @@ def kinds_of(part: SharedNodesPart, names: Sequence[str]) -> tuple[NodeKind, ...
         raise ValueError(
             f"shared_nodes.kinds: {without[0]} has no memory_gib, and others have: give it to all or to none"
         )
+    said = {name: each.nodes for name, each in part.kinds.items()}
     found = []
-    owner: dict[int, str] = {}
-    for name, each in sorted(part.kinds.items()):
-        nodes = named_nodes(f"shared_nodes.kinds.{name}", each.nodes, names)
-        for node in sorted(nodes):
-            if owner.setdefault(node, name) != name:
-                raise ValueError(f"shared_nodes.kinds: node {names[node]} is of {owner[node]} and of {name}")
+    for name, nodes in nodes_by_kind("shared_nodes.kinds", said, names).items():
+        each = part.kinds[name]
         gpus = (each.gpus or 0) if has_gpus else None
         found.append(NodeKind(name, nodes, each.cores, _kib(each.memory_gib), gpus))
-    for node, name in enumerate(names):
-        if node not in owner:
-            raise ValueError(f"shared_nodes.kinds: node {name} is of no kind")
     return tuple(sorted(found, key=lambda kind: (*kind.room, kind.name)))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from balancer.clock import micros, seconds
 from emulator.cluster.placement import Group
-from emulator.cluster.reservations import named_nodes
+from emulator.config.node_names import named_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import micros
-from balancer.nodelist import NodeListError, expand
 from emulator.cluster.placement import Reserved
+from emulator.config.node_names import named_nodes
 from emulator.kernel.job_states import RunOutcome
 
 if TYPE_CHECKING:
@@ -57,19 +57,6 @@ def reserved_on(said: Mapping[str, ReservationPart], names: Sequence[str]) -> tu
         if one.jobs & other.jobs:
             raise ValueError(f"reservations: {one.name} and {other.name} are for the same job")
     return reserved
-
-
-def named_nodes(where: str, text: str, names: Sequence[str]) -> frozenset[int]:
-    """The nodes of a list of names, or ALL, as indices. Raises ValueError."""
-    index = {name: place for place, name in enumerate(names)}
-    try:
-        listed = names if text.upper() == "ALL" else expand(text)
-    except NodeListError as error:
-        raise ValueError(f"{where}: nodes: {error}") from error
-    unknown = [node for node in listed if node not in index]
-    if unknown:
-        raise ValueError(f"{where}: there is no node {unknown[0]}; nodes are {names[0]} to {names[-1]}")
-    return frozenset(index[node] for node in listed)
 
 
 def breaches(record: RunRecord, reserved: Sequence[Reserved], groups: Sequence[Group] = ()) -> Iterator[str]:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from balancer.nodelist import NodeListError, expand
-from emulator.config.node_names import default_node_names
+from emulator.config.node_names import default_node_names, named_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,20 +44,12 @@ class Reserved:
 def reserved_on(said: Mapping[str, Reservation], node_count: int) -> tuple[Reserved, ...]:
     """The reservations of a machine of so many nodes, in the order of their names. Raises ValueError."""
     names = default_node_names(node_count)
-    index = {name: place for place, name in enumerate(names)}
     found: list[Reserved] = []
     for name, each in sorted(said.items()):
         where = f"slurm: reservation {name}"
         if not 0 <= each.start_s < each.end_s:
             raise ValueError(f"{where}: start_s must be at least 0 and before end_s")
-        try:
-            listed = names if each.nodes.upper() == "ALL" else tuple(expand(each.nodes))
-        except NodeListError as error:
-            raise ValueError(f"{where}: nodes: {error}") from error
-        unknown = [node for node in listed if node not in index]
-        if unknown:
-            raise ValueError(f"{where}: there is no node {unknown[0]}; nodes are {names[0]} to {names[-1]}")
-        nodes = tuple(sorted(index[node] for node in listed))
+        nodes = tuple(sorted(named_nodes(where, each.nodes, names)))
         users, jobs = frozenset(each.users), frozenset(each.jobs)
         found.append(Reserved(name, each.start_s, each.end_s, nodes, users, jobs))
     for one, other in combinations(found, 2):
