@@ -23,6 +23,7 @@ from emulator.schedulers.slurm.qos import Qos, levels
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.reservations import which_of
 from emulator.schedulers.slurm.rules import Partition
+from emulator.schedulers.slurm.select import Size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from emulator.kernel.rows import Rows
     from emulator.schedulers.slurm.rules import Rules
+    from emulator.schedulers.slurm.select import SharedNodes
     from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
 
@@ -57,9 +59,9 @@ def slurm_cluster(node_count: int, jobs: JobTable, slurm: SlurmSettings) -> Clus
     a job has as many nodes as it has cores, and its nodes are in the extra column `whole_nodes`. Nodes that are out of
     the batch pool (lent) are not available to it, as drained ones are not to Slurm.
     """
-    cores, in_cores = (1, jobs) if slurm.select is None else (slurm.select.cores, slurm.select.in_cores(jobs))
     twin = SlurmTwin(node_count, jobs, slurm)
-    return Cluster(node_count * cores, SchedulerConfig(backfill="none"), in_cores, rules=twin)
+    in_cores = jobs if twin.shared is None else twin.shared.in_cores(jobs)
+    return Cluster(twin.core_count, SchedulerConfig(backfill="none"), in_cores, rules=twin)
 
 
 class SlurmTwin(ClusterRules):
@@ -70,7 +72,10 @@ class SlurmTwin(ClusterRules):
     def __init__(self, node_count: int, jobs: JobTable, slurm: SlurmSettings) -> None:
         super().__init__("slurm")
         self._slurm = slurm
-        self.node_names = _names(node_count, slurm)
+        self.shared = slurm.shared_nodes(node_count)
+        names = default_node_names(node_count)
+        self.node_names = names if self.shared is None else self.shared.core_names(names)
+        self.core_count = len(self.node_names)
         self._asked_jobs = jobs
         self._rules = slurm.rules(node_count)
         self._place = {each.name: place for place, each in enumerate(self._rules.partitions)}
@@ -105,7 +110,7 @@ class SlurmTwin(ClusterRules):
         self._weights.max_age_us = self._rules.priority_max_age * US
         self._weights.fair = self._rules.priority_weight_fairshare
         self._weights.half_life_us = self._rules.priority_decay_half_life * US or _NO_HALF_LIFE_US
-        self._open_runs = np.zeros(node_count * self._twin_registers.per_node + 8, np.int64)
+        self._open_runs = np.zeros(self.core_count + 8, np.int64)
         self._count = new_record(reorder.Counted)
         self._view = np.zeros(room, VIEW)
         table = self._rules.qos or (Qos(""),)
@@ -115,10 +120,9 @@ class SlurmTwin(ClusterRules):
         self._associations = _associations(self._rules)
         limits_n = sum(int(np.count_nonzero(self._associations[name] >= 0)) for name in _ASSOCIATION_LIMITS)
         self._twin_registers.limits_n = limits_n + int(np.count_nonzero(self._limits >= 0))
-        per_node = self._twin_registers.per_node
-        self._room = new_rows(s.Room, node_count if per_node > 1 else 0)
-        self._running = np.zeros(node_count * per_node, np.int64)
-        self._cores = np.zeros(node_count * per_node, np.int64)
+        self._room, self._node_of_core = _rooms(node_count, self.shared)
+        self._running = np.zeros(self.core_count, np.int64)
+        self._cores = np.zeros(self.core_count, np.int64)
         self._has_outages = False
         self._left_us = -1
 
@@ -168,13 +172,12 @@ class SlurmTwin(ClusterRules):
 
     def _fill_wants(self, jobs: JobTable) -> None:
         """Nodes of each job, and what it wants of each."""
-        rows, select = slice(len(jobs)), self._slurm.select
+        rows = slice(len(jobs))
         self._job_ext["nodes"][rows] = jobs.nodes
         self._job_ext["cores"][rows] = 1
-        if select is not None:
-            self._job_ext["cores"][rows] = select.cores_of(jobs)
-            self._job_ext["memory_mib"][rows] = select.memory_of(jobs)
-            self._job_ext["gpus"][rows] = select.gpus_of(jobs)
+        if self.shared is not None:
+            for name, values in self.shared.wants_of(jobs)._asdict().items():
+                self._job_ext[name][rows] = values
 
     def _fill_qos(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
         """Each job's QOS, its partition's, and the reservation that it asks for."""
@@ -271,6 +274,7 @@ class SlurmTwin(ClusterRules):
             times=self._times,
             held=self._held,
             room=self._room,
+            node_of_core=self._node_of_core,
             running=self._running,
             cores=self._cores,
         )
@@ -333,10 +337,16 @@ def _may_preempt(its: Sequence[Partition | Qos | None]) -> NDArray[np.bool_]:
     return np.array([[may(one, other) for other in its] for one in its], bool)
 
 
-def _names(node_count: int, slurm: SlurmSettings) -> tuple[str, ...]:
-    """Of nodes, or of cores where jobs share nodes."""
-    names = default_node_names(node_count)
-    return names if slurm.select is None else slurm.select.core_names(names)
+def _rooms(node_count: int, shared: SharedNodes | None) -> tuple[Rows[s.Room], NDArray[np.int64]]:
+    """What each node has, and the node of each core."""
+    room = new_rows(s.Room, node_count)
+    if shared is None:
+        room["first_core"][:], room["cores"][:] = np.arange(node_count), 1
+        return room, np.arange(node_count)
+    room["first_core"][:] = shared.first_core
+    for name, values in zip(Size._fields, zip(*shared.sizes, strict=True), strict=True):
+        room[name][:] = values
+    return room, shared.node_of_core
 
 
 def _associations(rules: Rules) -> Rows[s.AssociationUse]:
@@ -375,9 +385,7 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
         ("preempts", rules.preempts),
         ("preempt_again_us", (rules.kill_wait + _MESSAGE_TIMEOUT_S) * US),
         ("partitions", len(rules.partitions)),
-        ("per_node", 1 if slurm.select is None else slurm.select.cores),
-        ("node_memory_mib", 0 if slurm.select is None else slurm.select.memory_mb),
-        ("node_gpus", 0 if slurm.select is None else slurm.select.gpus),
+        ("shares", slurm.select is not None),
     ):
         setattr(twin_registers, register, value)
     return twin_registers

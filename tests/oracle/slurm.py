@@ -45,7 +45,7 @@ class SlurmReference:
     user_qos: dict[int, str] = field(default_factory=dict)
     association_of: dict[int, int] = field(default_factory=dict)
     """The place of each user's association among those of the rules."""
-    node_has: tuple[int, int, int] | None = None
+    node_has: list[tuple[int, int, int]] | None = None
     """Cores, memory and GPUs of a node, where jobs share them; None: they have whole nodes."""
     wants: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """Of each of its nodes, by the number of the job."""
@@ -527,7 +527,7 @@ class SlurmReference:
         """Cores, memory and GPUs that these jobs leave of a node."""
         if self.node_has is None:
             return int(not any(node in run.nodes for run in running.values())), 0, 0
-        cores, memory, gpus = self.node_has
+        cores, memory, gpus = self.node_has[node]
         for job, run in running.items():
             if node in run.nodes:
                 cores -= self.wants[job.number][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import ge
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from emulator.schedulers.slurm.qos import Qos
 from emulator.schedulers.slurm.releases import RELEASES
 from emulator.schedulers.slurm.reservations import Reserved
 from emulator.schedulers.slurm.rules import Partition, Rules
-from emulator.schedulers.slurm.select import Select
+from emulator.schedulers.slurm.select import NodeKind, Select
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
 from oracle.node_outages import RandomOutages, random_outages
@@ -28,6 +29,7 @@ from oracle.workloads import job_table, random_workload
 if TYPE_CHECKING:
     from emulator.record.run_record import RunRecord
     from emulator.schedulers.slurm.releases import Release
+    from emulator.schedulers.slurm.select import Parameters
     from oracle.reference import Job
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
@@ -118,14 +120,18 @@ def with_rules(  # noqa: PLR0917
     return loop.record()
 
 
-def schedule(record: RunRecord, per_node: int = 1) -> dict[int, tuple[int, int, frozenset[int]]]:
-    """Start, end and nodes of each job. `per_node`: cores, where the record's nodes are cores."""
+def schedule(
+    record: RunRecord, has: list[tuple[int, int, int]] | None = None
+) -> dict[int, tuple[int, int, frozenset[int]]]:
+    """Start, end and nodes of each job. `has`: cores, MiB and GPUs of each node, where the record's nodes are cores."""
     runs = record.runs
+    cores = [1] * len(record.node_names) if has is None else [each[0] for each in has]
+    node_of_core = np.repeat(np.arange(len(cores)), cores)
     return {
         int(record.jobs.number[job]): (
             int(runs.start_us[row]),
             int(runs.end_us[row]),
-            frozenset((runs.node[runs.first[row] : runs.first[row + 1]] // per_node).tolist()),
+            frozenset(node_of_core[runs.node[runs.first[row] : runs.first[row + 1]]].tolist()),
         )
         for row, job in enumerate(runs.job)
     }
@@ -141,14 +147,13 @@ def agrees(seed: int, *, sharing: bool = False) -> None:
     """Every job starts and ends when, and where, the reference says."""
     rng = np.random.default_rng(seed)
     said, rules, jobs, nodes = random_case(rng, sharing=sharing)
-    select, wants = with_random_cores(rng, jobs) if sharing else (None, {})
+    select, has, wants = with_random_cores(rng, said, rules, jobs, nodes) if sharing else (None, None, {})
     said, rules = replace(said, select=select), replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes, wants)
-    has = None if select is None else (select.cores, select.memory_mb, select.gpus)
     expected = SlurmReference(
         rules, nodes, jobs, said.queues, said.shares, said.user_qos, association_of(said, rules), has, wants
     ).run()
-    assert schedule(record, select.cores if select is not None else 1) == expected, f"seed {seed}"
+    assert schedule(record, has) == expected, f"seed {seed}"
     assert_lawful(record)
 
 
@@ -322,22 +327,51 @@ def with_random_associations(
     return replace(rules, associations=tuple(found)), {user: f"u{user}" for user in range(3)}
 
 
+Wants = tuple[int, int, int]
+"""Cores, MiB and GPUs of a node."""
+
+
 def with_random_cores(
-    rng: np.random.Generator, jobs: list[Job]
-) -> tuple[Select, dict[int, tuple[int, int, int]]]:
-    """What nodes have, and each job wants of its nodes: a few cores, or all of them; memory and GPUs count at times."""
-    cores, most, gpus = int(rng.integers(2, 9)), int(rng.choice((0, 20, 100))), int(rng.choice((0, 1, 4)))
-    select = Select(cores, "CR_Core_Memory" if most else "CR_Core", most, gpus)
+    rng: np.random.Generator, said: Slurm, rules: Rules, jobs: list[Job], nodes: int
+) -> tuple[Select, list[Wants], dict[int, Wants]]:
+    """What nodes have, and each job wants of its nodes: a few cores, or all of them; memory and GPUs count at times.
+
+    Half of the time some nodes have something else. A job that could never start wants a core and no more.
+    """
+    has_memory = bool(rng.random() < 0.7)
+
+    def size() -> Wants:
+        memory = int(rng.choice((20, 100))) if has_memory else 0
+        return int(rng.integers(1, 9)), memory, int(rng.choice((0, 1, 4)))
+
+    first, second = size(), size()
+    has = [second if rng.random() < 0.5 else first for _ in range(nodes)]
+    parameters: Parameters = "CR_Core_Memory" if has_memory else "CR_Core"
+    if rng.random() < 0.5 or len(set(has)) == 1:
+        has = [first] * nodes
+        select = Select(first[0], parameters, *first[1:])
+    else:
+        lists = {each: [f"n{node + 1:03}" for node in range(nodes) if has[node] == each] for each in has}
+        kinds = {f"k{k}": NodeKind(",".join(names), *each) for k, (each, names) in enumerate(lists.items())}
+        select = Select(parameters=parameters, kinds=kinds)
+    places = {each.name: each.nodes for each in rules.partitions}
+    wants = {job.number: _random_wants(rng, max(has)) for job in jobs}
+    for job in jobs:
+        mine = places[said.queues.get(job.queue, rules.default_partition)]
+        there = has if mine is None else [has[node] for node in mine]
+        if sum(all(map(ge, each, wants[job.number])) for each in there) < job.nodes:
+            wants[job.number] = (1, 0, 0)
+    return select, has, wants
+
+
+def _random_wants(rng: np.random.Generator, most: Wants) -> Wants:
+    cores, memory, gpus = most
     few = max(1, cores // int(rng.integers(1, 5)))
-    wants = {
-        job.number: (
-            cores if rng.random() < 0.1 else int(rng.integers(1, few + 1)),
-            int(rng.integers(0, most // 2 + 1)),
-            int(rng.integers(0, gpus + 1)) if rng.random() < 0.5 else 0,
-        )
-        for job in jobs
-    }
-    return select, wants
+    return (
+        cores if rng.random() < 0.1 else int(rng.integers(1, few + 1)),
+        int(rng.integers(0, memory // 2 + 1)),
+        int(rng.integers(0, gpus + 1)) if rng.random() < 0.5 else 0,
+    )
 
 
 def with_random_reservations(rng: np.random.Generator, rules: Rules, jobs: list[Job], nodes: int) -> Rules:

@@ -203,16 +203,18 @@ class SlurmBatch:
             hooks=self._hook_scripts() if site.has_balancer else {},
             has_mechanism=site.batch_decides,
             database_port=database_port if self._system.has_database else None,
-            select=self._requirements.select,
+            shared=self._requirements.shared,
             has_outages=has_outages(site.scenario),
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")
         (site.logs / "slurm.conf").write_text(text, encoding="utf-8")
-        if (select := self._requirements.select) is not None and select.gpus:
-            files = [self.home / f"gpu{number:03}" for number in range(select.gpus)]
+        if (shared := self._requirements.shared) is not None and shared.has_gpus:
+            files = [
+                self.home / f"gpu{number:03}" for number in range(max(each.gpus for each in shared.sizes))
+            ]
             for file in files:
                 file.touch()
-            (self.home / "gres.conf").write_text(gres_conf(files), encoding="utf-8")
+            (self.home / "gres.conf").write_text(gres_conf(site.names, shared, files), encoding="utf-8")
         # Without it Debian's 22.05 looks for cgroups that a container may not have.
         (self.home / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
 
@@ -320,7 +322,7 @@ class SlurmBatch:
             "accounts": system.accounts,
             "held": self._site.batch_decides,
             "options": self._requirements.options(self._site.prepared.jobs),
-            "exclusive": self._requirements.select is None,
+            "exclusive": self._requirements.shared is None,
         }
         settings: dict[str, Any] = {"submit": {"sbatch": sbatch}, "follow_clock": True}
         if self._site.batch_decides:

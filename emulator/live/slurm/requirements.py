@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from emulator.runs.scenario import Scenario
     from emulator.schedulers.slurm.conf_fragment import Fragment
     from emulator.schedulers.slurm.reservations import Reserved
-    from emulator.schedulers.slurm.select import Select
+    from emulator.schedulers.slurm.select import SharedNodes
     from emulator.workload.table import JobTable
 
 _CARRIED_OUT = {"reservations", "select", "release"}
@@ -101,11 +101,11 @@ def check_partitions(scenario: Scenario, prepared: Prepared, live_queues: Mappin
 
 @dataclass(frozen=True, slots=True)
 class SlurmRequirements:
-    """`reserved`: of a run's nodes, which are called `names`. `select`: how jobs share them, None if they do not."""
+    """`reserved`: of a run's nodes, which are called `names`. `shared`: what they have, None unless jobs share them."""
 
     names: tuple[str, ...]
     reserved: tuple[Reserved, ...] = ()
-    select: Select | None = None
+    shared: SharedNodes | None = None
 
     @classmethod
     def by(cls, scenario: Scenario, names: tuple[str, ...]) -> Self:
@@ -114,15 +114,15 @@ class SlurmRequirements:
         if not isinstance(machine, Slurm):
             return cls(names)
         try:
-            return cls(names, reserved_on(machine.reservations, len(names)), machine.select)
+            return cls(names, reserved_on(machine.reservations, len(names)), machine.shared_nodes(len(names)))
         except ValueError as error:
             raise ScenarioError(f"scheduler: {error}") from error
 
     @property
     def in_cores(self) -> Callable[[RunRecord], RunRecord] | None:
         """What makes the record of a run one of cores, where jobs share nodes."""
-        select = self.select
-        return None if select is None else lambda record: in_cores(record, select)
+        shared = self.shared
+        return None if shared is None else lambda record: in_cores(record, shared)
 
     def options(self, jobs: JobTable) -> dict[int, list[str]]:
         """Of sbatch, for batch jobs that ask for something, by number."""
@@ -132,12 +132,12 @@ class SlurmRequirements:
             place = which_of(self.reserved, number, int(jobs.user[row]))
             if place >= 0:
                 found[number] = [f"--reservation={self.reserved[place].name}"]
-        if self.select is not None:
-            wants = self.select.cores_of(jobs), self.select.memory_of(jobs), self.select.gpus_of(jobs)
+        if self.shared is not None:
+            wants = self.shared.wants_of(jobs)
             for number, cores, memory_mb, gpus in zip(jobs.number, *wants, strict=True):
                 options = found.setdefault(int(number), [])
                 options += ["--ntasks-per-node=1", f"--cpus-per-task={cores}"]
-                options += [f"--mem={memory_mb}M"] if self.select.has_memory else []
+                options += [f"--mem={memory_mb}M"] if self.shared.has_memory else []
                 options += [f"--gres=gpu:{gpus}"] if gpus else []
         return found
 

@@ -246,7 +246,7 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
         while slot + 1 < twin_registers.slots_n and slots[slot + 1].at_us <= tried:
             slot += 1
         later = look_at_plan(twin, row, slot, tried, limit)
-        shares = twin_registers.per_node > 1
+        shares = twin_registers.shares != 0
         free_at = free_then(state, twin, row, now) if shares else free_by_ends(twin, row, now)
         begin = max(free_at, tried)
         is_late = begin - now > twin_registers.window_us
@@ -288,7 +288,7 @@ def look_at_running(state: State, twin: Twin, now: int) -> None:
     """What is free now, and what runs, in order of ends."""
     job, node = state.job, state.node
     nodes = twin.nodes
-    if twin.registers.per_node > 1:
+    if twin.registers.shares:
         count_room(state, twin)
         list_running(state, twin, now)
         return
@@ -300,7 +300,7 @@ def look_at_running(state: State, twin: Twin, now: int) -> None:
 def note_start(state: State, twin: Twin, row: int, now: int) -> None:
     """A job has just been started on the picked nodes."""
     nodes = twin.nodes
-    if twin.registers.per_node > 1:
+    if twin.registers.shares:
         list_running(state, twin, now)
         return
     for taken in range(twin.job_ext[row].nodes):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from emulator.schedulers.slurm.conf_lines import Line
-    from emulator.schedulers.slurm.select import Select
+    from emulator.schedulers.slurm.select import SharedNodes, Size
 
 _BASE = """\
 ClusterName=emulator
@@ -203,13 +203,13 @@ def slurm_conf(
     has_mechanism: bool = False,
     database_port: int | None = None,
     address: str = "127.0.0.1",
-    select: Select | None = None,
+    shared: SharedNodes | None = None,
     has_outages: bool = False,
 ) -> str:
     """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld. `has_mechanism`: it acts on running jobs.
 
-    `address`: where `host` leads. `database_port`: where slurmdbd listens, if there is one. `select`: jobs share nodes.
-    `has_outages`: a node that is set down stays so until it is told to resume.
+    `address`: where `host` leads. `database_port`: where slurmdbd listens, if there is one. `shared`: what nodes have
+    that jobs share. `has_outages`: a node that is set down stays so until it is told to resume.
     """
     if has_outages:
         fragment = _with(fragment, "ReturnToService=1")
@@ -225,7 +225,7 @@ def slurm_conf(
     lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]
     lines += [f"{name}={value}\n" for name, value in _DEFAULTS.items() if name.lower() not in keys]
     lines += [f"{name}={script}\n" for name, script in hooks.items()]
-    lines.append(_nodes(names, node_ports, host, address, select))
+    lines += _nodes(names, node_ports, host, address, shared)
     if not fragment.partitions:
         lines.append(
             "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE\n"
@@ -233,38 +233,48 @@ def slurm_conf(
     lines += [f"# left out: {each}\n" for each in fragment.left_out]
     lines += [f"{line}\n" for line in fragment.lines]
     text = "".join(lines)
-    if select is None:
+    if shared is None:
         return text
-    shared = f"SelectType=select/cons_tres\nSelectTypeParameters={select.parameters}"
-    shared += "\nGresTypes=gpu" if select.gpus else ""
-    text = text.replace("SelectType=select/linear", shared)
+    select = f"SelectType=select/cons_tres\nSelectTypeParameters={shared.parameters}"
+    select += "\nGresTypes=gpu" if shared.has_gpus else ""
+    text = text.replace("SelectType=select/linear", select)
     return text.replace("OverSubscribe=EXCLUSIVE", "OverSubscribe=NO")
 
 
-def _nodes(names: Sequence[str], ports: Sequence[int], host: str, address: str, select: Select | None) -> str:
-    """One line for all: every command of Slurm reads the file, and a line of its own for each node makes that slow."""
+def _nodes(
+    names: Sequence[str], ports: Sequence[int], host: str, address: str, shared: SharedNodes | None
+) -> list[str]:
+    """One line for all of a size: every command of Slurm reads the file, and a line for each node makes that slow."""
     if len(names) != len(ports):
         raise ValueError(f"{len(names)} nodes cannot have {len(ports)} ports")
-    shape = "CPUs=1 RealMemory=100"
-    if select is not None:
-        cores = (
-            f"CPUs={select.cores} Boards=1 SocketsPerBoard=1 CoresPerSocket={select.cores} ThreadsPerCore=1"
-        )
-        shape = f"{cores} RealMemory={max(select.memory_mb, 1)}"
-        shape += f" Gres=gpu:{select.gpus}" if select.gpus else ""
-    at = hostlist([str(port) for port in ports])
-    return (
-        f"NodeName={hostlist(names)} NodeHostname={host} NodeAddr={address} Port={at} {shape} State=UNKNOWN\n"
-    )
+    groups = {"CPUs=1 RealMemory=100": list(range(len(names)))}
+    if shared is not None:
+        groups = {_shape(size): nodes for size, nodes in shared.nodes_of_size.items()}
+    return [
+        f"NodeName={hostlist([names[node] for node in nodes])} NodeHostname={host} NodeAddr={address}"
+        f" Port={hostlist([str(ports[node]) for node in nodes])} {shape} State=UNKNOWN\n"
+        for shape, nodes in groups.items()
+    ]
 
 
-def gres_conf(files: Sequence[Path]) -> str:
-    """A gres.conf by which each node has a GPU for each of these files, which are in one folder.
+def _shape(size: Size) -> str:
+    cores = f"CPUs={size.cores} Boards=1 SocketsPerBoard=1 CoresPerSocket={size.cores} ThreadsPerCore=1"
+    gpus = f" Gres=gpu:{size.gpus}" if size.gpus else ""
+    return f"{cores} RealMemory={max(size.memory_mib, 1)}{gpus}"
+
+
+def gres_conf(names: Sequence[str], shared: SharedNodes, files: Sequence[Path]) -> str:
+    """A gres.conf by which nodes have the first of these files, which are in one folder, for GPUs.
 
     Slurm counts no GPU without a file, and takes any that is there.
     """
-    names = hostlist([file.name for file in files])
-    return f"AutoDetect=off\nName=gpu File={files[0].parent}/{names}\n"
+    lines = ["AutoDetect=off\n"]
+    for size, nodes in shared.nodes_of_size.items():
+        if size.gpus:
+            listed = hostlist([file.name for file in files[: size.gpus]])
+            mine = hostlist([names[node] for node in nodes])
+            lines.append(f"NodeName={mine} Name=gpu File={files[0].parent}/{listed}\n")
+    return "".join(lines)
 
 
 def hostlist(names: Sequence[str]) -> str:

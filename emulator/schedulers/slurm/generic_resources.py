@@ -22,15 +22,18 @@ _FOLDER = re.compile(r"[^,\[\]]*/")
 _DETECTED = {"off", "none"}
 
 
-def gpus_not_followed(lines: Sequence[Line], conf: Path, gpus: int) -> Iterator[str]:
-    """Sentences on GPUs that jobs would wait for. `gpus`: of each node in the twin.
+def gpus_of_site(lines: Sequence[Line], conf: Path) -> dict[str, int]:
+    """GPUs of each node of a site, by its NodeName line, else by the gres.conf beside it. Raises ConfError."""
+    nodes, said, found, _ = _read(lines, conf)
+    return {**dict.fromkeys(nodes, 0), **found, **said}
+
+
+def gpus_not_followed(lines: Sequence[Line], conf: Path, gpus: Mapping[str, int]) -> Iterator[str]:
+    """Sentences on GPUs that jobs would wait for. `gpus`: of the site's nodes in the twin, of others none.
 
     Raises ConfError for a gres.conf that cannot be used.
     """
-    nodes = site_nodes(lines)
-    said = {node: count for node, line in nodes.items() if (count := _of_line(line)) is not None}
-    path = conf.parent / _FILE
-    found, detects = _of_file(path, said) if path.is_file() else ({}, False)
+    nodes, said, found, detects = _read(lines, conf)
     for node, count in found.items():
         if node in said and count != said[node]:
             yield (
@@ -38,22 +41,33 @@ def gpus_not_followed(lines: Sequence[Line], conf: Path, gpus: int) -> Iterator[
                 f" it has fewer; {said[node]} are taken"
             )
             break
-    by_count: dict[int, list[str]] = {}
-    for node, count in {**dict.fromkeys(nodes, 0), **found, **said}.items():
-        by_count.setdefault(count, []).append(node)
-    detected = detects and not any(by_count)
-    if detected:
-        waits = f"{gpus} of each node" if gpus else "none"
+    counts = {**dict.fromkeys(nodes, 0), **found, **said}
+    if detects and not any(counts.values()):
+        twins = sorted({*gpus.values()} - {0})
+        waits = f"{' or '.join(map(str, twins))} of each node" if twins else "none"
         yield f"{_FILE}: AutoDetect: what GPUs nodes have is not said; in the twin jobs wait for {waits}"
-    for count, some_nodes in sorted(by_count.items()):
-        if count == gpus or detected:
+        return
+    alike: dict[tuple[int, int], list[str]] = {}
+    for node, count in counts.items():
+        alike.setdefault((count, gpus.get(node, 0)), []).append(node)
+    for (count, twins_count), some_nodes in sorted(alike.items()):
+        if count == twins_count:
             continue
-        if gpus:
-            why = f"in the twin each has {gpus}"
+        if any(gpus.values()):
+            why = f"in the twin each has {twins_count or 'none'}"
         else:
             why = "Slurm has jobs wait for them; the twin does not"
-            why += f" unless `select` has gpus: {count}" if len(by_count) == 1 else ""
+            why += f" unless `select` has gpus: {count}" if len(alike) == 1 else ""
         yield f"{count or 'no'} GPUs a node of {some(some_nodes, 5)}: {why}"
+
+
+def _read(lines: Sequence[Line], conf: Path) -> tuple[dict[str, Line], dict[str, int], dict[str, int], bool]:
+    """The nodes, their GPUs by NodeName lines and by gres.conf, and whether some are to be detected."""
+    nodes = site_nodes(lines)
+    said = {node: count for node, line in nodes.items() if (count := _of_line(line)) is not None}
+    path = conf.parent / _FILE
+    found, detects = _of_file(path, said) if path.is_file() else ({}, False)
+    return nodes, said, found, detects
 
 
 def _of_line(line: Line) -> int | None:

@@ -140,7 +140,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
     job, queue, registers = state.job, state.queue, state.registers
     twin_registers, job_ext, parts, tests = twin.registers, twin.job_ext, twin.parts, twin.tests
     count_running(state, twin)
-    if twin_registers.per_node > 1:
+    if twin_registers.shares:
         count_room(state, twin)
     reservations = twin.times.shape[0]
     marks = tests.shape[0] - twin_registers.partitions - reservations

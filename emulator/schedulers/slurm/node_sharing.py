@@ -25,18 +25,17 @@ FIRST_LOOK = 30 * SECOND
 def count_room(state: State, twin: Twin) -> None:
     """What each node has left now."""
     job, node, runs, log = state.job, state.node, state.runs, state.log
-    twin_registers, job_ext = twin.registers, twin.job_ext
-    room = twin.room
+    job_ext, room = twin.job_ext, twin.room
     for which in range(room.shape[0]):
-        room[which].cores_now = twin_registers.per_node
-        room[which].memory_now_mib = twin_registers.node_memory_mib
-        room[which].gpus_now = twin_registers.node_gpus
+        room[which].cores_now = room[which].cores
+        room[which].memory_now_mib = room[which].memory_mib
+        room[which].gpus_now = room[which].gpus
     for core in range(node.shape[0]):
         row = node[core].job
         if row >= 0:
-            which = core // twin_registers.per_node
+            which = twin.node_of_core[core]
             room[which].cores_now -= 1
-            if core == which * twin_registers.per_node or node[core - 1].job != row:
+            if core == room[which].first_core or node[core - 1].job != row:
                 first = runs[job[row].run_row].first
                 for k in range(first, first + job[row].nodes, job_ext[row].cores):
                     if log[k] == core:  # its first core of this node
@@ -153,7 +152,7 @@ def free_then(state: State, twin: Twin, row: int, now: int) -> int:
             at = ends_at(job, other, now)
             first = runs[job[other].run_row].first
             for core in range(first, first + job[other].nodes, job_ext[other].cores):
-                which = log[core] // twin_registers.per_node
+                which = twin.node_of_core[log[core]]
                 room[which].cores_then += job_ext[other].cores
                 room[which].memory_then_mib += job_ext[other].memory_mib
                 room[which].gpus_then += job_ext[other].gpus
@@ -168,7 +167,7 @@ def free_then(state: State, twin: Twin, row: int, now: int) -> int:
 def choose_cores(state: State, twin: Twin, row: int) -> None:
     """Pick the first free cores of the chosen nodes, which have less room from now on."""
     node = state.node
-    per_node, job_ext, nodes = twin.registers.per_node, twin.job_ext, twin.nodes
+    job_ext, nodes = twin.job_ext, twin.nodes
     room, cores = twin.room, twin.cores
     count = 0
     for k in range(job_ext[row].nodes):
@@ -177,7 +176,8 @@ def choose_cores(state: State, twin: Twin, row: int) -> None:
         room[which].memory_now_mib -= job_ext[row].memory_mib
         room[which].gpus_now -= job_ext[row].gpus
         left = job_ext[row].cores
-        for core in range(which * per_node, (which + 1) * per_node):
+        first = room[which].first_core
+        for core in range(first, first + room[which].cores):
             if left and node[core].job < 0:
                 cores[count] = core
                 count += 1

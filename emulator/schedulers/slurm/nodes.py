@@ -64,7 +64,7 @@ def place_now(state: State, twin: Twin, row: int, now: int) -> bool:
     needed = job[row].nodes
     if needed > registers.idle_nodes:
         return False
-    if twin.registers.per_node > 1:
+    if twin.registers.shares:
         if not shared_room(state, twin, row, now):
             return False
         pick_shared(twin, row)
@@ -96,7 +96,7 @@ def start_picked(state: State, twin: Twin, row: int, now: int) -> None:
     twin_registers, nodes = twin.registers, twin.nodes
     needed = job[row].nodes
     base = registers.idle_nodes - needed
-    shares = twin_registers.per_node > 1
+    shares = twin_registers.shares != 0
     if shares:
         choose_cores(state, twin, row)
     for k in range(needed):

@@ -31,8 +31,9 @@ def refusals(
     """(who takes what, the jobs that ask for something else); a job may come more than once."""
     limit_min = -(-jobs.estimate_us // MINUTE)
     yield from _beyond_reservations(jobs, limit_min, rules)
-    if slurm.select is not None:
-        yield from slurm.select.refusals(jobs)
+    shared = slurm.shared_nodes(node_count)
+    if shared is not None:
+        yield from shared.refusals(jobs)
     by_name = {each.name: each for each in rules.qos}
     kinds, kind_of = _kinds(jobs, slurm, rules)
     partitions = {each.name: each for each in rules.partitions}
@@ -42,6 +43,8 @@ def refusals(
         if own.state != "UP" and mine.any():
             yield f"partition {own.name} is {own.state}: it takes no jobs", mine
             continue
+        if shared is not None:
+            yield from shared.refusals_in(jobs, mine, own)
         bounds = [*_of_partition(own, node_count)]
         if rules.enforce_limits:
             names = dict.fromkeys((own.qos, qos))

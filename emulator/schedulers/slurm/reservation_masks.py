@@ -16,20 +16,17 @@ if TYPE_CHECKING:
 def may_run(twin: Twin, row: int, begin: int, end: int) -> bool:
     """Whether the job's own reservation has begun and is not over, if it has one."""
     times = twin.times
-    twin_registers = twin.job_ext[row].reservation
-    return bool(
-        twin_registers < 0
-        or (times[twin_registers].begin_us <= begin and end <= times[twin_registers].end_us)
-    )
+    own = twin.job_ext[row].reservation
+    return bool(own < 0 or (times[own].begin_us <= begin and end <= times[own].end_us))
 
 
 @inner
 def close_reserved(twin: Twin, row: int, begin: int, end: int, mask: Bytes) -> None:
     """Take from a mask the nodes that are kept for others in a time, and those that its own does not have."""
     times, held = twin.times, twin.held
-    twin_registers = twin.job_ext[row].reservation
+    own = twin.job_ext[row].reservation
     for which in range(times.shape[0]):
-        if which == twin_registers:
+        if which == own:
             for node in range(held.shape[1]):
                 mask[node] &= held[which, node]
         elif times[which].begin_us < end and begin < times[which].end_us:
@@ -64,7 +61,7 @@ def is_kept_out(state: State, twin: Twin, row: int, now: int) -> bool:
     if twin.times.shape[0] == 0:
         return False
     job, node = state.job, state.node
-    twin_registers, parts = twin.registers, twin.parts
+    room, parts = twin.room, twin.parts
     partition = twin.job_ext[row].partition
     for which in range(parts.shape[1]):
         twin.second_mask[which] = parts[partition, which]
@@ -73,11 +70,11 @@ def is_kept_out(state: State, twin: Twin, row: int, now: int) -> bool:
     up = 0
     for which in range(parts.shape[1]):
         fewer += parts[partition, which] - twin.second_mask[which]
-        up += parts[partition, which] and node[which * twin_registers.per_node].offline == 0
+        up += parts[partition, which] and node[room[which].first_core].offline == 0
         if twin.second_mask[which]:
             is_taken = twin.first_mask[which] != 0
-            for place in range(which * twin_registers.per_node, (which + 1) * twin_registers.per_node):
-                is_taken = is_taken or node[place].job >= 0
+            for core in range(room[which].first_core, room[which].first_core + room[which].cores):
+                is_taken = is_taken or node[core].job >= 0
             if is_taken:
                 return False
     return bool(fewer > 0 and up >= twin.job_ext[row].nodes)

@@ -5,82 +5,201 @@ What the settings mean: https://slurm.schedmd.com/cons_tres.html and slurm.conf'
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from emulator.config.node_names import default_node_names, nodes_by_kind
 from emulator.plugins import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from emulator.schedulers.slurm.rules import Partition
     from emulator.workload.table import JobTable
 
 Parameters = Literal["CR_CPU", "CR_Core", "CR_CPU_Memory", "CR_Core_Memory"]
 _KIB_PER_MIB = 1024
 
 
+def has_memory(parameters: Parameters) -> bool:
+    """Whether memory counts."""
+    return parameters.endswith("_Memory")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKind:
+    """These `nodes` (a list of names, or ALL) have `cores`, `memory_mb` MiB and `gpus` each."""
+
+    nodes: str
+    cores: int
+    memory_mb: int = 0
+    gpus: int = 0
+
+
+class Size(NamedTuple):
+    """What a node has: cores, memory in MiB (0 where nobody looks at it) and GPUs."""
+
+    cores: int
+    memory_mib: int
+    gpus: int
+
+
 @dataclass(frozen=True, slots=True)
 class Select:
     """`SelectType=select/cons_tres` on nodes of `cores` cores, each of one thread, `memory_mb` MiB and `gpus` GPUs.
 
-    A job wants its extra columns `cores`, `memory_kib` and `gpus` of each of its nodes (`sbatch --nodes
-    --ntasks-per-node=1 --cpus-per-task --mem --gres`); one without has all cores and memory, and no GPU. Memory
-    (RealMemory) counts where `parameters` say so, GPUs (Gres) where nodes have some.
+    Different nodes have `kinds` instead of these; without either they are as NodeName lines of the twin's `conf` say. A
+    job wants its extra columns `cores`, `memory_kib` and `gpus` of
+    each of its nodes (`sbatch --nodes --ntasks-per-node=1 --cpus-per-task --mem --gres`); one without has all cores
+    and memory, which is a number only where all nodes have as many, and no GPU. Memory (RealMemory) counts where
+    `parameters` say so, GPUs (Gres) where nodes have some.
     """
 
-    cores: int
+    cores: int | None = None
     parameters: Parameters = "CR_Core"
     memory_mb: int = 0
     gpus: int = 0
+    kinds: dict[str, NodeKind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_number("slurm", "select cores", self.cores, at_least=2, whole=True)
-        check_number("slurm", "select memory_mb", self.memory_mb, at_least=0, whole=True)
-        check_number("slurm", "select gpus", self.gpus, at_least=0, whole=True)
-        if self.has_memory != bool(self.memory_mb):
-            does = "needs memory_mb" if self.has_memory else "does not look at memory: leave memory_mb out"
-            raise ValueError(f"slurm: select {self.parameters} {does}")
+        if self.kinds and self.cores is not None:
+            raise ValueError("slurm: select: give `cores`, if all nodes have as many, or `kinds`")
+        if self.cores is None and (self.memory_mb or self.gpus):
+            raise ValueError("slurm: select: memory_mb and gpus go with `cores`, or with those of each kind")
+        if self.cores is not None:
+            self._check("", NodeKind("ALL", self.cores, self.memory_mb, self.gpus))
+        for name, kind in self.kinds.items():
+            self._check(f"kinds.{name} ", kind)
+
+    def _check(self, where: str, kind: NodeKind) -> None:
+        check_number("slurm", f"select {where}cores", kind.cores, at_least=1, whole=True)
+        check_number("slurm", f"select {where}memory_mb", kind.memory_mb, at_least=0, whole=True)
+        check_number("slurm", f"select {where}gpus", kind.gpus, at_least=0, whole=True)
+        if has_memory(self.parameters) != bool(kind.memory_mb):
+            does = "needs memory_mb" if not kind.memory_mb else "does not look at memory: leave memory_mb out"
+            raise ValueError(f"slurm: select {where}{self.parameters} {does}")
+
+    @property
+    def is_said(self) -> bool:
+        """Whether this says what nodes have."""
+        return self.cores is not None or bool(self.kinds)
+
+    def on(self, node_count: int) -> SharedNodes:
+        """The nodes of a machine of so many. Raises ValueError."""
+        if self.cores is not None:
+            size = Size(self.cores, self.memory_mb, self.gpus)
+            return SharedNodes(self.parameters, (size,) * node_count)
+        said = {name: each.nodes for name, each in self.kinds.items()}
+        found = nodes_by_kind("slurm: select.kinds", said, default_node_names(node_count))
+        sizes = {
+            node: Size(kind.cores, kind.memory_mb, kind.gpus)
+            for name, kind in self.kinds.items()
+            for node in found[name]
+        }
+        return SharedNodes(self.parameters, tuple(sizes[node] for node in range(node_count)))
+
+
+class Wants(NamedTuple):
+    """What each job wants of each of its nodes: cores, memory in MiB (0 where nobody looks at it), GPUs; by job."""
+
+    cores: NDArray[np.int64]
+    memory_mib: NDArray[np.int64]
+    gpus: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNodes:
+    """Nodes that jobs share. `sizes`: of each node."""
+
+    parameters: Parameters
+    sizes: tuple[Size, ...]
 
     @property
     def has_memory(self) -> bool:
-        return self.parameters.endswith("_Memory")
+        return has_memory(self.parameters)
 
-    def cores_of(self, jobs: JobTable) -> NDArray[np.int64]:
-        """Of each node of a job."""
-        return jobs.column("cores", self.cores)
+    @property
+    def has_gpus(self) -> bool:
+        return any(size.gpus for size in self.sizes)
 
-    def memory_of(self, jobs: JobTable) -> NDArray[np.int64]:
-        """Of each node of a job, in MiB, rounded up; 0 where nobody looks at it."""
-        if not self.has_memory:
-            return np.zeros(len(jobs), np.int64)
-        return -(-jobs.column("memory_kib", self.memory_mb * _KIB_PER_MIB) // _KIB_PER_MIB)
+    @property
+    def nodes_of_size(self) -> dict[Size, list[int]]:
+        """The nodes of each size, in their order."""
+        found: dict[Size, list[int]] = {}
+        for node, size in enumerate(self.sizes):
+            found.setdefault(size, []).append(node)
+        return found
 
-    def gpus_of(self, jobs: JobTable) -> NDArray[np.int64]:
-        """Of each node of a job."""
-        return jobs.column("gpus", 0)
+    @property
+    def first_core(self) -> NDArray[np.int64]:
+        """Of each node: cores are numbered node by node."""
+        cores = np.array([size.cores for size in self.sizes], np.int64)
+        return np.cumsum(cores) - cores
+
+    @property
+    def node_of_core(self) -> NDArray[np.int64]:
+        return np.repeat(np.arange(len(self.sizes)), [size.cores for size in self.sizes])
+
+    def wants_of(self, jobs: JobTable) -> Wants:
+        """-1: all of a node, where nodes have different ones."""
+        memory = jobs.column("memory_kib", self._of_all("memory_mib") * _KIB_PER_MIB)
+        return Wants(
+            jobs.column("cores", self._of_all("cores")),
+            np.where(memory < 0, -1, -(-memory // _KIB_PER_MIB)) * self.has_memory,
+            jobs.column("gpus", 0),
+        )
+
+    def _of_all(self, name: str) -> int:
+        """What each node has, -1 if they are different."""
+        found = {getattr(size, name) for size in self.sizes}
+        return int(found.pop()) if len(found) == 1 else -1
 
     def in_cores(self, jobs: JobTable) -> JobTable:
         """The jobs as the machine and records know them."""
-        cores = self.cores_of(jobs)
+        cores = self.wants_of(jobs).cores
         return replace(
             jobs.with_extra(cores=cores, whole_nodes=jobs.nodes), nodes=(jobs.nodes * cores).astype(np.int32)
         )
 
-    def core_names(self, node_names: Iterable[str]) -> tuple[str, ...]:
+    def core_names(self, node_names: tuple[str, ...]) -> tuple[str, ...]:
         """Of the cores of these nodes, in their order: `n001/c03` is the fourth of the first."""
-        return tuple(f"{name}/c{core:02}" for name in node_names for core in range(self.cores))
+        sized = zip(node_names, self.sizes, strict=True)
+        return tuple(f"{name}/c{core:02}" for name, size in sized for core in range(size.cores))
 
     def refusals(self, jobs: JobTable) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """(who takes what, the jobs that ask for something else)."""
-        cores = self.cores_of(jobs)
+        wants = self.wants_of(jobs)
+        most = Size(*(max(column) for column in zip(*self.sizes, strict=True)))
         for what, wrong in (
-            (f"between 1 and {self.cores} cores", (cores < 1) | (cores > self.cores)),
-            (f"no more than {self.memory_mb} MiB of memory", self.memory_of(jobs) > self.memory_mb),
-            (f"no more than {self.gpus} GPUs", self.gpus_of(jobs) > self.gpus),
+            ("nodes have different numbers of cores: each job needs `cores`", wants.cores < 0),
+            ("nodes have different memory: each job needs `memory_kib`", wants.memory_mib < 0),
+            (
+                f"a node gives between 1 and {most.cores} cores",
+                (wants.cores == 0) | (wants.cores > most.cores),
+            ),
+            (
+                f"a node gives no more than {most.memory_mib} MiB of memory",
+                wants.memory_mib > most.memory_mib,
+            ),
+            (f"a node gives no more than {most.gpus} GPUs", wants.gpus > most.gpus),
         ):
             if wrong.any():
-                yield f"a node gives {what}", wrong
+                yield what, wrong
+
+    def refusals_in(
+        self, jobs: JobTable, mine: NDArray[np.bool_], partition: Partition
+    ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Likewise of those jobs of a partition for which it has enough nodes, but not of this size."""
+        nodes = range(len(self.sizes)) if partition.nodes is None else partition.nodes
+        if len(set(self.sizes)) == 1 or not nodes:
+            return
+        wants = np.stack(self.wants_of(jobs), axis=1)
+        sizes, counts = np.unique([self.sizes[node] for node in nodes], axis=0, return_counts=True)
+        fits = (wants[:, None, :] <= sizes[None, :, :]).all(axis=2) @ counts
+        wrong = mine & (jobs.nodes > fits) & (jobs.nodes <= len(nodes))
+        if wrong.any():
+            yield f"partition {partition.name} gives a job nodes that can hold its part", wrong

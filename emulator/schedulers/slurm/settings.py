@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
 from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
+from emulator.schedulers.slurm.node_sizes import sizes_in
 from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.releases import Release  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import PriorityType, Rules
-from emulator.schedulers.slurm.select import Select  # noqa: TC001 - as Path
+from emulator.schedulers.slurm.select import Select, SharedNodes
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 
 if TYPE_CHECKING:
@@ -140,9 +141,21 @@ class SlurmSettings:
         """Whose rules these settings name, None if they name none. Raises ConfError."""
         return self.release or (None if self.conf is None else release_in(self.conf))
 
+    def shared_nodes(self, node_count: int) -> SharedNodes | None:
+        """What each node of so many has, None unless jobs share them. Raises ValueError."""
+        select = self.select
+        if select is None or select.is_said:
+            return None if select is None else select.on(node_count)
+        if self.conf is None or self.nodes_added:
+            raise ValueError(
+                "slurm: select: say what nodes have: `cores`, if all have as many, `kinds`, or a `conf` with NodeName"
+                " lines of all nodes"
+            )
+        return SharedNodes(select.parameters, sizes_in(self.conf, node_count, select.parameters))
+
     def not_followed(self, jobs: JobTable, node_count: int) -> tuple[str, ...]:
         """What `conf` and the tables say that the twin does not do with these jobs, as sentences. Raises ValueError."""
-        found = [] if self.conf is None else list(not_followed(self.conf, self.select))
+        found = [] if self.conf is None else list(not_followed(self.conf, self._of_site(node_count)))
         if isinstance(self.qos, Path):
             left_out: list[LeftOut] = []
             read_qos(self.qos, self.cpus_per_node, left_out=left_out)
@@ -160,6 +173,13 @@ class SlurmSettings:
                 said.append(FAIR_TREE)
             found += [f"{self.associations.name}: {each}" for each in said]
         return tuple(found)
+
+    def _of_site(self, node_count: int) -> SharedNodes | None:
+        """The same of the nodes that `conf` knows."""
+        shared = self.shared_nodes(node_count)
+        if shared is None:
+            return None
+        return replace(shared, sizes=shared.sizes[: node_count - self.nodes_added])
 
     def qos_name(self, user: int, queue: int, default: str = "") -> str:
         """The QOS of a job. `default`: its association's."""

@@ -44,11 +44,8 @@ class TwinRegisters:
     partitions: int
     limits_n: int
     """Limits of QOS and associations that there are."""
-    per_node: int
-    """Cores of a node, 1 where jobs have whole ones."""
-    node_memory_mib: int
-    """0 where nobody looks at it."""
-    node_gpus: int
+    shares: int
+    """Jobs share nodes."""
     pass_at_us: int
     """When the next pass on an event is due."""
     last_pass_us: int
@@ -194,8 +191,16 @@ class SeenNode:
 
 
 class Room:
-    """What a node that jobs share has left: now, and at a time that is looked at."""
+    """What a node has, and where jobs share nodes what is left of it: now, and at a time that is looked at.
 
+    A node that jobs have whole is one core.
+    """
+
+    first_core: int
+    cores: int
+    memory_mib: int
+    """0 where nobody looks at it."""
+    gpus: int
     cores_now: int
     memory_now_mib: int
     gpus_now: int
@@ -265,9 +270,10 @@ class Twin(NamedTuple):
     held: Bytes
     """The nodes of each advance reservation."""
     room: Rows[Room]
-    """Where jobs share nodes: of each node."""
+    """Of each node."""
+    node_of_core: Ints
     running: Ints
-    """There the running jobs in order of ends."""
+    """Where jobs share nodes, the running jobs in order of ends."""
     cores: Ints
     """There the cores that were picked for a job."""
 

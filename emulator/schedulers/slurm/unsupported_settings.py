@@ -10,9 +10,11 @@ import re
 from typing import TYPE_CHECKING
 
 from balancer.nodelist import some
+from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS, VERSION
-from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, read_lines, site_nodes
+from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, own_names, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
+from emulator.schedulers.slurm.node_sizes import threads_not_followed
 from emulator.schedulers.slurm.preemption_settings import NO_EXEMPTION, NO_GRACE, is_known_type
 from emulator.schedulers.slurm.preemption_settings import not_followed as mode_not_followed
 from emulator.schedulers.slurm.releases import followed
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from emulator.schedulers.slurm.conf_lines import Line
-    from emulator.schedulers.slurm.select import Select
+    from emulator.schedulers.slurm.select import SharedNodes
 
 _MOST = 60
 """Characters of a value that are shown."""
@@ -146,12 +148,12 @@ _NO_MEANING = re.compile(
 _UP = ("unknown", "idle", "cloud", "")
 
 
-def not_followed(path: Path, select: Select | None = None) -> tuple[str, ...]:
+def not_followed(path: Path, shared: SharedNodes | None = None) -> tuple[str, ...]:
     """What this slurm.conf says of who starts when that the twin does not do. Raises ConfError.
 
-    `select`: how jobs share nodes in the twin.
+    `shared`: what its nodes have in the twin, if jobs share them.
     """
-    by_select = {} if select is None else _said_by(select)
+    by_select = {} if shared is None else _said_by(shared)
     lines = read_lines(path)
     found: list[str] = []
     for line in lines:
@@ -167,14 +169,20 @@ def not_followed(path: Path, select: Select | None = None) -> tuple[str, ...]:
             found.append(f"{line.key}={line.value}: {why}")
         elif line.name not in {NODE, NODE_SET, *FOLLOWED}:
             found += _of_setting(line, by_select)
-    found += [*_of_nodes(lines), *gpus_not_followed(lines, path, 0 if select is None else select.gpus)]
+    found += _of_nodes(lines)
+    gpus: dict[str, int] = {}
+    if shared is not None:
+        names = own_names(lines, default_node_names(len(shared.sizes)))
+        gpus = {name: size.gpus for name, size in zip(names, shared.sizes, strict=True)}
+        found += threads_not_followed(lines)
+    found += gpus_not_followed(lines, path, gpus)
     return tuple(f"{path.name}: {each}" for each in dict.fromkeys(found))
 
 
-def _said_by(select: Select) -> dict[str, str]:
+def _said_by(shared: SharedNodes) -> dict[str, str]:
     """The value of each key that says what `select` says."""
-    gpus = {"grestypes": "gpu"} if select.gpus else {}
-    return {"selecttype": "select/cons_tres", "selecttypeparameters": select.parameters.lower(), **gpus}
+    gpus = {"grestypes": "gpu"} if shared.has_gpus else {}
+    return {"selecttype": "select/cons_tres", "selecttypeparameters": shared.parameters.lower(), **gpus}
 
 
 def _of_setting(line: Line, by_select: Mapping[str, str]) -> Iterator[str]:

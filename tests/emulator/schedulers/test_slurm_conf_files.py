@@ -13,10 +13,11 @@ from emulator.cluster.slurm_scheduler import Slurm
 from emulator.report.files import load
 from emulator.schedulers.slurm.conf import read_conf
 from emulator.schedulers.slurm.conf_fragment import read_fragment
-from emulator.schedulers.slurm.conf_lines import ConfError
+from emulator.schedulers.slurm.conf_lines import ConfError, read_lines, site_nodes
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.rules import Partition, Rules
-from emulator.schedulers.slurm.select import Select
+from emulator.schedulers.slurm.select import Select, SharedNodes, Size
+from emulator.schedulers.slurm.settings import SlurmSettings
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 from emulator.workload.table import JobTable
 from testdata import RECORDED
@@ -368,7 +369,9 @@ ALIKE = "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nGresTypes=gp
 
 
 def named_beside(path: Path, **select: Any) -> list[str]:
-    return [each.removeprefix("slurm.conf: ") for each in not_followed(path, Select(8, **select))]
+    nodes = len(site_nodes(read_lines(path)))
+    found = not_followed(path, Select(8, **select).on(nodes))
+    return [each.removeprefix("slurm.conf: ") for each in found]
 
 
 def test_a_site_whose_nodes_have_as_many_gpus_as_select_says_is_followed(tmp_path: Path) -> None:
@@ -381,6 +384,47 @@ def test_a_site_whose_nodes_have_as_many_gpus_as_select_says_is_followed(tmp_pat
     )
     assert named_beside(path) == [types, gpus]
     assert not_followed(path)[-1] == f"slurm.conf: {gpus}"
+
+
+MIXED = """\
+NodeName=DEFAULT RealMemory=64000
+NodeName=thin[1-2] CPUs=16
+NodeName=fat1 Sockets=2 CoresPerSocket=12 ThreadsPerCore=2 RealMemory=512000
+NodeName=gpu1 Boards=2 SocketsPerBoard=2 CoresPerSocket=4 Gres=gpu:a100:4
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+def test_nodes_have_what_their_lines_say_unless_select_says_it(tmp_path: Path) -> None:
+    conf(tmp_path, "NodeName=thin2 Name=gpu File=/dev/nvidia0\n", "gres.conf")
+    path = conf(tmp_path, MIXED)
+    memory: dict[str, Any] = {"parameters": "CR_Core_Memory"}
+    found = SlurmSettings(conf=path, select=Select(**memory)).shared_nodes(4)
+    sizes = (Size(16, 64000, 0), Size(16, 64000, 1), Size(48, 512000, 0), Size(16, 64000, 4))
+    assert found == SharedNodes("CR_Core_Memory", sizes)
+    without = SlurmSettings(conf=path, select=Select()).shared_nodes(4)
+    assert without == SharedNodes("CR_Core", tuple(size._replace(memory_mib=0) for size in sizes))
+    named = not_followed(path, found)
+    assert named == ("slurm.conf: ThreadsPerCore of fat1: in the twin each thread is a core",)
+    said = SlurmSettings(conf=path, select=Select(16, gpus=4)).shared_nodes(4)
+    assert not_followed(path, said)[1:] == (
+        "slurm.conf: no GPUs a node of thin1, fat1: in the twin each has 4",
+        "slurm.conf: 1 GPUs a node of thin2: in the twin each has 4",
+    )
+
+
+def test_nodes_of_which_a_line_says_too_little_are_refused_with_it(tmp_path: Path) -> None:
+    select = Select(parameters="CR_Core_Memory")
+    for text, problem in (
+        ("NodeName=n[001-002] CPUs=8\n", r"slurm\.conf:1: CR_Core_Memory needs the RealMemory of node n001"),
+        ("NodeName=n001 CPUs=few RealMemory=9\n", r"slurm\.conf:1: CPUs=few: expected a whole number"),
+        ("PartitionName=all Nodes=n001\n", r"slurm\.conf: no NodeName line says what node n001 has"),
+    ):
+        nodes = 2 if "002" in text else 1
+        with pytest.raises(ConfError, match=problem):
+            SlurmSettings(conf=conf(tmp_path, text), select=select).shared_nodes(nodes)
+    with pytest.raises(ValueError, match="say what nodes have: `cores`"):
+        SlurmSettings(conf=conf(tmp_path, MIXED), select=select, nodes_added=1).shared_nodes(5)
 
 
 def test_what_select_does_not_say_of_nodes_and_gpus_is_named(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Row = tuple[int, int, int, int, int, int]
 """submit, run, limit in seconds; nodes; cores and MiB of each."""
 GPUS = {"select": {"cores": 4, "gpus": 2}}
+KINDS = {"thin": {"nodes": "n[001-002]", "cores": 2}, "gpu": {"nodes": "n003", "cores": 4, "gpus": 2}}
 FOUR = {"select": {"cores": 4, "parameters": "CR_Core_Memory", "memory_mb": 100}}
 
 
@@ -113,6 +114,50 @@ def test_a_plan_reserves_whole_nodes() -> None:
     rows: list[Row] = [(0, 600, 600, 1, 2, 1), (1, 60, 60, 1, 3, 1), (2, 60, 1800, 1, 1, 1)]
     assert starts(rows, 1) == [0, 600, 600]
     assert starts([*rows[:2], (2, 60, 540, 1, 1, 1)], 1) == [0, 600, 30]
+
+
+def test_a_job_has_nodes_that_can_hold_its_part_where_nodes_are_different() -> None:
+    """Cores 0 to 3 are of two thin nodes, 4 to 7 of one with GPUs."""
+    kinds = {"select": {"kinds": KINDS}}
+    rows: list[Row] = [
+        (0, 300, 300, 1, 1, -1),
+        (1, 300, 300, 1, 3, -1),
+        (2, 300, 300, 1, 1, -1),
+        (3, 60, 60, 1, 2, -1),
+    ]
+    record = run(rows, 3, [0, 0, 2], **kinds)
+    assert cores_of(record) == [[0], [4, 5, 6], [7], [2, 3]]
+    rows[2] = (2, 300, 300, 1, 2, -1)
+    assert starts(rows, 3, [0, 0, 2], **kinds) == [0, 1, 301, 30], "it waits for the only node with GPUs"
+
+
+@pytest.mark.parametrize(
+    ("row", "gpus", "said"),
+    [
+        ((0, 60, 60, 1, -1, -1), 0, "nodes have different numbers of cores: each job needs `cores`"),
+        ((0, 60, 60, 1, 5, -1), 0, "a node gives between 1 and 4 cores"),
+        (
+            (0, 60, 60, 2, 3, -1),
+            0,
+            "partition batch gives a job nodes that can hold its part, and 1 of its jobs",
+        ),
+        ((0, 60, 60, 2, 1, -1), 1, "partition batch gives a job nodes that can hold its part"),
+    ],
+)
+def test_a_job_that_too_few_nodes_could_hold_is_refused(row: Row, gpus: int, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        run([row], 3, [gpus], select={"kinds": KINDS})
+
+
+def test_where_nodes_have_different_memory_each_job_says_how_much_it_wants() -> None:
+    kinds = {
+        "a": {"nodes": "n001", "cores": 4, "memory_mb": 50},
+        "b": {"nodes": "n002", "cores": 4, "memory_mb": 90},
+    }
+    select = {"parameters": "CR_Core_Memory", "kinds": kinds}
+    assert cores_of(run([(0, 60, 60, 1, 1, 60), (1, 60, 60, 1, 1, 40)], 2, select=select)) == [[4], [0]]
+    with pytest.raises(ValueError, match="nodes have different memory: each job needs `memory_kib`"):
+        run([(0, 60, 60, 1, 1, -1)], 2, select=select)
 
 
 def recorded(name: str) -> list[dict[str, str]]:
@@ -204,7 +249,19 @@ def test_a_live_run_is_held_against_jobs_that_share_nodes() -> None:
 @pytest.mark.parametrize(
     ("select", "said"),
     [
-        ({"cores": 1}, "select cores must be at least 2"),
+        ({"cores": 0}, "select cores must be at least 1"),
+        ({}, "say what nodes have: `cores`, if all have as many, `kinds`, or a `conf`"),
+        ({"gpus": 1}, "memory_mb and gpus go with `cores`, or with those of each kind"),
+        ({"cores": 4, "kinds": KINDS}, "give `cores`, if all nodes have as many, or `kinds`"),
+        (
+            {"kinds": {"all": {"nodes": "ALL", "cores": 4, "memory_mb": 9}}},
+            "select kinds.all CR_Core does not look at",
+        ),
+        ({"kinds": {"one": {"nodes": "n001", "cores": 0}}}, "select kinds.one cores must be at least 1"),
+        (
+            {"kinds": {"one": {"nodes": "n001-", "cores": 4}}},
+            "slurm: select.kinds.one: there is no node n001-",
+        ),
         ({"cores": 4, "memory_mb": 100}, "CR_Core does not look at memory: leave memory_mb out"),
         ({"cores": 4, "parameters": "CR_Core_Memory"}, "CR_Core_Memory needs memory_mb"),
         ({"cores": 4, "parameters": "CR_Socket"}, "parameters"),

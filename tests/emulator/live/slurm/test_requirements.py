@@ -1,5 +1,6 @@
 """What a scenario asks of the twin and of the real Slurm alike: what scontrol, sbatch and slurm.conf are told."""
 
+import re
 import subprocess
 
 import pytest
@@ -9,7 +10,7 @@ from emulator.live.process import FleetProcessError
 from emulator.live.slurm.requirements import SlurmRequirements
 from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.schedulers.slurm.conf_fragment import Fragment, gres_conf, slurm_conf
-from emulator.schedulers.slurm.select import Select
+from emulator.schedulers.slurm.select import Select, SharedNodes, Size
 from emulator.workload.table import JobTable, Kind
 
 NAMES = tuple(f"n{number:03}" for number in range(1, 5))
@@ -89,14 +90,19 @@ def test_jobs_ask_for_their_reservation_and_their_part_of_nodes():
 
 def test_other_schedulers_ask_for_nothing():
     found = asked_of("fcfs+easy")
-    assert (found.options(jobs()), found.select) == ({}, None)
+    assert (found.options(jobs()), found.shared) == ({}, None)
+
+
+def conf_of(shared, folder):
+    nodes = len(shared.sizes)
+    return slurm_conf(
+        Fragment(), NAMES[:nodes], home=folder, spool=folder, log=folder, jobcomp=folder, host="here", user="me",
+        port=1, node_ports=range(2, 2 + nodes), speed=1, hooks={}, shared=shared,
+    )  # fmt: skip
 
 
 def test_the_slurm_conf_of_jobs_that_share_nodes(tmp_path):
-    text = slurm_conf(
-        Fragment(), NAMES[:1], home=tmp_path, spool=tmp_path, log=tmp_path, jobcomp=tmp_path, host="here", user="me",
-        port=1, node_ports=[2], speed=1, hooks={}, select=Select(8, "CR_Core_Memory", 64, 2),
-    )  # fmt: skip
+    text = conf_of(Select(8, "CR_Core_Memory", 64, 2).on(1), tmp_path)
     lines = text.splitlines()
     shared = {"SelectType=select/cons_tres", "SelectTypeParameters=CR_Core_Memory", "GresTypes=gpu"}
     assert shared <= set(lines)
@@ -106,6 +112,25 @@ def test_the_slurm_conf_of_jobs_that_share_nodes(tmp_path):
     assert "EXCLUSIVE" not in text
 
 
+MIXED = SharedNodes("CR_Core", (Size(8, 0, 0), Size(4, 0, 4), Size(8, 0, 0), Size(4, 0, 1)))
+
+
+def test_nodes_of_each_size_have_a_line(tmp_path):
+    lines = [line for line in conf_of(MIXED, tmp_path).splitlines() if line.startswith("NodeName=")]
+    assert [
+        re.sub(r" NodeHostname=\S+ NodeAddr=\S+| Boards=.* RealMemory=1| State=UNKNOWN", "", line)
+        for line in lines
+    ] == [
+        "NodeName=n[001,003] Port=[2,4] CPUs=8",
+        "NodeName=n002 Port=3 CPUs=4 Gres=gpu:4",
+        "NodeName=n004 Port=5 CPUs=4 Gres=gpu:1",
+    ]
+
+
 def test_the_gres_conf_has_a_file_for_each_gpu(tmp_path):
     files = [tmp_path / f"gpu{number:03}" for number in range(4)]
-    assert gres_conf(files) == f"AutoDetect=off\nName=gpu File={tmp_path}/gpu[000-003]\n"
+    assert gres_conf(NAMES, MIXED, files) == (
+        "AutoDetect=off\n"
+        f"NodeName=n002 Name=gpu File={tmp_path}/gpu[000-003]\n"
+        f"NodeName=n004 Name=gpu File={tmp_path}/gpu000\n"
+    )

@@ -283,20 +283,21 @@ def test_reservations_of_the_scenario_are_kept_by_the_real_slurm(tmp_path, proce
 
 @by_night_of_each
 def test_jobs_of_the_real_slurm_wait_for_gpus_while_cores_are_free(tmp_path, processes, root):
-    """A node of four cores and two GPUs: a job has both GPUs, one waits for a GPU, and one wants none."""
+    """A node of four cores, one of two GPUs: a job has both GPUs, one waits for a GPU, and one wants none."""
     gpus, limit_s = [2, 1, 0], [1200, 600, 300]
     rows = [
         f"{number} {number * 60} -1 {limit - 60} 1 -1 -1 1 {limit} -1 1 1 1 -1 -1 -1 -1 -1 {some}\n"
         for number, (limit, some) in enumerate(zip(limit_s, gpus, strict=True), 1)
     ]
     (tmp_path / "three.swf").write_text("; GpusColumn: 19\n" + "".join(rows))
-    core_jobs = {"trace": str(tmp_path / "three.swf"), "cores": 4, "gpus": True}
+    core_jobs = {"trace": str(tmp_path / "three.swf"), "cores": 2, "gpus": True}
+    kinds = {"plain": {"nodes": "n001", "cores": 4}, "gpu": {"nodes": "n002", "cores": 2, "gpus": 2}}
     scenario = from_mapping(
         {
             "name": "gpus",
-            "nodes": 1,
+            "nodes": 2,
             "workload": {"generate": [{"core_jobs": core_jobs}]},
-            "scheduler": {"slurm": {"select": {"cores": 4, "gpus": 2}}},
+            "scheduler": {"slurm": {"select": {"kinds": kinds}}},
             "live": {"batch": batch(root), "speed": 100},
         }
     )

@@ -1,0 +1,60 @@
+"""What each node of a site has, by the NodeName lines of its slurm.conf and the gres.conf beside it."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import mul
+from typing import TYPE_CHECKING
+
+from balancer.nodelist import some
+from emulator.config.node_names import default_node_names
+from emulator.schedulers.slurm.conf_lines import ConfError, own_names, read_lines, site_nodes
+from emulator.schedulers.slurm.generic_resources import gpus_of_site
+from emulator.schedulers.slurm.select import Size, has_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from emulator.schedulers.slurm.conf_lines import Line
+    from emulator.schedulers.slurm.select import Parameters
+
+
+def sizes_in(conf: Path, node_count: int, parameters: Parameters) -> tuple[Size, ...]:
+    """What each of so many nodes has, in their order. A core is what Slurm calls a CPU. Raises ConfError."""
+    lines = read_lines(conf)
+    nodes, gpus = site_nodes(lines), gpus_of_site(lines, conf)
+    found: list[Size] = []
+    for name in own_names(lines, default_node_names(node_count)):
+        if name not in nodes:
+            raise ConfError(f"{conf}: no NodeName line says what node {name} has; say `cores` in `select`")
+        line = nodes[name]
+        memory = _number(line, "realmemory", 0) if has_memory(parameters) else 0
+        if has_memory(parameters) and not memory:
+            raise ConfError(f"{line.place}: {parameters} needs the RealMemory of node {name}")
+        found.append(Size(_cpus(line), memory, gpus[name]))
+    return tuple(found)
+
+
+def threads_not_followed(lines: Sequence[Line]) -> Iterator[str]:
+    """A sentence on nodes whose cores have several threads."""
+    many = [name for name, line in site_nodes(lines).items() if _number(line, "threadspercore", 1) > 1]
+    if many:
+        yield f"ThreadsPerCore of {some(many, 5)}: in the twin each thread is a core"
+
+
+def _cpus(line: Line) -> int:
+    """As `CPUs` says, else by its sockets, cores and threads (slurm.conf's manual page)."""
+    if said := _number(line, "cpus", 0) or _number(line, "procs", 0):
+        return said
+    sockets = _number(line, "sockets", 0) or _number(line, "boards", 1) * _number(line, "socketsperboard", 1)
+    return reduce(mul, (_number(line, key, 1) for key in ("corespersocket", "threadspercore")), sockets)
+
+
+def _number(line: Line, key: str, default: int) -> int:
+    if key not in line.words:
+        return default
+    text = line.words[key]
+    if not text.isdecimal():
+        raise ConfError(f"{line.place}: {line.spelt[key]}={text}: expected a whole number")
+    return int(text)
