@@ -103,7 +103,7 @@ class SlurmTwin(ClusterRules):
         slots = 2 * min(self._rules.bf_max_job_test, room) + 2
         self._slots = new_rows(s.Slot, slots)
         self._kept = np.zeros((slots, node_count), np.int8)
-        self._masks = [np.zeros(node_count, np.int8) for _ in range(3)]
+        self._masks = [np.zeros(node_count, np.int8) for _ in range(4)]
         self._candidates = new_rows(s.Candidate, node_count)
         self._weights = new_record(s.Weights)
         self._weights.age = self._rules.priority_weight_age
@@ -247,7 +247,7 @@ class SlurmTwin(ClusterRules):
     def use(self, state: t.State) -> None:
         self._state = state
         room = len(state.job) + 1
-        first_mask, second_mask, open_mask = self._masks
+        first_mask, second_mask, light_mask, open_mask = self._masks
         self._twin = s.Twin(
             registers=self._twin_registers,
             job_ext=self._job_ext,
@@ -258,6 +258,7 @@ class SlurmTwin(ClusterRules):
             kept=self._kept,
             first_mask=first_mask,
             second_mask=second_mask,
+            light_mask=light_mask,
             open_mask=open_mask,
             candidates=self._candidates,
             may_preempt=self._may_preempt,
@@ -346,6 +347,7 @@ def _rooms(node_count: int, shared: SharedNodes | None) -> tuple[Rows[s.Room], N
     room["first_core"][:] = shared.first_core
     for name, values in zip(Size._fields, zip(*shared.sizes, strict=True), strict=True):
         room[name][:] = values
+    room["weight"][:] = shared.weights
     return room, shared.node_of_core
 
 

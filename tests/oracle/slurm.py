@@ -46,6 +46,7 @@ class SlurmReference:
     association_of: dict[int, int] = field(default_factory=dict)
     """The place of each user's association among those of the rules."""
     node_has: list[tuple[int, int, int]] | None = None
+    weights: list[int] | None = None
     """Cores, memory and GPUs of a node, where jobs share them; None: they have whole nodes."""
     wants: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """Of each of its nodes, by the number of the job."""
@@ -541,11 +542,26 @@ class SlurmReference:
         return {node for node, has in found.items() if all(map(ge, has, wants))}
 
     def choose(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> frozenset[int]:
+        """Of the least weights."""
+        chosen: set[int] = set()
+        for weight in sorted({self.weight(node) for node in nodes}):
+            alike = {node for node in nodes if self.weight(node) == weight}
+            count = min(len(alike), job.nodes - len(chosen))
+            if count:
+                chosen |= self.choose_alike(job, alike, count, running)
+        return frozenset(chosen)
+
+    def weight(self, node: int) -> int:
+        return 1 if self.weights is None else self.weights[node]
+
+    def choose_alike(
+        self, job: Job, nodes: set[int], count: int, running: dict[Job, Running]
+    ) -> frozenset[int]:
         """By free cores on 22.05; as nodes that are all alike for who wants GPUs, and on 24.11 and later."""
         if job.nodes == 1 and self.node_has is not None and self.rules.release == "26.05":
             return frozenset({min(nodes)})
         alike = self.rules.release != "22.05" or self.wants.get(job.number, (1, 0, 0))[2] > 0
-        return best_fit({node: 1 if alike else self.room(node, running)[0] for node in nodes}, job.nodes)
+        return best_fit({node: 1 if alike else self.room(node, running)[0] for node in nodes}, count)
 
 
 def limit(job: Job) -> int:

@@ -148,10 +148,20 @@ def agrees(seed: int, *, sharing: bool = False) -> None:
     rng = np.random.default_rng(seed)
     said, rules, jobs, nodes = random_case(rng, sharing=sharing)
     select, has, wants = with_random_cores(rng, said, rules, jobs, nodes) if sharing else (None, None, {})
+    weights = None if select is None else [*select.on(nodes).weights]
     said, rules = replace(said, select=select), replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes, wants)
     expected = SlurmReference(
-        rules, nodes, jobs, said.queues, said.shares, said.user_qos, association_of(said, rules), has, wants
+        rules,
+        nodes,
+        jobs,
+        said.queues,
+        said.shares,
+        said.user_qos,
+        association_of(said, rules),
+        has,
+        weights,
+        wants,
     ).run()
     assert schedule(record, has) == expected, f"seed {seed}"
     assert_lawful(record)
@@ -352,7 +362,10 @@ def with_random_cores(
         select = Select(first[0], parameters, *first[1:])
     else:
         lists = {each: [f"n{node + 1:03}" for node in range(nodes) if has[node] == each] for each in has}
-        kinds = {f"k{k}": NodeKind(",".join(names), *each) for k, (each, names) in enumerate(lists.items())}
+        kinds = {
+            f"k{k}": NodeKind(",".join(names), *each, weight=int(rng.integers(0, 3)))
+            for k, (each, names) in enumerate(lists.items())
+        }
         select = Select(parameters=parameters, kinds=kinds)
     places = {each.name: each.nodes for each in rules.partitions}
     wants = {job.number: _random_wants(rng, max(has)) for job in jobs}

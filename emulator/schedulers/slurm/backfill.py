@@ -256,7 +256,7 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
         if shares:
             pick_shared(twin, row)
         else:
-            pick(twin.second_mask, nodes, needed)
+            pick(twin.second_mask, nodes, 0, needed)
         if begin == now:
             return begin
         if is_reserved(twin, needed, begin, begin + limit, now) or is_kept(

@@ -249,7 +249,7 @@ def _nodes(
         raise ValueError(f"{len(names)} nodes cannot have {len(ports)} ports")
     groups = {"CPUs=1 RealMemory=100": list(range(len(names)))}
     if shared is not None:
-        groups = {_shape(size): nodes for size, nodes in shared.nodes_of_size.items()}
+        groups = {_shape(size, weight): nodes for (size, weight), nodes in shared.alike.items()}
     return [
         f"NodeName={hostlist([names[node] for node in nodes])} NodeHostname={host} NodeAddr={address}"
         f" Port={hostlist([str(ports[node]) for node in nodes])} {shape} State=UNKNOWN\n"
@@ -257,10 +257,10 @@ def _nodes(
     ]
 
 
-def _shape(size: Size) -> str:
+def _shape(size: Size, weight: int) -> str:
     cores = f"CPUs={size.cores} Boards=1 SocketsPerBoard=1 CoresPerSocket={size.cores} ThreadsPerCore=1"
     gpus = f" Gres=gpu:{size.gpus}" if size.gpus else ""
-    return f"{cores} RealMemory={max(size.memory_mib, 1)}{gpus}"
+    return f"{cores} RealMemory={max(size.memory_mib, 1)}{gpus} Weight={weight}"
 
 
 def gres_conf(names: Sequence[str], shared: SharedNodes, files: Sequence[Path]) -> str:
@@ -269,7 +269,7 @@ def gres_conf(names: Sequence[str], shared: SharedNodes, files: Sequence[Path]) 
     Slurm counts no GPU without a file, and takes any that is there.
     """
     lines = ["AutoDetect=off\n"]
-    for size, nodes in shared.nodes_of_size.items():
+    for (size, _), nodes in shared.alike.items():
         if size.gpus:
             listed = hostlist([file.name for file in files[: size.gpus]])
             mine = hostlist([names[node] for node in nodes])

@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 
 @inner
-def pick(allowed: Bytes, nodes: Rows[SeenNode], needed: int) -> None:
+def pick(allowed: Bytes, nodes: Rows[SeenNode], chosen: int, needed: int) -> None:
     """Choose among `allowed`, which are enough: the smallest set of neighbours that holds the job, at its begin.
 
     If none does, all of the largest, and again for the rest (slurm.conf, `TopologyPlugin=topology/none`:
-    "best-fit logic over one-dimensional topology"). `allowed` is used up.
+    "best-fit logic over one-dimensional topology"). `allowed` is used up. `chosen`: so many of the `needed` nodes are.
     """
     last = allowed.shape[0]
-    chosen = 0
     while chosen < needed:
         rest = needed - chosen
         best_at = 0
@@ -47,16 +46,36 @@ def pick(allowed: Bytes, nodes: Rows[SeenNode], needed: int) -> None:
 def pick_shared(twin: Twin, row: int) -> None:
     """Choose a job's nodes among the second mask's, which are enough and which jobs share, and use it up.
 
-    To one that wants GPUs, and since 24.11 to all, nodes are alike however much is free on them; since 26.05 a job of
-    one node has the first.
+    First those of the least weight. To a job that wants GPUs, and since 24.11 to all, nodes of one weight are alike
+    however much is free on them; since 26.05 a job of one node has the first.
     """
     twin_registers, needed = twin.registers, twin.job_ext[row].nodes
-    if needed == 1 and twin_registers.since_26_05:
-        pick_first(twin.second_mask, twin.nodes)
-    elif twin.job_ext[row].gpus > 0 or twin_registers.since_24_11:
-        pick(twin.second_mask, twin.nodes, needed)
-    else:
-        pick_fullest(twin, needed)
+    chosen = 0
+    while chosen < needed:
+        until = min(chosen + take_lightest(twin), needed)
+        if needed == 1 and twin_registers.since_26_05:
+            pick_first(twin.light_mask, twin.nodes)
+        elif twin.job_ext[row].gpus > 0 or twin_registers.since_24_11:
+            pick(twin.light_mask, twin.nodes, chosen, until)
+        else:
+            pick_fullest(twin, chosen, until)
+        chosen = until
+
+
+@inner
+def take_lightest(twin: Twin) -> int:
+    """Move the nodes of the least weight from the second mask to the light one. Returns how many."""
+    room, allowed, light = twin.room, twin.second_mask, twin.light_mask
+    least = -1
+    for which in range(allowed.shape[0]):
+        if allowed[which] and (least < 0 or room[which].weight < least):
+            least = room[which].weight
+    count = 0
+    for which in range(allowed.shape[0]):
+        light[which] = allowed[which] and room[which].weight == least
+        allowed[which] -= light[which]
+        count += light[which]
+    return count
 
 
 @inner
@@ -70,16 +89,15 @@ def pick_first(allowed: Bytes, nodes: Rows[SeenNode]) -> None:
 
 
 @inner
-def pick_fullest(twin: Twin, needed: int) -> None:
-    """Choose among the second mask's nodes, which are enough, by their free cores, and use it up.
+def pick_fullest(twin: Twin, chosen: int, needed: int) -> None:
+    """Choose among the light mask's nodes, which are enough, by their free cores, and use it up.
 
     Of the sets of neighbours that hold the job the one with the fewest free cores, its first nodes; if none does, all
     of the one with the most, and again for the rest. The one node that is left to choose has the fewest free cores.
     """
-    nodes, allowed = twin.nodes, twin.second_mask
+    nodes, allowed = twin.nodes, twin.light_mask
     room = twin.room
     last = allowed.shape[0]
-    chosen = 0
     while chosen < needed:
         rest = needed - chosen
         best_at, best, best_cores = 0, 0, 0

@@ -36,6 +36,19 @@ def sizes_in(conf: Path, node_count: int, parameters: Parameters) -> tuple[Size,
     return tuple(found)
 
 
+def weights_in(conf: Path, node_count: int) -> tuple[int, ...]:
+    """The weight of each of so many nodes, in their order: 1 where no line says it. Raises ConfError."""
+    lines = read_lines(conf)
+    nodes = site_nodes(lines)
+    names = own_names(lines, default_node_names(node_count))
+    return tuple(weight_of(nodes[name]) if name in nodes else 1 for name in names)
+
+
+def weight_of(line: Line) -> int:
+    """Of the nodes of a NodeName line. Raises ConfError."""
+    return _number(line, "weight", 1)
+
+
 def threads_not_followed(lines: Sequence[Line]) -> Iterator[str]:
     """A sentence on nodes whose cores have several threads."""
     many = [name for name, line in site_nodes(lines).items() if _number(line, "threadspercore", 1) > 1]

@@ -71,7 +71,7 @@ def place_now(state: State, twin: Twin, row: int, now: int) -> bool:
         return True
     if idle_for(state, twin, row, now) < needed:
         return False
-    pick(twin.second_mask, twin.nodes, needed)
+    pick(twin.second_mask, twin.nodes, 0, needed)
     return True
 
 

@@ -136,7 +136,7 @@ def preempt(state: State, twin: Twin, row: int, now: int) -> bool:
         return True
     for k in range(taken):
         mark_nodes(state, twin, candidates[k].row)
-    pick(twin.second_mask, nodes, job_ext[row].nodes)
+    pick(twin.second_mask, nodes, 0, job_ext[row].nodes)
     for which in range(node.shape[0]):
         twin.second_mask[which] = 0
     for k in range(job_ext[row].nodes):

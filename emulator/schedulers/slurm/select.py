@@ -32,12 +32,16 @@ def has_memory(parameters: Parameters) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """These `nodes` (a list of names, or ALL) have `cores`, `memory_mb` MiB and `gpus` each."""
+    """These `nodes` (a list of names, or ALL) have `cores`, `memory_mb` MiB and `gpus` each.
+
+    Jobs get the nodes of the least `weight` (NodeName, `Weight`) that can hold them.
+    """
 
     nodes: str
     cores: int
     memory_mb: int = 0
     gpus: int = 0
+    weight: int = 1
 
 
 class Size(NamedTuple):
@@ -79,28 +83,22 @@ class Select:
         check_number("slurm", f"select {where}cores", kind.cores, at_least=1, whole=True)
         check_number("slurm", f"select {where}memory_mb", kind.memory_mb, at_least=0, whole=True)
         check_number("slurm", f"select {where}gpus", kind.gpus, at_least=0, whole=True)
+        check_number("slurm", f"select {where}weight", kind.weight, at_least=0, whole=True)
         if has_memory(self.parameters) != bool(kind.memory_mb):
             does = "needs memory_mb" if not kind.memory_mb else "does not look at memory: leave memory_mb out"
             raise ValueError(f"slurm: select {where}{self.parameters} {does}")
-
-    @property
-    def is_said(self) -> bool:
-        """Whether this says what nodes have."""
-        return self.cores is not None or bool(self.kinds)
 
     def on(self, node_count: int) -> SharedNodes:
         """The nodes of a machine of so many. Raises ValueError."""
         if self.cores is not None:
             size = Size(self.cores, self.memory_mb, self.gpus)
-            return SharedNodes(self.parameters, (size,) * node_count)
+            return SharedNodes(self.parameters, (size,) * node_count, (1,) * node_count)
         said = {name: each.nodes for name, each in self.kinds.items()}
         found = nodes_by_kind("slurm: select.kinds", said, default_node_names(node_count))
-        sizes = {
-            node: Size(kind.cores, kind.memory_mb, kind.gpus)
-            for name, kind in self.kinds.items()
-            for node in found[name]
-        }
-        return SharedNodes(self.parameters, tuple(sizes[node] for node in range(node_count)))
+        kind_of = {node: self.kinds[name] for name, nodes in found.items() for node in nodes}
+        kinds = [kind_of[node] for node in range(node_count)]
+        sizes = tuple(Size(kind.cores, kind.memory_mb, kind.gpus) for kind in kinds)
+        return SharedNodes(self.parameters, sizes, tuple(kind.weight for kind in kinds))
 
 
 class Wants(NamedTuple):
@@ -113,10 +111,11 @@ class Wants(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SharedNodes:
-    """Nodes that jobs share. `sizes`: of each node."""
+    """Nodes that jobs share. `sizes` and `weights`: of each node."""
 
     parameters: Parameters
     sizes: tuple[Size, ...]
+    weights: tuple[int, ...]
 
     @property
     def has_memory(self) -> bool:
@@ -127,11 +126,11 @@ class SharedNodes:
         return any(size.gpus for size in self.sizes)
 
     @property
-    def nodes_of_size(self) -> dict[Size, list[int]]:
-        """The nodes of each size, in their order."""
-        found: dict[Size, list[int]] = {}
-        for node, size in enumerate(self.sizes):
-            found.setdefault(size, []).append(node)
+    def alike(self) -> dict[tuple[Size, int], list[int]]:
+        """The nodes of each size and weight, in their order."""
+        found: dict[tuple[Size, int], list[int]] = {}
+        for node, each in enumerate(zip(self.sizes, self.weights, strict=True)):
+            found.setdefault(each, []).append(node)
         return found
 
     @property

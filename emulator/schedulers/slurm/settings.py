@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
 from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
-from emulator.schedulers.slurm.node_sizes import sizes_in
+from emulator.schedulers.slurm.node_sizes import sizes_in, weights_in
 from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.releases import Release  # noqa: TC001 - as Path
@@ -144,14 +144,19 @@ class SlurmSettings:
     def shared_nodes(self, node_count: int) -> SharedNodes | None:
         """What each node of so many has, None unless jobs share them. Raises ValueError."""
         select = self.select
-        if select is None or select.is_said:
+        if select is None or select.kinds:
             return None if select is None else select.on(node_count)
+        if select.cores is not None:
+            known = node_count - self.nodes_added
+            weights = (1,) * node_count if self.conf is None else weights_in(self.conf, known)
+            return replace(select.on(node_count), weights=(*weights, *(1,) * (node_count - len(weights))))
         if self.conf is None or self.nodes_added:
             raise ValueError(
                 "slurm: select: say what nodes have: `cores`, if all have as many, `kinds`, or a `conf` with NodeName"
                 " lines of all nodes"
             )
-        return SharedNodes(select.parameters, sizes_in(self.conf, node_count, select.parameters))
+        sizes = sizes_in(self.conf, node_count, select.parameters)
+        return SharedNodes(select.parameters, sizes, weights_in(self.conf, node_count))
 
     def not_followed(self, jobs: JobTable, node_count: int) -> tuple[str, ...]:
         """What `conf` and the tables say that the twin does not do with these jobs, as sentences. Raises ValueError."""
@@ -179,7 +184,8 @@ class SlurmSettings:
         shared = self.shared_nodes(node_count)
         if shared is None:
             return None
-        return replace(shared, sizes=shared.sizes[: node_count - self.nodes_added])
+        known = slice(node_count - self.nodes_added)
+        return replace(shared, sizes=shared.sizes[known], weights=shared.weights[known])
 
     def qos_name(self, user: int, queue: int, default: str = "") -> str:
         """The QOS of a job. `default`: its association's."""

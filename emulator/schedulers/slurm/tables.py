@@ -201,6 +201,8 @@ class Room:
     memory_mib: int
     """0 where nobody looks at it."""
     gpus: int
+    weight: int
+    """Jobs get the nodes of the least one that can hold them."""
     cores_now: int
     memory_now_mib: int
     gpus_now: int
@@ -245,6 +247,8 @@ class Twin(NamedTuple):
     """The nodes that a job may be planned on; in a pass of the main loop: those that are kept from it."""
     second_mask: Bytes
     """The nodes that a job is put on."""
+    light_mask: Bytes
+    """Those of the nodes that a job may be put on that have the least weight."""
     open_mask: Bytes
     """The nodes that a job may have, whoever runs on them."""
     candidates: Rows[Candidate]

@@ -14,7 +14,7 @@ from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS, VERSION
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, own_names, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
-from emulator.schedulers.slurm.node_sizes import threads_not_followed
+from emulator.schedulers.slurm.node_sizes import threads_not_followed, weight_of
 from emulator.schedulers.slurm.preemption_settings import NO_EXEMPTION, NO_GRACE, is_known_type
 from emulator.schedulers.slurm.preemption_settings import not_followed as mode_not_followed
 from emulator.schedulers.slurm.releases import followed
@@ -35,7 +35,7 @@ _SCRIPTS = "scripts take no time in the twin"
 _WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
 _BY_SELECT = "in the twin jobs share nodes as `select` says"
 _NO_FACTOR = "the twin knows no factor of a site's own"
-_IN_A_ROW = "the twin chooses nodes by their place in a row"
+_IN_A_ROW = "the twin chooses whole nodes by their place in a row"
 _ANY_NUMBER = "the twin takes any number of jobs"
 _WHO = "Slurm would refuse others; in the twin everybody may use it"
 _NOT_FOLLOWED = {
@@ -52,7 +52,7 @@ _NOT_FOLLOWED = {
     "prioritysitefactorplugin": _NO_FACTOR,
     "prioritysitefactorparameters": _NO_FACTOR,
     "fairsharedampeningfactor": "the twin takes 1",
-    "topologyplugin": "Slurm would keep a job on few switches; the twin chooses nodes by their place in a row",
+    "topologyplugin": "Slurm would keep a job on few switches; the twin chooses whole nodes by their place in a row",
     "topologyparam": _IN_A_ROW,
     "completewait": "Slurm would start no job for so long while nodes are cleaned up; the twin's are free at once",
     "grestypes": "no job waits for them in the twin, but for GPUs if `select` has some",
@@ -171,9 +171,12 @@ def not_followed(path: Path, shared: SharedNodes | None = None) -> tuple[str, ..
             found += _of_setting(line, by_select)
     found += _of_nodes(lines)
     gpus: dict[str, int] = {}
-    if shared is not None:
+    if shared is None:
+        found += _of_weights(lines)
+    else:
         names = own_names(lines, default_node_names(len(shared.sizes)))
         gpus = {name: size.gpus for name, size in zip(names, shared.sizes, strict=True)}
+        found += _of_weights(lines, dict(zip(names, shared.weights, strict=True)))
         found += threads_not_followed(lines)
     found += gpus_not_followed(lines, path, gpus)
     return tuple(f"{path.name}: {each}" for each in dict.fromkeys(found))
@@ -224,7 +227,7 @@ def _of_partition(line: Line) -> Iterator[str]:
 
 
 def _of_nodes(lines: Sequence[Line]) -> Iterator[str]:
-    """Nodes that are down by the file, and weights that differ."""
+    """Nodes that are down by the file, or to come."""
     nodes = site_nodes(lines)
     down = [name for name, line in nodes.items() if _state(line) not in _UP]
     if down:
@@ -232,9 +235,16 @@ def _of_nodes(lines: Sequence[Line]) -> Iterator[str]:
         yield f"State={states} of {some(down, 5)}: the twin has these nodes up"
     if to_come := list(site_nodes(lines, to_come=True)):
         yield f"State=FUTURE of {some(to_come, 5)}: the twin has no nodes that are still to come"
-    weights = {line.words.get("weight", "1") for line in nodes.values()}
-    if len(weights) > 1:
-        yield f"Weight={','.join(sorted(weights))}: the twin chooses nodes by their place in a row"
+
+
+def _of_weights(lines: Sequence[Line], followed: Mapping[str, int] | None = None) -> Iterator[str]:
+    """Weights of nodes that differ. `followed`: those of the twin, by node."""
+    said = {name: weight_of(line) for name, line in site_nodes(lines).items()}
+    weights = ",".join(map(str, sorted({*said.values()})))
+    if followed is None and len({*said.values()}) > 1:
+        yield f"Weight={weights}: the twin chooses whole nodes by their place in a row"
+    elif followed is not None and any(followed[name] != weight for name, weight in said.items()):
+        yield f"Weight={weights}: in the twin nodes have the weights of `select`"
 
 
 def _state(line: Line) -> str:

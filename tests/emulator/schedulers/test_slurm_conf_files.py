@@ -16,7 +16,7 @@ from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError, read_lines, site_nodes
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.rules import Partition, Rules
-from emulator.schedulers.slurm.select import Select, SharedNodes, Size
+from emulator.schedulers.slurm.select import NodeKind, Select, SharedNodes, Size
 from emulator.schedulers.slurm.settings import SlurmSettings
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 from emulator.workload.table import JobTable
@@ -155,7 +155,7 @@ PartitionName=DEFAULT AllowGroups=staff MaxCPUsPerNode=24 \\
 PartitionName=batch Nodes=cn[01-03],fat1 Default=YES
 PartitionName=old Nodes=fat1 AllowGroups=ALL MaxCPUsPerNode=UNLIMITED State=DOWN
 """
-IN_A_ROW = "the twin chooses nodes by their place in a row"
+IN_A_ROW = "the twin chooses whole nodes by their place in a row"
 WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
 NOT_FOLLOWED = (
     f"TopologyPlugin=topology/tree: Slurm would keep a job on few switches; {IN_A_ROW}",
@@ -390,7 +390,7 @@ MIXED = """\
 NodeName=DEFAULT RealMemory=64000
 NodeName=thin[1-2] CPUs=16
 NodeName=fat1 Sockets=2 CoresPerSocket=12 ThreadsPerCore=2 RealMemory=512000
-NodeName=gpu1 Boards=2 SocketsPerBoard=2 CoresPerSocket=4 Gres=gpu:a100:4
+NodeName=gpu1 Boards=2 SocketsPerBoard=2 CoresPerSocket=4 Gres=gpu:a100:4 Weight=20
 PartitionName=all Nodes=ALL Default=YES
 """
 
@@ -401,12 +401,26 @@ def test_nodes_have_what_their_lines_say_unless_select_says_it(tmp_path: Path) -
     memory: dict[str, Any] = {"parameters": "CR_Core_Memory"}
     found = SlurmSettings(conf=path, select=Select(**memory)).shared_nodes(4)
     sizes = (Size(16, 64000, 0), Size(16, 64000, 1), Size(48, 512000, 0), Size(16, 64000, 4))
-    assert found == SharedNodes("CR_Core_Memory", sizes)
+    assert found == SharedNodes("CR_Core_Memory", sizes, (1, 1, 1, 20))
     without = SlurmSettings(conf=path, select=Select()).shared_nodes(4)
-    assert without == SharedNodes("CR_Core", tuple(size._replace(memory_mib=0) for size in sizes))
+    assert without == SharedNodes(
+        "CR_Core", tuple(size._replace(memory_mib=0) for size in sizes), (1, 1, 1, 20)
+    )
     named = not_followed(path, found)
     assert named == ("slurm.conf: ThreadsPerCore of fat1: in the twin each thread is a core",)
     said = SlurmSettings(conf=path, select=Select(16, gpus=4)).shared_nodes(4)
+    assert said is not None
+    assert said.weights == (1, 1, 1, 20)
+    kinds = {"all": NodeKind("ALL", 16, gpus=4)}
+    by_kind = SlurmSettings(conf=path, select=Select(kinds=kinds)).shared_nodes(4)
+    assert (
+        not_followed(path, by_kind)[0]
+        == "slurm.conf: Weight=1,20: in the twin nodes have the weights of `select`"
+    )
+    assert (
+        not_followed(path)[0]
+        == "slurm.conf: Weight=1,20: the twin chooses whole nodes by their place in a row"
+    )
     assert not_followed(path, said)[1:] == (
         "slurm.conf: no GPUs a node of thin1, fat1: in the twin each has 4",
         "slurm.conf: 1 GPUs a node of thin2: in the twin each has 4",

@@ -131,6 +131,20 @@ def test_a_job_has_nodes_that_can_hold_its_part_where_nodes_are_different() -> N
     assert starts(rows, 3, [0, 0, 2], **kinds) == [0, 1, 301, 30], "it waits for the only node with GPUs"
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_job_has_the_nodes_of_the_least_weight(release: Release) -> None:
+    """Cores 0 and 1 are of a heavy node, the others of light ones, two cores each."""
+    kinds = {
+        "heavy": {"nodes": "n001", "cores": 2, "weight": 5},
+        "light": {"nodes": "n[002-003]", "cores": 2},
+    }
+    one: Row = (0, 300, 300, 1, 2, -1)
+    alone = run([one, one], 3, select={"kinds": kinds}, release=release)
+    assert cores_of(alone) == [[2, 3], [4, 5]]
+    all_nodes = run([(0, 60, 60, 3, 2, -1)], 3, select={"kinds": kinds}, release=release)
+    assert cores_of(all_nodes) == [[2, 3, 4, 5, 0, 1]]
+
+
 @pytest.mark.parametrize(
     ("row", "gpus", "said"),
     [

@@ -112,7 +112,7 @@ def test_the_slurm_conf_of_jobs_that_share_nodes(tmp_path):
     assert "EXCLUSIVE" not in text
 
 
-MIXED = SharedNodes("CR_Core", (Size(8, 0, 0), Size(4, 0, 4), Size(8, 0, 0), Size(4, 0, 1)))
+MIXED = SharedNodes("CR_Core", (Size(8, 0, 0), Size(4, 0, 4), Size(8, 0, 0), Size(4, 0, 1)), (1, 9, 1, 1))
 
 
 def test_nodes_of_each_size_have_a_line(tmp_path):
@@ -121,9 +121,9 @@ def test_nodes_of_each_size_have_a_line(tmp_path):
         re.sub(r" NodeHostname=\S+ NodeAddr=\S+| Boards=.* RealMemory=1| State=UNKNOWN", "", line)
         for line in lines
     ] == [
-        "NodeName=n[001,003] Port=[2,4] CPUs=8",
-        "NodeName=n002 Port=3 CPUs=4 Gres=gpu:4",
-        "NodeName=n004 Port=5 CPUs=4 Gres=gpu:1",
+        "NodeName=n[001,003] Port=[2,4] CPUs=8 Weight=1",
+        "NodeName=n002 Port=3 CPUs=4 Gres=gpu:4 Weight=9",
+        "NodeName=n004 Port=5 CPUs=4 Gres=gpu:1 Weight=1",
     ]
 
 
