@@ -435,7 +435,11 @@ class SlurmReference:
         while tried <= now + self.rules.bf_window * MINUTE_US:
             at = int(tried)
             later = min(self.next_opening(job, reserved, at, now), self.next_reservation_end(job, at))
-            found = self.first_free(job, self.left_by_plan(job, reserved, at), now, self.running)
+            allowed = self.left_by_plan(job, reserved, at)
+            if self.node_has:
+                found = self.first_room(job, allowed, now, at, later)
+            else:
+                found = self.first_free(job, allowed, now, self.running)
             if found is None or not self.may_run(job, max(found[0], at)):
                 tried = later
                 continue
@@ -501,28 +505,66 @@ class SlurmReference:
     def first_free(
         self, job: Job, allowed: set[int], now: int, running: dict[Job, Running]
     ) -> tuple[int, frozenset[int]] | None:
-        """When enough of these nodes are free, and the job's: what runs goes by its end.
-
-        One job after the other; where jobs share nodes all that end within 30 s of the next one, then within 60 s, ...
-        """
+        """When enough of these nodes are free, and the job's: what runs goes by its end, one after the other."""
         by_end = sorted(
             (max(run.limit_end, now + US), other.submit_us, other.number, other)
             for other, run in running.items()
         )
-        left, at, close = dict(running), now, 30 * US
+        left, at = dict(running), now
         while len(free := self.with_room(job, allowed, left)) < job.nodes:
             if not by_end:
                 return None
-            last = by_end[0][0] + close if self.node_has else -1
-            close *= 2
-            while True:
-                at, _, _, other = by_end.pop(0)
-                del left[other]
-                if not by_end or by_end[0][0] > last:
-                    break
+            at, _, _, other = by_end.pop(0)
+            del left[other]
         return at, self.choose(job, free, left)
 
     # -- nodes that jobs share -----------------------------------------------------------------------------
+
+    def first_room(
+        self, job: Job, allowed: set[int], now: int, tried: int, until: float
+    ) -> tuple[int, frozenset[int]] | None:
+        """When enough of these nodes have room for the job, and the job's: what runs goes by its end, some at a time.
+
+        Those that end by half a minute after the first end, which is put up to a whole half minute, then by a minute,
+        two, ... After one that has none of the nodes comes the next in any case. Since 24.11 who ends before `tried` is
+        gone already, and who ends after `until` stays. Since 26.05 the job can start when the last one has left its own
+        nodes, else when the last one has left any.
+        """
+
+        def end(other: Job) -> int:
+            return max(self.running[other].limit_end, now + US)
+
+        left = dict(self.running)
+        queue = sorted(left, key=lambda other: (end(other), other.submit_us, other.number))
+        if self.rules.since_24_11:
+            for other in [each for each in queue if end(each) < tried]:
+                del left[other]
+            queue = [other for other in queue if tried <= end(other)]
+        if len(free := self.with_room(job, allowed, left)) >= job.nodes:
+            return now, self.choose(job, free, left)
+        coming = [other for other in queue if not self.rules.since_24_11 or end(other) <= until]
+        mine = [other for other in coming if self.running[other].nodes & allowed]
+        if not mine:
+            return None
+        first_end, window = (end(mine[0]) // (30 * US) + 1) * 30 * US, 30 * US
+        gone: list[Job] = []
+        for place, other in enumerate(coming):
+            if other not in mine:
+                continue
+            gone.append(other)
+            del left[other]
+            after = coming[place + 1 :]
+            if after and whole_seconds(end(after[0])) <= first_end + window and set(after) & set(mine):
+                continue
+            if len(free := self.with_room(job, allowed, left)) >= job.nodes:
+                chosen = self.choose(job, free, left)
+                if self.rules.release == "26.05":
+                    gone = [each for each in gone if self.running[each].nodes & chosen] or gone
+                return end(gone[-1]), chosen
+            window *= 2
+            while after and whole_seconds(end(after[0])) > first_end + window:
+                window *= 2
+        return None
 
     def room(self, node: int, running: dict[Job, Running]) -> tuple[int, int, int]:
         """Cores, memory and GPUs that these jobs leave of a node."""
@@ -569,7 +611,7 @@ def limit(job: Job) -> int:
 
 
 def best_fit(cores: dict[int, int], needed: int) -> frozenset[int]:
-    """The smallest set of neighbours that is large enough; if there is none the largest, then again.
+    """The tightest set of neighbours that is large enough; if there is none the largest, then again.
 
     `cores`: the free ones of each node, which say how large a set is. The one node that is missing is the fullest.
     """
@@ -578,12 +620,15 @@ def best_fit(cores: dict[int, int], needed: int) -> frozenset[int]:
     while len(chosen) < needed:
         sets = [neighbours(first, left) for first in sorted(left) if first - 1 not in left]
         rest = needed - len(chosen)
-        enough = [each for each in sets if len(each) >= rest]
 
         def size(nodes: list[int]) -> int:
             return sum(cores[node] for node in nodes)
 
-        best = min(enough, key=size) if enough else max(sets, key=size)
+        best: list[int] = []
+        for each in sets:  # one that is too small may take the place of one that is not
+            is_tighter = len(best) < rest or size(each) < size(best)
+            if (len(each) >= rest and is_tighter) or (len(each) < rest and size(each) > size(best)):
+                best = each
         if rest == 1:
             best = [min(best, key=cores.__getitem__)]
         chosen += best[:rest]
@@ -606,6 +651,11 @@ def after(now: float, every_s: int) -> float:
 
 def on(now: int, every_s: int) -> bool:
     return now > 0 and now % (every_s * US) == 0
+
+
+def whole_seconds(time_us: int) -> int:
+    """The whole second that a time is in."""
+    return time_us // US * US
 
 
 def whole(time_us: float) -> float:

@@ -15,7 +15,7 @@ from emulator.kernel.tables import (
 )
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_choice import pick, pick_shared
-from emulator.schedulers.slurm.node_sharing import count_room, free_then, list_running
+from emulator.schedulers.slurm.node_sharing import count_room, free_then, last_end, list_running
 from emulator.schedulers.slurm.nodes import start_picked
 from emulator.schedulers.slurm.preemption import may_preempt, preempt
 from emulator.schedulers.slurm.reservation_masks import close_reserved, is_kept, may_run
@@ -247,16 +247,21 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
             slot += 1
         later = look_at_plan(twin, row, slot, tried, limit)
         shares = twin_registers.shares != 0
-        free_at = free_then(state, twin, row, now) if shares else free_by_ends(twin, row, now)
+        if shares:
+            free_at = free_then(state, twin, row, now, tried, later)
+        else:
+            free_at = free_by_ends(twin, row, now)
         begin = max(free_at, tried)
-        is_late = begin - now > twin_registers.window_us
         if free_at == NEVER or not may_run(twin, row, begin, begin + limit) or (begin > later and not is_new):
             tried = later
             continue
         if shares:
             pick_shared(twin, row)
+            if free_at > now and twin_registers.since_26_05:
+                begin = max(last_end(state, twin, row, now), tried)
         else:
             pick(twin.second_mask, nodes, 0, needed)
+        is_late = begin - now > twin_registers.window_us
         if begin == now:
             return begin
         if is_reserved(twin, needed, begin, begin + limit, now) or is_kept(

@@ -92,8 +92,9 @@ def pick_first(allowed: Bytes, nodes: Rows[SeenNode]) -> None:
 def pick_fullest(twin: Twin, chosen: int, needed: int) -> None:
     """Choose among the light mask's nodes, which are enough, by their free cores, and use it up.
 
-    Of the sets of neighbours that hold the job the one with the fewest free cores, its first nodes; if none does, all
-    of the one with the most, and again for the rest. The one node that is left to choose has the fewest free cores.
+    Of the sets of neighbours that hold the job the one with the fewest free cores, its first nodes. One that does not
+    takes the place of such a one before it if it has more free cores, until the next that holds the job. If none does,
+    all of the one with the most, and again for the rest. The one node that is left has the fewest free cores.
     """
     nodes, allowed = twin.nodes, twin.light_mask
     room = twin.room
@@ -111,8 +112,8 @@ def pick_fullest(twin: Twin, chosen: int, needed: int) -> None:
                 cores += room[at].cores_then
                 at += 1
             length = at - begin
-            is_better = cores > best_cores if best < rest else cores < best_cores
-            if (length >= rest and best < rest) or ((length >= rest or best < rest) and is_better):
+            is_tighter = best < rest or cores < best_cores
+            if (length >= rest and is_tighter) or (length < rest and cores > best_cores):
                 best_at, best, best_cores = begin, length, cores
         if rest == 1:
             for which in range(best_at + 1, best_at + best):

@@ -15,10 +15,11 @@ from emulator.schedulers.slurm.tables import SECOND
 
 if TYPE_CHECKING:
     from emulator.kernel.tables import Jobs, State
-    from emulator.schedulers.slurm.tables import Twin
+    from emulator.schedulers.slurm.tables import Bytes, Twin
 
 FIRST_LOOK = 30 * SECOND
-"""Ends so close are looked at together, then twice as close each time (slurm.conf, `bf_window_linear`)."""
+"""Ends so long after the first, which is rounded up to a multiple of it, are looked at together, then twice as long
+each time (slurm.conf, `bf_window_linear`)."""
 
 
 @inner
@@ -128,39 +129,85 @@ def has_then(twin: Twin, row: int) -> bool:
 
 
 @inner
-def free_then(state: State, twin: Twin, row: int, now: int) -> int:
-    """When enough nodes of the first mask have room for a job, NEVER if they never have; they are in the second.
+def is_on(state: State, twin: Twin, row: int, mask: Bytes) -> bool:
+    """Whether a running job has a node of a mask."""
+    runs, log = state.runs, state.log
+    first = runs[state.job[row].run_row].first
+    for core in range(first, first + state.job[row].nodes, twin.job_ext[row].cores):
+        if mask[twin.node_of_core[log[core]]]:
+            return True
+    return False
 
-    What runs is taken away in order of ends, some at a time: those that end within a while of the next one.
+
+@inner
+def leave_then(state: State, twin: Twin, row: int) -> None:
+    """A running job has left its nodes at the time that is looked at."""
+    runs, log, job_ext, room = state.runs, state.log, twin.job_ext, twin.room
+    first = runs[state.job[row].run_row].first
+    for core in range(first, first + state.job[row].nodes, job_ext[row].cores):
+        which = twin.node_of_core[log[core]]
+        room[which].cores_then += job_ext[row].cores
+        room[which].memory_then_mib += job_ext[row].memory_mib
+        room[which].gpus_then += job_ext[row].gpus
+
+
+@inner
+def free_then(state: State, twin: Twin, row: int, now: int, tried: int, until: int) -> int:
+    """When enough nodes of the first mask have room for a job, NEVER if not by then; they are in the second.
+
+    What runs on them is taken away in order of ends, some at a time: those that end within a while of the first, which
+    becomes twice as long each time. Since 24.11 those that end before `tried` are away, and none that ends after
+    `until` is looked at.
     """
-    job, runs, log = state.job, state.runs, state.log
-    twin_registers, job_ext = twin.registers, twin.job_ext
-    room, running = twin.room, twin.running
+    room, running, twin_registers = twin.room, twin.running, twin.registers
     for which in range(room.shape[0]):
         room[which].cores_then = room[which].cores_now
         room[which].memory_then_mib = room[which].memory_now_mib
         room[which].gpus_then = room[which].gpus_now
+    is_new = twin_registers.since_24_11 != 0
+    k = 0
+    while is_new and k < twin_registers.running_n and ends_at(state.job, running[k], now) < tried:
+        leave_then(state, twin, running[k])
+        k += 1
+    twin_registers.away_n = k
     if has_then(twin, row):
         return now
-    at: int = now
-    close = FIRST_LOOK
-    k = 0
-    while k < twin_registers.running_n:
-        last = ends_at(job, running[k], now) + close
-        while k < twin_registers.running_n and ends_at(job, running[k], now) <= last:
-            other = running[k]
-            at = ends_at(job, other, now)
-            first = runs[job[other].run_row].first
-            for core in range(first, first + job[other].nodes, job_ext[other].cores):
-                which = twin.node_of_core[log[core]]
-                room[which].cores_then += job_ext[other].cores
-                room[which].memory_then_mib += job_ext[other].memory_mib
-                room[which].gpus_then += job_ext[other].gpus
-            k += 1
-        close *= 2
+    first_end, close = NEVER, FIRST_LOOK
+    at: int = NEVER
+    count = twin_registers.running_n
+    while is_new and count > k and ends_at(state.job, running[count - 1], now) > until:
+        count -= 1
+    while k < count:
+        other = running[k]
+        k += 1
+        if not is_on(state, twin, other, twin.first_mask):
+            continue
+        at = ends_at(state.job, other, now)
+        if first_end == NEVER:
+            first_end = at // FIRST_LOOK * FIRST_LOOK + FIRST_LOOK
+        leave_then(state, twin, other)
+        twin_registers.looked_n = k
+        if k < count and ends_at(state.job, running[k], now) // SECOND * SECOND <= first_end + close:
+            continue
         if has_then(twin, row):
             return at
-    return NEVER
+        close *= 2
+        while k < count and ends_at(state.job, running[k], now) // SECOND * SECOND > first_end + close:
+            close *= 2
+    return at if at != NEVER and has_then(twin, row) else NEVER
+
+
+@inner
+def last_end(state: State, twin: Twin, row: int, now: int) -> int:
+    """When the last of those that were taken away leaves the nodes that were picked for a job."""
+    for which in range(twin.light_mask.shape[0]):
+        twin.light_mask[which] = 0
+    for k in range(twin.job_ext[row].nodes):
+        twin.light_mask[twin.nodes[k].chosen] = 1
+    k = twin.registers.looked_n - 1
+    while k > twin.registers.away_n and not is_on(state, twin, twin.running[k], twin.light_mask):
+        k -= 1
+    return ends_at(state.job, twin.running[k], now)
 
 
 @inner

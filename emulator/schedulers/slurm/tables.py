@@ -59,6 +59,10 @@ class TwinRegisters:
     """How often what runs was counted for the limits."""
     running_n: int
     """Jobs in `running`."""
+    away_n: int
+    """Of these, in a look at a later time, the first so many are away before anything is looked at ..."""
+    looked_n: int
+    """... and so many in all are away when there is room."""
     nodes_moved: int
     """Nodes went or came back since the last instant."""
     release_at_us: int
