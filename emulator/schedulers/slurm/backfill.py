@@ -228,6 +228,17 @@ def reservation_end(twin: Twin, row: int, tried: int, limit: int) -> int:
 
 
 @inner
+def pick_then(state: State, twin: Twin, row: int, now: int, free_at: int) -> int:
+    """Pick the nodes of a job that are free then. Returns when: since 26.05 only who leaves shared ones counts."""
+    if not twin.registers.shares:
+        pick(twin.second_mask, twin.nodes, 0, twin.job_ext[row].nodes)
+        return free_at
+    pick_shared(twin, row)
+    is_by_its_own = twin.registers.since_26_05 != 0 and free_at > now
+    return last_end(state, twin, row, now) if is_by_its_own else free_at
+
+
+@inner
 def earliest(state: State, twin: Twin, row: int, now: int) -> int:
     """When a job can start by the plan, with its nodes picked; NEVER if not in the window.
 
@@ -236,7 +247,7 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
     are not free for the job then, too. Since 24.11 the second comes first.
     """
     needed, limit = twin.job_ext[row].nodes, state.job[row].estimate_us
-    twin_registers, nodes, slots = twin.registers, twin.nodes, twin.slots
+    twin_registers, slots = twin.registers, twin.slots
     is_new = twin_registers.since_24_11 != 0
     tried: int = now
     if twin.job_ext[row].reservation >= 0:
@@ -247,20 +258,12 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
             slot += 1
         later = look_at_plan(twin, row, slot, tried, limit)
         shares = twin_registers.shares != 0
-        if shares:
-            free_at = free_then(state, twin, row, now, tried, later)
-        else:
-            free_at = free_by_ends(twin, row, now)
+        free_at = free_then(state, twin, row, now, tried, later) if shares else free_by_ends(twin, row, now)
         begin = max(free_at, tried)
         if free_at == NEVER or not may_run(twin, row, begin, begin + limit) or (begin > later and not is_new):
             tried = later
             continue
-        if shares:
-            pick_shared(twin, row)
-            if free_at > now and twin_registers.since_26_05:
-                begin = max(last_end(state, twin, row, now), tried)
-        else:
-            pick(twin.second_mask, nodes, 0, needed)
+        begin = max(pick_then(state, twin, row, now, free_at), tried)
         is_late = begin - now > twin_registers.window_us
         if begin == now:
             return begin

@@ -152,7 +152,9 @@ def leave_then(state: State, twin: Twin, row: int) -> None:
 
 
 @inner
-def free_then(state: State, twin: Twin, row: int, now: int, tried: int, until: int) -> int:
+def free_then(  # noqa: PLR0917 - three times
+    state: State, twin: Twin, row: int, now: int, tried: int, until: int
+) -> int:
     """When enough nodes of the first mask have room for a job, NEVER if not by then; they are in the second.
 
     What runs on them is taken away in order of ends, some at a time: those that end within a while of the first, which
