@@ -174,6 +174,26 @@ def test_where_nodes_have_different_memory_each_job_says_how_much_it_wants() -> 
         run([(0, 60, 60, 1, 1, -1)], 2, select=select)
 
 
+@pytest.mark.parametrize(("release", "cores"), [("22.05", [3, 12]), ("24.11", [3, 7]), ("26.05", [3, 7])])
+def test_a_set_of_nodes_that_is_too_small_may_come_first(
+    tmp_path: Path, release: Release, cores: list[int]
+) -> None:
+    """Of five nodes two neighbours have a core left, and the fourth has all four; recorded on 22.05."""
+    conf = tmp_path / "slurm.conf"
+    alone = [f"PartitionName=p{node} Nodes=n{node:03}" for node in (1, 2, 3, 5)]
+    conf.write_text("\n".join([*alone, "PartitionName=all Nodes=ALL Default=YES"]) + "\n")
+    jobs = JobTable.build(
+        submit_us=[0, 0, 0, 0, US],
+        run_us=[600 * US] * 5,
+        nodes=[1, 1, 1, 1, 2],
+        queue=[1, 2, 3, 5, 0],
+        extra={"cores": [3, 3, 4, 4, 1]},
+    )
+    queues = {node: f"p{node}" for node in (1, 2, 3, 5)}
+    slurm = {"conf": str(conf), "queues": queues, "select": {"cores": 4}, "release": release}
+    assert sorted(cores_of(simulate(jobs, 5, SchedulerConfig(decide={"slurm": slurm})))[-1]) == cores
+
+
 def recorded(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader((RECORDED / "slurm" / name).read_text().splitlines()))
 
