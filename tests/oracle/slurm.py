@@ -277,7 +277,7 @@ class SlurmReference:
                 theirs = [each for each in self.running if name in self.all_qos(each)]
                 if kind.startswith("user"):
                     theirs = [each for each in theirs if each.user == job.user]
-                sizes = [each.nodes if kind.endswith("nodes") else 1 for each in [*theirs, job]]
+                sizes = [self.width(each) if kind.endswith("nodes") else 1 for each in [*theirs, job]]
                 if sum(sizes) > most:
                     return True
                 break
@@ -296,7 +296,7 @@ class SlurmReference:
             theirs = [each for each in self.running if account in self.accounts_above(each)]
             if kind == "grp_jobs" and 0 <= account.grp_jobs <= len(theirs):
                 return True
-            if kind == "grp_nodes" and 0 <= account.grp_nodes < sum(each.nodes for each in [*theirs, job]):
+            if kind == "grp_nodes" and 0 <= account.grp_nodes < sum(map(self.width, [*theirs, job])):
                 return True
         return False
 

@@ -149,6 +149,8 @@ def agrees(seed: int, *, sharing: bool = False) -> None:
     said, rules, jobs, nodes = random_case(rng, sharing=sharing)
     select, has, wants = with_random_cores(rng, said, rules, jobs, nodes) if sharing else (None, None, {})
     weights = None if select is None else [*select.on(nodes).weights]
+    if sharing:
+        said, rules = with_limits_in_cores(rng, said, rules, jobs, wants)
     said, rules = replace(said, select=select), replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes, wants)
     expected = SlurmReference(
@@ -311,6 +313,20 @@ def random_case(rng: np.random.Generator, *, sharing: bool = False) -> tuple[Slu
     if not sharing and rng.random() < 0.4:
         rules, users = with_random_associations(rng, rules, jobs)
     return Slurm(queues=queues, shares=shares, user_qos=user_qos, users=users), rules, jobs, nodes
+
+
+def with_limits_in_cores(
+    rng: np.random.Generator, said: Slurm, rules: Rules, jobs: list[Job], wants: dict[int, Wants]
+) -> tuple[Slurm, Rules]:
+    """Where jobs share nodes limits are of cores."""
+    in_cores = [job._replace(nodes=job.nodes * wants[job.number][0]) for job in jobs]
+    if rng.random() < 0.4:
+        rules, user_qos = with_random_qos(rng, rules, in_cores)
+        said = replace(said, user_qos=user_qos)
+    if rng.random() < 0.3:
+        rules, users = with_random_associations(rng, rules, in_cores)
+        said = replace(said, users=users)
+    return said, rules
 
 
 def with_random_associations(

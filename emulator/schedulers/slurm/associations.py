@@ -118,12 +118,15 @@ class Association:
 
 
 def read_associations(
-    path: Path, cpus_per_node: int | None, cluster: str, left_out: list[str]
+    path: Path, cpus_per_node: int | None, cluster: str, left_out: list[str], *, in_cores: bool = False
 ) -> tuple[Association, ...]:
-    """All of one cluster, each below its account, root first; what is not followed is told. Raises ValueError."""
+    """All of one cluster, each below its account, root first; what is not followed is told. Raises ValueError.
+
+    `in_cores`: jobs share nodes, and limits of nodes are of cores.
+    """
     rows = _of_cluster(read_rows(path, _TABLE), cluster, path)
     not_done: list[LeftOut] = []
-    reader = LimitReader("the twin", _LIMITS, cpus_per_node, not_done)
+    reader = LimitReader("the twin", _LIMITS, cpus_per_node, not_done, in_cores=in_cores)
     accounts, users = _parts(rows)
     if not accounts:
         raise ValueError(f"assoc: {path}: there is no row of an account (without a user); {_TABLE.remedy}")

@@ -175,7 +175,8 @@ class LeftOut(NamedTuple):
 class LimitReader:
     """How a table is read: who reads it, which columns it knows, and how many CPUs make a node.
 
-    `left_out`: None if what it does not know is an error, else it is told there.
+    `left_out`: None if what it does not know is an error, else it is told there. `in_cores`: jobs share nodes, so that
+    limits are of cores (`cpu`), and those of nodes are not known.
     """
 
     who: str
@@ -183,6 +184,7 @@ class LimitReader:
     cpus_per_node: int | None
     left_out: list[LeftOut] | None = None
     knows_preemption: bool = False
+    in_cores: bool = False
 
     def values(
         self, place: str, who: str, columns: Mapping[str, Any], no_meaning: Container[str]
@@ -209,14 +211,16 @@ def read_qos(
     *,
     plain: bool = False,
     left_out: list[LeftOut] | None = None,
+    in_cores: bool = False,
 ) -> tuple[Qos, ...]:
     """All QOS of a table, `normal` among them, by name. Raises ValueError that names QOS and column.
 
     A file is what `sacctmgr show qos` printed, in any of its forms. In a scenario the columns have the same names.
     `plain`: for the plain schedulers, not for the twin. `left_out`: what is not known is no error, but told there.
+    `in_cores`: jobs share nodes, and limits of nodes are of cores.
     """
     who, columns = ("a plain scheduler", _KEYS | _PLAIN_KEYS) if plain else ("the twin", _KEYS)
-    reader = LimitReader(who, columns, cpus_per_node, left_out, knows_preemption=not plain)
+    reader = LimitReader(who, columns, cpus_per_node, left_out, knows_preemption=not plain, in_cores=in_cores)
     rows = (
         {name: (f"{place}: ", row) for place, name, row in _rows(said)}
         if isinstance(said, Path)
@@ -324,20 +328,24 @@ def _number(text: str, where: str) -> float:
 
 
 def _nodes(where: str, said: LeftOut, reader: LimitReader, *, at_least: bool) -> int:
-    """Whole nodes that a list of TRES allows (or asks for). Raises ValueError for what is no matter of nodes."""
+    """Whole nodes, or cores, that a list of TRES allows (or asks for). Raises ValueError for what is neither."""
     found: list[int] = []
     for each in said.text.split(","):
         match = _LIMIT.fullmatch(each)
         if match is None:
             raise ValueError(f"{where}: expected TRES=NUMBER, such as node=4")
         kind, count = match[1].lower(), int(match[2])
-        if kind == "node":
+        if kind == ("cpu" if reader.in_cores else "node"):
             found.append(count)
         elif kind == "cpu" and reader.cpus_per_node is not None:
             found.append(-(-count // reader.cpus_per_node) if at_least else count // reader.cpus_per_node)
         elif reader.left_out is not None:
             why = ", unless cpus_per_node is set" if kind == "cpu" else ""
             reader.left_out.append(said._replace(why=f"{kind} is no limit in {reader.who}{why}"))
+        elif reader.in_cores:
+            raise ValueError(
+                f"{where}: jobs share nodes, and limits are of cpu; leave {kind} out to do without"
+            )
         elif kind == "cpu":
             raise ValueError(f"{where}: set cpus_per_node, because jobs have whole nodes here")
         else:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _Bound = tuple[str, str, int | None, int | None]
-"""Who says it, of nodes or minutes, at least, at most."""
+"""Who says it, of nodes, cores or minutes, at least, at most."""
 
 
 def refusals(
@@ -30,10 +30,12 @@ def refusals(
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """(who takes what, the jobs that ask for something else); a job may come more than once."""
     limit_min = -(-jobs.estimate_us // MINUTE)
+    columns = {"nodes": np.asarray(jobs.nodes, np.int64), "minutes": limit_min}
     yield from _beyond_reservations(jobs, limit_min, rules)
     shared = slurm.shared_nodes(node_count)
     if shared is not None:
         yield from shared.refusals(jobs)
+        columns["cores"] = jobs.nodes * shared.wants_of(jobs).cores
     by_name = {each.name: each for each in rules.qos}
     kinds, kind_of = _kinds(jobs, slurm, rules)
     partitions = {each.name: each for each in rules.partitions}
@@ -51,13 +53,15 @@ def refusals(
             found = [(f"QOS {each}", by_name[each]) for each in names if each in by_name]
             if association >= 0:
                 found.append(_of_association(rules.associations, association))
-            bounds += _of_limits(found)
+            bounds += _of_limits(found, "nodes" if shared is None else "cores")
         for who, column, least, most in bounds:
-            values = np.asarray(jobs.nodes if column == "nodes" else limit_min, np.int64)
+            values = columns[column]
             if least is not None and (wrong := mine & (values < least)).any():
                 yield f"{who} takes no fewer than {least} {column}", wrong
             if most is not None and (wrong := mine & (values > most)).any():
-                what = f"no more than {most} nodes" if column == "nodes" else f"limits up to {most} minutes"
+                what = (
+                    f"limits up to {most} minutes" if column == "minutes" else f"no more than {most} {column}"
+                )
                 yield f"{who} takes {what}", wrong
 
 
@@ -134,18 +138,21 @@ def _of_association(found: Sequence[Association], row: int) -> tuple[str, Qos]:
     return f"association {mine.name}", Qos("", user_jobs=mine.max_jobs, **limits | group)
 
 
-def _of_limits(found: list[tuple[str, Qos]]) -> Iterator[_Bound]:
-    """Each limit is that of the first who has one; limits on what runs together are limits on one job, too."""
+def _of_limits(found: list[tuple[str, Qos]], unit: str) -> Iterator[_Bound]:
+    """Each limit is that of the first who has one; limits on what runs together are limits on one job, too.
+
+    `unit`: what limits of nodes count.
+    """
     for key in ("max_nodes", "grp_nodes", "user_nodes", "min_nodes", "grp_jobs", "user_jobs", "max_wall"):
         said = next(((who, value) for who, each in found if (value := getattr(each, key)) != UNDEFINED), None)
         if said is None:
             continue
         who, value = said
         if key == "min_nodes":
-            yield who, "nodes", value, None
+            yield who, unit, value, None
         elif key == "max_wall":
             yield who, "minutes", None, value
         elif key.endswith("_nodes"):
-            yield who, "nodes", None, value
+            yield who, unit, None, value
         elif value == 0:  # no job at all
-            yield who, "nodes", None, 0
+            yield who, unit, None, 0

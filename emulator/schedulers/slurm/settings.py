@@ -137,6 +137,11 @@ class SlurmSettings:
                 raise ValueError(f"slurm: queue {number} goes to partition {name!r}; there are: {there}")
         return self._without_lent(rules, node_count) if self.nodes_lent else rules
 
+    @property
+    def _in_cores(self) -> bool:
+        """Whether limits are of cores."""
+        return self.select is not None
+
     def said_release(self) -> Release | None:
         """Whose rules these settings name, None if they name none. Raises ConfError."""
         return self.release or (None if self.conf is None else release_in(self.conf))
@@ -163,7 +168,7 @@ class SlurmSettings:
         found = [] if self.conf is None else list(not_followed(self.conf, self._of_site(node_count)))
         if isinstance(self.qos, Path):
             left_out: list[LeftOut] = []
-            read_qos(self.qos, self.cpus_per_node, left_out=left_out)
+            read_qos(self.qos, self.cpus_per_node, left_out=left_out, in_cores=self._in_cores)
             found += [f"{self.qos.name}: {each}" for each in left_out]
         rules = self.rules(node_count)
         if rules.preempt_type == "qos" and self.qos is None:
@@ -210,7 +215,9 @@ class SlurmSettings:
         if self.associations is None:
             return ()
         cluster = "" if self.conf is None else cluster_name(self.conf)
-        return read_associations(self.associations, self.cpus_per_node, cluster, left_out)
+        return read_associations(
+            self.associations, self.cpus_per_node, cluster, left_out, in_cores=self._in_cores
+        )
 
     def _with_qos(self, rules: Rules) -> Rules:
         """With the table; where there is none, QOS that partitions name have no limits."""
@@ -220,7 +227,8 @@ class SlurmSettings:
                     "slurm: queue_qos and user_qos name QOS, and there is no table of them: set qos"
                 )
             return rules
-        table = read_qos(self.qos, self.cpus_per_node, left_out=[] if isinstance(self.qos, Path) else None)
+        left_out: list[LeftOut] | None = [] if isinstance(self.qos, Path) else None
+        table = read_qos(self.qos, self.cpus_per_node, left_out=left_out, in_cores=self._in_cores)
         known = {each.name for each in table}
         named = [(f"queue_qos {number}", name) for number, name in self.queue_qos.items()]
         named += [(f"user_qos {number}", name) for number, name in self.user_qos.items()]
@@ -232,10 +240,8 @@ class SlurmSettings:
         return replace(rules, qos=table)
 
     def _check_select(self, rules: Rules) -> None:
-        if rules.qos or rules.associations:
-            raise ValueError(
-                "slurm: select: limits of QOS and associations count nodes; they do not go with jobs that share them"
-            )
+        if self.cpus_per_node is not None:
+            raise ValueError("slurm: select: limits in cpu are of the jobs' cores; leave cpus_per_node out")
         if rules.priority_type == "multifactor" and rules.priority_weight_job_size:
             raise ValueError("slurm: select: the size of a job that shares nodes has no weight in the twin")
         if rules.preempts:

@@ -280,6 +280,14 @@ def test_a_live_run_is_held_against_jobs_that_share_nodes() -> None:
     assert (found.mean_wait_off, found.differences) == (0.0, ())
 
 
+def test_limits_of_qos_count_the_cores_of_jobs_that_share_nodes() -> None:
+    """Three cores at a time for all, of eight."""
+    rows: list[Row] = [(0, 300, 300, 1, 2, 1), (1, 300, 300, 1, 2, 1), (2, 300, 300, 1, 1, 1)]
+    assert starts(rows, 2) == [0, 1, 2]
+    said = {"qos": {"normal": {"GrpTRES": "cpu=3"}}, "enforce_limits": True}
+    assert starts(rows, 2, **said) == [0, 300, 2]
+
+
 @pytest.mark.parametrize(
     ("select", "said"),
     [
@@ -322,7 +330,18 @@ def test_a_job_with_more_gpus_than_a_node_is_refused(select: dict[str, Any], sai
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"qos": {"few": {"GrpJobs": 1}}}, "limits of QOS and associations count nodes"),
+        (
+            {"qos": {"normal": {"GrpTRES": "node=1"}}},
+            "jobs share nodes, and limits are of cpu; leave node out",
+        ),
+        (
+            {"qos": {"normal": {}}, "cpus_per_node": 4},
+            "limits in cpu are of the jobs' cores; leave cpus_per_node out",
+        ),
+        (
+            {"qos": {"normal": {"MaxTRES": "cpu=2"}}},
+            "QOS normal takes no more than 2 cores, and 1 of its jobs",
+        ),
         ({"priority_type": "multifactor", "priority_weight_job_size": 1}, "the size of a job"),
     ],
 )
