@@ -222,8 +222,11 @@ class SlurmTwin(ClusterRules):
 
     def _unchanging(self, jobs: JobTable, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """The size, partition and QOS factors, weighted."""
-        rules, total = self._rules, len(self._nodes_seen)
-        size = (total - jobs.nodes if rules.priority_favor_small else jobs.nodes) / total
+        rules = self._rules
+        size = jobs.nodes / len(self._nodes_seen)
+        if self.shared is not None:  # half by nodes, half by cores
+            size = (size + self.shared.in_cores(jobs).nodes / self.core_count) / 2
+        size = 1 - size if rules.priority_favor_small else size
         factors = np.array([each.priority_job_factor for each in rules.partitions], np.float64)
         factors /= factors.max() or 1.0
         value = rules.priority_weight_job_size * size + rules.priority_weight_partition * factors[places]

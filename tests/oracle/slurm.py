@@ -193,13 +193,13 @@ class SlurmReference:
         rules = self.rules
         if rules.priority_type == "basic":
             return 0
-        size = self.node_count - job.nodes if rules.priority_favor_small else job.nodes
+        size = job.nodes / self.node_count
+        if self.node_has:
+            size = (size + self.width(job) / sum(cores for cores, _, _ in self.node_has)) / 2
+        size = 1 - size if rules.priority_favor_small else size
         largest = max(each.priority_job_factor for each in rules.partitions)
         factor = self.partitions[self.partition(job)].priority_job_factor / (largest or 1)
-        fixed = (
-            rules.priority_weight_job_size * (size / self.node_count)
-            + rules.priority_weight_partition * factor
-        )
+        fixed = rules.priority_weight_job_size * size + rules.priority_weight_partition * factor
         if self.qos:
             best = max(each.priority for each in self.qos.values()) or 1
             fixed += rules.priority_weight_qos * (self.qos[self.qos_of(job)].priority / best)

@@ -242,8 +242,6 @@ class SlurmSettings:
     def _check_select(self, rules: Rules) -> None:
         if self.cpus_per_node is not None:
             raise ValueError("slurm: select: limits in cpu are of the jobs' cores; leave cpus_per_node out")
-        if rules.priority_type == "multifactor" and rules.priority_weight_job_size:
-            raise ValueError("slurm: select: the size of a job that shares nodes has no weight in the twin")
         if rules.preempts:
             raise ValueError(
                 "slurm: select: jobs that share nodes do not preempt others in the twin; say preempt_type: none"

@@ -280,6 +280,19 @@ def test_a_live_run_is_held_against_jobs_that_share_nodes() -> None:
     assert (found.mean_wait_off, found.differences) == (0.0, ())
 
 
+def test_a_job_counts_half_by_its_nodes_and_half_by_its_cores() -> None:
+    """A job of all cores of one node of three stands before one of a core of each of two: 8 of 24 cores, 2 nodes."""
+    rows: list[Row] = [
+        (0, 60, 60, 3, 8, -1),
+        (1, 60, 60, 2, 1, -1),
+        (2, 60, 60, 1, 8, -1),
+        (3, 60, 60, 3, 4, -1),
+    ]
+    said = {"select": {"cores": 8}, "priority_type": "multifactor", "priority_weight_job_size": 1000}
+    assert starts(rows, 3, **said) == [0, 60, 120, 60]
+    assert starts(rows, 3, **said, priority_favor_small=True) == [0, 60, 60, 120]
+
+
 def test_limits_of_qos_count_the_cores_of_jobs_that_share_nodes() -> None:
     """Three cores at a time for all, of eight."""
     rows: list[Row] = [(0, 300, 300, 1, 2, 1), (1, 300, 300, 1, 2, 1), (2, 300, 300, 1, 1, 1)]
@@ -342,7 +355,6 @@ def test_a_job_with_more_gpus_than_a_node_is_refused(select: dict[str, Any], sai
             {"qos": {"normal": {"MaxTRES": "cpu=2"}}},
             "QOS normal takes no more than 2 cores, and 1 of its jobs",
         ),
-        ({"priority_type": "multifactor", "priority_weight_job_size": 1}, "the size of a job"),
     ],
 )
 def test_what_does_not_go_with_sharing_is_refused(settings: dict[str, Any], said: str) -> None:
