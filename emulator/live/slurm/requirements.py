@@ -45,26 +45,42 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _CARRIED_OUT = {"reservations", "select", "release"}
-_IN_THE_DATABASE = {"qos", "queue_qos", "user_qos", "cpus_per_node", "shares"}
-"""What sacctmgr tells the real one; the twin has it from the scenario."""
+_IN_THE_DATABASE = {
+    "qos": "qos",
+    "queue_qos": "qos",
+    "user_qos": "qos",
+    "cpus_per_node": "",
+    "shares": "share",
+}
+"""What sacctmgr tells the real one, with a word of that; the twin has it from the scenario."""
 
 
-def unheard_setting(scenario: Scenario, live_settings: Mapping[str, object], *, has_database: bool) -> str:
+def unheard_setting(
+    scenario: Scenario, live_settings: Mapping[str, object], sacctmgr: Sequence[Sequence[str]] | None
+) -> str:
     """A key that the twin would go by and the real Slurm would not hear, and what to do; '' if there is none.
 
-    `live_settings`: what `live.batch` says for a key of the twin.
+    `live_settings`: what `live.batch` says for a key of the twin. `sacctmgr`: what it is told, None without slurmdbd.
     """
     machine = scenario.scheduler_config.make_machine()
     if not isinstance(machine, Slurm):
         return ""
-    heard = _CARRIED_OUT | (_IN_THE_DATABASE if has_database else set())
+    told = " ".join(word.partition("=")[0].lower() for line in sacctmgr or () for word in line)
+    heard = _CARRIED_OUT | {
+        key for key, word in _IN_THE_DATABASE.items() if sacctmgr is not None and word in told
+    }
     for each in fields(machine):
         value = getattr(machine, each.name)
         default = each.default if each.default_factory is MISSING else each.default_factory()
         if value == default or each.name in heard or value == live_settings.get(each.name):
             continue
         if each.name in _IN_THE_DATABASE:
-            remedy = "set live.batch.slurm.accounting to slurmdbd and say it there by sacctmgr"
+            remedy = "say it in live.batch.slurm.sacctmgr"
+            remedy = (
+                remedy
+                if sacctmgr is not None
+                else f"set live.batch.slurm.accounting to slurmdbd and {remedy}"
+            )
         elif each.name == "queues":
             remedy = "say the same in live.batch.slurm.partitions"
         else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from emulator.cluster.slurm_scheduler import Slurm
 from emulator.live.slurm import database
 from emulator.live.slurm.batch import SlurmBatch
 from emulator.live.slurm.programs import FakeTimeError, Programs, find_library, problem_with_address
@@ -85,7 +86,8 @@ class SlurmSystem:
     ) -> None:
         """What Slurm, or this machine, cannot do."""
         settings = {"conf": self.conf, "queues": self.partitions}
-        if unheard := unheard_setting(scenario, settings, has_database=self.has_database):
+        told = self.sacctmgr if self.has_database else None
+        if unheard := unheard_setting(scenario, settings, told) or self._unenforced(scenario):
             raise ScenarioError(unheard)
         check_partitions(scenario, prepared, self.partitions)
         problem = ""
@@ -117,6 +119,16 @@ class SlurmSystem:
             raise ScenarioError(f"live.batch: {problem}")
         if problem := other_release(scenario, self.programs.root, self.programs.version):
             raise ScenarioError(problem)
+
+    def _unenforced(self, scenario: Scenario) -> str:
+        """Why limits would count in the twin alone; '' if they would not."""
+        machine = scenario.scheduler_config.make_machine()
+        if not isinstance(machine, Slurm) or machine.qos is None or machine.conf is not None:
+            return ""
+        return (
+            "scheduler.slurm.qos: the real Slurm enforces no limits without AccountingStorageEnforce=limits; name a"
+            " slurm.conf with it in scheduler.slurm.conf and live.batch.slurm.conf"
+        )
 
     def _problem_with_accounting(self) -> str:
         if self.has_database:

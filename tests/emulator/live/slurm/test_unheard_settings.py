@@ -34,12 +34,27 @@ def a_scenario(key):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("has_database", [False, True])
+TOLD = [["modify", "qos", "normal", "set", "GrpJobs=1"], ["modify", "user", "ann", "set", "fairshare=2"]]
+
+
+@pytest.mark.parametrize("told", [None, TOLD])
 @pytest.mark.parametrize("key", [each.name for each in fields(Slurm)])
-def test_each_key_of_the_twin_is_heard_or_named(key, has_database):
-    said = unheard_setting(a_scenario(key), {}, has_database=has_database)
-    is_heard = key in CARRIED_OUT | (IN_THE_DATABASE if has_database else set())
+def test_each_key_of_the_twin_is_heard_or_named(key, told):
+    said = unheard_setting(a_scenario(key), {}, told)
+    is_heard = key in CARRIED_OUT | (IN_THE_DATABASE if told else set())
     assert said == "" if is_heard else said.startswith(f"scheduler.slurm.{key}: ")
+
+
+@pytest.mark.parametrize(("key", "line"), [("qos", 0), ("user_qos", 0), ("shares", 1)])
+def test_what_sacctmgr_is_not_told_is_named(key, line):
+    said = unheard_setting(a_scenario(key), {}, [TOLD[1 - line]])
+    assert said.endswith("say it in live.batch.slurm.sacctmgr, or leave it out")
+
+
+def test_a_run_whose_limits_the_real_slurm_would_not_enforce_does_not_begin():
+    system = SlurmSystem(accounting="slurmdbd", sacctmgr=["modify qos normal set GrpJobs=1"])
+    with pytest.raises(ScenarioError, match=r"^scheduler\.slurm\.qos: .* AccountingStorageEnforce=limits"):
+        system.check(a_scenario("qos"), None, None, None)
 
 
 def test_a_run_with_a_key_that_slurm_would_not_hear_does_not_begin():
@@ -49,7 +64,7 @@ def test_a_run_with_a_key_that_slurm_would_not_hear_does_not_begin():
 
 def test_what_live_batch_says_as_well_is_heard():
     said = {"conf": Path("site.conf"), "queues": {1: "batch"}}
-    assert [unheard_setting(a_scenario(key), said, has_database=False) for key in said] == ["", ""]
+    assert [unheard_setting(a_scenario(key), said, None) for key in said] == ["", ""]
 
 
 LOG = """; Queue: 1 debug
