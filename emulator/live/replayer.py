@@ -15,6 +15,7 @@ import signal
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,7 @@ from emulator.clock.shared_clock import SharedClock, alarm_of
 from emulator.live.config_option import config_option
 from emulator.live.leases import Cloud, CloudError, CloudUnreachableError, add_reserve
 from emulator.live.process import write_ready
-from emulator.live.qsub import (
-    QsubError,
-    QsubUnreachableError,
-)
+from emulator.live.qsub import QsubError, QsubUnreachableError
 from emulator.live.replay_log import ReplayLog
 from emulator.live.replayer_config import ReplayerConfig
 from emulator.live.settings import SettingsError, load_settings
@@ -83,7 +81,7 @@ class Replayer:
         self.last_us = int(table.submit_us.max(initial=0))
         """The last submit, since the trace started."""
         for place, body in enumerate(config.reserves):
-            self._add(self._origin_us, EventPriority.NOTICE, self._stand(place, body))
+            self._add(self._origin_us, EventPriority.NOTICE, partial(self._stand, place, body))
         self._fill(table)
         self._set_alarm()
 
@@ -103,16 +101,16 @@ class Replayer:
             if self._config.qnotice:
                 self._fill_for_mechanism(job, table, row)
             elif table.kind[row] == Kind.ON_DEMAND and self._cloud is not None:
-                self._add(job.submit_us, EventPriority.ARRIVAL, self._arrive(job, self._cloud))
+                self._add(job.submit_us, EventPriority.ARRIVAL, partial(self._arrive, job, self._cloud, None))
                 if self._config.notice_s is not None:
                     notice_us = max(self._origin_us, job.submit_us - micros(self._config.notice_s))
-                    self._add(notice_us, EventPriority.NOTICE, self._notice(job))
+                    self._add(notice_us, EventPriority.NOTICE, partial(self._notice, job))
             else:
                 self._add_submission(job, EventPriority.SUBMIT)
 
     def _add_submission(self, job: Job, rank: EventPriority) -> None:
         self._submissions.expect(job)
-        self._add(job.submit_us, rank, self._submit(job, 1))
+        self._add(job.submit_us, rank, partial(self._submit, job, 1))
 
     def _take_up(self, job: Job, past: ReplayResult) -> bool:
         """Go on with what an earlier replayer began; False if it did not come to this job."""
@@ -120,7 +118,7 @@ class Replayer:
         if lease is not None:
             if lease.granted and lease.ended_us is None and self._cloud is not None:
                 end_us = lease.decided_us + self._origin_us + job.run_us
-                self._add(end_us, EventPriority.COMPLETION, self._end(job, self._cloud))
+                self._add(end_us, EventPriority.COMPLETION, partial(self._end, job, self._cloud))
             return True
         if job.number in past.job_ids or job.number in past.failed:
             return True
@@ -128,39 +126,31 @@ class Replayer:
             return False
         # Due by now: the earlier one may have asked, and been killed before it wrote that down.
         if job.kind == Kind.ON_DEMAND and self._cloud is not None:
-            self._add(job.submit_us, EventPriority.ARRIVAL, self._ask_once(job, self._cloud))
+            self._add(job.submit_us, EventPriority.ARRIVAL, partial(self._ask_once, job, self._cloud, None))
         elif (job_id := self._submissions.find(job)) is not None:
             self._write("submitted", job.submit_us, job, job_id=job_id, tries=1)
         else:
             return False
         return True
 
-    def _ask_once(self, job: Job, cloud: Cloud, outage: Outage | None = None) -> Callable[[int], None]:
+    def _ask_once(self, job: Job, cloud: Cloud, outage: Outage | None, now_us: int) -> None:
         """An arrival that may have happened already."""
+        try:
+            is_known = bool(cloud.state(job.lease_name, job.nodes).server_ids)
+        except CloudError as error:
+            self._ask_again(job, cloud, now_us, outage, error)
+            return
+        (self._look if is_known else self._arrive)(job, cloud, outage, now_us)
 
-        def act(now_us: int) -> None:
-            try:
-                is_known = bool(cloud.state(job.lease_name, job.nodes).server_ids)
-            except CloudError as error:
-                self._ask_again(job, cloud, now_us, outage, error)
-                return
-            (self._look if is_known else self._arrive)(job, cloud, outage)(now_us)
-
-        return act
-
-    def _end(self, job: Job, cloud: Cloud) -> Callable[[int], None]:
+    def _end(self, job: Job, cloud: Cloud, now_us: int) -> None:
         """The end of a lease whose servers an earlier replayer knew."""
-
-        def act(now_us: int) -> None:
-            try:
-                server_ids = cloud.state(job.lease_name, job.nodes).server_ids
-            except CloudError as error:
-                _log.warning("look_failed", lease=job.number, error=str(error))
-                self._add(now_us + self._pause_us(1), EventPriority.COMPLETION, self._end(job, cloud))
-                return
-            self._complete(job, cloud, server_ids)(now_us)
-
-        return act
+        try:
+            server_ids = cloud.state(job.lease_name, job.nodes).server_ids
+        except CloudError as error:
+            _log.warning("look_failed", lease=job.number, error=str(error))
+            self._add(now_us + self._pause_us(1), EventPriority.COMPLETION, partial(self._end, job, cloud))
+            return
+        self._complete(job, cloud, server_ids, now_us)
 
     def _fill_for_mechanism(self, job: Job, table: JobTable, row: int) -> None:
         """All jobs go to the batch server; those that are known in advance are announced."""
@@ -172,7 +162,7 @@ class Replayer:
         if self._config.notice_s is not None:
             notice_us = max(0, int(table.submit_us[row]) - micros(self._config.notice_s))
         if notice_us >= 0:
-            self._add(notice_us + self._origin_us, EventPriority.NOTICE, self._announce(job))
+            self._add(notice_us + self._origin_us, EventPriority.NOTICE, partial(self._announce, job))
 
     # To be looked at meanwhile, from any thread.
 
@@ -234,75 +224,57 @@ class Replayer:
 
     # Batch jobs
 
-    def _submit(self, job: Job, tries: int) -> Callable[[int], None]:
-        def act(now_us: int) -> None:
-            try:
-                job_id = self._submissions.submit(job)
-            except QsubError as error:
-                self._log.count("qsub_errors")
-                if isinstance(error, QsubUnreachableError) or tries < _REFUSALS:
-                    rank = EventPriority.SUBMIT if job.kind == Kind.BATCH else EventPriority.ARRIVAL
-                    self._add(now_us + self._pause_us(tries), rank, self._submit(job, tries + 1))
-                else:
-                    self._write("submit_failed", now_us, job, reason=str(error), tries=tries)
+    def _submit(self, job: Job, tries: int, now_us: int) -> None:
+        try:
+            job_id = self._submissions.submit(job)
+        except QsubError as error:
+            self._log.count("qsub_errors")
+            if isinstance(error, QsubUnreachableError) or tries < _REFUSALS:
+                rank = EventPriority.SUBMIT if job.kind == Kind.BATCH else EventPriority.ARRIVAL
+                self._add(now_us + self._pause_us(tries), rank, partial(self._submit, job, tries + 1))
             else:
-                self._write("submitted", now_us, job, job_id=job_id, tries=tries)
+                self._write("submit_failed", now_us, job, reason=str(error), tries=tries)
+        else:
+            self._write("submitted", now_us, job, job_id=job_id, tries=tries)
 
-        return act
-
-    def _announce(self, job: Job) -> Callable[[int], None]:
+    def _announce(self, job: Job, now_us: int) -> None:
         """Tell the batch server's mechanism of an on-demand job that is to come."""
-
-        def act(now_us: int) -> None:
-            command = [*self._config.qnotice, str(job.number)]
-            environ = self._config.qsub_environment
-            done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
-            if done.returncode == 0:
-                self._write("noticed", now_us, job)
-            else:
-                self._write("notice_failed", now_us, job, reason=done.stderr.strip())
-
-        return act
+        command = [*self._config.qnotice, str(job.number)]
+        environ = self._config.qsub_environment
+        done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+        if done.returncode == 0:
+            self._write("noticed", now_us, job)
+        else:
+            self._write("notice_failed", now_us, job, reason=done.stderr.strip())
 
     # Leases
 
-    def _notice(self, job: Job) -> Callable[[int], None]:
+    def _notice(self, job: Job, now_us: int) -> None:
         """Announce a lease: add_reserve(H, N) of the paper."""
+        failure = self._add_reserve({"nodes": job.nodes, "notice_s": seconds(job.submit_us - now_us)})
+        if failure:
+            self._write("notice_failed", now_us, job, reason=failure)
+        else:
+            self._write("noticed", now_us, job)
 
-        def act(now_us: int) -> None:
-            failure = self._add_reserve({"nodes": job.nodes, "notice_s": seconds(job.submit_us - now_us)})
-            if failure:
-                self._write("notice_failed", now_us, job, reason=failure)
-            else:
-                self._write("noticed", now_us, job)
-
-        return act
-
-    def _stand(self, place: int, body: dict[str, Any]) -> Callable[[int], None]:
+    def _stand(self, place: int, body: dict[str, Any], _: int) -> None:
         """Make a reserve that comes again; once, also where the replay goes on."""
-
-        def act(_: int) -> None:
-            failure = self._add_reserve(body, key=f"standing-{place}")
-            if failure:
-                raise RuntimeError(f"the Balancer makes no reserve of {body}: {failure}")
-
-        return act
+        failure = self._add_reserve(body, key=f"standing-{place}")
+        if failure:
+            raise RuntimeError(f"the Balancer makes no reserve of {body}: {failure}")
 
     def _add_reserve(self, body: dict[str, Any], key: str = "") -> str:
         return add_reserve(self._config.balancer_url, self._config.balancer_token, body, key)
 
-    def _arrive(self, job: Job, cloud: Cloud, outage: Outage | None = None) -> Callable[[int], None]:
-        def act(now_us: int) -> None:
-            try:
-                cloud.create(job.lease_name, job.nodes)
-            except CloudUnreachableError as error:
-                self._ask_again(job, cloud, now_us, outage, error)
-            except CloudError as error:
-                self._write("lease_rejected", now_us, job, reason=str(error))
-            else:
-                self._add(now_us, EventPriority.WATCH, self._look(job, cloud))
-
-        return act
+    def _arrive(self, job: Job, cloud: Cloud, outage: Outage | None, now_us: int) -> None:
+        try:
+            cloud.create(job.lease_name, job.nodes)
+        except CloudUnreachableError as error:
+            self._ask_again(job, cloud, now_us, outage, error)
+        except CloudError as error:
+            self._write("lease_rejected", now_us, job, reason=str(error))
+        else:
+            self._add(now_us, EventPriority.WATCH, partial(self._look, job, cloud, None))
 
     def _ask_again(
         self, job: Job, cloud: Cloud, now_us: int, outage: Outage | None, error: CloudError
@@ -315,49 +287,43 @@ class Replayer:
         if again_us - outage.since_us > micros(self._config.give_up_s):
             self._give_up(job, cloud, now_us, str(error))
         else:
-            self._add(again_us, EventPriority.ARRIVAL, self._ask_once(job, cloud, outage))
+            self._add(again_us, EventPriority.ARRIVAL, partial(self._ask_once, job, cloud, outage))
 
     def _give_up(self, job: Job, cloud: Cloud, now_us: int, reason: str) -> None:
         """Reject a lease that may have been heard of; what it may have got is given back."""
         self._write("lease_rejected", now_us, job, reason=reason)
-        self._add(now_us + self._pause_us(1), EventPriority.COMPLETION, self._tidy(job, cloud, 1))
+        self._add(now_us + self._pause_us(1), EventPriority.COMPLETION, partial(self._tidy, job, cloud, 1))
 
-    def _tidy(self, job: Job, cloud: Cloud, tries: int) -> Callable[[int], None]:
-        def act(now_us: int) -> None:
-            try:
-                cloud.delete(cloud.state(job.lease_name, job.nodes).server_ids)
-            except CloudError:
-                if tries < _TIDY_TRIES:
-                    self._add(
-                        now_us + self._pause_us(tries),
-                        EventPriority.COMPLETION,
-                        self._tidy(job, cloud, tries + 1),
-                    )
+    def _tidy(self, job: Job, cloud: Cloud, tries: int, now_us: int) -> None:
+        try:
+            cloud.delete(cloud.state(job.lease_name, job.nodes).server_ids)
+        except CloudError:
+            if tries < _TIDY_TRIES:
+                self._add(
+                    now_us + self._pause_us(tries),
+                    EventPriority.COMPLETION,
+                    partial(self._tidy, job, cloud, tries + 1),
+                )
 
-        return act
-
-    def _look(self, job: Job, cloud: Cloud, outage: Outage | None = None) -> Callable[[int], None]:
+    def _look(self, job: Job, cloud: Cloud, outage: Outage | None, now_us: int) -> None:
         """See what became of a lease that was asked for."""
-
-        def act(now_us: int) -> None:
-            try:
-                state = cloud.state(job.lease_name, job.nodes)
-            except CloudError as error:
-                self._ask_again(job, cloud, now_us, outage, error)
-                return
-            if state.fault is not None:
-                self._write("lease_rejected", now_us, job, reason=state.fault)
-                self._delete(cloud, state.server_ids, now_us, 1, lambda _: None)
-            elif state.granted_us is not None:
-                granted_us = max(state.granted_us, job.submit_us)
-                hosts = {"hosts": state.hosts} if state.hosts else {}
-                self._write("lease_granted", granted_us, job, nodes=job.nodes, **hosts)
-                complete = self._complete(job, cloud, state.server_ids)
-                self._add(granted_us + job.run_us, EventPriority.COMPLETION, complete)
-            else:
-                self._add(self._next_look_us(job, now_us), EventPriority.COMPLETION, self._look(job, cloud))
-
-        return act
+        try:
+            state = cloud.state(job.lease_name, job.nodes)
+        except CloudError as error:
+            self._ask_again(job, cloud, now_us, outage, error)
+            return
+        if state.fault is not None:
+            self._write("lease_rejected", now_us, job, reason=state.fault)
+            self._delete(cloud, state.server_ids, now_us, 1, lambda _: None)
+        elif state.granted_us is not None:
+            granted_us = max(state.granted_us, job.submit_us)
+            hosts = {"hosts": state.hosts} if state.hosts else {}
+            self._write("lease_granted", granted_us, job, nodes=job.nodes, **hosts)
+            complete = partial(self._complete, job, cloud, state.server_ids)
+            self._add(granted_us + job.run_us, EventPriority.COMPLETION, complete)
+        else:
+            look = partial(self._look, job, cloud, None)
+            self._add(self._next_look_us(job, now_us), EventPriority.COMPLETION, look)
 
     def _next_look_us(self, job: Job, now_us: int) -> int:
         poll_us = micros(self._config.poll_s)
@@ -365,11 +331,8 @@ class Replayer:
         deadline_us = job.submit_us + micros(self._config.wait_s)
         return min(next_us, deadline_us) if deadline_us > now_us else next_us
 
-    def _complete(self, job: Job, cloud: Cloud, server_ids: tuple[str, ...]) -> Callable[[int], None]:
-        def act(now_us: int) -> None:
-            self._delete(cloud, server_ids, now_us, 1, lambda at_us: self._write("lease_ended", at_us, job))
-
-        return act
+    def _complete(self, job: Job, cloud: Cloud, server_ids: tuple[str, ...], now_us: int) -> None:
+        self._delete(cloud, server_ids, now_us, 1, lambda at_us: self._write("lease_ended", at_us, job))
 
     def _delete(
         self, cloud: Cloud, server_ids: tuple[str, ...], now_us: int, tries: int, done: Callable[[int], None]
