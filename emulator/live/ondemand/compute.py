@@ -216,17 +216,12 @@ def add_servers(app: Flask, site: Site, config: OndemandConfig, quotas: Quotas) 
         body = server_view.created(reservation.servers[0], site_url())
         return {"server": body}, 202, {"Location": body["links"][0]["href"]}
 
-    def listing(path: str, shown: Callable[[Server], dict[str, Any]]) -> dict[str, Any]:
-        page = page_of(requested_servers(cloud), lambda server: server.id, "servers", path)
+    @app.get("/v2.1/servers", defaults={"whole": False})
+    @app.get("/v2.1/servers/detail", defaults={"whole": True})
+    def servers(*, whole: bool) -> dict[str, Any]:
+        page = page_of(requested_servers(cloud), lambda server: server.id, "servers")
+        shown = show if whole else lambda server: server_view.brief(server, site_url())
         return page | {"servers": [shown(server) for server in page["servers"]]}
-
-    @app.get("/v2.1/servers")
-    def servers() -> dict[str, Any]:
-        return listing("servers", lambda server: server_view.brief(server, site_url()))
-
-    @app.get("/v2.1/servers/detail")
-    def servers_detail() -> dict[str, Any]:
-        return listing("servers/detail", show)
 
     _add_one(app, cloud, show)
     _add_actions(app, cloud)

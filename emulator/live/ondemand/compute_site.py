@@ -69,7 +69,9 @@ class Quotas:
 def add_flavor(app: Flask, flavor: Flavor) -> None:
     """The one there is; who looks for others by what they must have finds it or none."""
 
-    def rows(*, whole: bool) -> dict[str, Any]:
+    @app.get("/v2.1/flavors", defaults={"whole": False})
+    @app.get("/v2.1/flavors/detail", defaults={"whole": True})
+    def flavors(*, whole: bool) -> dict[str, Any]:
         known = {"is_public", "limit", "marker", "minRam", "minDisk"}
         if unknown := sorted(request.args.keys() - known):
             raise absent(f"parameter {unknown[0]} of a list of flavors", 400)
@@ -80,19 +82,11 @@ def add_flavor(app: Flask, flavor: Flavor) -> None:
         is_private = request.args.get("is_public", "true").lower() in {"false", "0"}
         fits = int(least["minRam"]) <= flavor.ram_mb and int(least["minDisk"]) <= flavor.disk_gb
         found = [_flavor(flavor, whole=whole)] if fits and not is_private else []
-        return page_of(found, lambda row: row["id"], "flavors", "flavors/detail" if whole else "flavors")
+        return page_of(found, lambda row: row["id"], "flavors")
 
     def check(flavor_id: str) -> None:
         if flavor_id != flavor.id:
             raise ApiError(404, f"Flavor {flavor_id} could not be found.")
-
-    @app.get("/v2.1/flavors")
-    def flavors() -> dict[str, Any]:
-        return rows(whole=False)
-
-    @app.get("/v2.1/flavors/detail")
-    def flavors_detail() -> dict[str, Any]:
-        return rows(whole=True)
 
     @app.get("/v2.1/flavors/<flavor_id>")
     def one_flavor(flavor_id: str) -> dict[str, Any]:
@@ -151,13 +145,8 @@ def _add_services(app: Flask, site: Site) -> None:
     def services() -> dict[str, Any]:
         only_admin("os-services:list")
         binary, host = request.args.get("binary"), request.args.get("host")
-        return {
-            "services": [
-                service
-                for service in rows()
-                if binary in {None, service["binary"]} and host in {None, service["host"]}
-            ]
-        }
+        found = [row for row in rows() if binary in {None, row["binary"]} and host in {None, row["host"]}]
+        return {"services": found}
 
     @app.put("/v2.1/os-services/<row_id>")
     def update_service(row_id: str) -> dict[str, Any]:
@@ -166,11 +155,8 @@ def _add_services(app: Flask, site: Site) -> None:
         for service in rows():
             if service["id"] != row_id:
                 continue
-            if (
-                not isinstance(body, dict)
-                or not body
-                or not body.keys() <= {"status", "disabled_reason", "forced_down"}
-            ):
+            known = {"status", "disabled_reason", "forced_down"}
+            if not isinstance(body, dict) or not body or not body.keys() <= known:
                 raise wrong_value("body", body)
             state = site.state(service["host"])
             if "status" in body:
@@ -182,7 +168,9 @@ def _add_services(app: Flask, site: Site) -> None:
 
 
 def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig) -> None:
-    def rows(*, whole: bool) -> dict[str, Any]:
+    @app.get("/v2.1/os-hypervisors", defaults={"whole": False})
+    @app.get("/v2.1/os-hypervisors/detail", defaults={"whole": True})
+    def hypervisors(*, whole: bool) -> dict[str, Any]:
         only_admin(f"os-hypervisors:{'list-detail' if whole else 'list'}")
         pattern = request.args.get("hypervisor_hostname_pattern", "")
         found = [
@@ -190,16 +178,7 @@ def _add_hypervisors(app: Flask, site: Site, config: OndemandConfig) -> None:
             for host, server in site.hosts().items()
             if pattern in host
         ]
-        path = "os-hypervisors/detail" if whole else "os-hypervisors"
-        return page_of(found, lambda row: str(row["id"]), "hypervisors", path)
-
-    @app.get("/v2.1/os-hypervisors")
-    def hypervisors() -> dict[str, Any]:
-        return rows(whole=False)
-
-    @app.get("/v2.1/os-hypervisors/detail")
-    def hypervisors_detail() -> dict[str, Any]:
-        return rows(whole=True)
+        return page_of(found, lambda row: str(row["id"]), "hypervisors")
 
     @app.get("/v2.1/os-hypervisors/<hypervisor_id>")
     def hypervisor(hypervisor_id: str) -> dict[str, Any]:

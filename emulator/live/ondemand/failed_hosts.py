@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -20,22 +20,10 @@ from emulator.live.ondemand.nodes import SourceUnreachableError
 if TYPE_CHECKING:
     from balancer.clock import Clock
     from emulator.live.ondemand.cloud import Cloud
+    from emulator.live.ondemand.nodes import BalancerSource
     from emulator.live.ondemand.servers import Reservation, Server
 
 _log = structlog.get_logger(__name__)
-
-
-class TellsRequests(Protocol):
-    """A source of nodes that says how a request stands."""
-
-    def request_of(self, key: str) -> str | None:
-        """The id of the request that was made with this key."""
-
-    def status_of(self, request_id: str) -> dict[str, Any]:
-        """The request as the Balancer has it, confirmed if it is granted. Raises SourceUnreachableError."""
-
-    def withdraw(self, request_id: str) -> None: ...
-    def release(self, nodes: tuple[str, ...], key: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -54,7 +42,7 @@ class FailedHosts:
     """Looks every `period_us` of cluster time, after all that the Balancer does then, until `close`."""
 
     def __init__(
-        self, cloud: Cloud, source: TellsRequests, clock: Clock, *, period_us: int, replace: bool
+        self, cloud: Cloud, source: BalancerSource, clock: Clock, *, period_us: int, replace: bool
     ) -> None:
         self._cloud, self._source, self._clock = cloud, source, clock
         self._period_us = period_us

@@ -292,7 +292,7 @@ def only_admin(policy: str) -> None:
         raise ApiError(403, f"Policy doesn't allow os_compute_api:{policy} to be performed.")
 
 
-def page_of(rows: list[Row], name_of: Callable[[Row], str], what: str, path: str) -> dict[str, Any]:
+def page_of(rows: list[Row], name_of: Callable[[Row], str], what: str) -> dict[str, Any]:
     """`what`: those of the page that the query's `limit` and `marker` mean, and the link to the next one."""
     marker, args = request.args.get("marker"), request.args
     limit = min(int(args.get("limit", _PAGE)), _PAGE)
@@ -306,5 +306,5 @@ def page_of(rows: list[Row], name_of: Callable[[Row], str], what: str, path: str
         return {what: page}
     rest = {key: value for key, value in args.items() if key != "marker"} | {"marker": name_of(page[-1])}
     query = "&".join(f"{key}={value}" for key, value in rest.items())
-    href = f"{site_url()}/compute/v2.1/{path}?{query}"
+    href = f"{site_url()}/compute{request.path.rstrip('/')}?{query}"
     return {what: page, f"{what}_links": [{"rel": "next", "href": href}]}

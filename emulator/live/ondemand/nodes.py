@@ -172,7 +172,7 @@ class BalancerSource:
         return self._request_ids.get(key)
 
     def status_of(self, request_id: str) -> dict[str, Any]:
-        """The request as the Balancer has it, confirmed if it is granted."""
+        """The request as the Balancer has it, confirmed if it is granted. Raises SourceUnreachableError."""
         response = self._call("GET", f"/v1/requests/{request_id}")
         self._confirmed(response)
         found: dict[str, Any] = response.json()
