@@ -267,7 +267,7 @@ def _qsub(server: BatchServer, call: Invocation, now_us: int) -> Reply | Need:
         return Reply(2, stderr=f"{error}\n{qsub.USAGE}")
     except PbsError as error:
         return Reply(error.status, stderr=f"qsub: submit error ({error})\n")
-    return Reply(stdout="" if "z" in options.values else f"{job.number}.{config.server_name}\n")
+    return Reply(stdout="" if "z" in options.values else f"{server.id_of(job)}\n")
 
 
 # Commands on jobs
@@ -279,7 +279,10 @@ def _each_job(
     now_us: int,
     options: str,
     apply: Callable[[Job, dict[str, str]], None],
+    *,
+    by_owners: bool = False,
 ) -> Reply:
+    """`by_owners`: only the job's owner and managers may do it."""
     name = call.argv[0]
     found, operands = _options(call, options)
     if not operands:
@@ -287,7 +290,10 @@ def _each_job(
     status, complaints = 0, ""
     for operand in operands:
         try:
-            apply(server.job(operand, now_us), found)
+            job = server.job(operand, now_us)
+            if by_owners and call.user != job.request.user and not server.is_manager(call.user):
+                raise errors.unauthorized(f"MSG=operation not permitted {server.id_of(job)}")
+            apply(job, found)
         except PbsError as error:
             status = error.status
             complaints += _complaint(name, operand, error)
@@ -304,52 +310,35 @@ def _complaint(name: str, operand: str, error: PbsError) -> str:
 
 
 def _qdel(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    def apply(job: Job, options: dict[str, str]) -> None:
-        server.delete(job, call.user, now_us, purge="p" in options)
-
-    return _each_job(server, call, now_us, "pW:m:", apply)
+    return _each_job(
+        server, call, now_us, "pW:m:",
+        lambda job, options: server.delete(job, call.user, now_us, purge="p" in options),
+    )  # fmt: skip
 
 
 def _qrerun(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     def apply(job: Job, _: dict[str, str]) -> None:
         if not server.is_manager(call.user):
-            job_id = f"{job.number}.{server.config.server_name}"
-            raise errors.unauthorized(
-                f"MSG=additional permissions required (ATR_DFLAG_MGWR | ATR_DFLAG_OPWR) {job_id}"
-            )
+            needed = "(ATR_DFLAG_MGWR | ATR_DFLAG_OPWR)"
+            raise errors.unauthorized(f"MSG=additional permissions required {needed} {server.id_of(job)}")
         server.rerun(job, now_us)
 
     return _each_job(server, call, now_us, "f", apply)
 
 
 def _qhold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    def apply(job: Job, _: dict[str, str]) -> None:
-        _check_owner(server, call.user, job)
-        server.hold(job, now_us)
-
-    return _each_job(server, call, now_us, "h:", apply)
+    return _each_job(server, call, now_us, "h:", lambda job, _: server.hold(job, now_us), by_owners=True)
 
 
 def _qrls(server: BatchServer, call: Invocation, now_us: int) -> Reply:
-    def apply(job: Job, _: dict[str, str]) -> None:
-        _check_owner(server, call.user, job)
-        server.release_hold(job, now_us)
-
-    return _each_job(server, call, now_us, "h:", apply)
-
-
-def _check_owner(server: BatchServer, user: str, job: Job) -> None:
-    if user != job.request.user and not server.is_manager(user):
-        raise errors.unauthorized(f"MSG=operation not permitted {job.number}.{server.config.server_name}")
+    return _each_job(
+        server, call, now_us, "h:", lambda job, _: server.release_hold(job, now_us), by_owners=True
+    )
 
 
 def _releasehold(server: BatchServer, call: Invocation, now_us: int) -> Reply:
     """Maui's command."""
-
-    def apply(job: Job, _: dict[str, str]) -> None:
-        server.release_deferred(job, now_us)
-
-    reply = _each_job(server, call, now_us, "", apply)
+    reply = _each_job(server, call, now_us, "", lambda job, _: server.release_deferred(job, now_us))
     return Reply(reply.status, "job holds adjusted\n" if reply.status == 0 else "", reply.stderr)
 
 
@@ -362,7 +351,7 @@ def _qselect(server: BatchServer, call: Invocation, now_us: int) -> Reply:
         lambda job: "q" not in options or job.request.queue == options["q"],
     ]
     jobs = [job for job in server.jobs(now_us) if all(is_so(job) for is_so in filters)]
-    return Reply(stdout="".join(f"{job.number}.{server.config.server_name}\n" for job in jobs))
+    return Reply(stdout="".join(f"{server.id_of(job)}\n" for job in jobs))
 
 
 # qmgr

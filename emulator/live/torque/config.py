@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,12 +61,6 @@ class ServerConfig(Pluggable, Settings):
 
     plugin_kinds = KINDS
 
-    @model_validator(mode="after")
-    def _mechanism_knows_its_jobs(self) -> ServerConfig:
-        if (self.mechanism is None) != (self.workload is None):
-            raise ValueError("give both mechanism and workload, or neither of them")
-        return self
-
     @field_validator("scheduler", mode="before")
     @classmethod
     def _scheduler(cls, value: Any) -> SchedulerConfig:
@@ -81,12 +76,7 @@ class ServerConfig(Pluggable, Settings):
     @field_validator("nodes")
     @classmethod
     def _nodes(cls, names: Sequence[str]) -> Sequence[str]:
-        twice = (
-            sorted({name for name in names if list(names).count(name) > 1})
-            if len(set(names)) < len(names)
-            else []
-        )
-        if twice:
+        if twice := sorted(name for name, times in Counter(names).items() if times > 1):
             raise ValueError(f"these nodes are listed twice: {', '.join(twice)}")
         return names
 
@@ -100,7 +90,9 @@ class ServerConfig(Pluggable, Settings):
         return text
 
     @model_validator(mode="after")
-    def _has_nodes(self) -> ServerConfig:
+    def _fits_together(self) -> ServerConfig:
+        if (self.mechanism is None) != (self.workload is None):
+            raise ValueError("give both mechanism and workload, or neither of them")
         if bool(self.nodes) == bool(self.expect_nodes):
             raise ValueError("give either nodes (names) or expect_nodes (how many will register)")
         return self

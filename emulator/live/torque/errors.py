@@ -9,11 +9,6 @@ class PbsError(Exception):
     def __init__(self, status: int, text: str, detail: str = "") -> None:
         super().__init__(f"{text} {detail}" if detail else text)
         self.status = status
-        self.text = text
-        self.detail = detail
-
-    def __str__(self) -> str:
-        return f"{self.text} {self.detail}" if self.detail else self.text
 
 
 UNKNOWN_JOB = 153

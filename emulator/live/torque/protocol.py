@@ -79,12 +79,11 @@ class Connection:
         """A TimeoutError after so long without a word from the other side; None: never."""
         self._sock.settimeout(timeout_s)
 
-    def close_reader(self) -> None:
-        """Let go of the socket at once, not when somebody collects garbage; nobody may wait in `receive`."""
-        self._file.close()
-
     def finish(self) -> None:
-        """Close, by the thread that receives: nobody will read any more, so the descriptor is freed at once."""
+        """Close, by the thread that receives: nobody will read any more, so the descriptor is freed at once.
+
+        Not when somebody collects garbage.
+        """
         self.close()
         self._file.close()
 
@@ -121,8 +120,7 @@ def request(address: tuple[str, int], message: Message, timeout_s: float | None 
         connection.send(message)
         answer = connection.receive()
     finally:
-        connection.close()
-        connection.close_reader()
+        connection.finish()
     if answer is None:
         raise ConnectionResetError(f"the batch server at {address[0]}:{address[1]} closed the connection")
     return answer

@@ -168,10 +168,7 @@ class TorqueBatch(BatchServer):
 
         agents[0].wait_until(lambda: bool(have_ended()) or self._is_whole())
         for agent in have_ended():
-            agent.wait_until(self._has_failed)  # which tells why
-
-    def _has_failed(self) -> bool:
-        return self.failure is not None
+            agent.wait_until(lambda: self.failure is not None)  # which tells why
 
     def _is_whole(self) -> bool:
         # It may have failed as the run began; who watches tells.
