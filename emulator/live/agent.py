@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -136,14 +137,11 @@ class Agent:
             facts = {} if self._config.facts is None else {"facts": self._config.facts}
             connection.send({"do": "register", "nodes": names, "np": np, "jobs": running} | facts)
             while (message := connection.receive()) is not None:
-                self._post(message)
+                self._executor.post(partial(self._take, message))
         finally:
             self._connection = None
             connection.close()
             self._executor.post(lambda _: self._let_go())
-
-    def _post(self, message: Message) -> None:
-        self._executor.post(lambda now_us: self._take(message, now_us))
 
     def _take(self, message: Message, now_us: int) -> None:
         match message["do"]:
@@ -217,32 +215,25 @@ class Agent:
             self._adopt(run, now_us)
             return
         arguments = run.inputs.prologue_arguments()
-        self._hook(
-            "prologue", run, arguments, lambda status, at_us: self._after_prologue(run, status, at_us), now_us
-        )
+        self._hook("prologue", run, arguments, partial(self._after_prologue, run), now_us)
 
     def _hook(self, name: Any, run: Run, arguments: list[str], then: Any, now_us: int) -> None:
-        """Run a hook and go on with `then(status, now_us)`; the clock waits for a script."""
-        hold_key = (name, run.key)
-        in_thread = False
+        """Run a hook and go on with `then(status, now_us)`; the clock waits for a script, which has a thread."""
+        if not self._hooks.is_script(name):
+            then(self._hooks.run(name, run.inputs, arguments), now_us)
+            return
 
-        def started() -> None:
-            nonlocal in_thread
-            in_thread = True
-            self._executor.hold(hold_key)
-
-        def done(status: int) -> None:
-            if not in_thread:
-                then(status, now_us)
-                return
+        def in_thread() -> None:
+            status = self._hooks.run(name, run.inputs, arguments)
 
             def go_on(at_us: int) -> None:
                 then(status, at_us)
-                self._executor.release(hold_key)
+                self._executor.release((name, run.key))
 
             self._executor.post(go_on)
 
-        self._hooks.run(name, run.inputs, arguments, done, started)
+        self._executor.hold((name, run.key))
+        threading.Thread(target=in_thread, daemon=True).start()
 
     def _after_prologue(self, run: Run, status: int, now_us: int) -> None:
         if run.kill_why:
@@ -309,28 +300,18 @@ class Agent:
             self._send(changed)
 
     def _set_end(self, run: Run, duration_us: int | None) -> None:
-        walltime_us = int(run.message["walltime_us"])
-        if duration_us is None and not self._config.ends_at_walltime:
-            return  # its process ends by itself
-        if duration_us is not None and (duration_us <= walltime_us or not self._config.ends_at_walltime):
-            due_us = run.start_us + duration_us
-            self._at(due_us, run, lambda at_us: self._finish(run, 0, at_us))
-            return
-        kill_us = self._noticed_us(run.start_us, walltime_us)
-        end_us = None if duration_us is None else run.start_us + duration_us
-        if end_us is not None and end_us <= kill_us:
-            self._at(end_us, run, lambda at_us: self._finish(run, 0, at_us))
-        else:
-            self._at(kill_us, run, lambda at_us: self._over_walltime(run, at_us))
+        """The first of its own end, after `duration_us` (None: its process ends by itself), and of its walltime's."""
+        end_us = NEVER_US if duration_us is None else run.start_us + duration_us
+        kill_us = self._noticed_us(run) if self._config.ends_at_walltime else NEVER_US
+        if (due_us := min(end_us, kill_us)) != NEVER_US:
+            work = partial(self._finish, run, 0) if end_us <= kill_us else partial(self._over_walltime, run)
+            self._executor.at(due_us, work, EventPriority.JOB_END, order=run.key[0])
 
-    def _noticed_us(self, start_us: int, walltime_us: int) -> int:
+    def _noticed_us(self, run: Run) -> int:
         """When a job that goes on is found to be over its walltime."""
         check_us = micros(self._config.walltime_check_s)
-        limit_us = start_us + walltime_us
+        limit_us = run.start_us + int(run.message["walltime_us"])
         return limit_us if check_us == 0 else (limit_us // check_us + 1) * check_us
-
-    def _at(self, due_us: int, run: Run, work: Any) -> None:
-        self._executor.at(due_us, work, EventPriority.JOB_END, order=run.key[0])
 
     def _over_walltime(self, run: Run, now_us: int) -> None:
         if run.process is None:

@@ -12,7 +12,6 @@ import os
 import pkgutil
 import signal
 import subprocess
-import threading
 import traceback
 from dataclasses import dataclass
 from functools import lru_cache
@@ -120,22 +119,16 @@ class Hooks:
     def any(self) -> bool:
         return self._config.kind != "none"
 
-    def run(
-        self, name: Literal["prologue", "epilogue"], inputs: HookInputs, arguments: Sequence[str],
-        done: Callable[[int], None], started: Callable[[], None],
-    ) -> None:  # fmt: skip
-        """Call `done(exit status)`: before this returns, or for scripts (after `started()`) from a thread."""
-        if self._config.kind == "script" and getattr(self._config, name):
-            started()
-            path = getattr(self._config, name)
-            thread = threading.Thread(
-                target=lambda: done(_run_script([path, *arguments], inputs, self._limit_s)), daemon=True
-            )
-            thread.start()
-        elif hook := self._callables.get(name):
-            done(_call(hook, [name, *arguments], inputs.environ()))
-        else:
-            done(0)
+    def is_script(self, name: Literal["prologue", "epilogue"]) -> bool:
+        """It takes its time: `run` is for a thread of its own."""
+        return self._config.kind == "script" and bool(getattr(self._config, name))
+
+    def run(self, name: Literal["prologue", "epilogue"], inputs: HookInputs, arguments: Sequence[str]) -> int:
+        """The exit status."""
+        if self.is_script(name):
+            return _run_script([getattr(self._config, name), *arguments], inputs, self._limit_s)
+        hook = self._callables.get(name)
+        return 0 if hook is None else _call(hook, [name, *arguments], inputs.environ())
 
 
 def _load(dotted: str) -> Callable[[list[str], dict[str, str]], int]:

@@ -233,11 +233,6 @@ class JobPort:
             pass  # it is gone, which its end tells
 
 
-def new_key() -> str:
-    """A secret by which a process shows which run it belongs to."""
-    return secrets.token_hex(16)
-
-
 # The processes.
 
 _SPEAKS = re.compile(r"^[^#\n]*\bemulator-job\b|^[^#\n]*\bemulator\.live\.job\.program\b", re.MULTILINE)
@@ -285,7 +280,7 @@ class RealJobs:
         workdir = Path(message["workdir"])
         if not workdir.is_dir():
             workdir = home
-        key = new_key()
+        key = secrets.token_hex(16)  # by which a process shows which run it belongs to
         self._by_key[key] = run
         environ = {**message["environment"], **run.inputs.environ()}
         environ |= {"PBS_JOBID": message["id"], "PBS_JOBNAME": message["name"], "PBS_QUEUE": message["queue"]}

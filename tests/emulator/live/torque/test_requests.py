@@ -254,9 +254,7 @@ def test_python_hooks_are_called_with_what_scripts_get(tmp_path, capsys, monkeyp
     )
     inputs = HookInputs(message, tmp_path)
     inputs.write_files()
-    statuses = []
-    hooks.run("prologue", inputs, inputs.prologue_arguments(), statuses.append, lambda: None)
-    hooks.run("epilogue", inputs, inputs.epilogue_arguments(1, 0, 0), statuses.append, lambda: None)
-    assert statuses == [2, 1]
+    assert hooks.run("prologue", inputs, inputs.prologue_arguments()) == 2
+    assert hooks.run("epilogue", inputs, inputs.epilogue_arguments(1, 0, 0)) == 1
     assert seen == [("prologue", "1.server", ["n01", "n01"])]
     assert "RuntimeError: epilogue" in capsys.readouterr().err
