@@ -70,20 +70,21 @@ def started_comment(moment: int) -> str:
 
 def job_attributes(job: Job, view: View) -> Attributes:
     """Every attribute that qstat -f shows, in Torque's order; `a.b` is resource b of attribute a."""
-    request = job.request
-    found: Attributes = [("Job_Name", request.name), ("Job_Owner", f"{request.user}@{view.server}")]
-    found += [(f"resources_used.{name}", value) for name, value in _reported_usage(job, view)]
-    found += [("job_state", job.state.value), ("queue", request.queue), ("server", view.server)]
-    if request.account:
-        found.append(("Account_Name", request.account))
-    found += [
+    request, has_begun = job.request, job.start_us >= 0
+    remaining_us = request.walltime_us - (view.now_us - job.start_us)
+    # None: not shown of this job.
+    found: list[tuple[str, str | Moment | None]] = [
+        ("Job_Name", request.name),
+        ("Job_Owner", f"{request.user}@{view.server}"),
+        *((f"resources_used.{name}", value) for name, value in _reported_usage(job, view)),
+        ("job_state", job.state.value),
+        ("queue", request.queue),
+        ("server", view.server),
+        ("Account_Name", request.account or None),
         ("Checkpoint", "u"),
         ("ctime", view.moment(job.ctime_us)),
         ("Error_Path", _path(request.error_path, "e", job, view)),
-    ]
-    if job.exec_nodes:
-        found.append(("exec_host", view.exec_host(job)))
-    found += [
+        ("exec_host", view.exec_host(job) or None),
         ("Hold_Types", "u" if job.user_hold else "n"),
         ("Join_Path", request.join),
         ("Keep_Files", request.keep),
@@ -94,46 +95,27 @@ def job_attributes(job: Job, view: View) -> Attributes:
         ("qtime", view.moment(job.ctime_us)),
         ("Rerunable", str(request.rerunnable)),
         *((f"Resource_List.{name}", value) for name, value in request.resources),
-    ]
-    if job.session is not None:
-        found.append(("session_id", str(job.session)))
-    found += [
+        ("session_id", None if job.session is None else str(job.session)),
         ("Variable_List", ",".join(f"{name}={value}" for name, value in request.variables)),
         ("euser", request.user),
         ("egroup", request.group),
         ("queue_type", "E"),
-    ]
-    if comment := job_comment(job, view):
-        found.append(("comment", comment))
-    if job.etime_us >= 0:
-        found.append(("etime", view.moment(job.etime_us)))
-    if job.exit_status is not None:
-        found.append(("exit_status", str(job.exit_status)))
-    found.append(("submit_args", request.submit_args))
-    return found + _run_attributes(job, view)
-
-
-def _run_attributes(job: Job, view: View) -> Attributes:
-    found: Attributes = []
-    if job.start_us >= 0:
-        found.append(("start_time", view.moment(job.start_us)))
-        if not job.over:
-            remaining_us = job.request.walltime_us - (view.now_us - job.start_us)
-            found.append(("Walltime.Remaining", str(remaining_us // US)))
-    if job.run:
-        found.append(("start_count", str(job.run)))
-    found.append(("fault_tolerant", "False"))
-    if job.over:
-        found.append(("comp_time", view.moment(job.end_us)))
-    found.append(("job_radix", "0"))
-    if job.over and job.start_us >= 0:
-        found.append(("total_runtime", f"{(job.end_us - job.start_us) / US:.6f}"))
-    found += [
+        ("comment", job_comment(job, view) or None),
+        ("etime", view.moment(job.etime_us) if job.etime_us >= 0 else None),
+        ("exit_status", None if job.exit_status is None else str(job.exit_status)),
+        ("submit_args", request.submit_args),
+        ("start_time", view.moment(job.start_us) if has_begun else None),
+        ("Walltime.Remaining", str(remaining_us // US) if has_begun and not job.over else None),
+        ("start_count", str(job.run) if job.run else None),
+        ("fault_tolerant", "False"),
+        ("comp_time", view.moment(job.end_us) if job.over else None),
+        ("job_radix", "0"),
+        ("total_runtime", f"{(job.end_us - job.start_us) / US:.6f}" if has_begun and job.over else None),
         ("submit_host", view.server),
-        ("init_work_dir", job.request.workdir),
+        ("init_work_dir", request.workdir),
         ("request_version", "1"),
     ]
-    return found
+    return [(name, value) for name, value in found if value is not None]
 
 
 def job_comment(job: Job, view: View) -> str:

@@ -164,9 +164,5 @@ def sleep_us(script: str) -> int | None:
 
 def outcome_of(exit_status: int) -> RunOutcome:
     """What became of a run that nobody ended from outside."""
-    match exit_status:
-        case _ if exit_status == OVER_WALLTIME:
-            return RunOutcome.KILLED
-        case _ if exit_status == PROLOGUE_ABORTS:
-            return RunOutcome.CANCELLED
-    return RunOutcome.FINISHED
+    ended = {OVER_WALLTIME: RunOutcome.KILLED, PROLOGUE_ABORTS: RunOutcome.CANCELLED}
+    return ended.get(exit_status, RunOutcome.FINISHED)

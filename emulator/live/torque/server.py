@@ -166,13 +166,10 @@ class TorqueServer:
         self._to_the_end.enter_context(self._clock.paused())
         failure = write_failure(self._config.home, error)
         sys.stderr.write(f"{failure.traceback}torque server: {error}\n")
-        if self._batch is None:
-            self._left = {"state": {"failed": True}, "export": {"jobs": [], "offline": []}}
-        else:
-            self._left = {
-                "state": {**self._batch.short_state(), "failed": True},
-                "export": self._batch.export(),
-            }
+        batch = self._batch
+        state = {} if batch is None else batch.short_state()
+        export = {"jobs": [], "offline": []} if batch is None else batch.export()
+        self._left = {"state": state | {"failed": True}, "export": export}
         self._failure = failure
 
     def _begin(self) -> None:
@@ -365,12 +362,9 @@ def register(batch: BatchServer, link: Link, message: Message, now_us: int) -> d
     """A registration as it came over the wire; the answer to it."""
     names, slots = [str(name) for name in message["nodes"]], int(message["np"])
     running = [(int(number), int(run)) for number, run in message["jobs"]]
-    fields = message.get("facts")
-    facts = (
-        None
-        if fields is None
-        else NodeFacts(str(fields["address"]), int(fields["cores"]), int(fields["memory_kib"]))
-    )
+    facts = None
+    if (told := message.get("facts")) is not None:
+        facts = NodeFacts(str(told["address"]), int(told["cores"]), int(told["memory_kib"]))
     return batch.register(link, names, slots, running, now_us, facts=facts)
 
 
