@@ -197,13 +197,11 @@ class NovaConf:
 
     def write(self, folder: Path) -> None:
         """All files of the two services into this folder."""
-        values = {"folder": str(folder), "front": self.front, "region": self.region}
-        values["logs"] = str(self.logs or folder)
-        values |= {"login": _LOGIN.format(front=self.front)} | {
-            name: self.database(name) for name in DATABASES
-        }
-        values["filters"] = ",".join(FILTERS)
-        values["balancer"] = "\n".join(f"{key} = {value}" for key, value in self.balancer.items())
+        values = {name: self.database(name) for name in DATABASES} | {
+            "folder": str(folder), "logs": str(self.logs or folder), "front": self.front, "region": self.region,
+            "login": _LOGIN.format(front=self.front), "filters": ",".join(FILTERS),
+            "balancer": "\n".join(f"{key} = {value}" for key, value in self.balancer.items()),
+        }  # fmt: skip
         (folder / "nova.conf").write_text(_CONF.format(**values), encoding="utf-8")
         (folder / "placement.conf").write_text(_PLACEMENT_CONF.format(**values), encoding="utf-8")
         # That Nova keeps it tells a second start from a lost disk; each host's own identity is its driver's.
@@ -213,6 +211,7 @@ class NovaConf:
 
 # A private PostgreSQL: on a unix socket in a folder of its own only, and as quick as it may be lost.
 
+_INITDB_OPTIONS = ("-U", "nova", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale", "C")
 _OPTIONS = (
     "listen_addresses=",
     "fsync=off",
@@ -233,20 +232,7 @@ class Postgres:
 
     def initialise(self, databases: Sequence[str]) -> None:
         """Empty databases. Raises FleetProcessError."""
-        self._run(
-            "initdb",
-            "-D",
-            self._data,
-            "-U",
-            "nova",
-            "-A",
-            "trust",
-            "--no-sync",
-            "-E",
-            "UTF8",
-            "--locale",
-            "C",
-        )
+        self._run("initdb", "-D", self._data, *_INITDB_OPTIONS)
         made = "".join(f"CREATE DATABASE {name}\n" for name in databases)
         self._run("postgres", "--single", "-F", "-D", self._data, "postgres", statements=made)
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import uuid
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +24,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from balancer.clock import wall_us
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.fixed_services import html_page, image_app, image_id, network_app
-from emulator.live.ondemand.http import Keyring, caller, iso_z
+from emulator.live.ondemand.http import ApiError, Keyring, caller, iso_z
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.process import stop_on_signal, write_ready
 from emulator.live.settings import Settings, SettingsError, load_settings
@@ -45,12 +45,8 @@ _KEPT = frozenset(
 _MEMBER = ("member_id", "image_id", "status", "created_at", "updated_at", "schema")
 
 
-class _RefusedError(Exception):
-    """An answer that is an error, as Glance shows it."""
-
-    def __init__(self, code: int, title: str, text: str) -> None:
-        super().__init__(text)
-        self.code, self.title, self.text = code, title, text
+class _RefusedError(ApiError):
+    """Shown as Glance shows it."""
 
 
 class _Store:
@@ -69,12 +65,12 @@ class _Store:
 
     def create(self, body: object) -> dict[str, Any]:
         if not isinstance(body, dict):
-            raise _RefusedError(400, "Bad Request", "The body must be a JSON object.")
+            raise _RefusedError(400, "The body must be a JSON object.")
         for key in body.keys() & (_KEPT - {"id"}):
-            raise _RefusedError(403, "Forbidden", f"Attribute {key!r} is read-only.")
+            raise _RefusedError(403, f"Attribute {key!r} is read-only.")
         identifier = str(body.get("id") or uuid.uuid4())
         if not _is_identifier(identifier):
-            raise _RefusedError(400, "Bad Request", "Invalid image id format")
+            raise _RefusedError(400, "Invalid image id format")
         now = iso_z(wall_us())
         image = {
             "name": None, "disk_format": None, "container_format": None, "visibility": "shared", "protected": False,
@@ -85,7 +81,7 @@ class _Store:
         }  # fmt: skip
         with self._lock:
             if identifier in self.images:
-                raise _RefusedError(409, "Conflict", f"Image ID {identifier} already exists!")
+                raise _RefusedError(409, f"Image ID {identifier} already exists!")
             self.images[identifier] = image
         return image
 
@@ -94,9 +90,7 @@ class _Store:
         with self._lock:
             image = self._own(requested_id)
             if not isinstance(changes, list):
-                raise _RefusedError(
-                    400, "Bad Request", "Request body must be a JSON array of operation objects."
-                )
+                raise _RefusedError(400, "Request body must be a JSON array of operation objects.")
             changed = dict(image)
             for change in changes:
                 _apply(changed, change)
@@ -107,8 +101,9 @@ class _Store:
         with self._lock:
             image = self._own(requested_id)
             if image["status"] != "queued":
-                text = f"Image status transition from {image['status']} to saving is not allowed"
-                raise _RefusedError(409, "Conflict", text)
+                raise _RefusedError(
+                    409, f"Image status transition from {image['status']} to saving is not allowed"
+                )
             self.images[requested_id] = image | {"status": "saving"}
         self._folder.mkdir(exist_ok=True)
         size, md5, sha512 = 0, hashlib.md5(usedforsecurity=False), hashlib.sha512()
@@ -120,7 +115,7 @@ class _Store:
         with self._lock:
             if requested_id not in self.images:
                 self.path(requested_id).unlink()
-                raise _RefusedError(410, "Gone", f"Image {requested_id} was deleted during its upload")
+                raise _RefusedError(410, f"Image {requested_id} was deleted during its upload")
             self.images[requested_id] |= {
                 "status": "active", "size": size, "virtual_size": size, "checksum": md5.hexdigest(),
                 "os_hash_algo": "sha512", "os_hash_value": sha512.hexdigest(), "updated_at": iso_z(wall_us()),
@@ -131,7 +126,7 @@ class _Store:
         """With another project: Nova does so when an administrator shelves a user's server."""
         member = body.get("member") if isinstance(body, dict) else None
         if not isinstance(member, str) or not member:
-            raise _RefusedError(400, "Bad Request", "The body must name a member.")
+            raise _RefusedError(400, "The body must name a member.")
         with self._lock:
             self._own(requested_id)
         now = iso_z(wall_us())
@@ -143,8 +138,7 @@ class _Store:
         with self._lock:
             image = self._own(requested_id)
             if image["protected"]:
-                text = f"Image {requested_id} is protected and cannot be deleted."
-                raise _RefusedError(403, "Forbidden", text)
+                raise _RefusedError(403, f"Image {requested_id} is protected and cannot be deleted.")
             del self.images[requested_id]
             if image["status"] != "saving":
                 self.path(requested_id).unlink(missing_ok=True)
@@ -152,10 +146,10 @@ class _Store:
     def _own(self, requested_id: str) -> dict[str, Any]:
         """The image, if whoever asks may change it."""
         if requested_id not in self.images:
-            raise _RefusedError(404, "Not Found", f"Failed to find image {requested_id}")
+            raise _RefusedError(404, f"Failed to find image {requested_id}")
         image, account = self.images[requested_id], self._account()
         if requested_id == self._fixed or not (account.admin or image["owner"] == account.project_id):
-            raise _RefusedError(403, "Forbidden", f"You are not permitted to change image {requested_id}.")
+            raise _RefusedError(403, f"You are not permitted to change image {requested_id}.")
         return image
 
     def _account(self) -> Account:
@@ -176,13 +170,11 @@ def _apply(image: dict[str, Any], change: object) -> None:
     change = change if isinstance(change, dict) else {}
     verb, key = change.get("op"), str(change.get("path", "")).removeprefix("/")
     if verb not in {"add", "replace", "remove"} or not key or "/" in key:
-        raise _RefusedError(
-            400, "Bad Request", f"Operation objects like this are not taken: {json.dumps(change)}"
-        )
+        raise _RefusedError(400, f"Operation objects like this are not taken: {json.dumps(change)}")
     if key in _KEPT:
-        raise _RefusedError(403, "Forbidden", f"Attribute {key!r} is read-only.")
+        raise _RefusedError(403, f"Attribute {key!r} is read-only.")
     if verb != "add" and key not in image:
-        raise _RefusedError(409, "Conflict", f"Property {key} does not exist.")
+        raise _RefusedError(409, f"Property {key} does not exist.")
     if verb == "remove":
         del image[key]
     else:
@@ -196,7 +188,7 @@ def image_store(keyring: Keyring, name: str, folder: Path) -> Flask:
 
     @app.errorhandler(_RefusedError)
     def refused(error: _RefusedError) -> Response:
-        return html_page(error.code, error.title, error.text)
+        return html_page(error.code, error.message)
 
     @app.post("/v2/images")
     def create() -> tuple[dict[str, Any], int]:
@@ -228,7 +220,7 @@ def image_store(keyring: Keyring, name: str, folder: Path) -> Flask:
     def download(requested_id: str) -> Any:
         image = store.images.get(requested_id)
         if image is None:
-            return html_page(404, "Not Found", f"No image found with ID {requested_id}")
+            return html_page(404, f"No image found with ID {requested_id}")
         path = store.path(requested_id)
         if image["status"] != "active" or not path.exists():
             return "", 204
@@ -316,9 +308,7 @@ def main(config_file: Path) -> None:
         raise SystemExit(2) from error
     stop_on_signal(front.stop)
     write_ready(config.ready_file, url=front.url)
-    serving = Thread(target=front.serve)
-    serving.start()
-    serving.join()
+    front.serve()
     front.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, request
@@ -46,7 +47,7 @@ def image_app(keyring: Keyring, name: str, images: dict[str, dict[str, Any]] | N
     def guard() -> Response | None:
         if request.path in {"/", "/versions"} or caller(keyring) is not None:
             return None
-        page = html_page(401, "Unauthorized", "This server could not verify that you are authorized.")
+        page = html_page(401, "This server could not verify that you are authorized.")
         page.headers["WWW-Authenticate"] = f'Keystone uri="{site_url()}/identity"'
         return page
 
@@ -71,7 +72,7 @@ def image_app(keyring: Keyring, name: str, images: dict[str, dict[str, Any]] | N
     def show(requested_id: str) -> dict[str, Any] | Response:
         if requested_id in known:
             return known[requested_id]
-        return html_page(404, "Not Found", f"No image found with ID {requested_id}")
+        return html_page(404, f"No image found with ID {requested_id}")
 
     @app.get("/v2/schemas/image")
     def schema() -> dict[str, Any]:
@@ -108,8 +109,9 @@ def _versions() -> dict[str, Any]:
     }
 
 
-def html_page(code: int, title: str, text: str) -> Response:
-    html = f"<html>\n <head>\n  <title>{code} {title}</title>\n </head>\n <body>\n  {text}\n </body>\n</html>"
+def html_page(code: int, text: str) -> Response:
+    title = f"{code} {HTTPStatus(code).phrase}"
+    html = f"<html>\n <head>\n  <title>{title}</title>\n </head>\n <body>\n  {text}\n </body>\n</html>"
     return Response(html, status=code, content_type="text/html; charset=UTF-8")
 
 
