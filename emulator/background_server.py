@@ -16,11 +16,11 @@ QUEUE = 512
 
 
 class Serving:
-    """`server` listens already; it answers from entering to leaving."""
+    """`server` listens already; it answers from entering to leaving. Every `look_s` it looks whether that has come."""
 
-    def __init__(self, server: TCPServer, name: str) -> None:
+    def __init__(self, server: TCPServer, name: str, look_s: float = 0.5) -> None:
         self._server = server
-        self._thread = threading.Thread(target=server.serve_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=server.serve_forever, args=(look_s,), name=name, daemon=True)
 
     @property
     def port(self) -> int:

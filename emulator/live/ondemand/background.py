@@ -52,10 +52,6 @@ class RetryQueue:
             self._thread.join()
         return tuple(what for what, _ in self._open)
 
-    def wait_until_done(self, timeout_s: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._open, timeout_s)
-
     def _run(self) -> None:
         while True:
             with self._changed:

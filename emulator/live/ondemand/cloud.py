@@ -398,16 +398,14 @@ class Cloud:
     def _leave(self, reservation: Reservation, abandoned: bool) -> None:
         with self._lock:
             lingering = reservation.all_left
-            if lingering is None and not abandoned:
+            is_first = lingering is None and not abandoned
+            if is_first:
                 lingering = reservation.all_left = Event()
                 reservation.returned = Event()
-                first = True
-            else:
-                first = False
             returned = reservation.returned
         if lingering is None:
             self._return_leaving(reservation)
-        elif first:
+        elif is_first:
             self._start_holding(
                 lambda: self._linger(reservation, lingering, returned), f"release {reservation.id}"
             )

@@ -90,34 +90,27 @@ class Keyring:
     def login(self, auth: dict[str, object]) -> Token:
         """A token for the `auth` member of POST /v3/auth/tokens; raises LoginError."""
         identity = _mapping(auth.get("identity"))
-        methods = identity.get("methods")
-        method = methods[0] if isinstance(methods, list) and len(methods) == 1 else None
-        used: tuple[str, ...]
-        audit: tuple[str, ...]
-        if method == "password":
-            account = self._by_password(_mapping(identity.get("password")))
-            used, audit = ("password",), ()
-        elif method == "token":
-            old = self.token(str(_mapping(identity.get("token")).get("id")))
-            if old is None:
+        used: tuple[str, ...] = ("password",)
+        audit: tuple[str, ...] = ()
+        match identity.get("methods"):
+            case ["password"]:
+                account = self._by_password(_mapping(_mapping(identity.get("password")).get("user")))
+            case ["token"]:
+                old = self.token(str(_mapping(identity.get("token")).get("id")))
+                if old is None:
+                    raise LoginError
+                account, audit = old.account, old.audit_ids[-1:]
+                used = (*(name for name in old.methods if name != "token"), "token")
+            case _:
                 raise LoginError
-            account, audit = old.account, old.audit_ids[-1:]
-            used = (*(name for name in old.methods if name != "token"), "token")
-        else:
-            raise LoginError
         _check_scope(account, auth.get("scope"))
         return self._issue(account, used, audit)
 
-    def _by_password(self, part: dict[str, object]) -> Account:
-        user = _mapping(part.get("user"))
-        account = self._find(user)
-        if not hmac.compare_digest(account.password.encode(), str(user.get("password")).encode()):
-            raise LoginError
-        return account
-
-    def _find(self, user: dict[str, object]) -> Account:
+    def _by_password(self, user: dict[str, object]) -> Account:
         for account in self.accounts:
             if user.get("id") == account.user_id or user.get("name") == account.name:
+                if not hmac.compare_digest(account.password.encode(), str(user.get("password")).encode()):
+                    raise LoginError
                 return account
         raise LoginError
 

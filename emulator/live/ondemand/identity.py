@@ -24,8 +24,6 @@ from emulator.live.ondemand.http import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from emulator.live.ondemand.http import Account
 
 # name, type, path behind the site's URL
@@ -115,25 +113,23 @@ def _add_tokens(app: Flask, keyring: Keyring, region: str) -> None:
             return _login_failed()
         return _token_answer(token, region, 201)
 
-    def of_subject(rule: str, answer: Callable[[Token], Response]) -> Response:
+    def subject_of(rule: str) -> Token:
+        """The token that the call is about, where its caller may ask."""
         subject = keyring.token(request.headers.get("X-Subject-Token"))
         if subject is None:
             raise ApiError(404, "Failed to validate token")
         if not g.token.account.admin and subject.account != g.token.account:
             raise _forbidden(rule)
-        return answer(subject)
+        return subject
 
     @app.get("/v3/auth/tokens")
     def validate() -> Response:
-        return of_subject("identity:validate_token", lambda token: _token_answer(token, region, 200))
+        return _token_answer(subject_of("identity:validate_token"), region, 200)
 
     @app.delete("/v3/auth/tokens")
     def revoke() -> Response:
-        def revoked(token: Token) -> Response:
-            keyring.revoke(token.id)
-            return Response(status=204)
-
-        return of_subject("identity:revoke_token", revoked)
+        keyring.revoke(subject_of("identity:revoke_token").id)
+        return Response(status=204)
 
     @app.get("/v3/auth/catalog")
     def catalog() -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket
-from threading import Thread
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import structlog
 from werkzeug.exceptions import NotFound
@@ -12,6 +11,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from balancer.clock import Clock, SystemClock, micros
+from emulator.background_server import Serving
 from emulator.clock.shared_clock import SharedClock
 from emulator.cloud_faults import CloudFaults
 from emulator.live.ondemand.cloud import Cloud
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from emulator.live.ondemand.config import OndemandConfig
 
 _log = structlog.get_logger(__name__)
+_LOOK_S = 0.1
 
 
 class _Handler(WSGIRequestHandler):
@@ -62,7 +63,7 @@ def wsgi_app(keyring: Keyring, cloud: Cloud, config: OndemandConfig) -> WSGIAppl
     )
 
 
-class OndemandServer:
+class OndemandServer(Serving):
     """A manager that listens as soon as it is made. Use it as a context, or call `serve` and `close`."""
 
     def __init__(
@@ -92,14 +93,14 @@ class OndemandServer:
                 replace=config.on_failure == "replace",
             )
         app = wsgi_app(self.keyring, self.cloud, config)
-        self._server = make_server(config.listen, config.port, app, threaded=True, request_handler=_Handler)
-        self.url = f"http://{config.listen}:{self._server.server_port}"
+        server = make_server(config.listen, config.port, app, threaded=True, request_handler=_Handler)
+        super().__init__(server, "ondemand", _LOOK_S)
+        self.url = f"http://{config.listen}:{self.port}"
         self.auth_url = f"{self.url}/identity/v3"
-        self._thread: Thread | None = None
 
     def serve(self) -> None:
         """Answer until `stop` is called from another thread."""
-        self._server.serve_forever(poll_interval=0.1)
+        self._server.serve_forever(_LOOK_S)
 
     def stop(self) -> None:
         self._server.shutdown()
@@ -111,15 +112,8 @@ class OndemandServer:
             self._failed_hosts.close()
         return self.cloud.close()
 
-    def __enter__(self) -> Self:
-        self._thread = Thread(target=self.serve, name="ondemand", daemon=True)
-        self._thread.start()
-        return self
-
     def __exit__(self, *_: object) -> None:
-        self.stop()
-        if self._thread is not None:
-            self._thread.join()
+        super().__exit__()
         self.close()
 
 

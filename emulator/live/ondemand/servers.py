@@ -133,19 +133,14 @@ class Memory:
             self._lines.close()
 
 
+_RESERVATION = ("id", "waiting_id", "replaces", "decided", "to_be_undone", "exclude")
+_SERVER = tuple(field.name for field in fields(Server) if field.name not in {"spec", "reservation"})
+
+
 def _as_json(reservation: Reservation) -> dict[str, Any]:
-    first = reservation.servers[0]
-    names = [field.name for field in fields(Server) if field.name not in {"spec", "reservation"}]
-    return {
-        "id": reservation.id,
-        "waiting_id": reservation.waiting_id,
-        "replaces": reservation.replaces,
-        "decided": reservation.decided,
-        "to_be_undone": reservation.to_be_undone,
-        "exclude": reservation.exclude,
-        "spec": asdict(first.spec),
-        "servers": [{name: getattr(server, name) for name in names} for server in reservation.servers],
-    }
+    kept = {name: getattr(reservation, name) for name in _RESERVATION}
+    servers = [{name: getattr(server, name) for name in _SERVER} for server in reservation.servers]
+    return kept | {"spec": asdict(reservation.servers[0].spec), "servers": servers}
 
 
 def _read(path: Path) -> list[Reservation]:

@@ -244,6 +244,12 @@ def test_a_server_that_is_deleted_alone_gives_its_node_back_alone(build):
     assert source.told[2:] == [("release", ("n2",))]
 
 
+def wait_for_retries(cloud):
+    retries = cloud._retries
+    with retries._changed:
+        assert retries._changed.wait_for(lambda: not retries._open, 120)
+
+
 def test_nodes_that_cannot_be_returned_now_are_returned_later(build):
     source = ScriptedSource(Granted(("n1",)))
     cloud = build(source)
@@ -253,7 +259,7 @@ def test_nodes_that_cannot_be_returned_now_are_returned_later(build):
     cloud.delete(reservation.servers[0])
     assert source.told == [("request", 1)]
     source.is_away = False
-    assert cloud._retries.wait_until_done(120)
+    wait_for_retries(cloud)
     assert source.told == [("request", 1), ("release", ("n1",))]
 
 
@@ -264,7 +270,7 @@ def test_a_request_whose_answer_was_lost_is_undone_when_the_source_is_back(build
     reservation = cloud.create(spec())
     settled(cloud, reservation, "ERROR")
     source.is_away = False
-    assert cloud._retries.wait_until_done(120)
+    wait_for_retries(cloud)
     assert source.told == [("request", 1), ("release", ("n1",))]
 
 
@@ -279,7 +285,7 @@ def test_a_manager_that_is_killed_before_it_could_undo_a_request_undoes_it_in_it
         source.told.clear()
         cloud = build(source, memory=Memory(tmp_path / "memory"))
         cloud.resume()
-        assert cloud._retries.wait_until_done(120)
+        wait_for_retries(cloud)
         assert source.told == told
 
 
