@@ -76,12 +76,7 @@ def with_cost(
 def lease_cost(ledger: Path | str, log: Path) -> dict[str, float]:
     """Mean and most, in us of cluster time, of the granted leases; empty without any."""
     late_us = starts_late_us(replayed(log).leases.values(), granted_requests(ledger))
-    if not late_us:
-        return {}
-    return {
-        "lease_start_late_mean_us": float(np.mean(late_us)),
-        "lease_start_late_most_us": float(max(late_us)),
-    }
+    return _mean_and_most("lease_start_late", np.array(late_us, np.int64))
 
 
 def starts_late_us(leases: Iterable[LeaseResult], requests: Iterable[RequestRecord]) -> list[int]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from balancer.lifecycle.records import RequestRecord
     from emulator.runs.preparation import Prepared
 
@@ -88,7 +90,7 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         return _mechanism_record(fleet, batch.record, interrupted)
     replay = replayed(fleet.replay_log)
     rows = {int(number): row for row, number in enumerate(jobs.number)}
-    by_torque = {_torque_number(text): rows[number] for number, text in replay.job_ids.items()}
+    by_torque = {int(text.split(".", 1)[0]): rows[number] for number, text in replay.job_ids.items()}
     submit_us = jobs.submit_us.copy()
     state = np.full(len(jobs), JobState.FUTURE, np.int8)
     runs: list[Run] = []
@@ -124,7 +126,8 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         of_leases = [run for run in runs if jobs.kind[run[1]] == Kind.ON_DEMAND]
         figures = histories.figures(jobs, of_leases, batch.down, horizon_us)
     record = RunRecord(
-        jobs=_with_submits(jobs, submit_us),
+        # When they were submitted; a lease keeps the time it asked at.
+        jobs=replace(jobs, submit_us=np.where(jobs.kind == Kind.BATCH, submit_us, jobs.submit_us)),
         node_names=fleet.names,
         state=state,
         start_us=start_us,
@@ -150,7 +153,7 @@ def _decided_by_the_batch_system(
     rows: dict[int, int],
     refused: Mapping[int, tuple[int, str]],
     runs: list[Run],
-    state: np.ndarray[Any, np.dtype[np.int8]],
+    state: NDArray[np.int8],
 ) -> list[LeaseOutcome]:
     """An on-demand job was granted when it first started; sets the states of those that were refused."""
     first_us: dict[int, int] = {}
@@ -209,15 +212,11 @@ def replayed(log: Path) -> ReplayResult:
     return ReplayResult()
 
 
-def _torque_number(job_id: str) -> int:
-    return int(job_id.split(".", 1)[0])
-
-
 def _leases(
     fleet: Source,
     replay: ReplayResult,
     rows: dict[int, int],
-    state: np.ndarray[Any, np.dtype[np.int8]],
+    state: NDArray[np.int8],
     *,
     tick_us: int,
     histories: LeaseHistories,
@@ -417,9 +416,7 @@ def _pools(changes: Iterable[tuple[int, NodePool | bool]]) -> list[tuple[int, No
     return found[1:]
 
 
-def _last_runs(
-    count: int, runs: list[Run]
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
+def _last_runs(count: int, runs: list[Run]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     start_us = np.full(count, -1, np.int64)
     end_us = np.full(count, -1, np.int64)
     went_on: dict[int, int] = {}
@@ -443,8 +440,3 @@ def _run_table(runs: list[Run]) -> RunTable:
         first=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
         node=np.array([node for *_, nodes in runs for node in nodes], np.int32),
     )
-
-
-def _with_submits(jobs: JobTable, submit_us: np.ndarray[Any, np.dtype[np.int64]]) -> JobTable:
-    """The jobs with the submit times they really had; a lease keeps the time it asked at."""
-    return replace(jobs, submit_us=np.where(jobs.kind == Kind.BATCH, submit_us, jobs.submit_us))

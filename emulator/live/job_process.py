@@ -53,17 +53,14 @@ def find_roots(root: Path = _ROOT, membership: Path = Path("/proc/self/cgroup"))
     groups = _memberships(membership)
     if (root / "cgroup.controllers").exists():
         group = root / groups.get("", "/").lstrip("/")
-        usable = _usable(group, "cgroup.freeze")
-        return CgroupRoots(usable, _usable(group, "cpu.max"), 2, _usable(group, "cpuset.cpus"))
-    found = {
-        name: _usable(root / name / groups.get(name, "/").lstrip("/"), file)
-        for name, file in (
-            ("freezer", "freezer.state"),
-            ("cpu", "cpu.cfs_quota_us"),
-            ("cpuset", "cpuset.cpus"),
-        )
-    }
-    return CgroupRoots(found["freezer"], found["cpu"], 1, found["cpuset"])
+        freezer = _usable(group, "cgroup.freeze")
+        return CgroupRoots(freezer, _usable(group, "cpu.max"), 2, _usable(group, "cpuset.cpus"))
+
+    def usable(name: str, file: str) -> Path | None:
+        return _usable(root / name / groups.get(name, "/").lstrip("/"), file)
+
+    freezer, cpu = usable("freezer", "freezer.state"), usable("cpu", "cpu.cfs_quota_us")
+    return CgroupRoots(freezer, cpu, 1, usable("cpuset", "cpuset.cpus"))
 
 
 def _memberships(path: Path) -> dict[str, str]:

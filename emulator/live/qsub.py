@@ -88,16 +88,9 @@ class Qsub:
         resources = f"nodes={job.nodes},walltime={walltime(job.estimate_us)}"
         more = ["-v", ",".join([f"{TRACE_NUMBERS}={job.trace_numbers}", *job.variables])]
         more += [] if job.folder is None else ["-d", str(job.folder)]
+        command = [*self.command, "-N", job.name, "-l", resources, "-q", job.queue or self.queue, *more]
         try:
-            done = subprocess.run(
-                [*self.command, "-N", job.name, "-l", resources, "-q", job.queue or self.queue, *more],
-                input=job.script,
-                capture_output=True,
-                text=True,
-                timeout=_TIMEOUT_S,
-                env=None if self.environment is None else dict(self.environment),
-                check=False,
-            )
+            done = self._run(command, job.script)
         except subprocess.TimeoutExpired as error:
             raise QsubUnreachableError(f"no answer within {_TIMEOUT_S:g} s") from error
         except OSError as error:
@@ -109,15 +102,17 @@ class Qsub:
     def find(self, name: str) -> str | None:
         command = [*self.command[:-1], str(Path(self.command[-1]).with_name("qselect")), "-N", name]
         while True:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False,
-                env=None if self.environment is None else dict(self.environment),
-            )  # fmt: skip
+            done = self._run(command)
             if done.returncode == 0:
                 return next(iter(done.stdout.split()), None)
             if not any(sign in done.stderr.lower() for sign in _UNREACHABLE):
                 raise QsubError(done.stderr.strip() or f"qselect: exit status {done.returncode}")
             threading.Event().wait(_RETRY_S)
+
+    def _run(self, command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, env=self.environment, check=False
+        )  # fmt: skip
 
 
 def refusal(status: int, errors: str, unreachable: Iterable[str]) -> QsubError:
@@ -140,13 +135,8 @@ def working(run_us: int, nodes: int, checkpoints: Path, *options: str) -> str:
     """The script of a job that owes so much work, as a process that proves it; `options`: more of `emulator-job`'s."""
     words = [sys.executable, "-m", "emulator.live.job.program", "--work", seconds_text(run_us * nodes)]
     words += ["--checkpoints", str(checkpoints), *options]
-    if options:
-        words = [
-            "env",
-            "-u",
-            "LD_PRELOAD",
-            *words,
-        ]  # its time comes from a file; a faster machine's would confuse it
+    if options:  # its time comes from a file; a faster machine's would confuse it
+        words = ["env", "-u", "LD_PRELOAD", *words]
     return f"#!/bin/sh\nexec {shlex.join(words)}\n"
 
 

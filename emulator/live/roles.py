@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from emulator.mechanisms.balancer import BalancerMechanism
     from emulator.mechanisms.balancer.forecast import PredictorSettings
     from emulator.runs.scenario import Scenario
-    from emulator.simulation.mechanism import HasNotice
     from emulator.workload.table import JobTable
 
 EPOCH_S = 1_767_225_600
@@ -284,10 +283,9 @@ class RunSettings:
         """How the replayer submits jobs to our batch server, and as whom."""
         config: dict[str, Any] = {"qsub": [places.command("qsub")]}
         if self.requirements.batch_decides:
-            config |= {
-                "qnotice": [places.command("qnotice")],
-                "notice_s": _notice_s(self.requirements.notice),
-            }
+            notice = self.requirements.notice
+            notice_s = None if notice is None else seconds(notice.notice_us) or None
+            config |= {"qnotice": [places.command("qnotice")], "notice_s": notice_s}
         return config, {"TORQUE_USER": "alice"}
 
     @property
@@ -306,11 +304,6 @@ class RunSettings:
         """The plug-ins of this kind that files bring."""
         with self.scenario.plugged_in():
             return files_of(IN_USE.get(), (group,))
-
-
-def _notice_s(notice: HasNotice | None) -> float | None:
-    """How long before their time jobs are announced to a mechanism in the batch server."""
-    return None if notice is None else seconds(notice.notice_us) or None
 
 
 def new_clock(live: LivePart, path: Path, slots: int) -> SharedClockMaster:

@@ -73,11 +73,8 @@ class Phase:
         if not self.interval_us or self.since_us == NEVER_US:
             return None
         whole_us = self.since_us + number * (self.interval_us + self.cost_us)
-        return (
-            (whole_us, self._after(number * self.interval_us))
-            if self.when_us(self.total) > whole_us
-            else None
-        )
+        is_over_before = self.when_us(self.total) <= whole_us
+        return None if is_over_before else (whole_us, self._after(number * self.interval_us))
 
     def _after(self, computing_us: int) -> int:
         return self.done + computing_us * self.nodes * self.num // self.den
@@ -254,14 +251,10 @@ class Job:
         since_us = max(self._phase.since_us, message.at_us) if message.since_us is None else message.since_us
         self._new_phase(message, done, since_us)
         self._requested_save = None if message.save_us == NEVER_US else (message.save_us, done)
-        standing = (
-            {}
-            if since_us <= message.at_us
-            else {"stands_until_us": None if since_us == NEVER_US else since_us}
-        )
-        self._say(
-            "changed", message.at_us, nodes=message.nodes, rate=f"{message.num}/{message.den}", **standing
-        )
+        changed: dict[str, Any] = {"nodes": message.nodes, "rate": f"{message.num}/{message.den}"}
+        if since_us > message.at_us:
+            changed["stands_until_us"] = None if since_us == NEVER_US else since_us
+        self._say("changed", message.at_us, **changed)
         self._catch_up(message.at_us)
 
     def _leave(self, message: Message) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,13 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.releases import followed
 from emulator.simulation.loop import Loop
 from emulator.simulation.run import make_cluster, simulate
-from emulator.workload.table import JobTable, Kind
+from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.record.run_record import RunRecord
+    from emulator.workload.table import JobTable
 
 _NEVER_KILLED = 1 << 30
 _EXTRA_SETTINGS = ("qos", "queue_qos", "user_qos", "cpus_per_node", "shares", "reservations", "select")
@@ -130,17 +131,8 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
 
         `quiet_s`: so long after a change the first cycle comes where there was none for a while.
         """
-        table = JobTable.build(
-            number=jobs.number.tolist(),
-            submit_us=(submit_us + later_us).tolist(),
-            run_us=run_us.tolist(),
-            estimate_us=jobs.estimate_us.tolist(),
-            nodes=jobs.nodes.tolist(),
-            queue=jobs.queue.tolist(),
-            user=jobs.user.tolist(),
-            group=jobs.group.tolist(),
-            extra=jobs.extra,
-        )
+        table = replace(jobs, submit_us=submit_us + later_us, run_us=run_us)
+        table = table.take(np.lexsort((table.number, table.submit_us)))
         settings = {"bf_after_quiet": quiet_s, **slurm}
         twin = _run(table, node_count, SchedulerConfig(decide={"slurm": settings}), record)
         place = {int(number): row for row, number in enumerate(twin.jobs.number)}

@@ -168,14 +168,8 @@ class Database:
     def launch(self, name: str) -> FleetProcess:
         if name == SLURMDBD:
             return self.start(SLURMDBD, SLURMDBD, "-D")
-        options = [*self._server, *_SERVER_OPTIONS]
-        return self.start(
-            MARIADBD,
-            MARIADBD,
-            *options,
-            f"--socket={self._socket}",
-            f"--pid-file={self.folder / 'mariadbd.pid'}",
-        )
+        files = [f"--socket={self._socket}", f"--pid-file={self.folder / 'mariadbd.pid'}"]
+        return self.start(MARIADBD, MARIADBD, *self._server, *_SERVER_OPTIONS, *files)
 
     def start_slurmdbd(self, accounts: Associations) -> None:
         """Raises FleetProcessError, with what sacctmgr says of a line that it does not take."""
