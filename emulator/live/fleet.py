@@ -131,7 +131,7 @@ class Fleet(LiveRun):
             self._reaper = OrphanReaper()
             stack.callback(self._batch.close)
             stack.callback(self._reaper.close)
-            stack.callback(self._stop_processes)
+            stack.callback(self.end_processes)
             rates = shares.calibrate() if live.jobs == "cpu-bound" else {}
             self._start(interrupted)
             clock.follow = self._batch.own_time()
@@ -193,10 +193,6 @@ class Fleet(LiveRun):
             measured = shares.measure(record, shares.read_tracks(self.job_folder), rates)
             record = replace(record, figures=record.figures | shares.figures(measured))
         return record, pace
-
-    def end_processes(self) -> None:
-        """The ledger and the replayer's log are read from their files."""
-        self._stop_processes()
 
     # Starting, in the order in which they need each other.
 
@@ -362,7 +358,7 @@ class Fleet(LiveRun):
                 return why
         return ""
 
-    def _stop_processes(self) -> None:
+    def end_processes(self) -> None:
         """All at once; each of them is stopped even if the user interrupts the wait for another one."""
         for process in self.processes.values():
             process.terminate()

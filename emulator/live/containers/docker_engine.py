@@ -25,11 +25,7 @@ from emulator.live.names import CONTROLLER, CONTROLLER_PORT, DATABASE, NODE, ROL
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-FLEET_LABEL, ROLE_LABEL, NODE_LABEL = (
-    "balancer-emulator.fleet",
-    "balancer-emulator.role",
-    "balancer-emulator.node",
-)
+FLEET_LABEL, ROLE_LABEL, NODE_LABEL = (f"balancer-emulator.{what}" for what in ("fleet", "role", "node"))
 _PROJECT, _SERVICE, _NUMBER = (
     f"com.docker.compose.{name}" for name in ("project", "service", "container-number")
 )
@@ -173,14 +169,8 @@ def do(client: Any, target: Member, action: FaultAction, *, slow: Slow) -> None:
     container = target.container
     try:
         match action:
-            case FaultAction.KILL:
-                container.kill()
-            case FaultAction.START:
-                container.start()
-            case FaultAction.PAUSE:
-                container.pause()
-            case FaultAction.UNPAUSE:
-                container.unpause()
+            case FaultAction.KILL | FaultAction.START | FaultAction.PAUSE | FaultAction.UNPAUSE:
+                getattr(container, action)()  # the engine calls them the same
             case FaultAction.DISCONNECT:
                 for network in _networks(client, target):
                     network.disconnect(container, force=True)

@@ -186,13 +186,13 @@ def start(client: Any, order: Order, say: Callable[[str], None]) -> None:
 
     Data that an earlier fleet of this name has left are those of a run that may go on; they outlive a failure.
     """
-    if any(name == order.fleet for name in _names(client)):
+    mark = {"label": f"{FLEET_LABEL}={order.fleet}"}
+    if client.api.containers(all=True, filters=mark):
         raise FleetError(
             f"there is a fleet {order.fleet!r} already; `emulator fleet down --fleet {order.fleet}`"
         )
     _check(client, order)
     timing = Timing()
-    mark = {"label": f"{FLEET_LABEL}={order.fleet}"}
     had_data = bool(client.volumes.list(filters=mark))
     undo = partial(remove, client, order.fleet, threads=order.threads, keep_data=had_data)
     for left_over in client.networks.list(filters=mark):
@@ -205,9 +205,8 @@ def start(client: Any, order: Order, say: Callable[[str], None]) -> None:
         _start_services(client, order, network, hosts)
         say(f"services are up after {timing.passed_s():.1f} s")
         _start_nodes(client, order, network, hosts, say)
-        say(
-            f"{order.nodes} nodes in {order.node_containers} containers are up after {timing.passed_s():.1f} s"
-        )
+        what = f"{order.nodes} nodes in {order.node_containers} containers"
+        say(f"{what} are up after {timing.passed_s():.1f} s")
     except (docker.errors.APIError, docker.errors.ImageNotFound) as error:
         left = "; ".join(undo().problems)
         raise FleetError(
@@ -216,11 +215,6 @@ def start(client: Any, order: Order, say: Callable[[str], None]) -> None:
     except BaseException:
         undo()
         raise
-
-
-def _names(client: Any) -> set[str]:
-    labels = [(found.attrs["Labels"] or {}) for found in client.containers.list(all=True, sparse=True)]
-    return {str(label[FLEET_LABEL]) for label in labels if FLEET_LABEL in label}
 
 
 def _check(client: Any, order: Order) -> None:

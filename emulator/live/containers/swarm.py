@@ -102,14 +102,10 @@ class Swarm:
             raise FleetError("this engine is a worker of a Swarm: use its manager, or `docker swarm leave`")
         client.swarm.reload()
         labels = client.swarm.attrs["Spec"].get("Labels") or {}
-        self._is_ours, self._had_gateway = _OURS in labels, labels.get(_OURS) == str(True)
+        self.is_of_others, self._had_gateway = _OURS not in labels, labels.get(_OURS) == str(True)
+        """We have not begun it: its hosts may lack our images."""
         self.address = str(client.info()["Swarm"]["NodeAddr"])
         self._known = {node.id for node in client.nodes.list()}
-
-    @property
-    def is_of_others(self) -> bool:
-        """We have not begun it: its hosts may lack our images."""
-        return not self._is_ours
 
     def invitation(self, image: str) -> JoinTicket:
         self._client.swarm.reload()
@@ -132,7 +128,7 @@ class Swarm:
 
     def close(self) -> tuple[str, ...]:
         """Forget who has left; end the Swarm, if it is ours. What is left."""
-        if not self._is_ours:
+        if self.is_of_others:
             gone = [node for node in self._client.nodes.list() if node.id not in self._known]
             remove = (persist(f"host {node.id}", partial(node.remove, force=True)) for node in gone)
             return tuple(filter(None, remove))
@@ -176,17 +172,10 @@ def wait_for_guests(swarm: Swarm) -> None:
 def deploy(order: SwarmOrder) -> None:
     """Start the stack. Raises FleetError."""
     order.out.mkdir(parents=True, exist_ok=True)
-    command = [
-        "docker",
-        "stack",
-        "deploy",
-        "--resolve-image",
-        "never",
-        "--compose-file",
-        str(order.stack_file),
-    ]
+    command = ["docker", "stack", "deploy", "--resolve-image", "never", "--compose-file"]
+    command += [str(order.stack_file), order.fleet]
     done = subprocess.run(
-        [*command, order.fleet], env=os.environ | order.environ(), capture_output=True, text=True, check=False
+        command, env=os.environ | order.environ(), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise FleetError(f"the stack cannot be deployed: {done.stderr.strip()}")
