@@ -10,6 +10,7 @@ from emulator.live.job.proof import prove
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import run_virtual
 from emulator.validation.laws import check
+from emulator.workload.table import Kind
 
 
 class NeverMind:
@@ -91,3 +92,12 @@ def assert_proofs(proofs, record):
     }
     ended = set(jobs.number[record.state == JobState.ENDED].tolist())
     assert {number for number, proof in proofs.items() if proof.finished} == ended
+
+
+def nothing_is_lost(record):
+    """Every batch job has run to its end, every lease has an answer, every node is in one pool at every time."""
+    batch = record.jobs.kind == Kind.BATCH
+    assert (record.state[batch] == JobState.ENDED).all()
+    assert set(record.state[~batch].tolist()) <= {JobState.ENDED, JobState.REJECTED}
+    assert check(record) == []
+    assert not record.interrupted

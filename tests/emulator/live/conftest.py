@@ -1,9 +1,13 @@
 """Mechanisms of the tests, installed as those of somebody else's package would be."""
 
 import os
+import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from processes import marked
 
 TOY = Path(__file__).parent / "toy"
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -26,3 +30,11 @@ def toy(tmp_path, monkeypatch):
     for place in (TOY, EXAMPLES, info.parent):
         monkeypatch.syspath_prepend(str(place))
         monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """`processes(*folders)`: those that come of this test and live, by their environment, or by a folder in it."""
+    mark = f"LIVE_TEST={uuid.uuid4()}"
+    monkeypatch.setenv(*mark.split("="))
+    return partial(marked, mark)

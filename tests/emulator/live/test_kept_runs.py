@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from balancer.clock import micros, seconds
-from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.job_states import RunOutcome
 from emulator.live.fleet import Fleet
 from emulator.live.resume import RunSuspended, keep
 from emulator.live.watch import WENT_ON
@@ -19,9 +19,7 @@ from emulator.report.compare import compare
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
-from emulator.validation.laws import check
-from emulator.workload.table import Kind
-from fleet_kit.both_clocks import NeverMind, proofs_in
+from fleet_kit.both_clocks import NeverMind, nothing_is_lost, proofs_in
 
 pytestmark = pytest.mark.live
 SAME = f"{WENT_ON}: nothing that was under way differs"
@@ -68,14 +66,6 @@ def run_in(folder, scenario, *stops_s):
             with pytest.raises(RunSuspended, match=r"^stopped by SIGINT: the run stands at \d+ s$"):
                 fleet.run(stop, quiet=True)
     raise AssertionError
-
-
-def nothing_is_lost(record):
-    batch = record.jobs.kind == Kind.BATCH
-    assert not record.interrupted
-    assert (record.state[batch] == JobState.ENDED).all()
-    assert set(record.state[~batch].tolist()) <= {JobState.ENDED, JobState.REJECTED}
-    assert check(record) == []
 
 
 @pytest.mark.slow

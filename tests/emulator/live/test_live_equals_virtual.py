@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,25 +95,6 @@ class Meddler:
     def __bool__(self):
         self.counts.look()
         return self.act(self.counts)
-
-
-@pytest.fixture
-def processes(monkeypatch):
-    """The processes that come of this test and live, by their environment."""
-    mark = f"LIVE_TEST={uuid.uuid4()}"
-    monkeypatch.setenv(*mark.split("="))
-
-    def living():
-        found = []
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                if mark.encode() in path.read_bytes().split(b"\0"):
-                    found.append(path.parent.name)
-            except OSError:
-                continue  # ended meanwhile
-        return found
-
-    return living
 
 
 @pytest.fixture

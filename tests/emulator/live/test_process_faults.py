@@ -16,7 +16,7 @@ from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.validation.laws import check
 from emulator.workload.table import Kind
-from fleet_kit.both_clocks import Meddler
+from fleet_kit.both_clocks import Meddler, nothing_is_lost
 
 pytestmark = pytest.mark.live
 NODES = 8
@@ -50,14 +50,6 @@ def live(tmp_path):
         return Fleet(scenario, prepare(scenario), work).run(False, quiet=True)
 
     return run
-
-
-def _nothing_is_lost(record):
-    batch = record.jobs.kind == Kind.BATCH
-    assert not record.interrupted
-    assert (record.state[batch] == JobState.ENDED).all()
-    assert set(record.state[~batch].tolist()) <= {JobState.ENDED, JobState.REJECTED}
-    assert check(record) == []
 
 
 def _said(record):
@@ -95,7 +87,7 @@ def test_services_that_are_killed_and_started_while_nobody_needs_them_change_not
     wanted = scenario(faults=faults)
     virtual = run_virtual(wanted, prepare(wanted))
     record = live(wanted)
-    _nothing_is_lost(record)
+    nothing_is_lost(record)
     found = compare(virtual, record)
     assert found.is_same, found
     actions = [(1000.5, "kill"), (1000.75, "start")]
@@ -113,7 +105,7 @@ def test_a_job_whose_node_is_killed_begins_again_when_the_node_is_back_and_until
     at_us = (start_us + end_us) // 2
     fault = {"at_s": at_us / 1e6, "do": "kill", "target": node, "for_s": 60}
     record = live(scenario(faults=[fault]))
-    _nothing_is_lost(record)
+    nothing_is_lost(record)
     assert _said(record) == [(at_us / 1e6, f"fault: kill {node}"), (at_us / 1e6 + 60, f"fault: start {node}")]
     assert _what_ended(record, at_us) == _what_ended(virtual, at_us)
     (lost,) = np.flatnonzero(record.runs.outcome == RunOutcome.REQUEUED)
@@ -131,7 +123,7 @@ def test_a_job_that_ends_on_a_node_that_is_stopped_ends_when_the_node_goes_on(li
     at_us = end_us - 60_000_000
     fault = {"at_s": at_us / 1e6, "do": "pause", "target": node, "for_s": 120}
     record = live(scenario(faults=[fault]))
-    _nothing_is_lost(record)
+    nothing_is_lost(record)
     assert _said(record) == [
         (at_us / 1e6, f"fault: pause {node}"),
         (at_us / 1e6 + 120, f"fault: unpause {node}"),
@@ -143,7 +135,7 @@ def test_a_job_that_ends_on_a_node_that_is_stopped_ends_when_the_node_goes_on(li
 @pytest.mark.slow
 def test_a_node_that_is_killed_for_good_is_down_and_the_run_goes_on_without_it(live):
     record = live(scenario(faults=[{"at_s": 10, "do": "kill", "target": "n002"}]))
-    _nothing_is_lost(record)
+    nothing_is_lost(record)
     assert _said(record) == [(10, "fault: kill n002")]
     runs = record.runs
     first = np.repeat(np.arange(len(runs.job)), np.diff(runs.first))

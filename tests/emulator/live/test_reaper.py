@@ -57,8 +57,7 @@ def test_what_is_watched_is_killed_and_what_was_forgotten_is_not():
 
 
 @pytest.mark.slow
-def test_a_live_run_that_is_killed_leaves_no_process(tmp_path, monkeypatch):
-    mark = f"LIVE_TEST={uuid.uuid4()}"
+def test_a_live_run_that_is_killed_leaves_no_process(tmp_path, processes):
     batch = {"days": 0.1, "jobs": 5, "load": 0.5, "median_run_s": 900, "max_walltime_s": 7200}
     document = {
         "name": "killed", "nodes": 4, "workload": {"generate": [{"daily_batch": batch}]},
@@ -66,24 +65,15 @@ def test_a_live_run_that_is_killed_leaves_no_process(tmp_path, monkeypatch):
     }  # fmt: skip
     (tmp_path / "s.yaml").write_text(yaml.safe_dump(document))
 
-    def living():
-        return [path for path in Path("/proc").glob("[0-9]*") if is_ours(path)]
-
-    def is_ours(path):
-        try:
-            return mark.encode() in (path / "environ").read_bytes().split(b"\0") and is_alive(path.name)
-        except OSError:
-            return False  # ended meanwhile
-
-    environ = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)} | dict([mark.split("=")])
+    environ = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", "from emulator.cli import main; main()", "run", "s.yaml", "--clock", "live"],
         cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True,
     ) as run:  # fmt: skip
         assert run.stderr.readline().startswith("cluster time")
-        assert len(living()) >= 6
+        assert len(processes()) >= 6
         run.kill()
-    wait_until(lambda: not living())
+    wait_until(lambda: not processes())
 
 
 TAGGED_PARENT = """

@@ -21,6 +21,7 @@ from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import load
 from emulator.validation.laws import check
 from emulator.workload.table import Kind
+from fleet_kit.both_clocks import nothing_is_lost
 from fleet_kit.short_trace import write_scenario
 
 pytestmark = [
@@ -92,7 +93,7 @@ def test_each_container_is_paused_cut_off_or_killed_by_hand_and_nothing_is_lost(
     status, folder = fleet.result()
     assert status == 0, fleet("logs", "--tail", "50", check=False)
     record = files.load(folder)
-    _nothing_is_lost(record)
+    nothing_is_lost(record)
     said = [mark.text for mark in record.marks]
     assert {"fault: kill n001", "fault: kill ondemand"} <= set(said)
     assert any(text.startswith(f"{WENT_ON}: ") for text in said)
@@ -112,7 +113,7 @@ def test_all_containers_are_paused_or_killed_at_once_and_nothing_is_lost(compose
     status, folder = fleet.result()
     assert status == 0, fleet("logs", "--tail", "50", check=False)
     record = files.load(folder)
-    _nothing_is_lost(record)
+    nothing_is_lost(record)
     went_on = [mark for mark in record.marks if mark.text.startswith(f"{WENT_ON}: ")]
     assert len(went_on) == 1
     assert went_on[0].at_us >= stood_s * 1e6
@@ -148,7 +149,7 @@ def test_a_typed_ctrl_c_in_mid_run_then_down_and_up_goes_on_with_every_node_acco
     status, folder = fleet.result()
     assert status == 0, fleet("logs", "--tail", "50", check=False)
     record = files.load(folder)
-    _nothing_is_lost(record)
+    nothing_is_lost(record)
     (mark,) = record.marks
     runs = record.runs
     # A node may have been given up before, on a machine with too much to do: that run was not under way.
@@ -178,7 +179,7 @@ def test_faults_of_a_scenario_happen_at_their_times_and_the_ledger_may_be_in_pos
     status, folder = fleet.result()
     assert status == 0
     record = files.load(folder)
-    _nothing_is_lost(record)
+    nothing_is_lost(record)
     assert record.moves  # by the ledger
     assert [(mark.at_us / 1e6, mark.text) for mark in record.marks] == [
         (900, "fault: pause n002"),
@@ -200,15 +201,6 @@ def _with_predictor(folder, *, name, **live):
     }
     path.write_text(yaml.safe_dump(document))
     return path
-
-
-def _nothing_is_lost(record):
-    """Every batch job has run to its end, every lease has an answer, every node is in one pool at every time."""
-    batch = record.jobs.kind == Kind.BATCH
-    assert (record.state[batch] == JobState.ENDED).all()
-    assert set(record.state[~batch].tolist()) <= {JobState.ENDED, JobState.REJECTED}
-    assert check(record) == []
-    assert not record.interrupted
 
 
 def _run(*command, text=""):

@@ -1,8 +1,5 @@
 """Scenarios whose leases are servers of a real Nova: it decides as virtual time does, and nobody is left behind."""
 
-import uuid
-from pathlib import Path
-
 import pytest
 
 from emulator.kernel.job_states import JobState
@@ -54,27 +51,15 @@ def a_scenario(*, nodes, jobs, **changes):
 
 
 @pytest.fixture
-def live(tmp_path, monkeypatch):
+def live(tmp_path, processes):
     """Runs a scenario; nothing of it may be left, neither processes nor the folder of its PostgreSQL."""
-    mark = f"LIVE_TEST={uuid.uuid4()}"
-    monkeypatch.setenv(*mark.split("="))
-
-    def living():
-        found = []
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                if mark.encode() in path.read_bytes().split(b"\0"):
-                    found.append((path.parent / "cmdline").read_bytes())
-            except OSError:
-                continue  # ended meanwhile
-        return found
 
     def run(scenario, prepared):
         work = tmp_path / "work"
         work.mkdir()
         fleet = Fleet(scenario, prepared, work)
         record = fleet.run(Never(), quiet=True)
-        assert living() == []
+        assert processes() == []
         assert not fleet._ondemand._postgres.folder.exists()
         assert check(record) == []
         return record

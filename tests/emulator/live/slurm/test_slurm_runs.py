@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import numpy as np
@@ -46,26 +45,6 @@ class Meddler:
 
     def __bool__(self):
         return bool(self.act())
-
-
-@pytest.fixture
-def processes(monkeypatch):
-    """The processes that come of this test and live: by their environment, or by a folder of the run in it."""
-    mark = f"LIVE_TEST={uuid.uuid4()}".encode()
-    monkeypatch.setenv(*mark.decode().split("="))
-
-    def living(work):
-        found = []
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                environ = path.read_bytes()
-            except OSError:
-                continue  # ended meanwhile
-            if path.parent.name != str(os.getpid()) and (mark in environ or str(work).encode() in environ):
-                found.append((path.parent / "cmdline").read_bytes())
-        return found
-
-    return living
 
 
 def morning(**live):
