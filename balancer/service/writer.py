@@ -171,7 +171,10 @@ class Writer:
         self._refuse_if_read_only()
         if self.is_broken:
             with self._committing, self._deciding:
-                self._load()
+                if (
+                    self.is_broken
+                ):  # else somebody has read it meanwhile, and what was decided since would be lost
+                    self._load()
         with self._deciding:
             if self.is_stopping:
                 raise StoppingError

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from balancer.clock import NEVER_US, wall_us
 from balancer.ledger.errors import LedgerError
+from balancer.lifecycle.events import TimerFired
 from balancer.service.decision import Key
 
 
@@ -37,6 +40,44 @@ def test_while_the_state_is_not_whole_it_says_so(world):
     assert w.engine._writer.problem() == "the ledger cannot be read or written"
     w.engine._writer.probe()
     assert w.engine._writer.problem() is None
+
+
+class Knocked:
+    """A lock that tells when somebody wants it."""
+
+    def __init__(self, lock):
+        self.lock = lock
+        self.is_wanted = threading.Event()
+
+    def __enter__(self):
+        self.is_wanted.set()
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+
+def test_what_was_decided_since_the_state_was_read_again_is_not_lost(world, monkeypatch):
+    """A call that has seen a state that is not whole comes late: it has been read again, and an event is decided."""
+    w = world(nodes=1)
+    w.settled()
+    writer = w.engine._writer
+    committing = Knocked(writer._committing)
+    monkeypatch.setattr(writer, "_committing", committing)
+    with ThreadPoolExecutor(1) as pool:
+        with committing.lock:
+            writer.is_broken = True
+            late = pool.submit(w.engine.submit_request, 1)
+            assert committing.is_wanted.wait(60)
+            with writer._deciding:
+                writer._load()
+                decided = writer._decide(TimerFired(at_us=w.clock.now_us(), event_id="mine"), None, None)
+        writer._commit(decided)
+        request = late.result(60)
+    events = w.engine.ledger.events(0, 100)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert "mine" in [event.event_id for event in events]
+    assert w.engine.ledger.request(request.request_id).request_id == request.request_id
 
 
 def test_it_forgets_events_and_not_the_newest(world):
