@@ -218,6 +218,8 @@ class SlurmTwin(ClusterRules):
         self._job_ext["preempt_class"][rows] = classes
         self._job_ext["preempt_place"][rows] = order[classes]
         self._job_ext["preempt_mode"][rows] = modes[classes]
+        graces = np.array([0 if each is None else each.grace_time for each in its], np.int64)
+        self._job_ext["grace_us"][rows] = graces[classes] * US
         self._job_ext["preempted_us"][:] = _LONG_AGO_US
 
     def _unchanging(self, jobs: JobTable, places: NDArray[np.int64]) -> NDArray[np.float64]:

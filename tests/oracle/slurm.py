@@ -102,7 +102,7 @@ class SlurmReference:
             self.last_fill, self.fill_at = self.fill_at, NEVER
         ending = [job for job, run in self.running.items() if run.end == now]
         for job in ending:
-            self.leave(job, now, "finished" if now == self.running[job].start + job.run_us else "killed")
+            self.end_run(job, now)
         nodes_moved = self.look_at_outages(now)
         released = self.release(now)
         submitted = [job for job in self.future if job.submit_us == now]
@@ -125,7 +125,7 @@ class SlurmReference:
                 self.note_change(now)
         self.queue.sort(key=self.order)
         if rules.sched_interval > 0 and self.full_changed and on(now, rules.sched_interval):
-            self.full_changed = False
+            self.full_changed = self.changes_with_time()
             self.main_pass(now, NEVER)
         elif self.pass_at <= now:
             self.main_pass(now, rules.default_queue_depth)
@@ -140,6 +140,13 @@ class SlurmReference:
         if rules.backfills and self.fill_at == NEVER:
             due, soon = self.last_fill + rules.bf_interval * US, whole(now)
             self.fill_at = due if due > soon else soon + min(rules.bf_after_quiet, rules.bf_interval) * US
+
+    def end_run(self, job: Job, now: int) -> None:
+        self.leave(job, now, "finished" if now == self.running[job].start + job.run_us else "killed")
+
+    def changes_with_time(self) -> bool:
+        """Whether a look at all jobs may find more than the last one though nothing happens."""
+        return False
 
     # -- nodes that fail and are maintained ----------------------------------------------------------------
 

@@ -203,7 +203,7 @@ def agrees_on_failing_nodes(seed: int) -> None:
 def agrees_on_preemption(seed: int) -> None:
     """Every run begins and ends when, where and how the reference says."""
     rng = np.random.default_rng([31, seed])
-    said, rules, jobs, nodes = random_case(rng)
+    said, rules, jobs, nodes = random_case(rng, plain=rng.random() < 0.6)
     rules, queues = with_random_preemption(rng, rules, nodes)
     said = replace(said, queues=queues)
     if rng.random() < 0.5:
@@ -234,6 +234,7 @@ def with_random_preemption(
             nodes=part,
             priority_tier=int(tier),
             preempt_mode=modes[rng.integers(len(modes))],
+            grace_time=random_grace(rng),
         )
         for name, part, tier in zip((whole.name, "half", "most"), parts, rng.permutation(3) + 1, strict=True)
     )
@@ -250,6 +251,11 @@ def with_random_preemption(
     return preempting, queues
 
 
+def random_grace(rng: np.random.Generator) -> int:
+    """Seconds, none a third of the time."""
+    return int(rng.choice((0, 0, 7, 60, 200, 1000)))
+
+
 def with_random_preempting_qos(
     rng: np.random.Generator, rules: Rules, jobs: list[Job]
 ) -> tuple[Rules, dict[int, str]]:
@@ -259,7 +265,12 @@ def with_random_preempting_qos(
     said = preempts[rng.integers(len(preempts))]
     modes = (None, None, None, "off", "requeue", "cancel")
     table = tuple(
-        replace(each, preempt=said.get(each.name, ()), preempt_mode=modes[rng.integers(len(modes))])
+        replace(
+            each,
+            preempt=said.get(each.name, ()),
+            preempt_mode=modes[rng.integers(len(modes))],
+            grace_time=random_grace(rng),
+        )
         for each in rules.qos
     )
     user_qos |= {user: ("high", "low", "normal")[rng.integers(3)] for user in user_qos}
@@ -286,8 +297,13 @@ def all_runs(record: RunRecord) -> list[tuple[int, int, int, frozenset[int], str
     ]
 
 
-def random_case(rng: np.random.Generator, *, sharing: bool = False) -> tuple[Slurm, Rules, list[Job], int]:
-    """What the twin is told beside its rules, the rules, jobs and nodes."""
+def random_case(
+    rng: np.random.Generator, *, sharing: bool = False, plain: bool = False
+) -> tuple[Slurm, Rules, list[Job], int]:
+    """What the twin is told beside its rules, the rules, jobs and nodes.
+
+    `plain`: no limits and no reservations.
+    """
     estimates = str(rng.choice(("exact", "longer", "mixed", "shorter")))
     jobs, nodes = random_workload(rng, estimates=estimates, jobs=40)
     jobs = stretched(rng, jobs)
@@ -305,12 +321,12 @@ def random_case(rng: np.random.Generator, *, sharing: bool = False) -> tuple[Slu
         rules, queues = replace(rules, partitions=parts, default_partition="all"), {0: "half", 1: "half"}
         jobs = [job._replace(nodes=min(job.nodes, half)) if job.queue in queues else job for job in jobs]
     shares, user_qos = {1: 3.0}, {}
-    if not sharing and rng.random() < 0.5:
+    if not (sharing or plain) and rng.random() < 0.5:
         rules, user_qos = with_random_qos(rng, rules, jobs)
-    if rng.random() < 0.5:
+    if not plain and rng.random() < 0.5:
         rules = with_random_reservations(rng, rules, jobs, nodes)
     users: dict[int, str] = {}
-    if not sharing and rng.random() < 0.4:
+    if not (sharing or plain) and rng.random() < 0.4:
         rules, users = with_random_associations(rng, rules, jobs)
     return Slurm(queues=queues, shares=shares, user_qos=user_qos, users=users), rules, jobs, nodes
 

@@ -8,6 +8,8 @@ from balancer.clock import US
 from oracle.slurm import HELD_BACK_S, Running, SlurmReference, whole
 
 if TYPE_CHECKING:
+    from emulator.schedulers.slurm.qos import Qos
+    from emulator.schedulers.slurm.rules import Partition
     from oracle.reference import Job
 
 MESSAGE_TIMEOUT_S = 10
@@ -22,6 +24,9 @@ class PreemptingReference(SlurmReference):
         """When nodes are free that somebody had to leave."""
         self.preempted: dict[Job, int] = {}
         """When a job last made others leave."""
+        self.in_grace: set[Job] = set()
+        self.runs_again: set[Job] = set()
+        """Who was in grace, and has to run again when it has come to its end."""
 
     def tier(self, job: Job) -> int:
         return self.partitions[self.partition(job)].priority_tier
@@ -48,9 +53,12 @@ class PreemptingReference(SlurmReference):
     def first_to_leave(self, job: Job) -> int:
         return self.qos[self.qos_of(job)].priority if self.is_by_qos else self.tier(job)
 
+    def its(self, job: Job) -> Qos | Partition:
+        """What says what becomes of it."""
+        return self.qos[self.qos_of(job)] if self.is_by_qos else self.partitions[self.partition(job)]
+
     def mode(self, job: Job) -> str:
-        its = self.qos[self.qos_of(job)] if self.is_by_qos else self.partitions[self.partition(job)]
-        return self.rules.mode_of(its)
+        return self.rules.mode_of(self.its(job))
 
     def may_leave(self, job: Job) -> list[Job]:
         """Who runs on the job's partition and may be preempted for it, the first to leave first."""
@@ -94,18 +102,52 @@ class PreemptingReference(SlurmReference):
             return True
         chosen = self.choose(job, idle.union(*map(has, leaving)), self.running)
         for other in [other for other in leaving if has(other) & chosen]:
-            self.make_leave(other, now)
+            self.tell_to_leave(other, now)
         self.preempted[job] = now
         return True
+
+    def tell_to_leave(self, job: Job, now: int) -> None:
+        run, grace = self.running[job], self.its(job).grace_time * US
+        if job in self.in_grace and now < run.limit_end:
+            return
+        if job in self.in_grace or not grace:
+            self.make_leave(job, now)
+            return
+        self.in_grace.add(job)
+        if self.rules.release != "22.05":
+            self.runs_again.add(job)
+        run.limit_end = min(run.limit_end, now + grace)
+        next_look = -(-max(run.limit_end, now + 1) // (30 * US)) * 30 * US
+        run.end = min(run.start + job.run_us, next_look)
+        self.note_change(now)
+
+    def end_run(self, job: Job, now: int) -> None:
+        is_done = now == self.running[job].start + job.run_us
+        if is_done and job in self.runs_again and self.mode(job) == "requeue":
+            self.make_room(job, now)
+            self.runs_again.discard(job)
+        elif not is_done and job in self.in_grace:
+            self.make_room(job, now)
+        else:
+            super().end_run(job, now)
+
+    def make_room(self, job: Job, now: int) -> None:
+        waits = self.mode(job) == "requeue"
+        self.leave(job, now, "requeued" if waits else "lost")
+        self.in_grace.discard(job)
+        if self.rules.release == "26.05":
+            self.runs_again.discard(job)
+        if waits:
+            self.held[job] = self.eligible[job] = (now // US + HELD_BACK_S) * US
+            self.submitted[job] = now
+
+    def changes_with_time(self) -> bool:
+        return bool(self.in_grace & self.running.keys())
 
     def make_leave(self, job: Job, now: int) -> None:
         free_at = (now // US + 1) * US
         self.cleaned |= dict.fromkeys(self.running[job].nodes, free_at)
-        waits = self.mode(job) == "requeue"
-        self.leave(job, now, "requeued" if waits else "lost")
-        if waits:
-            self.held[job] = self.eligible[job] = (now // US + HELD_BACK_S) * US
-            self.submitted[job] = now
+        self.make_room(job, now)
         self.note_change(now)
         self.pass_at = min(self.pass_at, whole(max(free_at, self.last_pass + self.rules.sched_min_interval)))
 

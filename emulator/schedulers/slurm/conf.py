@@ -9,7 +9,7 @@ from balancer.nodelist import expand
 from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError, read_lines
-from emulator.schedulers.slurm.preemption_settings import preempt_mode, preempt_type
+from emulator.schedulers.slurm.preemption_settings import grace_time, preempt_mode, preempt_type
 from emulator.schedulers.slurm.releases import followed
 from emulator.schedulers.slurm.rules import Partition
 from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
@@ -76,7 +76,7 @@ FOLLOWED = frozenset((
 """Keys of slurm.conf, in lower case, that are followed."""
 FOLLOWED_OF_PARTITIONS = frozenset((
     "partitionname", "nodes", "default", "priority", "prioritytier", "priorityjobfactor", "maxtime", "maxnodes",
-    "minnodes", "qos", "state", "preemptmode",
+    "minnodes", "qos", "state", "preemptmode", "gracetime",
 ))  # fmt: skip
 """Likewise of a partition's line."""
 _STATES = ("UP", "DOWN", "DRAIN", "INACTIVE")
@@ -200,5 +200,6 @@ def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:
         qos=said.get("qos", ""),
         state=_state(said.get("state", "UP")),
         preempt_mode=preempt_mode(said["preemptmode"]) if "preemptmode" in said else None,
+        grace_time=grace_time(said.get("gracetime", "")),
     )
     return partition, _yes(said.get("default", "NO"))

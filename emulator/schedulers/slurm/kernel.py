@@ -24,7 +24,7 @@ from emulator.schedulers.slurm.backfill import fill
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room
 from emulator.schedulers.slurm.nodes import note_change, open_for, place_now, start_picked
-from emulator.schedulers.slurm.preemption import preempt
+from emulator.schedulers.slurm.preemption import has_grace_left, leave, leaves_at_end, preempt
 from emulator.schedulers.slurm.reservation_masks import is_boundary, is_kept_out, may_run, next_boundary
 from emulator.schedulers.slurm.tables import SECOND, TIER_STEP
 
@@ -243,7 +243,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
         and now > 0
         and now % twin_registers.sched_every_us == 0
     ):
-        twin_registers.full_changed = 0
+        twin_registers.full_changed = twin_registers.preempts and has_grace_left(state, twin)
         twin_registers.pass_at_us = now
         depth = NEVER
     if twin_registers.pass_at_us <= now:
@@ -294,9 +294,12 @@ def advance(state: State, twin: Twin, until: int) -> int:
         ended = False
         while registers.heap_n and heap[0].at_us == now:
             row = heap_pop(heap, registers)
+            ended = True
+            if twin.registers.preempts and leaves_at_end(state, twin, row, now):
+                leave(state, twin, row, now)
+                continue
             outcome = RunOutcome.FINISHED if now == job[row].start_us + job[row].run_us else RunOutcome.KILLED
             end_job(job, node, free, plan, blocks, runs, log, registers, row, now, outcome)
-            ended = True
         if now == until:
             return Stop.AT_UNTIL
         if registers.stop_on_end and ended:

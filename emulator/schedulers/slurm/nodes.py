@@ -88,6 +88,12 @@ def note_change(twin_registers: TwinRegisters, now: int) -> None:
             )
 
 
+@inlined
+def next_check(at: int) -> int:
+    """When limits are looked at next, or then."""
+    return (at + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
+
+
 @inner
 def start_picked(state: State, twin: Twin, row: int, now: int) -> None:
     """Start a job, which is out of the queue, on the nodes that were picked: they go to the top of the free stack."""
@@ -106,8 +112,7 @@ def start_picked(state: State, twin: Twin, row: int, now: int) -> None:
     started[first] = row
     registers.started_n = first + 1
     start_chosen(state, first, first + 1, now)
-    latest = now + job[row].estimate_us + twin_registers.over_us
-    killed_at = (latest + CHECK_EVERY - 1) // CHECK_EVERY * CHECK_EVERY
+    killed_at = next_check(now + job[row].estimate_us + twin_registers.over_us)
     if registers.simulated and killed_at < now + job[row].run_us:
         heap_remove(heap, registers, row)
         heap_push(heap, registers, killed_at, row)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from emulator.kernel.compiled import compiled, inner
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.kernel.occupancy import end_job
+from emulator.kernel.reshape import retime
 from emulator.kernel.structures import heap_remove
 from emulator.kernel.tables import NEVER
 from emulator.schedulers.slurm.limits import count_running
 from emulator.schedulers.slurm.node_choice import pick
-from emulator.schedulers.slurm.nodes import note_change
+from emulator.schedulers.slurm.nodes import next_check, note_change
 from emulator.schedulers.slurm.tables import HOLD, SECOND, PreemptMode
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def preempt(state: State, twin: Twin, row: int, now: int) -> bool:
         twin.second_mask[nodes[k].chosen] = 1
     for k in range(taken):
         if open_nodes_of(state, candidates[k].row, twin.second_mask):
-            make_leave(state, twin, candidates[k].row, now)
+            tell_to_leave(state, twin, candidates[k].row, now)
     job_ext[row].preempted_us = now
     count_running(state, twin)
     return True
@@ -159,29 +160,82 @@ def mark_nodes(state: State, twin: Twin, row: int) -> None:
 
 
 @inner
+def tell_to_leave(state: State, twin: Twin, row: int, now: int) -> None:
+    """A running job is preempted: it leaves its nodes, unless it has a grace that is not over."""
+    job_ext = twin.job_ext
+    if job_ext[row].in_grace == 0 and job_ext[row].grace_us > 0:
+        begin_grace(state, twin, row, now)
+    elif job_ext[row].in_grace == 0 or now >= state.job[row].expected_end_us:
+        make_leave(state, twin, row, now)
+
+
+@inner
+def begin_grace(state: State, twin: Twin, row: int, now: int) -> None:
+    """A running job goes on for its grace, or to its limit, and leaves when limits are looked at after that."""
+    job, job_ext = state.job, twin.job_ext
+    job_ext[row].in_grace = 1
+    job_ext[row].runs_again = twin.registers.since_24_11
+    expected = min(job[row].expected_end_us, now + job_ext[row].grace_us)
+    done = job[row].start_us + job[row].run_us
+    retime(state, row, min(done, next_check(max(expected, now + 1))), expected)
+    note_change(twin.registers, now)
+
+
+@inner
 def make_leave(state: State, twin: Twin, row: int, now: int) -> None:
-    """A running job is preempted: it is lost, or waits again. Its nodes are free in the next second."""
-    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
-    heap, runs, log, registers = state.heap, state.runs, state.log, state.registers
+    """A running job leaves its nodes for another. They are free in the next second."""
+    job, runs, log, registers = state.job, state.runs, state.log, state.registers
     twin_registers = twin.registers
     free_us = (now // SECOND + 1) * SECOND
     first = runs[job[row].run_row].first
     for k in range(first, first + job[row].nodes):
         twin.nodes[log[k]].cleaned_us = free_us
-    waits = twin.job_ext[row].preempt_mode == PreemptMode.REQUEUE
-    outcome = RunOutcome.REQUEUED if waits else RunOutcome.CANCELLED
     if registers.simulated:
-        heap_remove(heap, registers, row)
+        heap_remove(state.heap, registers, row)
+    leave(state, twin, row, now)
+    note_change(twin_registers, now)
+    earliest = max(free_us, twin_registers.last_pass_us + twin_registers.pass_gap_us)
+    twin_registers.pass_at_us = min(twin_registers.pass_at_us, (earliest + SECOND - 1) // SECOND * SECOND)
+
+
+@inner
+def leave(state: State, twin: Twin, row: int, now: int) -> None:
+    """A running job is off its nodes: it waits again, or is lost. It is out of the heap."""
+    job, node, free, plan, blocks = state.job, state.node, state.free, state.plan, state.blocks
+    runs, log, registers = state.runs, state.log, state.registers
+    job_ext = twin.job_ext
+    is_done = now == job[row].start_us + job[row].run_us
+    waits = job_ext[row].preempt_mode == PreemptMode.REQUEUE
+    outcome = RunOutcome.REQUEUED if waits else RunOutcome.CANCELLED
     end_job(job, node, free, plan, blocks, runs, log, registers, row, now, outcome)
+    job_ext[row].in_grace = 0
+    if is_done or twin.registers.since_26_05:
+        job_ext[row].runs_again = 0
     if waits:
         job[row].state = JobState.HELD
         job[row].start_us = job[row].end_us = -1
         hold_back(twin, row, now)
     else:
         job[row].state = JobState.CANCELLED
-    note_change(twin_registers, now)
-    earliest = max(free_us, twin_registers.last_pass_us + twin_registers.pass_gap_us)
-    twin_registers.pass_at_us = min(twin_registers.pass_at_us, (earliest + SECOND - 1) // SECOND * SECOND)
+
+
+@inner
+def leaves_at_end(state: State, twin: Twin, row: int, now: int) -> bool:
+    """Whether a job whose run is over now makes room for another: its grace is over, or it has to run again."""
+    job_ext = twin.job_ext
+    if now != state.job[row].start_us + state.job[row].run_us:
+        return bool(job_ext[row].in_grace)
+    return bool(job_ext[row].runs_again) and job_ext[row].preempt_mode == PreemptMode.REQUEUE
+
+
+@inner
+def has_grace_left(state: State, twin: Twin) -> bool:
+    """Whether a running job is in grace: what a job may have then changes with time alone."""
+    node, found = state.node, 0
+    for which in range(node.shape[0]):
+        if node[which].job >= 0:
+            found |= twin.job_ext[node[which].job].in_grace
+    return found != 0
 
 
 @compiled

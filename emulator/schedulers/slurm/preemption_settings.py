@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from emulator.schedulers.slurm.times import seconds
+
 PreemptType = Literal["none", "partition_prio", "qos"]
 PreemptMode = Literal["off", "requeue", "cancel"]
 NO_SUSPENSION = "the twin suspends no jobs: they keep their nodes"
-NO_GRACE = "who is preempted leaves at once in the twin"
 NO_EXEMPTION = "a job may be preempted as soon as it runs in the twin"
 _NOT_WITHIN = "jobs of one QOS do not preempt each other in the twin"
 _MODES: tuple[PreemptMode, ...] = ("requeue", "cancel", "off")
@@ -31,6 +32,13 @@ def _known_type(text: str) -> PreemptType | None:
 def preempt_mode(text: str) -> PreemptMode:
     """What `PreemptMode` says; off where the twin does not do it."""
     return _followed(text) or "off"
+
+
+def grace_time(text: str) -> int:
+    """What `GraceTime` says: a number of seconds (slurm.conf, JSON), or a time (sacctmgr). Raises ValueError."""
+    if text in {"", "-1"}:
+        return 0
+    return int(text) if text.isdecimal() else seconds(text)
 
 
 def not_followed(text: str) -> str:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from emulator.schedulers.slurm.preemption_settings import (
     NO_EXEMPTION,
-    NO_GRACE,
     PreemptMode,
+    grace_time,
     not_followed,
     preempt_mode,
 )
@@ -111,7 +111,7 @@ _TABLE = Table(
         "preempt/mode": "PreemptMode",
         "preempt/exempt_time": "PreemptExemptTime",
     },
-    harmless=frozenset(_NOT_SCHEDULING - {"name"}),
+    harmless=frozenset(_NOT_SCHEDULING - {"name", "preemptmode", "preemptexempttime", "gracetime"}),
 )
 _DEFAULTS = {"usagefactor": 1.0, "usagethres": 0.0, "usagethreshold": 0.0, "limitfactor": 1.0}
 """Columns that may be there if they say what they say by default."""
@@ -126,7 +126,7 @@ class Qos:
     `grp_`: of what runs in it together, `user_` and `account_`: of what runs in it for each user and account;
     `_submitted`: of what runs or waits; `_node_min`: node-minutes as they are asked for. The others are of one job.
     `preempt`: whose jobs its jobs may take the nodes of; `preempt_mode`: what becomes of its own jobs then, None for
-    what becomes of all.
+    what becomes of all; `grace_time`: so many seconds they go on before.
     """
 
     name: str
@@ -148,6 +148,7 @@ class Qos:
     account_node_min: int = UNDEFINED
     preempt: tuple[str, ...] = ()
     preempt_mode: PreemptMode | None = None
+    grace_time: int = 0
 
     @property
     def limits(self) -> tuple[int, int, int, int]:
@@ -246,8 +247,8 @@ def _preempting(
     mode = said.get("preemptmode", "")
     has_own = mode.lower() not in _MODES_OF_ALL
     why_not = [("PreemptMode", not_followed(mode) if has_own else "")]
-    for column, why in (("GraceTime", NO_GRACE), ("PreemptExemptTime", NO_EXEMPTION)):
-        why_not.append((column, why if said.get(column.lower(), "").strip("0:") else ""))
+    is_exempt = said.get("preemptexempttime", "").strip("0:")
+    why_not.append(("PreemptExemptTime", NO_EXEMPTION if is_exempt else ""))
     left_out = [
         LeftOut(f"qos {qos.name}", column, said[column.lower()], why) for column, why in why_not if why
     ]
@@ -255,7 +256,13 @@ def _preempting(
         raise ValueError(f"{where}{left_out[0]}; leave it out to do without")
     if reader.left_out is not None:
         reader.left_out.extend(left_out)
-    return replace(qos, preempt=names, preempt_mode=preempt_mode(mode) if has_own else None)
+    grace = said.get("gracetime", "")
+    try:
+        grace_s = grace_time(grace)
+    except ValueError as error:
+        raise ValueError(f"{where}qos {qos.name}: GraceTime={grace}: {error}") from error
+    own_mode = preempt_mode(mode) if has_own else None
+    return replace(qos, preempt=names, preempt_mode=own_mode, grace_time=grace_s)
 
 
 def levels(table: tuple[Qos, ...]) -> list[int]:

@@ -27,7 +27,8 @@ _DAY_S = 86_400
 class Partition:
     """A partition. `nodes`: indices, None for all. `max_time` is in minutes. `qos`: whose limits come first.
 
-    `state`: one that is not UP starts no job that comes. `preempt_mode`: None for that of the rules.
+    `state`: one that is not UP starts no job that comes. `preempt_mode`: None for that of the rules. `grace_time`: so
+    many seconds its jobs go on if others take their nodes.
     """
 
     name: str = "batch"
@@ -40,6 +41,7 @@ class Partition:
     qos: str = ""
     state: str = "UP"
     preempt_mode: PreemptMode | None = None
+    grace_time: int = 0
 
 
 @dataclass(frozen=True, slots=True)

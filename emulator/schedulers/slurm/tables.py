@@ -121,6 +121,12 @@ class JobExtension:
     """What becomes of it if another takes its nodes (`PreemptMode`)."""
     preempted_us: int
     """When it last made others leave their nodes."""
+    grace_us: int
+    """How long it goes on if another takes its nodes (`GraceTime`)."""
+    in_grace: int
+    """Another takes its nodes: it leaves them when `expected_end_us` has passed."""
+    runs_again: int
+    """It was in grace: it has to run again when it has come to its end (since 24.11)."""
     preempt_look: int
     """The last list of whom a job may preempt that it was in."""
 

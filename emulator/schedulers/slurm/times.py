@@ -12,9 +12,15 @@ _HOURS_MINUTES_SECONDS = 3
 
 
 def minutes(text: str) -> int:
+    """A time, as Slurm rounds it up. Raises ValueError."""
+    found = seconds(text)
+    return INFINITE if found == INFINITE else -(-found // 60)
+
+
+def seconds(text: str) -> int:
     """A time: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]], or INFINITE.
 
-    Seconds count as a minute, as Slurm rounds them up. Raises ValueError.
+    Raises ValueError.
     """
     if text.lower() in UNLIMITED:
         return INFINITE
@@ -29,4 +35,4 @@ def minutes(text: str) -> int:
         hours, minute, second = numbers
     else:
         hours, minute, second = 0, *[*numbers, 0][:2]
-    return int(days or 0) * 1440 + hours * 60 + minute + (second > 0)
+    return ((int(days or 0) * 24 + hours) * 60 + minute) * 60 + second

@@ -15,7 +15,7 @@ from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PAR
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, own_names, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
 from emulator.schedulers.slurm.node_sizes import threads_not_followed, weight_of
-from emulator.schedulers.slurm.preemption_settings import NO_EXEMPTION, NO_GRACE, is_known_type
+from emulator.schedulers.slurm.preemption_settings import NO_EXEMPTION, is_known_type
 from emulator.schedulers.slurm.preemption_settings import not_followed as mode_not_followed
 from emulator.schedulers.slurm.releases import followed
 
@@ -88,7 +88,6 @@ _OF_PARTITIONS = {
     "exclusiveuser": _WHOLE_NODES,
     "exclusivetopo": "the twin has no switches",
     "topology": "the twin has no switches",
-    "gracetime": NO_GRACE,
     "overtimelimit": "OverTimeLimit is that of the whole file in the twin",
     "defaulttime": "a job whose limit is unknown has its run time as limit",
     "defmempercpu": _MEMORY, "defmempernode": _MEMORY, "maxmempercpu": _MEMORY, "maxmempernode": _MEMORY,

@@ -44,13 +44,13 @@ def test_default_lines_set_what_the_lines_below_begin_with(tmp_path: Path) -> No
     assert partitions(
         tmp_path,
         "PartitionName=first Nodes=ALL\n"
-        "PartitionName=DEFAULT MaxTime=3:00:00 MaxNodes=3\n"
+        "PartitionName=DEFAULT MaxTime=3:00:00 MaxNodes=3 GraceTime=90\n"
         "partitionname=batch nodes=ALL DEFAULT=yes\n"
         "PartitionName=default MaxNodes=2 PriorityTier=5\n"
-        "PartitionName=hp Nodes=ALL MaxTime=60\n",
+        "PartitionName=hp Nodes=ALL MaxTime=60 GraceTime=0\n",
     ) == (
         Partition("first"),
-        Partition("batch", max_time=180, max_nodes=3),
+        Partition("batch", max_time=180, max_nodes=3, grace_time=90),
         Partition("hp", priority_tier=5, max_time=60, max_nodes=2),
     )
 

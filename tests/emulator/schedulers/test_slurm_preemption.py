@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def test_every_run_begins_and_ends_when_where_and_how_the_reference_says() -> None:
-    for seed in range(GATE.reference_workloads // 2):
+    for seed in range(GATE.reference_workloads):
         agrees_on_preemption(seed)
 
 
@@ -166,6 +166,83 @@ def test_a_cycle_makes_others_leave_and_the_main_loop_starts_the_job(conf: Path)
     assert [each[2] for number in (1, 2) for each in found[number]] == ["requeued", "finished"] * 2
 
 
+# -- a grace ------------
+
+ONE: list[Row] = [(LOW, 0, 600, 600, 4), (HIGH, 60, 100, 120, 4)]
+
+
+def spans(found: dict[int, list[tuple[float, float, str, list[int]]]]) -> dict[int, list[tuple[Any, ...]]]:
+    """Start, end and outcome of each run."""
+    return {number: [each[:3] for each in runs] for number, runs in found.items()}
+
+
+def test_a_job_goes_on_for_its_grace_and_leaves_when_limits_are_looked_at(conf: Path) -> None:
+    """Recorded on all releases: its nodes are another's then, and it waits again."""
+    assert spans(run(conf, ONE, low="GraceTime=100", release="26.05")) == {
+        1: [(0, 180, "requeued"), (360, 960, "finished")],
+        2: [(180, 280, "finished")],
+    }
+    assert spans(run(conf, ONE, low="GraceTime=100", mode="CANCEL")) == {
+        1: [(0, 180, "lost")],
+        2: [(180, 280, "finished")],
+    }
+
+
+def test_who_has_no_grace_leaves_at_once_beside_one_that_has(conf: Path) -> None:
+    both: list[Row] = [(LOW, 0, 600, 600, 2), (MIDDLE, 1, 600, 600, 2), (HIGH, 60, 100, 120, 4)]
+    assert [runs[0] for runs in spans(run(conf, both, low="GraceTime=30")).values()] == [
+        (0, 90, "requeued"),
+        (1, 60, "requeued"),
+        (90, 190, "finished"),
+    ]
+
+
+def test_a_job_that_ends_in_its_grace_is_over_on_22_05_and_runs_again_since_24_11(conf: Path) -> None:
+    """Recorded on all three."""
+    ends: list[Row] = [(LOW, 0, 130, 600, 4), (HIGH, 60, 100, 120, 4)]
+    for release, outcome in (("22.05", "finished"), ("24.11", "requeued"), ("26.05", "requeued")):
+        found = spans(run(conf, ends, low="GraceTime=100", release=release))
+        assert found[1][0] == (0, 130, outcome)
+        assert found[2] == [(130, 230, "finished")]
+        assert [each[2] for each in found[1][1:]] == (["finished"] if outcome == "requeued" else [])
+        cancelled = spans(run(conf, ends, low="GraceTime=100", mode="CANCEL", release=release))
+        assert cancelled[1] == [(0, 130, "finished")]
+
+
+def test_on_24_11_who_had_to_leave_after_its_grace_runs_once_more_than_it_has_to(conf: Path) -> None:
+    """Recorded: 24.11.5 does not forget that it sent a signal; 26.05.5 does."""
+    for release, runs in (("22.05", 2), ("24.11", 3), ("26.05", 2)):
+        found = spans(run(conf, ONE, low="GraceTime=100", release=release))
+        assert [each[2] for each in found[1]] == ["requeued"] * (runs - 1) + ["finished"], release
+
+
+def test_a_grace_does_not_outlive_the_limit_and_who_reaches_it_waits_again(conf: Path) -> None:
+    """Without a grace it would be killed a minute later."""
+    short: list[Row] = [(LOW, 0, 600, 120, 4), (HIGH, 60, 100, 120, 4)]
+    assert spans(run(conf, short, low="GraceTime=900", over_time_limit=1)) == {
+        1: [(0, 120, "requeued"), (300, 480, "killed")],
+        2: [(120, 220, "finished")],
+    }
+
+
+def test_a_second_job_ends_a_grace_only_if_it_is_over(conf: Path) -> None:
+    """The grace ends at 130 and is looked at 150; who comes at 135 does not wait for that."""
+    for second, left in ((110, 150), (135, 135)):
+        rows: list[Row] = [(LOW, 0, 600, 600, 4), (HIGH, 60, 9, 60, 2), (HIGH, second, 9, 60, 2)]
+        found = spans(run(conf, rows, low="GraceTime=70"))
+        assert found[1][0] == (0, left, "requeued")
+        assert {found[number][0][0] for number in (2, 3)} == {150 if second == 110 else 136}
+
+
+def test_who_is_past_its_limit_already_leaves_at_the_next_look(conf: Path) -> None:
+    late: list[Row] = [(LOW, 0, 600, 60, 4), (HIGH, 90, 100, 120, 4)]
+    assert spans(run(conf, late, low="GraceTime=900", over_time_limit=2))[1][0] == (0, 120, "requeued")
+
+
+def test_a_look_at_all_jobs_ends_a_grace_that_is_over_though_nothing_happens(conf: Path) -> None:
+    assert spans(run(conf, ONE, low="GraceTime=35", sched_interval=10))[1][0] == (0, 100, "requeued")
+
+
 # -- by QOS ------------
 
 QOS = {"low": {}, "high": {"Preempt": "low"}, "normal": {"Priority": 10}}
@@ -193,6 +270,13 @@ def test_the_mode_of_a_qos_comes_before_that_of_all() -> None:
     for off in ("off", False):  # as YAML reads it
         assert run_by_qos(rows, qos=QOS | {"low": {"PreemptMode": off}})[2] == [(600, 700, "finished")]
     assert run_by_qos(rows, qos=QOS | {"low": {"PreemptMode": "cluster"}})[1][0] == (0, 60, "requeued")
+
+
+def test_the_grace_is_that_of_the_qos() -> None:
+    rows: list[Row] = [(LOW, 0, 600, 600, 4), (HIGH, 60, 100, 120, 1)]
+    for grace in (100, "00:01:40"):  # a scenario's, sacctmgr's
+        assert run_by_qos(rows, qos=QOS | {"low": {"GraceTime": grace}})[1][0] == (0, 180, "requeued")
+    assert run_by_qos(rows, qos=QOS | {"high": {"Preempt": "low", "GraceTime": 100}})[1][0][1] == 60
 
 
 def test_who_preempts_another_stands_before_it_in_the_queue() -> None:
@@ -273,7 +357,6 @@ def test_what_a_file_says_beyond_it_is_named(conf: Path) -> None:
     jobs = JobTable.build(submit_us=[0], run_us=[US], estimate_us=[US], nodes=[1])
     assert Slurm(conf=conf).not_followed(jobs, 4) == (
         "slurm.conf: PreemptMode=SUSPEND,GANG: the twin suspends no jobs: they keep their nodes",
-        "slurm.conf: partition low: GraceTime=60: who is preempted leaves at once in the twin",
         "slurm.conf: partition low: PreemptMode=SUSPEND: the twin suspends no jobs: they keep their nodes",
     )
     assert not Slurm(conf=conf).rules(4).preempts

@@ -79,14 +79,14 @@ def run(scenario, work, processes, act=lambda fleet: False):
 PREEMPTION = """\
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-PartitionName=low Nodes=ALL PriorityTier=10 Default=YES
+PartitionName=low Nodes=ALL PriorityTier=10 Default=YES {low}
 PartitionName=high Nodes=ALL PriorityTier=20
 """
 
 
-@of_each_release
-def test_a_job_of_a_higher_tier_takes_the_nodes_of_one_that_waits_again(tmp_path, processes, root):
-    (tmp_path / "site.conf").write_text(PREEMPTION)
+def run_of_two(tmp_path, processes, root, low=""):
+    """The record of a job of all four nodes, and one of two nodes in a higher partition five minutes later."""
+    (tmp_path / "site.conf").write_text(PREEMPTION.format(low=low))
     jobs = [
         "1 0 0 900 4 -1 -1 4 1200 -1 1 1 1 -1 1 -1 -1 -1",
         "2 300 0 120 2 -1 -1 2 300 -1 1 1 1 -1 2 -1 -1 -1",
@@ -102,13 +102,34 @@ def test_a_job_of_a_higher_tier_takes_the_nodes_of_one_that_waits_again(tmp_path
         }
     )
 
-    record = run(scenario, tmp_path / "work", processes)
+    return run(scenario, tmp_path / "work", processes)
+
+
+def outcomes_of(record, job):
+    return [RunOutcome(how).name for how in record.runs.outcome[record.runs.job == job]]
+
+
+@of_each_release
+def test_a_job_of_a_higher_tier_takes_the_nodes_of_one_that_waits_again(tmp_path, processes, root):
+    record = run_of_two(tmp_path, processes, root)
 
     runs = record.runs
-    outcomes = [[RunOutcome(how).name for how in runs.outcome[runs.job == job]] for job in (0, 1)]
-    assert outcomes == [["REQUEUED", "FINISHED"], ["FINISHED"]]
+    assert [outcomes_of(record, job) for job in (0, 1)] == [["REQUEUED", "FINISHED"], ["FINISHED"]]
     low, high = (runs.start_us[runs.job == job] for job in (0, 1))
     assert runs.end_us[runs.job == 0][0] <= high[0] < low[1]
+
+
+@by_night_of_each
+def test_a_job_takes_the_nodes_of_one_whose_grace_is_over(tmp_path, processes, root):
+    record = run_of_two(tmp_path, processes, root, low="GraceTime=120")
+
+    runs = record.runs
+    # 24.11 does not forget that it told the job to leave, and requeues it once more when it has ended.
+    again = 2 if root is not None and root.name == "24.11" else 1
+    low = ["REQUEUED"] * again + ["FINISHED"]
+    assert [outcomes_of(record, job) for job in (0, 1)] == [low, ["FINISHED"]]
+    left, high = runs.end_us[runs.job == 0][0], runs.start_us[runs.job == 1][0]
+    assert record.jobs.submit_us[1] + 119 * US <= left <= high, "Slurm's times are whole seconds"
 
 
 def batch_states(record):
