@@ -19,7 +19,7 @@ from emulator.schedulers.dynamic import VIEW
 from emulator.schedulers.slurm import kernel
 from emulator.schedulers.slurm import tables as s
 from emulator.schedulers.slurm.preemption import hold_back
-from emulator.schedulers.slurm.qos import Qos, levels
+from emulator.schedulers.slurm.qos import UNDEFINED, Qos, levels
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.reservations import which_of
 from emulator.schedulers.slurm.rules import Partition
@@ -220,6 +220,12 @@ class SlurmTwin(ClusterRules):
         self._job_ext["preempt_mode"][rows] = modes[classes]
         graces = np.array([0 if each is None else each.grace_time for each in its], np.int64)
         self._job_ext["grace_us"][rows] = graces[classes] * US
+        exempt = np.array([*(each.preempt_exempt_time for each in rules.qos), UNDEFINED], np.int64)
+        found = np.full(len(jobs), rules.preempt_exempt_time)
+        for whose in ("own_qos", "first_qos"):  # the latter comes first
+            said = exempt[self._job_ext[whose][rows]]
+            found = np.where(said == UNDEFINED, found, said)
+        self._job_ext["exempt_us"][rows] = found * US
         self._job_ext["preempted_us"][:] = _LONG_AGO_US
 
     def _unchanging(self, jobs: JobTable, places: NDArray[np.int64]) -> NDArray[np.float64]:

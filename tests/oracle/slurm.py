@@ -125,7 +125,7 @@ class SlurmReference:
                 self.note_change(now)
         self.queue.sort(key=self.order)
         if rules.sched_interval > 0 and self.full_changed and on(now, rules.sched_interval):
-            self.full_changed = self.changes_with_time()
+            self.full_changed = self.changes_with_time(now)
             self.main_pass(now, NEVER)
         elif self.pass_at <= now:
             self.main_pass(now, rules.default_queue_depth)
@@ -144,7 +144,7 @@ class SlurmReference:
     def end_run(self, job: Job, now: int) -> None:
         self.leave(job, now, "finished" if now == self.running[job].start + job.run_us else "killed")
 
-    def changes_with_time(self) -> bool:
+    def changes_with_time(self, now: int) -> bool:
         """Whether a look at all jobs may find more than the last one though nothing happens."""
         return False
 

@@ -243,6 +243,7 @@ def with_random_preemption(
     changes = {
         "job_requeue": bool(rng.random() < 0.9),
         "kill_wait": int(rng.choice((30, 600))),
+        "preempt_exempt_time": int(rng.choice((0, 0, 0, 20, 130))),
         "release": random_release(rng),
     }
     preempting = replace(
@@ -270,6 +271,7 @@ def with_random_preempting_qos(
             preempt=said.get(each.name, ()),
             preempt_mode=modes[rng.integers(len(modes))],
             grace_time=random_grace(rng),
+            preempt_exempt_time=int(rng.choice((-1, -1, -1, 0, 45))),
         )
         for each in rules.qos
     )

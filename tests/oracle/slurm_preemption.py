@@ -44,7 +44,15 @@ class PreemptingReference(SlurmReference):
     def level(self, qos: str) -> int:
         return max((1 + self.level(name) for name in self.qos[qos].preempt), default=0)
 
-    def may_take(self, job: Job, other: Job) -> bool:
+    def exempt_until(self, job: Job) -> int:
+        """By its partition's QOS, else its own, else for all."""
+        said = [self.qos[name].preempt_exempt_time for name in self.all_qos(job)]
+        counts = [*(each for each in said if each >= 0), self.rules.preempt_exempt_time]
+        return self.running[job].start + counts[0] * US
+
+    def may_take(self, job: Job, other: Job, now: int) -> bool:
+        if now < self.exempt_until(other):
+            return False
         if self.is_by_qos:
             own, its = self.qos[self.qos_of(job)], self.qos[self.qos_of(other)]
             return its.name in own.preempt and self.rules.mode_of(its) != "off"
@@ -60,12 +68,12 @@ class PreemptingReference(SlurmReference):
     def mode(self, job: Job) -> str:
         return self.rules.mode_of(self.its(job))
 
-    def may_leave(self, job: Job) -> list[Job]:
+    def may_leave(self, job: Job, now: int) -> list[Job]:
         """Who runs on the job's partition and may be preempted for it, the first to leave first."""
         theirs = [
             other
             for other, run in self.running.items()
-            if run.nodes & self.nodes_of(job) and self.may_take(job, other)
+            if run.nodes & self.nodes_of(job) and self.may_take(job, other, now)
         ]
         return sorted(
             theirs, key=lambda other: (self.first_to_leave(other), other.nodes, other.submit_us, other.number)
@@ -90,7 +98,7 @@ class PreemptingReference(SlurmReference):
                     return order[:count]
             return []
 
-        order = self.may_leave(job)
+        order = self.may_leave(job, now)
         leaving = enough(order)
         if not leaving:
             return False
@@ -141,8 +149,8 @@ class PreemptingReference(SlurmReference):
             self.held[job] = self.eligible[job] = (now // US + HELD_BACK_S) * US
             self.submitted[job] = now
 
-    def changes_with_time(self) -> bool:
-        return bool(self.in_grace & self.running.keys())
+    def changes_with_time(self, now: int) -> bool:
+        return any(job in self.in_grace or now < self.exempt_until(job) for job in self.running)
 
     def make_leave(self, job: Job, now: int) -> None:
         free_at = (now // US + 1) * US
@@ -155,7 +163,7 @@ class PreemptingReference(SlurmReference):
         self, job: Job, allowed: set[int], now: int, running: dict[Job, Running]
     ) -> tuple[int, frozenset[int]] | None:
         if len(self.with_room(job, allowed, running)) < job.nodes:
-            leaving = self.may_leave(job)
+            leaving = self.may_leave(job, now)
             running = {other: run for other, run in running.items() if other not in leaving}
         return super().first_free(job, allowed, now, running)
 

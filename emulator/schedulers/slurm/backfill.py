@@ -93,7 +93,7 @@ def begin_plan(twin: Twin, now: int) -> None:
 
 
 @inner
-def free_by_ends(twin: Twin, row: int, now: int) -> int:
+def free_by_ends(state: State, twin: Twin, row: int, now: int) -> int:
     """When enough nodes of the first mask are free, NEVER if they never are; those are marked in the second.
 
     If the idle ones are not enough, all whom the job may preempt are taken away; then what runs, one job after the
@@ -116,7 +116,7 @@ def free_by_ends(twin: Twin, row: int, now: int) -> int:
                 return at
             if preempts and not looked:
                 looked = True
-                found += take_preemptable(twin, row)
+                found += take_preemptable(state, twin, row, now)
                 if found >= needed:
                     return at
             if when == NEVER:
@@ -131,13 +131,13 @@ def free_by_ends(twin: Twin, row: int, now: int) -> int:
 
 
 @inner
-def take_preemptable(twin: Twin, row: int) -> int:
+def take_preemptable(state: State, twin: Twin, row: int, now: int) -> int:
     """Mark the nodes of the first mask whose job may be preempted in the second. Returns how many."""
     nodes, count = twin.nodes, 0
     for which in range(nodes.shape[0]):
         holder = nodes[which].holder
         is_there = twin.first_mask[which] and holder >= 0 and nodes[which].free_at_us != NEVER
-        if is_there and may_preempt(twin, row, holder):
+        if is_there and may_preempt(state, twin, row, holder, now):
             twin.second_mask[which] = 1
             count += 1
     return count
@@ -258,7 +258,7 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
             slot += 1
         later = look_at_plan(twin, row, slot, tried, limit)
         shares = twin_registers.shares != 0
-        free_at = free_then(state, twin, row, now, tried, later) if shares else free_by_ends(twin, row, now)
+        free_at = free_then(state, twin, row, now, tried, later) if shares else free_by_ends(state, twin, row, now)
         begin = max(free_at, tried)
         if free_at == NEVER or not may_run(twin, row, begin, begin + limit) or (begin > later and not is_new):
             tried = later

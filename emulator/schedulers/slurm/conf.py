@@ -9,7 +9,7 @@ from balancer.nodelist import expand
 from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError, read_lines
-from emulator.schedulers.slurm.preemption_settings import grace_time, preempt_mode, preempt_type
+from emulator.schedulers.slurm.preemption_settings import exempt_time, grace_time, preempt_mode, preempt_type
 from emulator.schedulers.slurm.releases import followed
 from emulator.schedulers.slurm.rules import Partition
 from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
@@ -52,6 +52,7 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "jobrequeue": ("job_requeue", _yes),
     "preempttype": ("preempt_type", preempt_type),
     "preemptmode": ("preempt_mode", preempt_mode),
+    "preemptexempttime": ("preempt_exempt_time", exempt_time),
     "priorityweightage": ("priority_weight_age", _number),
     "priorityweightfairshare": ("priority_weight_fairshare", _number),
     "priorityweightjobsize": ("priority_weight_job_size", _number),

@@ -24,7 +24,7 @@ from emulator.schedulers.slurm.backfill import fill
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room
 from emulator.schedulers.slurm.nodes import note_change, open_for, place_now, start_picked
-from emulator.schedulers.slurm.preemption import has_grace_left, leave, leaves_at_end, preempt
+from emulator.schedulers.slurm.preemption import changes_with_time, leave, leaves_at_end, preempt
 from emulator.schedulers.slurm.reservation_masks import is_boundary, is_kept_out, may_run, next_boundary
 from emulator.schedulers.slurm.tables import SECOND, TIER_STEP
 
@@ -243,7 +243,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
         and now > 0
         and now % twin_registers.sched_every_us == 0
     ):
-        twin_registers.full_changed = twin_registers.preempts and has_grace_left(state, twin)
+        twin_registers.full_changed = twin_registers.preempts and changes_with_time(state, twin, now)
         twin_registers.pass_at_us = now
         depth = NEVER
     if twin_registers.pass_at_us <= now:

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
 
 @inner
-def may_preempt(twin: Twin, row: int, other: int) -> bool:
-    """Whether a job may take the nodes of another that runs."""
+def may_preempt(state: State, twin: Twin, row: int, other: int, now: int) -> bool:
+    """Whether a job may take the nodes of another that runs, and has run for long enough."""
     job_ext = twin.job_ext
-    return bool(twin.may_preempt[job_ext[row].preempt_class, job_ext[other].preempt_class])
+    if not twin.may_preempt[job_ext[row].preempt_class, job_ext[other].preempt_class]:
+        return False
+    return bool(now >= state.job[other].start_us + job_ext[other].exempt_us)
 
 
 @inner
-def list_candidates(state: State, twin: Twin, row: int) -> int:
+def list_candidates(state: State, twin: Twin, row: int, now: int) -> int:
     """List who runs on nodes of a job's partition and may be preempted for it. Returns how many.
 
     Those of the lowest tier, or priority of QOS, and the fewest nodes come first.
@@ -44,7 +46,7 @@ def list_candidates(state: State, twin: Twin, row: int) -> int:
     count = 0
     for which in range(node.shape[0]):
         other = node[which].job
-        if other < 0 or not parts[partition, which] or not may_preempt(twin, row, other):
+        if other < 0 or not parts[partition, which] or not may_preempt(state, twin, row, other, now):
             continue
         if job_ext[other].preempt_look == twin_registers.preempt_looks:
             continue
@@ -85,7 +87,7 @@ def move_to(candidates: Rows[Candidate], place: int, to: int) -> None:
 
 
 @inner
-def enough_candidates(state: State, twin: Twin, row: int, idle: int) -> int:
+def enough_candidates(state: State, twin: Twin, row: int, idle: int, now: int) -> int:
     """How many of the candidates have to leave, from the first on; 0 if all of them are not enough.
 
     They are taken in their order until there are enough nodes. Then the last one taken comes first, the others by how
@@ -93,7 +95,7 @@ def enough_candidates(state: State, twin: Twin, row: int, idle: int) -> int:
     """
     candidates, open_mask = twin.candidates, twin.open_mask
     needed = twin.job_ext[row].nodes
-    listed = list_candidates(state, twin, row)
+    listed = list_candidates(state, twin, row, now)
     found, taken = idle, 0
     while taken < listed and found < needed:
         candidates[taken].usable = open_nodes_of(state, candidates[taken].row, open_mask)
@@ -130,7 +132,7 @@ def preempt(state: State, twin: Twin, row: int, now: int) -> bool:
         is_idle = open_mask[which] and node[which].job < 0 and nodes[which].cleaned_us <= now
         twin.second_mask[which] = is_idle
         idle += is_idle
-    taken = enough_candidates(state, twin, row, idle)
+    taken = enough_candidates(state, twin, row, idle, now)
     if taken == 0:
         return False
     if job_ext[row].preempted_us > now - twin.registers.preempt_again_us:
@@ -229,12 +231,14 @@ def leaves_at_end(state: State, twin: Twin, row: int, now: int) -> bool:
 
 
 @inner
-def has_grace_left(state: State, twin: Twin) -> bool:
-    """Whether a running job is in grace: what a job may have then changes with time alone."""
-    node, found = state.node, 0
+def changes_with_time(state: State, twin: Twin, now: int) -> bool:
+    """Whether a running job is exempt or in grace: what another may take changes then though nothing happens."""
+    job, node, job_ext, found = state.job, state.node, twin.job_ext, 0
     for which in range(node.shape[0]):
-        if node[which].job >= 0:
-            found |= twin.job_ext[node[which].job].in_grace
+        row = node[which].job
+        if row >= 0:
+            found |= job_ext[row].in_grace
+            found |= now < job[row].start_us + job_ext[row].exempt_us
     return found != 0
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from emulator.schedulers.slurm.times import seconds
+from emulator.schedulers.slurm.times import INFINITE, seconds
 
 PreemptType = Literal["none", "partition_prio", "qos"]
 PreemptMode = Literal["off", "requeue", "cancel"]
 NO_SUSPENSION = "the twin suspends no jobs: they keep their nodes"
-NO_EXEMPTION = "a job may be preempted as soon as it runs in the twin"
 _NOT_WITHIN = "jobs of one QOS do not preempt each other in the twin"
 _MODES: tuple[PreemptMode, ...] = ("requeue", "cancel", "off")
 _PREFIX = "preempt/"
@@ -39,6 +38,12 @@ def grace_time(text: str) -> int:
     if text in {"", "-1"}:
         return 0
     return int(text) if text.isdecimal() else seconds(text)
+
+
+def exempt_time(text: str) -> int:
+    """What `PreemptExemptTime` says, in seconds; -1 if nothing. Raises ValueError."""
+    found = seconds(text) if text else INFINITE
+    return -1 if found == INFINITE else found
 
 
 def not_followed(text: str) -> str:

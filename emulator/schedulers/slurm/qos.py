@@ -7,14 +7,14 @@ twin, `docs/job-rules.md` for the plain schedulers, which know more of the colum
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from emulator.schedulers.slurm.preemption_settings import (
-    NO_EXEMPTION,
     PreemptMode,
+    exempt_time,
     grace_time,
     not_followed,
     preempt_mode,
@@ -111,6 +111,7 @@ _TABLE = Table(
         "preempt/mode": "PreemptMode",
         "preempt/exempt_time": "PreemptExemptTime",
     },
+    seconds=frozenset({"preempt/exempt_time"}),
     harmless=frozenset(_NOT_SCHEDULING - {"name", "preemptmode", "preemptexempttime", "gracetime"}),
 )
 _DEFAULTS = {"usagefactor": 1.0, "usagethres": 0.0, "usagethreshold": 0.0, "limitfactor": 1.0}
@@ -126,7 +127,8 @@ class Qos:
     `grp_`: of what runs in it together, `user_` and `account_`: of what runs in it for each user and account;
     `_submitted`: of what runs or waits; `_node_min`: node-minutes as they are asked for. The others are of one job.
     `preempt`: whose jobs its jobs may take the nodes of; `preempt_mode`: what becomes of its own jobs then, None for
-    what becomes of all; `grace_time`: so many seconds they go on before.
+    what becomes of all; `grace_time`: so many seconds they go on before; `preempt_exempt_time`: who has run for
+    fewer seconds keeps its nodes, UNDEFINED for what holds for all.
     """
 
     name: str
@@ -149,6 +151,7 @@ class Qos:
     preempt: tuple[str, ...] = ()
     preempt_mode: PreemptMode | None = None
     grace_time: int = 0
+    preempt_exempt_time: int = UNDEFINED
 
     @property
     def limits(self) -> tuple[int, int, int, int]:
@@ -246,23 +249,26 @@ def _preempting(
             raise ValueError(f"{where}qos {qos.name}: Preempt={name}: no such QOS; there are: {there}")
     mode = said.get("preemptmode", "")
     has_own = mode.lower() not in _MODES_OF_ALL
-    why_not = [("PreemptMode", not_followed(mode) if has_own else "")]
-    is_exempt = said.get("preemptexempttime", "").strip("0:")
-    why_not.append(("PreemptExemptTime", NO_EXEMPTION if is_exempt else ""))
-    left_out = [
-        LeftOut(f"qos {qos.name}", column, said[column.lower()], why) for column, why in why_not if why
-    ]
-    if left_out and reader.left_out is None:
-        raise ValueError(f"{where}{left_out[0]}; leave it out to do without")
-    if reader.left_out is not None:
-        reader.left_out.extend(left_out)
-    grace = said.get("gracetime", "")
-    try:
-        grace_s = grace_time(grace)
-    except ValueError as error:
-        raise ValueError(f"{where}qos {qos.name}: GraceTime={grace}: {error}") from error
-    own_mode = preempt_mode(mode) if has_own else None
-    return replace(qos, preempt=names, preempt_mode=own_mode, grace_time=grace_s)
+    if has_own and (why := not_followed(mode)):
+        left_out = LeftOut(f"qos {qos.name}", "PreemptMode", mode, why)
+        if reader.left_out is None:
+            raise ValueError(f"{where}{left_out}; leave it out to do without")
+        reader.left_out.append(left_out)
+
+    def time(column: str, read: Callable[[str], int]) -> int:
+        text = said.get(column.lower(), "")
+        try:
+            return read(text)
+        except ValueError as error:
+            raise ValueError(f"{where}qos {qos.name}: {column}={text}: {error}") from error
+
+    return replace(
+        qos,
+        preempt=names,
+        preempt_mode=preempt_mode(mode) if has_own else None,
+        grace_time=time("GraceTime", grace_time),
+        preempt_exempt_time=time("PreemptExemptTime", exempt_time),
+    )
 
 
 def levels(table: tuple[Qos, ...]) -> list[int]:

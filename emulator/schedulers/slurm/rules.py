@@ -52,7 +52,8 @@ class Rules:
     `priority_max_age`, `priority_decay_half_life` and `priority_calc_period` in seconds, `sched_min_interval` in
     microseconds, `bf_window` and `over_time_limit` in minutes. `enforce_limits`: those of QOS and
     associations count. `job_requeue`: who loses a node waits again. `preempt_type`: who takes the nodes of whom;
-    `preempt_mode`: what becomes of these.
+    `preempt_mode`: what becomes of these; `preempt_exempt_time`: who has run for fewer seconds keeps its nodes
+    (-1: nobody).
     """
 
     release: Release = "22.05"
@@ -74,6 +75,7 @@ class Rules:
     job_requeue: bool = True
     preempt_type: PreemptType = "none"
     preempt_mode: PreemptMode = "off"
+    preempt_exempt_time: int = 0
     priority_type: PriorityType = "basic"
     priority_weight_age: int = 0
     priority_weight_fairshare: int = 0
@@ -102,6 +104,7 @@ class Rules:
             "priority_decay_half_life",
         ):  # fmt: skip
             check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
+        check_number("slurm", "preempt_exempt_time", self.preempt_exempt_time, at_least=-1, whole=True)
         for name in ("sched_interval", "bf_interval"):
             if getattr(self, name) != -1:  # never
                 check_number("slurm", name, getattr(self, name), at_least=1, whole=True)

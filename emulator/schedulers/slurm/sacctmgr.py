@@ -24,7 +24,8 @@ _NUMBER = {"set", "infinite", "number"}
 class Table:
     """What is read: what sacctmgr is told to show, a column that each form has, and the names in JSON.
 
-    `harmless`: columns, in small letters, in which a value that was cut at its width is none the worse.
+    `harmless`: columns, in small letters, in which a value that was cut at its width is none the worse. `seconds`: the
+    names in JSON of times that columns have in minutes.
     """
 
     what: str
@@ -33,6 +34,7 @@ class Table:
     listed: str
     columns: Mapping[str, str]
     harmless: frozenset[str] = frozenset()
+    seconds: frozenset[str] = frozenset()
 
     @property
     def remedy(self) -> str:
@@ -129,7 +131,11 @@ def _of_document(path: Path, text: str, table: Table) -> Iterator[Row]:
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise ValueError(f"{table.what}: {path}: no list `{table.listed}` of objects; {table.remedy}")
     for number, each in enumerate(listed, 1):
-        said = {table.columns.get(name, name): value for name, value in _leaves(each, "") if value}
+        said = {
+            table.columns.get(name, name): f"0:{value}" if name in table.seconds else value
+            for name, value in _leaves(each, "")
+            if value
+        }
         yield Row(f"{path}: number {number} of `{table.listed}`", said)
 
 

@@ -74,6 +74,7 @@ class SlurmSettings:
     job_requeue: bool | None = None
     preempt_type: PreemptType | None = None
     preempt_mode: PreemptMode | None = None
+    preempt_exempt_time: int | None = None
     priority_type: PriorityType | None = None
     priority_weight_age: int | None = None
     priority_weight_fairshare: int | None = None

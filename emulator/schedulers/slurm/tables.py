@@ -123,6 +123,8 @@ class JobExtension:
     """When it last made others leave their nodes."""
     grace_us: int
     """How long it goes on if another takes its nodes (`GraceTime`)."""
+    exempt_us: int
+    """How long it has to run before another may take its nodes (`PreemptExemptTime`)."""
     in_grace: int
     """Another takes its nodes: it leaves them when `expected_end_us` has passed."""
     runs_again: int

@@ -15,7 +15,7 @@ from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PAR
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, own_names, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
 from emulator.schedulers.slurm.node_sizes import threads_not_followed, weight_of
-from emulator.schedulers.slurm.preemption_settings import NO_EXEMPTION, is_known_type
+from emulator.schedulers.slurm.preemption_settings import is_known_type
 from emulator.schedulers.slurm.preemption_settings import not_followed as mode_not_followed
 from emulator.schedulers.slurm.releases import followed
 
@@ -42,7 +42,6 @@ _NOT_FOLLOWED = {
     "selecttype": _WHOLE_NODES,
     "selecttypeparameters": _WHOLE_NODES,
     "preemptparameters": _NO_PREEMPTION,
-    "preemptexempttime": NO_EXEMPTION,
     "schedulertimeslice": "jobs do not take turns on a node in the twin",
     "licenses": "the twin has no licences",
     "priorityweightassoc": "the twin has no associations",
@@ -71,7 +70,7 @@ _NOT_FOLLOWED = {
 _NOTHING = {
     "selecttype": {"select/linear"},
     "topologyplugin": {"topology/none", "topology/default", "topology/flat"}, "priorityusageresetperiod": {"none"},
-    "fairsharedampeningfactor": {"1"}, "preemptexempttime": {"-1", "00:00:00"}, "burstbuffertype": {"none"},
+    "fairsharedampeningfactor": {"1"}, "burstbuffertype": {"none"},
 }  # fmt: skip
 """Values, besides 0 and none at all, that are what the twin does."""
 _OF_PARTITIONS = {

@@ -229,6 +229,8 @@ def settings(folder: Path, text: str) -> dict[str, object]:
         ('SchedulerParameters="bf_interval=60, defer"\n', {"bf_interval": 60, "defer": True}),
         ("SchedulerParameters=bf_interval=60,defer\nSchedulerParameters=bf_window=100\n", {"bf_window": 100}),
         ("KillWait=5\nKillWait=6 # later\n", {"kill_wait": 6}),
+        ("PreemptExemptTime=1:30\n", {"preempt_exempt_time": 90}),
+        ("PreemptExemptTime=-1\n", {"preempt_exempt_time": -1}),
     ],
 )
 def test_settings_are_read_as_slurm_reads_them(

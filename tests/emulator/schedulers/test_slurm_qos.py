@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,7 +162,7 @@ def test_what_sacctmgr_prints_is_the_table(tmp_path: Path) -> None:
             {"PreemptMode": "requeue,within"},
             "PreemptMode=requeue,within: jobs of one QOS do not preempt each other",
         ),
-        ({"PreemptExemptTime": "00:05:00"}, "a job may be preempted as soon as it runs in the twin"),
+        ({"PreemptExemptTime": "soon"}, "qos q: PreemptExemptTime=soon: 'soon' is no time"),
         ({"GraceTime": "soon"}, "qos q: GraceTime=soon: 'soon' is no time"),
         ({"Flags": "NoReserve"}, "qos q: Flags=NoReserve: the twin does not know this"),
         ({"UsageFactor": 2}, "qos q: UsageFactor=2: the twin does not know this"),
@@ -241,6 +242,17 @@ def test_each_form_of_sacctmgr_says_the_same_qos(form: str) -> None:
     if form == "wide":  # it was asked for a few columns
         scavenger = Qos("scavenger")
     assert read_qos(path, 32, left_out=[]) == (*others, scavenger)
+
+
+def test_an_exemption_is_in_seconds_in_json_and_in_minutes_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "qos.txt"
+    time = {"set": True, "infinite": False, "number": 90}
+    path.write_text(json.dumps({"qos": [{"name": "normal", "preempt": {"exempt_time": time}}]}))
+    normal = Qos("normal", preempt_exempt_time=90)
+    assert read_qos(path, None) == (normal,)
+    path.write_text("Name|PreemptExemptTime\nnormal|00:01:30\n")
+    assert read_qos(path, None) == (normal,)
+    assert read_qos({"normal": {"PreemptExemptTime": 2}}, None)[0].preempt_exempt_time == 120
 
 
 @pytest.mark.parametrize("form", ["parsable2", "json"])

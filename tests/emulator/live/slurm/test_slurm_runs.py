@@ -77,6 +77,7 @@ def run(scenario, work, processes, act=lambda fleet: False):
 
 
 PREEMPTION = """\
+PreemptExemptTime={exempt}
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=low Nodes=ALL PriorityTier=10 Default=YES {low}
@@ -84,9 +85,9 @@ PartitionName=high Nodes=ALL PriorityTier=20
 """
 
 
-def run_of_two(tmp_path, processes, root, low=""):
+def run_of_two(tmp_path, processes, root, low="", exempt="-1"):
     """The record of a job of all four nodes, and one of two nodes in a higher partition five minutes later."""
-    (tmp_path / "site.conf").write_text(PREEMPTION.format(low=low))
+    (tmp_path / "site.conf").write_text(PREEMPTION.format(low=low, exempt=exempt))
     jobs = [
         "1 0 0 900 4 -1 -1 4 1200 -1 1 1 1 -1 1 -1 -1 -1",
         "2 300 0 120 2 -1 -1 2 300 -1 1 1 1 -1 2 -1 -1 -1",
@@ -130,6 +131,16 @@ def test_a_job_takes_the_nodes_of_one_whose_grace_is_over(tmp_path, processes, r
     assert [outcomes_of(record, job) for job in (0, 1)] == [low, ["FINISHED"]]
     left, high = runs.end_us[runs.job == 0][0], runs.start_us[runs.job == 1][0]
     assert record.jobs.submit_us[1] + 119 * US <= left <= high, "Slurm's times are whole seconds"
+
+
+@by_night_of_each
+def test_a_job_takes_the_nodes_of_one_that_has_run_for_long_enough(tmp_path, processes, root):
+    record = run_of_two(tmp_path, processes, root, exempt="00:07:00")
+
+    runs = record.runs
+    assert [outcomes_of(record, job) for job in (0, 1)] == [["REQUEUED", "FINISHED"], ["FINISHED"]]
+    low = runs.job == 0
+    assert runs.end_us[low][0] - runs.start_us[low][0] >= 419 * US, "Slurm's times are whole seconds"
 
 
 def batch_states(record):
