@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import parts
+from emulator.live.slurm.programs import Programs
+from emulator.schedulers.slurm.releases import followed
 from gates import GATE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from emulator.schedulers.slurm.releases import Release
 
 
 def each_root(*needs: str, by_night: bool = False) -> list[object]:
@@ -27,6 +31,11 @@ def in_root(release: str, *needs: str) -> object:
     root: Path = parts.slurm_root(release)
     own = [name for name in needs if name != "libfaketime"]  # the root has one of its own
     return pytest.param(root, marks=pytest.mark.needs(f"slurm-{release}", *own), id=release)
+
+
+def release_of(root: Path | None) -> Release:
+    """Whose rules that Slurm goes by."""
+    return followed(Programs().version() if root is None else root.name)
 
 
 def batch(root: Path | None, **more: object) -> dict[str, dict[str, object]]:

@@ -23,7 +23,7 @@ from emulator.runs.preparation import prepare
 from emulator.runs.scenario import from_mapping
 from emulator.validation.laws import check
 from fleet_kit.both_clocks import run_live
-from slurm_releases import batch, each_root
+from slurm_releases import batch, each_root, release_of
 
 
 def test_users_have_the_accounts_that_their_jobs_name():
@@ -210,6 +210,22 @@ def test_by_fair_share_an_account_that_has_used_nothing_goes_before_one_that_has
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_job_takes_the_nodes_of_one_whose_qos_its_own_names(tmp_path, root):
+    assert outcomes_by_qos(tmp_path, root) == [["REQUEUED", "FINISHED"], ["FINISHED"]]
+
+
+@pytest.mark.live
+@pytest.mark.needs("slurmdbd")
+@pytest.mark.parametrize("root", each_root("libfaketime", by_night=True))
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_grace_of_a_qos_is_long_enough_to_end_in(tmp_path, root):
+    found = outcomes_by_qos(tmp_path, root, "modify qos low set gracetime=1800")
+    low = ["FINISHED"] if release_of(root) == "22.05" else ["REQUEUED", "FINISHED"]
+    assert found == [low, ["FINISHED"]]
+
+
+def outcomes_by_qos(tmp_path, root, *more):
+    """Of the runs of a job of all nodes, and of one whose QOS takes the nodes of the first; told `more` by sacctmgr."""
     conf = "PreemptType=preempt/qos\nPreemptMode=REQUEUE\n"
     jobs = [swf(1, 0, 900, 4, 1), swf(2, 300, 120, 2, 2)]
     told = ["add qos low", "add qos high", "modify qos high set preempt=low"]
@@ -218,11 +234,9 @@ def test_a_job_takes_the_nodes_of_one_whose_qos_its_own_names(tmp_path, root):
         for account, qos in (("cheap", "low"), ("dear", "high"))
     ]
     accounts = {1: "cheap", 2: "dear"}
-    record = run_on_four_nodes(tmp_path, root, conf, jobs, 60, accounts=accounts, sacctmgr=told)
-
+    record = run_on_four_nodes(tmp_path, root, conf, jobs, 60, accounts=accounts, sacctmgr=[*told, *more])
     runs = record.runs
-    outcomes = [[RunOutcome(how).name for how in runs.outcome[runs.job == job]] for job in (0, 1)]
-    assert outcomes == [["REQUEUED", "FINISHED"], ["FINISHED"]]
+    return [[RunOutcome(how).name for how in runs.outcome[runs.job == job]] for job in (0, 1)]
 
 
 def by_number(jobs, without=()):

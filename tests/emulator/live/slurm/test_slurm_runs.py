@@ -22,7 +22,7 @@ from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import from_mapping, load
 from emulator.validation.laws import check
 from emulator.workload.table import Kind
-from slurm_releases import batch, each_root
+from slurm_releases import batch, each_root, release_of
 
 pytestmark = [
     pytest.mark.live,
@@ -126,7 +126,7 @@ def test_a_job_takes_the_nodes_of_one_whose_grace_is_over(tmp_path, processes, r
 
     runs = record.runs
     # 24.11 does not forget that it told the job to leave, and requeues it once more when it has ended.
-    again = 2 if root is not None and root.name == "24.11" else 1
+    again = 2 if release_of(root) == "24.11" else 1
     low = ["REQUEUED"] * again + ["FINISHED"]
     assert [outcomes_of(record, job) for job in (0, 1)] == [low, ["FINISHED"]]
     left, high = runs.end_us[runs.job == 0][0], runs.start_us[runs.job == 1][0]
