@@ -36,6 +36,10 @@ def micros(time_s: float) -> int:
     return round(time_s * US)
 
 
+def micros_or_none(time_s: float | None) -> int | None:
+    return None if time_s is None else micros(time_s)
+
+
 def wall_us() -> int:
     """Microseconds of a steady clock, for durations only."""
     return time.monotonic_ns() // 1000

@@ -10,7 +10,7 @@ import yaml
 from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
 from balancer import wrong_values
-from balancer.clock import micros
+from balancer.clock import micros, micros_or_none
 from balancer.limits import Limits
 from balancer.nodelist import NodeListError, expand, read_nodes
 from balancer.plugin_files import Pluggable, reason, resolved
@@ -127,7 +127,7 @@ class Config(Pluggable):
             pick=self.pick,
             at_once_us=micros(self.at_once_s),
             confirm_us=micros(self.confirm_s),
-            lease_us=None if self.lease_s is None else micros(self.lease_s),
+            lease_us=micros_or_none(self.lease_s),
         )
 
     def engine_settings(self) -> EngineSettings:

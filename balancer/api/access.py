@@ -33,7 +33,6 @@ _NAME_HEADER = "X-Balancer-Client"
 _NAME = re.compile(r"[!-~]{1,100}")
 _OPERATOR = "operator"
 """Where nobody has to show who they are, whoever says this name is one."""
-_ANYBODY = Caller()
 _CREDENTIALS_UNREADABLE = "balancer.credentials_unreadable"
 
 
@@ -46,13 +45,13 @@ def owner() -> Caller:
     """Whose it is what this call asks for: the token's name or, where there are none, the one the client gives."""
     call = current()
     if call.identity is not NOBODY:
-        return Caller(call.identity.name, call.identity.role is Role.OPERATOR)
+        return Caller(call.identity.name, call.identity.role is Role.OPERATOR, call.request_id)
     name = call.header(_NAME_HEADER)
     if name is None:
-        return _ANYBODY
+        return Caller(event_id=call.request_id)
     if not _NAME.fullmatch(name):
         raise Problem(400, INVALID, f"{_NAME_HEADER} must be 1 to 100 printable characters without spaces")
-    return Caller(name, name == _OPERATOR)
+    return Caller(name, name == _OPERATOR, call.request_id)
 
 
 def log_in(token: str, kept_s: float) -> str | None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import structlog
 from pydantic import Field
 
 from balancer.api.access import owner
-from balancer.api.context import Answer, Body, Held, engine, event_id, idempotency_key, once
+from balancer.api.context import Answer, Body, Held, engine, idempotency_key, once
 from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
 from balancer.api.operations import Operations
-
-if TYPE_CHECKING:
-    from balancer.service.decision import Key
 
 _log = structlog.get_logger()
 
@@ -66,36 +63,29 @@ class Claimed(Answer):
 )
 def adopt_nodes(json_data: AdoptNodes) -> Any:
     """QUARANTINED nodes are on-demand's (allocated, as they were) or batch's (given back). All of them or none."""
-
-    def adopt(key: Key | None, answer: str) -> None:
-        engine().adopt_nodes(
+    return once(
+        json_data,
+        {"nodes": json_data.nodes},
+        lambda key: engine().adopt_nodes(
             tuple(json_data.nodes),
             on_demand=json_data.pool == "on-demand",
             caller=owner(),
             reason=json_data.reason or "",
             key=key,
-            answer=answer,
-            event_id=event_id(),
-        )
-
-    return once(json_data, {"nodes": json_data.nodes}, adopt)
+        ),
+    )
 
 
 @blueprint.call("POST", "/v1/quarantine_nodes", body=QuarantineNodes, answer=Quarantined)
 def quarantine_nodes(json_data: QuarantineNodes) -> Any:
     """QUARANTINED, whatever state they are in: nobody may have them, until `adopt_nodes` or the cloud says whose."""
-
-    def quarantine(key: Key | None, answer: str) -> None:
-        engine().quarantine_nodes(
-            tuple(json_data.nodes),
-            json_data.reason,
-            caller=owner(),
-            key=key,
-            answer=answer,
-            event_id=event_id(),
-        )
-
-    return once(json_data, {"nodes": json_data.nodes}, quarantine)
+    return once(
+        json_data,
+        {"nodes": json_data.nodes},
+        lambda key: engine().quarantine_nodes(
+            tuple(json_data.nodes), json_data.reason, caller=owner(), key=key
+        ),
+    )
 
 
 @blueprint.call("POST", "/v1/hold_nodes", body=QuarantineNodes, answer=Quarantined, deprecated=True)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
@@ -79,11 +80,6 @@ def engine() -> Engine:
     return current().service.engine
 
 
-def event_id() -> str:
-    """The id of this call, which every event it causes carries."""
-    return current().request_id
-
-
 def idempotency_key(body: BaseModel) -> Key | None:
     """The caller's key with what tells this call from others; None when there is none."""
     key = current().header("Idempotency-Key")
@@ -102,13 +98,13 @@ def idempotency_key(body: BaseModel) -> Key | None:
     return Key(key, _digest(call))
 
 
-def once(body: BaseModel, answer: dict[str, Any], act: Callable[[Key | None, str], object]) -> Any:
-    """The answer, after `act(key, text of the answer)`; for a call whose key is known only the stored one."""
+def once(body: BaseModel, answer: dict[str, Any], act: Callable[[Key | None], object]) -> Any:
+    """The answer, after `act(key)`; for a call whose key is known only the stored one."""
     key = idempotency_key(body)
     with engine().idempotent(key) as stored:
         if stored is not None:
             return json.loads(stored.body or "{}")
-        act(key, json.dumps(answer) if key else "")
+        act(None if key is None else replace(key, answer=json.dumps(answer)))
     return answer
 
 

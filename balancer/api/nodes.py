@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from balancer.api.access import caller, owner
+from balancer.api.call import current
 from balancer.api.context import (
     Answer,
     Body,
@@ -17,20 +18,18 @@ from balancer.api.context import (
     Query,
     Seconds,
     engine,
-    event_id,
     next_link,
     once,
 )
 from balancer.api.operations import Operations
 from balancer.api.problems import NOT_FOUND, WRONG_NODE, Problem
-from balancer.clock import micros
+from balancer.clock import micros_or_none
 from balancer.lifecycle.states import POOL, NodeState
 from balancer.timestamps import iso, iso_or_none
 
 if TYPE_CHECKING:
     from balancer.drivers.base import NodeStatus
     from balancer.lifecycle.records import NodeRecord
-    from balancer.service.decision import Key
 
 blueprint = Operations("nodes", tag="nodes")
 
@@ -136,18 +135,13 @@ def get_node(name: str) -> Any:
 )
 def release_nodes(json_data: ReleaseNodes) -> Any:
     """Give allocated nodes back. All of them or none."""
-
-    def release(key: Key | None, answer: str) -> None:
-        engine().release_nodes(
-            tuple(json_data.nodes),
-            caller=owner(),
-            generations=json_data.generations,
-            key=key,
-            answer=answer,
-            event_id=event_id(),
-        )
-
-    return once(json_data, {"nodes": json_data.nodes}, release)
+    return once(
+        json_data,
+        {"nodes": json_data.nodes},
+        lambda key: engine().release_nodes(
+            tuple(json_data.nodes), caller=owner(), generations=json_data.generations, key=key
+        ),
+    )
 
 
 @blueprint.call(
@@ -162,20 +156,19 @@ def update_nodes(json_data: UpdateNodes) -> Any:
     signer = caller().node
     if signer is not None and signer not in json_data.states:
         raise Problem(403, WRONG_NODE, f"node {signer} may only report jobs that it takes part in")
-
-    def update(key: Key | None, answer: str) -> None:
-        engine().update_nodes(
+    return once(
+        json_data,
+        {"nodes": list(json_data.states)},
+        lambda key: engine().update_nodes(
             busy=tuple(node for node, state in json_data.states.items() if state == "busy"),
             idle=tuple(node for node, state in json_data.states.items() if state == "idle"),
             job=json_data.job,
-            remaining_us=None if json_data.remaining_s is None else micros(json_data.remaining_s),
+            remaining_us=micros_or_none(json_data.remaining_s),
             generations=json_data.generations,
             key=key,
-            answer=answer,
-            event_id=event_id(),
-        )
-
-    return once(json_data, {"nodes": list(json_data.states)}, update)
+            event_id=current().request_id,
+        ),
+    )
 
 
 def to_json(record: NodeRecord, reading: NodeStatus | None) -> dict[str, Any]:

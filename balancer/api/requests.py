@@ -18,14 +18,13 @@ from balancer.api.context import (
     Query,
     Seconds,
     engine,
-    event_id,
     idempotency_key,
     next_link,
     service,
 )
 from balancer.api.operations import Operations
 from balancer.api.problems import INVALID, LEASE_ENDED, NOT_FOUND, NOT_OBTAINABLE, WITHDRAWN, Problem
-from balancer.clock import micros
+from balancer.clock import micros_or_none
 from balancer.lifecycle.records import RequestStatus
 from balancer.timestamps import iso, iso_or_none
 
@@ -157,17 +156,15 @@ def request_nodes(json_data: RequestNodes) -> Any:
         if stored is not None and stored.request_id is not None:
             record = _known(stored.request_id)
         else:
-            wait_us = None if json_data.wait_s is None else micros(json_data.wait_s)
             record = engine().submit_request(
                 json_data.nodes,
-                wait_us,
+                micros_or_none(json_data.wait_s),
                 caller=owner(),
                 candidates=tuple(json_data.candidates or ()),
                 exclude=tuple(json_data.exclude or ()),
-                lease_us=None if json_data.lease_s is None else micros(json_data.lease_s),
+                lease_us=micros_or_none(json_data.lease_s),
                 replace=json_data.replace,
                 key=key,
-                event_id=event_id(),
             )
     engine().calls(record.request_id)
     if record.status is RequestStatus.WAITING and not _wants_async():
@@ -215,7 +212,7 @@ def get_request(request_id: str, query_data: RequestQuery) -> Any:
 @blueprint.call("DELETE", "/v1/requests/<request_id>", answer=Request, responses=[404])
 def withdraw_request(request_id: str) -> Any:
     """Wait no longer. A request that was granted meanwhile stays granted: release its nodes."""
-    return _found(request_id, engine().withdraw_request(request_id, caller=owner(), event_id=event_id()))
+    return _found(request_id, engine().withdraw_request(request_id, caller=owner()))
 
 
 @blueprint.call(
@@ -227,7 +224,7 @@ def withdraw_request(request_id: str) -> Any:
 )
 def confirm_request(request_id: str, json_data: ConfirmRequest) -> Any:  # noqa: ARG001 - no fields
     """The answer has arrived: the nodes stay. A grant that nobody confirms in time goes back by itself."""
-    return _found(request_id, engine().confirm_request(request_id, caller=owner(), event_id=event_id()))
+    return _found(request_id, engine().confirm_request(request_id, caller=owner()))
 
 
 @blueprint.call(
@@ -239,9 +236,8 @@ def confirm_request(request_id: str, json_data: ConfirmRequest) -> Any:  # noqa:
 )
 def renew_lease(request_id: str, json_data: RenewLease) -> Any:
     """Keep the nodes for `lease_s` from now on. May be repeated; confirms the grant as well."""
-    lease_us = None if json_data.lease_s is None else micros(json_data.lease_s)
-    record = engine().renew_lease(request_id, lease_us, caller=owner(), event_id=event_id())
-    return _found(request_id, record)
+    lease_us = micros_or_none(json_data.lease_s)
+    return _found(request_id, engine().renew_lease(request_id, lease_us, caller=owner()))
 
 
 def _found(request_id: str, record: RequestRecord | None) -> dict[str, Any]:

@@ -15,13 +15,12 @@ from balancer.api.context import (
     Query,
     Seconds,
     engine,
-    event_id,
     idempotency_key,
     next_link,
 )
 from balancer.api.operations import Operations
 from balancer.api.problems import INVALID, NOT_FOUND, Problem
-from balancer.clock import micros
+from balancer.clock import micros, micros_or_none
 from balancer.lifecycle.recurrence import Recurrence
 from balancer.timestamps import iso
 
@@ -120,10 +119,9 @@ def add_reserve(json_data: AddReserve) -> Any:
             micros(notice_s),
             caller=owner(),
             every=every,
-            keep_us=None if json_data.keep_s is None else micros(json_data.keep_s),
+            keep_us=micros_or_none(json_data.keep_s),
             key=key,
             answer=lambda record: json.dumps(to_json(record)),
-            event_id=event_id(),
         )
     return to_json(record)
 
@@ -136,7 +134,7 @@ def add_reserve(json_data: AddReserve) -> Any:
 )
 def withdraw_reserve(reserve_id: str) -> Any:
     """Nobody wants this reserve any more, in no window. What was granted stays granted."""
-    record = engine().withdraw_reserve(reserve_id, caller=owner(), event_id=event_id())
+    record = engine().withdraw_reserve(reserve_id, caller=owner())
     if record is None:
         raise Problem(404, NOT_FOUND, f"there is no reserve {reserve_id} (any more)")
     return to_json(record)

@@ -14,7 +14,7 @@ import click
 import yaml
 
 from balancer.client import Balancer, BalancerError, environment_token
-from balancer.clock import SystemClock, micros, seconds
+from balancer.clock import SystemClock, micros, micros_or_none, seconds
 from balancer.plugins import CLOCKS, PREDICTORS, PluginError, make_plugin, name_and_values, plugin_names
 from balancer.predictors.backtest import backtest
 from balancer.predictors.interface import DAY_S, History, Slots
@@ -58,7 +58,7 @@ def run_predictor(
             slots=slots,
             keep=Keep(keep),
             before=read_file(before, slots).nodes if before is not None else (),
-            until_us=None if until_s is None else micros(until_s),
+            until_us=micros_or_none(until_s),
         )
 
         def print_step(step: Step | BalancerError) -> None:

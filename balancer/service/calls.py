@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from balancer.lifecycle.errors import Refused
 from balancer.lifecycle.events import Look, Reclaim, Restore
@@ -69,12 +69,24 @@ class EngineSettings:
     callers: CallerSettings = field(default_factory=CallerSettings)
 
 
+class _Claim(TypedDict):
+    event_id: str
+    by: str
+    as_operator: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: the owner of what it asks for. An operator may end what is others'."""
+    """Who calls: the owner of what it asks for. An operator may end what is others'. `event_id`: of this call."""
 
     name: str = ANONYMOUS
     is_operator: bool = False
+    event_id: str = ""
+
+    @property
+    def claim(self) -> _Claim:
+        """What an event says of who may end or keep something by it."""
+        return {"event_id": self.event_id, "by": self.name, "as_operator": self.is_operator}
 
 
 NOBODY = Caller()
@@ -120,23 +132,14 @@ class Calls:
         answer: Callable[[Changes], str] | None = None,
         until_issued: bool = False,
     ) -> Decision:
-        done = self._writer.apply(make, key=key, answer=answer)
-        if done is None:
-            raise AssertionError("a call always makes an event")
-        issued = self._carry_out(done.instructions)
-        if until_issued and issued is not None:
-            self._commander.wait_until_issued(issued, self.settings.mark_wait_s)
-        return done
-
-    def _write_held(
-        self,
-        make: Callable[[int, int], Event],
-        *,
-        key: Key | None = None,
-        answer: Callable[[Changes], str] | None = None,
-    ) -> Decision:
         with self.clock.paused():
-            return self._write(make, key=key, answer=answer)
+            done = self._writer.apply(make, key=key, answer=answer)
+            if done is None:
+                raise AssertionError("a call always makes an event")
+            issued = self._carry_out(done.instructions)
+            if until_issued and issued is not None:
+                self._commander.wait_until_issued(issued, self.settings.mark_wait_s)
+            return done
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> threading.Event | None:
         """Hand over the commands; the event is set once they have been issued."""

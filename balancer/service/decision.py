@@ -22,10 +22,14 @@ Moves = list[tuple[NodeRecord, NodeRecord]]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An idempotency key and what tells one call from another (a digest of operation and body)."""
+    """An idempotency key and what tells one call from another (a digest of operation and body).
+
+    `answer`: what is stored with it, where that is known before the call.
+    """
 
     key: str
     fingerprint: str
+    answer: str | None = None
 
 
 @dataclass(slots=True)
@@ -63,9 +67,10 @@ def answered_of(changes: Changes, instructions: Iterable[Instruction]) -> list[R
 
 
 def kept_answer(key: Key, changes: Changes, answer: Callable[[Changes], str] | None) -> StoredAnswer:
-    if answer is None:
+    body = key.answer if answer is None else answer(changes)
+    if body is None:
         return StoredAnswer(key.key, key.fingerprint, request_id=changes.requests[0].request_id)
-    return StoredAnswer(key.key, key.fingerprint, status=200, body=answer(changes))
+    return StoredAnswer(key.key, key.fingerprint, status=200, body=body)
 
 
 def event_body(event: Event, moves: Moves, changes: Changes, answered: Sequence[RequestRecord]) -> str:

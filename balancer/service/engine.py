@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.algorithms.time_limit import Bounded
-from balancer.clock import micros, seconds, wall_us
+from balancer.clock import micros, micros_or_none, seconds, wall_us
 from balancer.job_ends import JobEnds
 from balancer.lifecycle.events import (
     Event,
@@ -169,7 +169,7 @@ class Engine(OnDemandCalls, NodeCalls):
             refresh_age_s=settings.refresh_age_s,
             threaded=threaded,
             quarantine_us=micros(settings.quarantine_s),
-            failed_after_us=None if settings.failed_after_s is None else micros(settings.failed_after_s),
+            failed_after_us=micros_or_none(settings.failed_after_s),
         )
         self._reader = self._reconciler.reader
 
@@ -418,11 +418,10 @@ class Engine(OnDemandCalls, NodeCalls):
         return self._writer.published.open_requests()
 
     def _on_outcome(self, event: Event) -> None:
-        with self.clock.paused():
-            try:
-                self._write(lambda at_us, _: replace(event, at_us=at_us))
-            except StoppingError:
-                _log.info("an outcome came too late to be recorded; the next start reads it again")
+        try:
+            self._write(lambda at_us, _: replace(event, at_us=at_us))
+        except StoppingError:
+            _log.info("an outcome came too late to be recorded; the next start reads it again")
 
     # Effects
 

@@ -39,7 +39,6 @@ class NodeCalls(Calls):
         remaining_us: int | None = None,
         generations: Mapping[str, int] | None = None,
         key: Key | None = None,
-        answer: str = "",
         event_id: str = "",
     ) -> None:
         """update_nodes: durable when this returns.
@@ -59,13 +58,8 @@ class NodeCalls(Calls):
         with self.clock.paused():
             self._give_up_late(busy)
             try:
-                self._write(
-                    updated,
-                    key=key,
-                    answer=lambda _: answer,
-                    # The batch system could refill the nodes as soon as its epilogue has our answer.
-                    until_issued=True,
-                )
+                # The batch system could refill the nodes as soon as its epilogue has our answer.
+                self._write(updated, key=key, until_issued=True)
             except Refused as error:
                 outcome = "refused" if error.code == Refused.NODE_NOT_IN_BATCH else "invalid"
                 self.hook_us = self.clock.now_us()
@@ -116,28 +110,18 @@ class NodeCalls(Calls):
         caller: Caller = NOBODY,
         reason: str = "",
         key: Key | None = None,
-        answer: str = "",
-        event_id: str = "",
     ) -> None:
         """An operator says whose these nodes are: granted as before, or batch's. Durable when this returns."""
         on, back = (nodes, ()) if on_demand else ((), nodes)
-        self._write_held(
+        self._write(
             lambda at_us, _: NodesAdopted(
-                at_us=at_us, event_id=event_id, on_demand=on, batch=back, by=caller.name, reason=reason
+                at_us=at_us, event_id=caller.event_id, on_demand=on, batch=back, by=caller.name, reason=reason
             ),
             key=key,
-            answer=lambda _: answer,
         )
 
     def quarantine_nodes(
-        self,
-        nodes: tuple[str, ...],
-        reason: str,
-        *,
-        caller: Caller = NOBODY,
-        key: Key | None = None,
-        answer: str = "",
-        event_id: str = "",
+        self, nodes: tuple[str, ...], reason: str, *, caller: Caller = NOBODY, key: Key | None = None
     ) -> None:
         """An operator says that nobody may have these nodes: QUARANTINED when this returns, until `adopt_nodes`."""
 
@@ -147,9 +131,9 @@ class NodeCalls(Calls):
                 raise Refused(Refused.UNKNOWN_NODE, f"there is no node {unknown[0]}")
             # With the number: what was settled before is doubted again.
             why = f"quarantined by {caller.name} at event {seq}: {reason}"
-            return NodesDoubted(at_us=at_us, event_id=event_id, reasons=dict.fromkeys(nodes, why))
+            return NodesDoubted(at_us=at_us, event_id=caller.event_id, reasons=dict.fromkeys(nodes, why))
 
         with self.clock.paused():
-            self._write(doubted, key=key, answer=lambda _: answer)
+            self._write(doubted, key=key)
             self._timers.wake_at(self.clock.now_us())  # requests that waited with one get another
             self._reader.ask(with_cloud=True)  # and one without a mark gets it

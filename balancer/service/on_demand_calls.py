@@ -52,7 +52,6 @@ class OnDemandCalls(Calls):
         lease_us: int | None = None,
         replace: bool = False,
         key: Key | None = None,
-        event_id: str = "",
     ) -> RequestRecord:
         """request_nodes: durable when this returns, and granted, rejected or waiting. Asks the batch system nothing."""
 
@@ -60,7 +59,7 @@ class OnDemandCalls(Calls):
             _check_limit("requests", self._writer.pending()[0], self.settings.max_waiting_requests)
             return NodesRequested(
                 at_us=at_us,
-                event_id=event_id,
+                event_id=caller.event_id,
                 request_id=f"r{seq}",
                 count=count,
                 wait_us=wait_us,
@@ -115,20 +114,15 @@ class OnDemandCalls(Calls):
         self._callers.hung_up(request_id)
 
     def withdraw_request(
-        self, request_id: str, *, caller: Caller = NOBODY, event_id: str = "", reason: str = ""
+        self, request_id: str, *, caller: Caller = NOBODY, reason: str = ""
     ) -> RequestRecord | None:
         """Nobody waits for it any more. None: no such request; one that has been decided stays as it is."""
         record = self.ledger.request(request_id)
         if record is None or record.status is not RequestStatus.WAITING:
             return record
-        self._write_held(
+        self._write(
             lambda at_us, _: RequestWithdrawn(
-                at_us=at_us,
-                event_id=event_id,
-                request_id=request_id,
-                by=caller.name,
-                as_operator=caller.is_operator,
-                reason=reason,
+                at_us=at_us, request_id=request_id, reason=reason, **caller.claim
             )
         )
         return self.ledger.request(request_id)
@@ -136,46 +130,27 @@ class OnDemandCalls(Calls):
     def _withdraw_for(self, request_id: str, reason: str) -> None:
         self.withdraw_request(request_id, caller=_SERVICE, reason=reason)
 
-    def confirm_request(
-        self, request_id: str, *, caller: Caller = NOBODY, event_id: str = ""
-    ) -> RequestRecord | None:
+    def confirm_request(self, request_id: str, *, caller: Caller = NOBODY) -> RequestRecord | None:
         """The owner has its nodes: durable when this returns. None: no such request."""
         return self._keep(
-            request_id,
-            lambda at_us: GrantConfirmed(
-                at_us=at_us,
-                event_id=event_id,
-                request_id=request_id,
-                by=caller.name,
-                as_operator=caller.is_operator,
-            ),
+            request_id, lambda at_us, _: GrantConfirmed(at_us=at_us, request_id=request_id, **caller.claim)
         )
 
     def renew_lease(
-        self,
-        request_id: str,
-        lease_us: int | None = None,
-        *,
-        caller: Caller = NOBODY,
-        event_id: str = "",
+        self, request_id: str, lease_us: int | None = None, *, caller: Caller = NOBODY
     ) -> RequestRecord | None:
         """The grant is kept for `lease_us` from now on; None: for what was asked. None: no such request."""
         return self._keep(
             request_id,
-            lambda at_us: LeaseRenewed(
-                at_us=at_us,
-                event_id=event_id,
-                request_id=request_id,
-                lease_us=lease_us,
-                by=caller.name,
-                as_operator=caller.is_operator,
+            lambda at_us, _: LeaseRenewed(
+                at_us=at_us, request_id=request_id, lease_us=lease_us, **caller.claim
             ),
         )
 
-    def _keep(self, request_id: str, make: Callable[[int], Event]) -> RequestRecord | None:
+    def _keep(self, request_id: str, make: Callable[[int, int], Event]) -> RequestRecord | None:
         if self.ledger.request(request_id) is None:
             return None
-        self._write_held(lambda at_us, _: make(at_us))
+        self._write(make)
         return self.ledger.request(request_id)
 
     def release_nodes(
@@ -185,25 +160,17 @@ class OnDemandCalls(Calls):
         caller: Caller = NOBODY,
         generations: Mapping[str, int] | None = None,
         key: Key | None = None,
-        answer: str = "",
-        event_id: str = "",
     ) -> None:
-        """release_nodes: durable when this returns. `answer` is stored with the key.
+        """release_nodes: durable when this returns.
 
         `generations`: Refused (concurrent_update) unless these nodes still have them.
         """
 
         def released(at_us: int, _: int) -> NodesReleased:
             self._check_generations(generations)
-            return NodesReleased(
-                at_us=at_us,
-                event_id=event_id,
-                nodes=nodes,
-                by=caller.name,
-                as_operator=caller.is_operator,
-            )
+            return NodesReleased(at_us=at_us, nodes=nodes, **caller.claim)
 
-        self._write_held(released, key=key, answer=lambda _: answer)
+        self._write(released, key=key)
 
     def add_reserve(
         self,
@@ -215,7 +182,6 @@ class OnDemandCalls(Calls):
         every: Recurrence | None = None,
         key: Key | None = None,
         answer: Callable[[ReserveRecord], str] | None = None,
-        event_id: str = "",
     ) -> ReserveRecord:
         """More nodes in reserve by a time: the paper's H is `notice_us` from now, its N is `count`.
 
@@ -232,7 +198,7 @@ class OnDemandCalls(Calls):
             _check_limit("reserves", self._writer.pending()[1], self.settings.max_reserves)
             return ReserveAdded(
                 at_us=at_us,
-                event_id=event_id,
+                event_id=caller.event_id,
                 reserve_id=f"h{seq}",
                 count=count,
                 by_us=at_us + notice_us,
@@ -245,23 +211,13 @@ class OnDemandCalls(Calls):
         def text(changes: Changes) -> str:
             return answer(added(changes)) if answer is not None else ""
 
-        return added(self._write_held(add, key=key, answer=text).changes)
+        return added(self._write(add, key=key, answer=text).changes)
 
-    def withdraw_reserve(
-        self, reserve_id: str, *, caller: Caller = NOBODY, event_id: str = ""
-    ) -> ReserveRecord | None:
+    def withdraw_reserve(self, reserve_id: str, *, caller: Caller = NOBODY) -> ReserveRecord | None:
         """Nobody wants this reserve any more: as it was. None: there is none (any more). Raises Refused."""
         record = next((each for each in self.ledger.reserves() if each.reserve_id == reserve_id), None)
         if record is not None:
-            self._write_held(
-                lambda at_us, _: ReserveWithdrawn(
-                    at_us=at_us,
-                    event_id=event_id,
-                    reserve_id=reserve_id,
-                    by=caller.name,
-                    as_operator=caller.is_operator,
-                )
-            )
+            self._write(lambda at_us, _: ReserveWithdrawn(at_us=at_us, reserve_id=reserve_id, **caller.claim))
         return record
 
 

@@ -224,7 +224,7 @@ class Client:
             self._copy_may_come_later(self._release_once, answer)
 
     def _release_once(self, engine: Engine) -> str:
-        key = Key(f"{self.name}-release", "release")
+        key = Key(f"{self.name}-release", "release", answer="released")
         with engine.idempotent(key) as stored:
             if stored is not None:
                 return stored.body or ""
@@ -234,7 +234,7 @@ class Client:
             if not left:
                 return "came too late to release"
             try:
-                engine.release_nodes(left, caller=self.who, key=key, answer="released")
+                engine.release_nodes(left, caller=self.who, key=key)
             except Refused:
                 record = engine.ledger.request(self.request_id or "")
                 is_past = record is not None and (record.ended_us is not None or record.overdue)

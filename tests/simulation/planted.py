@@ -76,9 +76,9 @@ BUGS = (
     Bug(
         "dropped event",
         "balancer/service/engine.py",
+        "            self._write(lambda at_us, _: replace(event, at_us=at_us))",
+        "            if self.clock.now_us() % 10:\n"
         "                self._write(lambda at_us, _: replace(event, at_us=at_us))",
-        "                if self.clock.now_us() % 10:\n"
-        "                    self._write(lambda at_us, _: replace(event, at_us=at_us))",
     ),
     Bug(
         "one look is enough",

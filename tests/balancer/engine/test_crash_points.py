@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,11 +138,11 @@ class Story:
     def tell(self):
         self.start()
         for name, step in (
-            ("busy", lambda e, k: e.update_nodes(busy=("n04",), job="1.server", key=k, answer="{}")),
+            ("busy", lambda e, k: e.update_nodes(busy=("n04",), job="1.server", key=replace(k, answer="{}"))),
             ("request", lambda e, k: e.submit_request(2, key=k)),
             ("hint", lambda e, k: e.add_reserve(1, micros(60), key=k, answer=lambda r: r.reserve_id)),
             ("wait", lambda e, k: e.submit_request(2, key=k)),
-            ("idle", lambda e, k: e.update_nodes(idle=("n04",), job="1.server", key=k, answer="{}")),
+            ("idle", lambda e, k: e.update_nodes(idle=("n04",), job="1.server", key=replace(k, answer="{}"))),
         ):
             if name == "busy":
                 self.w.batch.jobs["n04"] = "1.server"
@@ -150,7 +151,7 @@ class Story:
             self.call(name, step)
         first = self.granted("request")
         self.granted("wait")
-        self.call("release", lambda e, k: e.release_nodes(first, key=k, answer="{}"))
+        self.call("release", lambda e, k: e.release_nodes(first, key=replace(k, answer="{}")))
         self.w.clock.advance_to(micros(2000))
         self.settle()
         while not self.fate.spare():

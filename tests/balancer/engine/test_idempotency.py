@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 REQUEST, RELEASE, BUSY, IDLE, RESERVE = "request", "release", "busy", "idle", "reserve"
 CALLS: dict[str, Callable] = {
     REQUEST: lambda e, key: e.submit_request(1, key=key),
-    RELEASE: lambda e, key: e.release_nodes(("n01",), key=key, answer="released"),
-    BUSY: lambda e, key: e.update_nodes(busy=("n05",), job="1.server", key=key, answer="started"),
-    IDLE: lambda e, key: e.update_nodes(idle=("n06",), job="2.server", key=key, answer="ended"),
+    RELEASE: lambda e, key: e.release_nodes(("n01",), key=replace(key, answer="released")),
+    BUSY: lambda e, key: e.update_nodes(busy=("n05",), job="1.server", key=replace(key, answer="started")),
+    IDLE: lambda e, key: e.update_nodes(idle=("n06",), job="2.server", key=replace(key, answer="ended")),
     RESERVE: lambda e, key: e.add_reserve(1, micros(60), key=key, answer=lambda r: r.reserve_id),
 }
 KINDS = {

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from balancer.clock import NEVER_US, wall_us
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.events import TimerFired
+from balancer.service.calls import Caller
 from balancer.service.decision import Key
 
 
@@ -95,7 +96,7 @@ def test_an_event_says_what_it_decided_and_has_the_id_of_its_number_where_nobody
     w = world(nodes=1, reserve=1)
     w.settled()
     record = w.asked(1)
-    w.engine.release_nodes(("n01",), event_id="req-1")
+    w.engine.release_nodes(("n01",), caller=Caller(event_id="req-1"))
     events = w.engine.ledger.events(0, 100)
     own = [event for event in events if event.event_id != "req-1"]
     assert [event.event_id for event in own if event.kind != "nodes_reclaimed"] == [
@@ -109,6 +110,6 @@ def test_an_event_says_what_it_decided_and_has_the_id_of_its_number_where_nobody
 def test_the_answer_to_a_call_with_a_key_is_stored_with_it(world):
     w = world(nodes=1, reserve=1)
     w.asked(1)
-    w.engine.release_nodes(("n01",), key=Key("k", "digest"), answer='{"nodes": ["n01"]}')
+    w.engine.release_nodes(("n01",), key=Key("k", "digest", '{"nodes": ["n01"]}'))
     stored = w.engine.ledger.answer("k")
     assert (stored.fingerprint, stored.status, stored.body) == ("digest", 200, '{"nodes": ["n01"]}')
