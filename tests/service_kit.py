@@ -171,8 +171,8 @@ class WatchedClock(ManualClock):
         return (
             engine._timers._wake_us > self.now_us()
             and not self._firing
-            and engine.pending_commands == 0
-            and not engine.is_reading
+            and engine._commander.pending == 0
+            and engine._reader.is_idle
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import NEVER_US, micros, seconds, wall_us
+from balancer.clock import NEVER_US, micros, wall_us
 from balancer.ledger.log import log_failure
 from balancer.service.worker import Worker
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 _AGAIN_US = 1_000_000
-_LONGEST_PAUSE_S = 3600.0
-"""A lock cannot wait for ever and a time."""
 
 
 class CallerGoneError(Exception):
@@ -95,12 +93,11 @@ class Callers(Worker):
 
     @property
     def due_us(self) -> int:
-        """When `step` has something to do, by `wall_us`."""
         with self._changed:
             return min((at_us for at_us, _ in self._away.values()), default=NEVER_US)
 
     def step(self) -> None:
-        """Withdraw what nobody has come back for. Called by the thread, or by whoever drives it without."""
+        """Withdraw what nobody has come back for."""
         now_us = wall_us()
         with self._changed:
             due = {key: why for key, (at_us, why) in self._away.items() if at_us <= now_us}
@@ -114,12 +111,3 @@ class Callers(Worker):
                 log_failure(_log, what, error)
                 with self._changed:
                     self._away.setdefault(request_id, (now_us + _AGAIN_US, why))
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._stopped and (pause_us := self.due_us - wall_us()) > 0:
-                    self._changed.wait(min(seconds(pause_us), _LONGEST_PAUSE_S))
-                if self._stopped:
-                    return
-            self.step()

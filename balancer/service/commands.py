@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from balancer.clock import Clock
-    from balancer.drivers.base import BatchDriver, SiteCheck
+    from balancer.drivers.base import BatchDriver
     from balancer.service.claims import Claims
     from balancer.service.driver_calls import CommandObserver
 
@@ -137,7 +137,7 @@ class Commander(Worker):
     ) -> None:
         super().__init__("commands", threaded=threaded)
         self._claims = claims
-        self._batch = DriverCalls(driver, observer=observer, check_writer=check_writer, signature=signature)
+        self.calls = DriverCalls(driver, observer=observer, check_writer=check_writer, signature=signature)
         self._clock = clock
         self._settings = settings
         self._report = report
@@ -149,19 +149,6 @@ class Commander(Worker):
         self._telling = 0
         self._hold: ExitStack | None = None
         self._looked_us = 0
-
-    @property
-    def driver_name(self) -> str:
-        return self._batch.name
-
-    @property
-    def can_wake(self) -> bool:
-        """Whether the driver can have nodes switched on that sleep."""
-        return self._batch.can_wake
-
-    def site_checks(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
-        """Whether the batch system is set up for what we do, as far as the driver can tell. Raises DriverError."""
-        return self._batch.site_checks(nodes)
 
     def submit(self, instructions: Sequence[Order]) -> threading.Event:
         """Have these carried out; the event is set when their commands have been issued."""
@@ -178,21 +165,16 @@ class Commander(Worker):
         """At most so long; not at all while the batch system gives trouble."""
         if not self._threaded:
             self.step()
-        issued.wait(0 if self._batch.last_read_error else limit_s)
+        issued.wait(0 if self.calls.last_read_error else limit_s)
 
     @property
     def last_error(self) -> str:
         """What the latest command, or the latest look, failed with; "": they did not."""
-        return self._batch.last_command_error or self._batch.last_read_error
-
-    @property
-    def refused(self) -> str | None:
-        """What the batch system says no to, again and again."""
-        return self._batch.refused
+        return self.calls.last_command_error or self.calls.last_read_error
 
     @property
     def _poll_us(self) -> int:
-        return micros(self._batch.poll_s(self._settings.confirm_poll_s))
+        return micros(self.calls.poll_s(self._settings.confirm_poll_s))
 
     def read(self) -> Reading:
         """All states, read after this call began. Raises DriverError."""
@@ -225,7 +207,6 @@ class Commander(Worker):
 
     @property
     def due_us(self) -> int:
-        """When `step` has something to do, by `wall_us`."""
         with self._changed:
             if self._tickets or self._readers:
                 return 0
@@ -297,11 +278,13 @@ class Commander(Worker):
             self._claims.look()
         with self._changed:
             tickets, self._tickets = self._tickets, []
-            self._issuing = [each for ticket in tickets for each in ticket.instructions]
-            self._open_all(tickets)
+            orders = self._issuing = [each for ticket in tickets for each in ticket.instructions]
+            self._open_all(orders)
         try:
-            self._issue(tickets)
+            self._issue(orders)
         finally:
+            for ticket in tickets:
+                ticket.issued.set()
             with self._changed:
                 self._issuing = []
         if self._open:
@@ -311,43 +294,32 @@ class Commander(Worker):
             readers, self._readers = self._readers, []
         if readers:
             self._read_all(readers)
-            self._batch.tidy()
+            self.calls.tidy()
 
-    def _open_all(self, tickets: Iterable[_Ticket]) -> None:
+    def _open_all(self, orders: Iterable[Order]) -> None:
         limit_us = wall_us() + micros(self._settings.confirm_limit_s)
-        for ticket in tickets:
-            for instruction in ticket.instructions:
-                if isinstance(instruction, (Mark, Unmark, Wake)):
-                    continue
-                aim = Aim.RECLAIM if isinstance(instruction, Reclaim) else Aim.RESTORE
-                work = NodeCommand(aim=aim, limit_us=limit_us, event_id=instruction.event_id)
-                self._open |= dict.fromkeys(instruction.nodes, work)
+        for order in orders:
+            if isinstance(order, (Reclaim, Restore)):
+                aim = Aim.RECLAIM if isinstance(order, Reclaim) else Aim.RESTORE
+                work = NodeCommand(aim=aim, limit_us=limit_us, event_id=order.event_id)
+                self._open |= dict.fromkeys(order.nodes, work)
 
-    def _issue(self, tickets: Sequence[_Ticket]) -> None:
+    def _issue(self, orders: Sequence[Order]) -> None:
         """All restores in one command, all reclaims in another; of two orders for a node the later counts."""
-        orders = (each for ticket in tickets for each in ticket.instructions if not isinstance(each, Wake))
-        last = {node: each for each in orders for node in each.nodes}
+        last = {node: each for each in orders if not isinstance(each, Wake) for node in each.nodes}
         restores = [node for node, each in last.items() if isinstance(each, (Restore, Unmark))]
         marks = {node for node, each in last.items() if isinstance(each, Mark) and self._is_kept_off(node)}
         reclaims = [node for node, each in last.items() if isinstance(each, Reclaim) or node in marks]
-        try:
-            if restores:
-                self._restore(self._not_held_by_others(restores))
-            self._reclaim(reclaims)
-            for each in (
-                instruction
-                for ticket in tickets
-                for instruction in ticket.instructions
-                if isinstance(instruction, Wake)
-            ):
-                self._batch.wake(each.nodes)
-        finally:
-            for ticket in tickets:
-                ticket.issued.set()
+        if restores:
+            self._restore(self._not_held_by_others(restores))
+        self._reclaim(reclaims)
+        for each in orders:
+            if isinstance(each, Wake):
+                self.calls.wake(each.nodes)
 
     def _reclaim(self, nodes: Sequence[str]) -> None:
         if nodes:
-            self._batch.reclaim(nodes)
+            self.calls.reclaim(nodes)
 
     def _restore(self, nodes: Sequence[str]) -> None:
         batch_nodes = [node for node in nodes if self._is_batchs(node)]
@@ -355,14 +327,14 @@ class Commander(Worker):
             for node in {*nodes} - {*batch_nodes}:
                 self._open.pop(node, None)
         if batch_nodes:
-            self._batch.restore(batch_nodes)
+            self.calls.restore(batch_nodes)
 
     def _not_held_by_others(self, nodes: Sequence[str]) -> list[str]:
         """Without the nodes on which a person has put a mark of their own meanwhile.
 
         One that cannot be read may be such a node: its mark is taken off when it has been read (`_confirm`).
         """
-        states = self._batch.look(nodes)
+        states = self.calls.look(nodes)
         read = {node: states.get(node, UNKNOWN) for node in nodes}
         return [node for node, status in read.items() if status.state != "unknown" and not status.is_foreign]
 
@@ -370,7 +342,7 @@ class Commander(Worker):
         """Read the nodes that are open; report those whose outcome is clear, repeat what had no effect."""
         nodes = list(self._open)
         at_us = self._clock.now_us()
-        states = self._batch.look(nodes)
+        states = self.calls.look(nodes)
         now_us = wall_us()
         outcomes: dict[Outcome, dict[str, NodeCommand]] = {}
         again: dict[bool, list[str]] = {True: [], False: []}
@@ -432,7 +404,7 @@ class Commander(Worker):
         states: dict[str, NodeStatus] = {}
         error: DriverError | None = UnclearError("the thread that gives commands has ended")
         try:
-            states, error = self._batch.look_at_all()
+            states, error = self.calls.look_at_all()
         finally:
             self._answer(readers, error, Reading(at_us, states))
         with self._changed:

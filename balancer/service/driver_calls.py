@@ -108,6 +108,7 @@ class DriverCalls:
 
     @property
     def can_wake(self) -> bool:
+        """Whether the driver can have nodes switched on that sleep."""
         return isinstance(self._driver, WakesNodes)
 
     def wake(self, nodes: Sequence[str]) -> None:

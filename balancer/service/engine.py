@@ -16,11 +16,7 @@ import structlog
 from balancer.algorithms.time_limit import Bounded
 from balancer.clock import micros, micros_or_none, seconds, wall_us
 from balancer.job_ends import JobEnds
-from balancer.lifecycle.events import (
-    Event,
-    TimerFired,
-    WakeAt,
-)
+from balancer.lifecycle.events import Event, TimerFired, WakeAt
 from balancer.lifecycle.records import RequestRecord, RequestStatus
 from balancer.lifecycle.states import NodeState
 from balancer.service.callers import Callers
@@ -246,12 +242,9 @@ class Engine(OnDemandCalls, NodeCalls):
             self._timers.fire()
         if wall_us() >= self._writer.due_us:
             self._writer.probe()
-        if wall_us() >= self._commander.due_us:
-            self._commander.step()
-        if wall_us() >= self._reader.due_us:
-            self._reader.step()
-        if wall_us() >= self._callers.due_us:
-            self._callers.step()
+        for worker in (self._commander, self._reader, self._callers):
+            if wall_us() >= worker.due_us:
+                worker.step()
 
     def due_in_us(self) -> int:
         """How long there is nothing to do for `step`, if nobody calls meanwhile."""
@@ -282,8 +275,8 @@ class Engine(OnDemandCalls, NodeCalls):
     def _batch_problem(self) -> str | None:
         if self._reconciler.is_refused:
             return f"the batch system refuses to be read: {self.batch.error}"
-        if self._commander.refused is not None:
-            return f"the batch system refuses commands: {self._commander.refused}"
+        if self._commander.calls.refused is not None:
+            return f"the batch system refuses commands: {self._commander.calls.refused}"
         return self._silence() or self.claimed or None
 
     def _silence(self) -> str | None:
@@ -389,11 +382,6 @@ class Engine(OnDemandCalls, NodeCalls):
         """Batch nodes that carry an offline mark which is not ours."""
         return self._reconciler.by_hand
 
-    @property
-    def pending_commands(self) -> int:
-        """Nodes for which a command waits or has no outcome yet."""
-        return self._commander.pending
-
     def wait_for_events(self, after: int, timeout_s: float) -> bool:
         """Block until there is an event after number `after`; False after `timeout_s` or when stopping."""
         return self._writer.published.wait_for_events(after, timeout_s)
@@ -407,11 +395,6 @@ class Engine(OnDemandCalls, NodeCalls):
         """
         with self.clock.paused():
             return self._reconciler.reconcile()
-
-    @property
-    def is_reading(self) -> bool:
-        """Somebody waits for a reading."""
-        return not self._reader.is_idle
 
     def open_requests(self) -> list[RequestRecord]:
         """The requests that wait or have nodes, as committed."""

@@ -109,10 +109,6 @@ class OnDemandCalls(Calls):
         """The owner of a request has asked for it: after a restart, that keeps it waiting."""
         self._callers.calls(request_id)
 
-    def hung_up(self, request_id: str) -> None:
-        """The owner's connection ended while it waited: without another call the request is withdrawn."""
-        self._callers.hung_up(request_id)
-
     def withdraw_request(
         self, request_id: str, *, caller: Caller = NOBODY, reason: str = ""
     ) -> RequestRecord | None:

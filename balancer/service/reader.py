@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import NEVER_US, micros, seconds, wall_us
+from balancer.clock import NEVER_US, micros, wall_us
 from balancer.ledger.log import log_failure
 from balancer.service.worker import Worker
 
@@ -70,12 +70,11 @@ class Reader(Worker):
 
     @property
     def due_us(self) -> int:
-        """When `step` has something to do, by `wall_us`."""
         with self._changed:
             return self._not_before_us if self._is_requested else NEVER_US
 
     def step(self) -> None:
-        """One attempt. Called by the thread, or by whoever drives it without."""
+        """One attempt."""
         with self._changed:
             with_cloud, self._is_requested, self._with_cloud = self._with_cloud, False, False
             self._is_at_work = True
@@ -108,13 +107,3 @@ class Reader(Worker):
             hold, self._hold = self._hold, None
         if hold is not None:
             hold.close()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._stopped and (not self._is_requested or wall_us() < self._not_before_us):
-                    pause_us = self._not_before_us - wall_us()
-                    self._changed.wait(seconds(pause_us) if self._is_requested and pause_us > 0 else None)
-                if self._stopped:
-                    return
-            self.step()

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from balancer.lifecycle.records import NodeRecord
     from balancer.service.claims import Claims
     from balancer.service.commands import Commander, Reading
+    from balancer.service.decision import Decision
     from balancer.service.metrics import Metrics
     from balancer.service.writer import Writer
 
@@ -69,7 +70,7 @@ class Reconciler:
     ) -> None:
         self.readings: Mapping[str, NodeStatus] = {}
         """What the batch system said of each node when it was asked last."""
-        self.batch = Contact(commander.driver_name)
+        self.batch = Contact(commander.calls.name)
         self.cloud = None if cloud is None else Contact(cloud.name)
         self.by_hand: tuple[str, ...] = ()
         """Batch nodes that carry an offline mark which is not ours."""
@@ -185,15 +186,17 @@ class Reconciler:
             return
         self._is_site_checked = True
         try:
-            checks = self._commander.site_checks([record.name for record in self._writer.published.nodes()])
+            checks = self._commander.calls.site_checks(
+                [record.name for record in self._writer.published.nodes()]
+            )
         except Exception as error:  # noqa: BLE001 - a plug-in: what it cannot tell does not keep us from reading
             _log.warning("it could not be checked how the batch system is set up", error=str(error))
             return
         for check in checks:
             if check.problem:
-                _log.warning(f"{self._commander.driver_name}: not so: {check.what}", problem=check.problem)
+                _log.warning(f"{self._commander.calls.name}: not so: {check.what}", problem=check.problem)
             else:
-                _log.info(f"{self._commander.driver_name}: {check.what}")
+                _log.info(f"{self._commander.calls.name}: {check.what}")
 
     def _use(
         self,
@@ -252,9 +255,7 @@ class Reconciler:
                 unread=difference.unread,
             )
 
-        done = self._writer.apply(observed)
-        if done is not None:
-            self._carry_out(done.instructions)
+        self._apply(observed)
         if settled.in_cloud or settled.not_in_cloud:
             self._settle(settled)
         self._metrics.reconciled(seconds(reading.at_us), unmarked)
@@ -277,9 +278,14 @@ class Reconciler:
                 return None
             return ServersObserved(at_us=at_us, asked_us=asked_us, servers=servers, empty=empty)
 
-        done = self._writer.apply(observed)
+        self._apply(observed)
+
+    def _apply(self, make: Callable[[int, int], Event | None]) -> Decision | None:
+        """As `Writer.apply`, and what it asks for is carried out."""
+        done = self._writer.apply(make)
         if done is not None:
             self._carry_out(done.instructions)
+        return done
 
     def _tell_failures(self, reading: Reading, cloud: Mapping[str, CloudStatus] | None, before: int) -> None:
         """Granted nodes that have failed, or are well again. What changed meanwhile is left to the next reading."""
@@ -292,14 +298,12 @@ class Reconciler:
             failed, recovered = self._failing.look(unchanged, reading.states, cloud, reading.at_us)
             return NodesFailed(at_us=at_us, nodes=failed) if failed else None
 
-        done = self._writer.apply(seen)
+        done = self._apply(seen)
         if done is not None:
             _log.error("granted nodes have failed", why=done.entry.event.body)
-            self._carry_out(done.instructions)
         if recovered:
             _log.info("granted nodes are well again", nodes=recovered)
-            done = self._writer.apply(lambda at_us, _: NodesRecovered(at_us=at_us, nodes=recovered))
-            self._carry_out(done.instructions if done is not None else ())
+            self._apply(lambda at_us, _: NodesRecovered(at_us=at_us, nodes=recovered))
 
     def _doubt(self, states: Mapping[str, NodeStatus]) -> Collection[Stamp]:
         """Quarantine the nodes whose marks the ledger cannot have given, before anything is made of the reading."""
@@ -356,13 +360,11 @@ class Reconciler:
 
     def _settle(self, difference: Difference) -> None:
         """The cloud says whose quarantined nodes are."""
-        done = self._writer.apply(
+        self._apply(
             lambda at_us, _: NodesAdopted(
                 at_us=at_us, on_demand=difference.in_cloud, batch=difference.not_in_cloud, by_cloud=True
             )
         )
-        if done is not None:
-            self._carry_out(done.instructions)
 
     def _set_right(self, difference: Difference) -> None:
         """Commands that what the ledger says already asks for: no event, no new intent."""

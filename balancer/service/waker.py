@@ -52,7 +52,7 @@ class Waker:
 
         For any thread. One looks at a time: two that looked at once would wake the same nodes, or too many.
         """
-        if not self._commander.can_wake:
+        if not self._commander.calls.can_wake:
             return
         with self._looking:
             nodes = self._nodes_to_wake()

@@ -31,7 +31,7 @@ from balancer.ledger.log import Outage, log_failure
 from balancer.ledger.store import Entry, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import Event, NodesDoubted, PlanRefused, WakeAt
-from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, Snapshot
+from balancer.lifecycle.records import Changes, NodeRecord, Snapshot
 from balancer.service.decision import KIND, Decision, answered_of, encode, event_body, kept_answer
 from balancer.service.ledger_conflict import LENT, unknown_stamps
 from balancer.service.read_model import ReadModel
@@ -121,14 +121,9 @@ class Writer:
         """Log the start (which stores the nodes of a new ledger); what a former process left under way."""
         epoch = self._ledger.take_epoch(_PREDECESSOR_S)
         known = self._load()  # again: until now another one may have written
-        self._seq += 1
-        snapshot = self._lifecycle.snapshot()
         name = self._configured.algorithm_name
         body = json.dumps({"version": VERSION, "epoch": epoch, "algorithm": name})
-        event = StoredEvent(self._seq, self._clock.now_us(), f"e{self._seq}", "started", body)
-        new = tuple(record for record in snapshot.nodes if record.name not in known)
-        changes = Changes(nodes=new, now_us=snapshot.now_us, serial=snapshot.serial)
-        entries = [Entry(event, changes)]
+        entries = [self._own_entry("started", body, known)]
         doubt = self._ledger.doubt()
         if doubt:
             _log.error("the ledger may not know the newest state: lent nodes are quarantined", why=doubt)
@@ -150,11 +145,15 @@ class Writer:
             at_us=self._clock.now_us(), event_id=f"e{self._seq + 1}", reasons=dict.fromkeys(lent, reason)
         )
         self._lifecycle.handle(event)
-        changes = self._lifecycle.drain_changes()
+        return [self._entry(event, ())[0]]
+
+    def _own_entry(self, kind: str, body: str, known: Collection[str]) -> Entry:
+        """Something that happened to the service itself; with the nodes that the ledger does not know."""
         self._seq += 1
-        moves = self._note(changes)
-        body = event_body(event, moves, changes, ())
-        return [Entry(StoredEvent(self._seq, event.at_us, event.event_id, KIND[type(event)], body), changes)]
+        snapshot = self._lifecycle.snapshot()
+        event = StoredEvent(self._seq, self._clock.now_us(), f"e{self._seq}", kind, body)
+        new = tuple(record for record in snapshot.nodes if record.name not in known)
+        return Entry(event, Changes(nodes=new, now_us=snapshot.now_us, serial=snapshot.serial))
 
     def apply(
         self,
@@ -227,16 +226,22 @@ class Writer:
         for instruction in instructions:
             if isinstance(instruction, PlanRefused):
                 self._plan_failed(event, instruction.algorithm, instruction.detail)
+        entry, moves = self._entry(event, instructions)
+        if key is not None:
+            entry = replace(entry, answer=kept_answer(key, entry.changes, answer))
+        decided = Decision(entry, instructions, moves)
+        self._queue.append(decided)
+        self._on_decided(instructions)
+        return decided
+
+    def _entry(self, event: Event, instructions: Sequence[Instruction]) -> tuple[Entry, Moves]:
+        """What the life cycle has made of the event, under the next number."""
         changes = self._lifecycle.drain_changes()
         self._seq += 1
         moves = self._note(changes)
         body = event_body(event, moves, changes, answered_of(changes, instructions))
         stored = StoredEvent(self._seq, event.at_us, event.event_id, KIND[type(event)], body)
-        stored_answer = kept_answer(key, changes, answer) if key is not None else None
-        decided = Decision(Entry(stored, changes, stored_answer), instructions, moves)
-        self._queue.append(decided)
-        self._on_decided(instructions)
-        return decided
+        return Entry(stored, changes), moves
 
     def _plan_failed(self, event: Event, algorithm: str, detail: str) -> None:
         """The algorithm is a plug-in: it may fail at one event and be well at the next."""
@@ -306,14 +311,9 @@ class Writer:
             self._on_decided(self._lifecycle.resume()[-1:])
 
     def _commit_configured(self, known: Collection[str], before: set[str]) -> None:
-        now, snapshot = set(self._configured.nodes), self._lifecycle.snapshot()
-        self._seq += 1
+        now = set(self._configured.nodes)
         body = encode({"added": sorted(now - before), "removed": sorted(before - now)})
-        event = StoredEvent(self._seq, self._clock.now_us(), f"e{self._seq}", "configured", body)
-        new = tuple(record for record in snapshot.nodes if record.name not in known)
-        self._ledger.commit(
-            [Entry(event, Changes(nodes=new, now_us=snapshot.now_us, serial=snapshot.serial))]
-        )
+        self._ledger.commit([self._own_entry("configured", body, known)])
 
     # Read-only
 
@@ -480,10 +480,6 @@ class Writer:
     def cares_for(self, servers: Iterable[str], empty: Iterable[str]) -> bool:
         """As `Lifecycle.cares_for`. For the function that is given to `apply`."""
         return self._lifecycle.cares_for(servers, empty)
-
-    def grant(self, request_id: str) -> RequestRecord | None:
-        """A request that has nodes, after the last decision. For the function that is given to `apply`."""
-        return self._lifecycle.grant(request_id)
 
     def decided_nodes(self) -> tuple[int, Collection[NodeRecord], dict[str, int]]:
         """Number of the last decision, all records after it, and by which decision each was changed last.

@@ -251,8 +251,8 @@ class Checks:
             if self.world.time.now_us > max(at_us + wait_us, self.healed_us) + _LATE_US:
                 raise Stuck("I20", f"{request_id} still waits, long after its deadline")
         engine = self.world.engine
-        if engine is not None and engine.pending_commands > 4 * len(self.world.names):
-            raise Violation("I14", f"{engine.pending_commands} commands wait")
+        if engine is not None and engine._commander.pending > 4 * len(self.world.names):
+            raise Violation("I14", f"{engine._commander.pending} commands wait")
 
     # At a restart, and at the end
 

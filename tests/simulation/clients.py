@@ -111,7 +111,7 @@ class Client:
     def _hang_up(self) -> int:
         """The connection ends; how long it takes to come back, if it does."""
         try:
-            self._send(lambda engine: engine.hung_up(self.request_id or ""))
+            self._send(lambda engine: engine._callers.hung_up(self.request_id or ""))
         except Lost:
             return self._pause_us()
         self.world.trace(f"{self.name} hangs up")

@@ -108,8 +108,8 @@ BUGS = (
     Bug(
         "the key is not stored",
         "balancer/service/writer.py",
-        "        stored_answer = kept_answer(key, changes, answer) if key is not None else None",
-        "        stored_answer = None",
+        "            entry = replace(entry, answer=kept_answer(key, entry.changes, answer))",
+        "            pass",
     ),
     Bug(
         "a grant that nobody confirms stays",

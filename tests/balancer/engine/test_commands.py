@@ -387,4 +387,4 @@ def test_the_driver_is_asked_how_the_batch_system_is_set_up_for_these_nodes(of, 
     monkeypatch.setattr(
         batch, "check_site", lambda nodes: [SiteCheck(f"is there: {nodes}", "")], raising=False
     )
-    assert commander.site_checks(["n1"]) == [SiteCheck("is there: ['n1']", "")]
+    assert commander.calls.site_checks(["n1"]) == [SiteCheck("is there: ['n1']", "")]

@@ -246,7 +246,7 @@ class Story:
                     engine.reconcile()
                     before = self.w.batch.commands()
                     engine.reconcile()
-                    if engine.pending_commands == 0 and before == self.w.batch.commands():
+                    if engine._commander.pending == 0 and before == self.w.batch.commands():
                         return
             except EndError:
                 pass
@@ -257,7 +257,7 @@ class Story:
     def outcome(self):
         """What every telling must lead to; and the invariants."""
         ledger, w = self.w.engine.ledger, self.w
-        self.kit.until(lambda: Counter(w.states().values()) == LAST and w.engine.pending_commands == 0)
+        self.kit.until(lambda: Counter(w.states().values()) == LAST and w.engine._commander.pending == 0)
         assert self.wrong == []
         self.kit.check_replay(ledger)
         numbers = [event.seq for event in ledger.events(0, 10_000)]

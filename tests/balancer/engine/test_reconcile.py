@@ -221,7 +221,7 @@ def test_a_node_that_is_down_stays_down_until_the_cloud_says_that_it_has_no_vm(w
     w.cloud.hosts = None
     w.engine.reconcile()
     w.engine._reader.ask()  # as for a request: the cloud is not asked
-    kit.until(lambda: not w.engine.is_reading)
+    kit.until(lambda: w.engine._reader.is_idle)
     assert w.states() == {"n01": "DOWN"}
     w.cloud.hosts = {"n01": _CLOUD_OFF}
     w.engine.reconcile()
