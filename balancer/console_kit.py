@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from balancer.client import Balancer
 
@@ -68,6 +68,15 @@ def fail(text: str, status: int = _USAGE) -> NoReturn:
     raise SystemExit(status)
 
 
+@contextmanager
+def one_line(*errors: type[Exception]) -> Iterator[None]:
+    """What goes wrong in one of these ways is one clear line and exit status 2. Also around a whole command."""
+    try:
+        yield
+    except errors as error:
+        fail(str(error))
+
+
 def file_error(error: OSError) -> str:
     """What went wrong with which file, and, where it is a right that is missing, what to do."""
     where = "" if error.filename is None else f"{error.filename}: "
@@ -97,47 +106,40 @@ def refuse(unused: Container[str], why: str) -> None:
         fail(left_out(options, why))
 
 
+URL = click.option(
+    "--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True, help="The service."
+)
+
+
 def asks_service(function: Callable[..., None]) -> Callable[..., None]:
     """For the function of a command that asks the service: adds --url and --json."""
-    function = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
-    return click.option(
-        "--url",
-        envvar="BALANCER_URL",
-        default="http://127.0.0.1:8090",
-        show_default=True,
-        help="The service.",
-    )(function)
+    return URL(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function))
 
 
-def service_at(url: str, *, patience_s: float = 1.0) -> AbstractContextManager[Balancer]:
+@contextmanager
+def service_at(url: str, *, patience_s: float = 1.0) -> Iterator[Balancer]:
     """The service; what goes wrong is one clear line and its exit status."""
-    from contextlib import contextmanager
-
     from balancer.client import Balancer, BalancerError, NotObtainable, Refused, environment_token
 
-    @contextmanager
-    def connected() -> Iterator[Balancer]:
+    try:
+        token = environment_token()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"$BALANCER_TOKEN_FILE cannot be read: {error}")
+    with Balancer(
+        url,
+        token=token,
+        name=os.environ.get("BALANCER_CLIENT"),
+        ca_file=os.environ.get("BALANCER_CA_FILE"),
+        patience_s=patience_s,
+    ) as balancer:
         try:
-            token = environment_token()
-        except (OSError, UnicodeDecodeError) as error:
-            fail(f"$BALANCER_TOKEN_FILE cannot be read: {error}")
-        with Balancer(
-            url,
-            token=token,
-            name=os.environ.get("BALANCER_CLIENT"),
-            ca_file=os.environ.get("BALANCER_CA_FILE"),
-            patience_s=patience_s,
-        ) as balancer:
-            try:
-                yield balancer
-            except NotObtainable as error:
-                fail(_said(error), _NOT_OBTAINABLE)
-            except Refused as error:
-                fail(_said(error))
-            except BalancerError as error:
-                fail(_said(error), _NO_ANSWER)
-
-    return connected()
+            yield balancer
+        except NotObtainable as error:
+            fail(_said(error), _NOT_OBTAINABLE)
+        except Refused as error:
+            fail(_said(error))
+        except BalancerError as error:
+            fail(_said(error), _NO_ANSWER)
 
 
 def _said(error: Exception) -> str:

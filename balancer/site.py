@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from balancer.console_kit import one_line
 from balancer.drivers.base import ChecksSite, DriverError, SiteCheck
 from balancer.drivers.claims import KeepsClaims
 from balancer.nodelist import some
@@ -138,13 +139,10 @@ def check(config: Path | None, nodes: str | None, as_json: bool) -> None:
     The service need not run. Run this as its user. A line for each thing, with what to do if it is wrong. Exit
     status: 0 all is well, 1 something is not, 2 the configuration cannot be used.
     """
-    from balancer.config import ConfigError, read_config  # noqa: PLC0415 - the other commands start fast
+    from balancer.config import read_config  # noqa: PLC0415 - the other commands start fast
 
-    try:
+    with one_line(ValueError):
         found = site_checks(read_config(config, {"nodes": nodes}))
-    except (ConfigError, ValueError) as error:
-        click.echo(f"balancer: {error}", err=True)
-        raise SystemExit(2) from error
     show_checks(found, as_json=as_json)
 
 

@@ -13,6 +13,11 @@ def iso(at_us: int) -> str:
     return (_EPOCH + timedelta(microseconds=at_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def iso_s(at_us: int) -> str:
+    """To the second: `2026-11-20T08:00:00Z`."""
+    return f"{iso(at_us)[:19]}Z"
+
+
 def iso_or_none(at_us: int | None) -> str | None:
     return iso(at_us) if at_us is not None else None
 

@@ -18,6 +18,7 @@ from balancer.console_kit import (
     file_error,
     list_plugins,
     names_of,
+    one_line,
     service_at,
     show,
 )
@@ -130,14 +131,12 @@ def cli() -> None:
 @click.option("--insecure-bind/--no-insecure-bind", default=None, help="Listen beyond loopback without auth.")
 def serve(config: Path | None, **options: Any) -> None:
     """Run the service until SIGTERM. SIGHUP: read nodes, R, W, I, waiting times and limits again."""
-    from balancer.config import ConfigError, read_config
+    from balancer.config import read_config
     from balancer.console.serve import serve as run
     from balancer.ledger.errors import LedgerError
 
-    try:
+    with one_line(LedgerError, ValueError):
         run(read_config(config, options), lambda: read_config(config, options))
-    except (ConfigError, LedgerError, ValueError) as error:
-        fail(str(error))
 
 
 @cli.command()
@@ -294,34 +293,18 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
 @click.option("--async", "respond_async", is_flag=True, help="Do not wait for the decision, nor confirm it.")
 @click.option("--patience-s", type=click.FloatRange(min=0), default=90.0, show_default=True,
               help="How long to try while the service does not answer.")  # fmt: skip
-def request(  # noqa: PLR0917
-    url: str,
-    as_json: bool,
-    count: int,
-    wait_s: float | None,
-    lease_s: float | None,
-    candidates: tuple[str, ...],
-    exclude: tuple[str, ...],
-    replace: bool,
-    respond_async: bool,
-    patience_s: float,
-) -> None:
+def request(url: str, as_json: bool, count: int, patience_s: float, **wishes: Any) -> None:
     """Get COUNT nodes for on-demand use. Interrupted, it leaves no request behind."""
+    # Its other options are named like the parameters of the call.
+    _call_for_request(
+        url, as_json, lambda balancer: balancer.request_nodes(count, **wishes), patience_s=patience_s
+    )
+
+
+def _call_for_request(
+    url: str, as_json: bool, call: Callable[[Balancer], Request], *, patience_s: float = 1.0
+) -> None:
     with service_at(url, patience_s=patience_s) as balancer:
-        found = balancer.request_nodes(
-            count,
-            wait_s=wait_s,
-            lease_s=lease_s,
-            candidates=candidates,
-            exclude=exclude,
-            replace=replace,
-            respond_async=respond_async,
-        )
-    _show_requests(as_json, [found], asdict(found))
-
-
-def _call_for_request(url: str, as_json: bool, call: Callable[[Balancer], Request]) -> None:
-    with service_at(url) as balancer:
         found = call(balancer)
     _show_requests(as_json, [found], asdict(found))
 
@@ -365,10 +348,8 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
     """Give NODES (names or patterns like n[001-004]) back."""
     from balancer.nodelist import NodeListError, expand
 
-    try:
+    with one_line(NodeListError):
         names = expand(",".join(pattern))
-    except NodeListError as error:
-        fail(str(error))
     with service_at(url) as balancer:
         balancer.release_nodes(names)
     show(as_json, {"nodes": names}, ["RELEASED"], [[name] for name in names])
@@ -453,9 +434,9 @@ def _standing(request: Request) -> str:
 
 def _time(at_s: float) -> str:
     from balancer.clock import micros
-    from balancer.timestamps import iso
+    from balancer.timestamps import iso_s
 
-    return iso(micros(at_s))[:19] + "Z"
+    return iso_s(micros(at_s))
 
 
 def _add_commands() -> None:
@@ -467,16 +448,8 @@ def _add_commands() -> None:
     from balancer.console.usage import usage
     from balancer.site import check
 
-    cli.add_command(predict)
-    cli.add_command(predictor)
-    cli.add_command(check)
-    cli.add_command(adopt)
-    cli.add_command(freeze)
-    cli.add_command(thaw)
-    cli.add_command(token)
-    cli.add_command(hook_key)
-    cli.add_command(nova)
-    cli.add_command(usage)
+    for command in (predict, predictor, check, adopt, freeze, thaw, token, hook_key, nova, usage):
+        cli.add_command(command)
 
 
 _add_commands()

@@ -13,9 +13,10 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
 from balancer.clock import micros, seconds, utc_us
 from balancer.console.places import DEFAULT_CONFIG, missing_ledger, service_config
-from balancer.nodelist import NodeListError, expand, some
+from balancer.console_kit import one_line, show
+from balancer.nodelist import expand, some
 from balancer.secret_files import AuthFileError
-from balancer.timestamps import iso, iso_or_none
+from balancer.timestamps import iso, iso_or_none, iso_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,27 +58,10 @@ def _tokens(config: Path | None, db: str | None) -> TokenFile:
     return TokenFile(_path(service_config(config, db), db, "token_file"))
 
 
-class _Clear(click.Group):
-    """What goes wrong with files and names is one clear line and exit status 2."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        return _clearly(lambda: super(_Clear, self).invoke(ctx))
+_clearly = one_line(AuthFileError, ValueError)
 
 
-class _ClearCommand(click.Command):
-    def invoke(self, ctx: click.Context) -> Any:
-        return _clearly(lambda: super(_ClearCommand, self).invoke(ctx))
-
-
-def _clearly(action: Callable[[], Any]) -> Any:
-    try:
-        return action()
-    except (AuthFileError, NodeListError, ValueError) as error:
-        click.echo(f"balancer: {error}", err=True)
-        raise SystemExit(2) from error
-
-
-@click.group(cls=_Clear)
+@click.group()
 def token() -> None:
     """Make, list and revoke the tokens with which callers say who they are."""
 
@@ -89,6 +73,7 @@ def token() -> None:
     "--name", help="Whose it is; a new token of the same role and name succeeds it.  [default: role]"
 )
 @click.option("--expires-s", type=click.FloatRange(min=0, min_open=True), help="[default: never]")
+@_clearly
 def create(config: Path | None, db: str | None, role: str, name: str | None, expires_s: float | None) -> None:
     """Make a token and print it: this once, it is not kept."""
     now_us = utc_us()
@@ -101,6 +86,7 @@ def create(config: Path | None, db: str | None, role: str, name: str | None, exp
 @token.command("list")
 @where
 @click.option("--json", "as_json", is_flag=True)
+@_clearly
 def list_tokens(config: Path | None, db: str | None, as_json: bool) -> None:
     """List the tokens. Their secrets are not stored."""
     now_us = utc_us()
@@ -108,18 +94,17 @@ def list_tokens(config: Path | None, db: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_json(each, now_us) for each in found]))
         return
-    rows = [("ID", "ROLE", "NAME", "CREATED", "EXPIRES")]
+    rows = []
     for each in found:
         expires = _until(each) + (" (expired)" if each.is_expired(now_us) else "")
-        rows.append((each.id, each.role.value, each.name, _time(each.created_us), expires))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        rows.append([each.id, each.role.value, each.name, iso_s(each.created_us), expires])
+    show(as_json, None, ["ID", "ROLE", "NAME", "CREATED", "EXPIRES"], rows)
 
 
 @token.command("revoke")
 @where
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@_clearly
 def revoke(config: Path | None, db: str | None, ids: Sequence[str]) -> None:
     """End tokens, for the very next call."""
     tokens = _tokens(config, db)
@@ -133,12 +118,13 @@ def revoke(config: Path | None, db: str | None, ids: Sequence[str]) -> None:
         tokens.revoke(each)
 
 
-@click.command("hook-key", cls=_ClearCommand)
+@click.command("hook-key")
 @where
 @click.option(
     "--rotate", is_flag=True, help="Make a new master key; old keys stay good until their line is removed."
 )
 @click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
+@_clearly
 def hook_key(config: Path | None, db: str | None, rotate: bool, nodes: Sequence[str]) -> None:
     """Print the keys of nodes (names or patterns): the content of each node's own BALANCER_HOOK_KEY_FILE."""
     names = expand(",".join(nodes))
@@ -167,9 +153,5 @@ def _json(each: Token, now_us: int) -> dict[str, Any]:
     }
 
 
-def _time(at_us: int) -> str:
-    return iso(at_us)[:19] + "Z"
-
-
 def _until(each: Token) -> str:
-    return "never" if each.expires_us is None else _time(each.expires_us)
+    return "never" if each.expires_us is None else iso_s(each.expires_us)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from balancer.console_kit import one_line, service_at
 from balancer.ledger.backup import back_up, restore
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.reader import open_to_read
 from balancer.ledger.replay import Replay
 from balancer.ledger.verify import verify as examine
 from balancer.nodelist import NodeListError, expand
-from balancer.timestamps import iso
+from balancer.timestamps import iso_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,9 +36,12 @@ _db = click.option(
 )
 
 
+_clearly = one_line(LedgerError, NodeListError)
+
+
 @contextmanager
 def _opened(db: str) -> Iterator[Reader]:
-    with _one_line(), closing(open_to_read(db)) as reader:
+    with one_line(LedgerError), closing(open_to_read(db)) as reader:
         yield reader
 
 
@@ -86,7 +90,7 @@ def story(db: str, node: str, limit: int) -> None:
         for event in reader.log(base.seq, touching=f'["{node}",'):
             for record in event.changes.nodes:
                 if record.name == node:
-                    when = str(event.seq), iso(event.at_us)[:19] + "Z", str(event.epoch)
+                    when = str(event.seq), iso_s(event.at_us), str(event.epoch)
                     rows.append((*when, event.kind, event.event_id, _change(before, record)))
                     before = record
         if before is None:
@@ -107,19 +111,19 @@ def _change(before: NodeRecord | None, now: NodeRecord) -> str:
 @ledger.command()
 @_db
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@_clearly
 def backup(db: str, file: Path) -> None:
     """Copy the ledger to FILE, also while a service uses it, and verify the copy."""
-    with _one_line():
-        click.echo(f"{file}: {back_up(db, file)}")
+    click.echo(f"{file}: {back_up(db, file)}")
 
 
 @ledger.command("restore")
 @_db
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@_clearly
 def put_back(db: str, file: Path) -> None:
     """Put the backup FILE in the ledger's place; the service must be stopped."""
-    with _one_line():
-        summary, writer, replaced = restore(db, file)
+    summary, writer, replaced = restore(db, file)
     click.echo(f"{db}: {summary}")
     if replaced is not None:
         click.echo(f"what was there is {replaced} now")
@@ -134,15 +138,14 @@ def put_back(db: str, file: Path) -> None:
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
 @click.option("--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True)
 @click.argument("pattern", metavar="[NODES...]", nargs=-1)
+@_clearly
 def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None:
     """Give quarantined NODES (names or patterns; all, unless named) to a pool. First shows what it would do.
 
     on-demand: allocated, as they were. batch: their mark is taken off, and batch may start jobs there at once: look
     first that nothing of on-demand's runs there.
     """
-    from balancer.console_kit import service_at  # noqa: PLC0415 - the other commands need no service
-
-    with _one_line(), service_at(url) as balancer:
+    with service_at(url) as balancer:
         quarantined = {node.name: node for node in balancer.nodes() if node.state == "QUARANTINED"}
         names = expand(",".join(pattern)) if pattern else list(quarantined)
         not_quarantined = [name for name in names if name not in quarantined]
@@ -162,13 +165,3 @@ def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None
         else:
             balancer.adopt_nodes(names, to)
             click.echo(f"{len(names)} nodes are {to}'s now")
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """What goes wrong is one clear line and exit status 2."""
-    try:
-        yield
-    except (LedgerError, NodeListError) as error:
-        click.echo(f"balancer: {error}", err=True)
-        raise SystemExit(2) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from balancer.console_kit import fail, refuse, service_at
+from balancer.console_kit import URL, fail, refuse, service_at
 from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from balancer.nova.cloud import NovaCloud
 
-_URL = click.option(
-    "--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True, help="The service."
-)
 _CLOUD = click.option("--cloud", default="", help="Its name in clouds.yaml.  [default: the OS_* variables]")
 _OWNER = click.option("--owner", default="nova", show_default=True, help="Whose the filter's grants are.")
 _SECONDS = click.FloatRange(min=0)
@@ -35,7 +32,7 @@ def nova() -> None:
 
 
 @nova.command()
-@_URL
+@URL
 @_CLOUD
 @_OWNER
 @click.option(
@@ -114,7 +111,7 @@ def agent(
 
 
 @nova.command()
-@_URL
+@URL
 @_CLOUD
 @_OWNER
 @click.option("--nova-conf", type=click.Path(path_type=Path, dir_okay=False, exists=True),

@@ -8,7 +8,17 @@ from typing import Any
 
 import click
 
-from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, given_options, list_plugins, refuse, show
+from balancer.console_kit import (
+    ITEM,
+    PLUGIN,
+    asks_service,
+    fail,
+    given_options,
+    list_plugins,
+    one_line,
+    refuse,
+    show,
+)
 
 
 @click.command("predict")
@@ -27,20 +37,7 @@ from balancer.console_kit import ITEM, PLUGIN, asks_service, fail, given_options
 @click.option("--until-s", type=float, help="Begin no slot after this time (seconds of the service's clock).")
 @click.option("--ready-file", type=click.Path(path_type=Path), help="Write the last step here, as JSON.")
 @click.option("--clock", type=ITEM, default="wall", show_default=True, help="The service's clock.")
-def predict(  # noqa: PLR0917
-    url: str,
-    as_json: bool,
-    predictor: Any,
-    changes: tuple[str, ...],
-    slots_per_day: int,
-    keep: str,
-    once: bool,
-    dry_run: bool,
-    before: Path | None,
-    until_s: float | None,
-    ready_file: Path | None,
-    clock: Any,
-) -> None:
+def predict(once: bool, dry_run: bool, **options: Any) -> None:
     """Reserve nodes for each slot as a predictor of demand says (until SIGTERM)."""
     from balancer.predictors.console import run_predictor
 
@@ -48,13 +45,8 @@ def predict(  # noqa: PLR0917
         fail("--dry-run goes with --once")
     if once:
         refuse({"until_s"}, "--once is one step")
-    try:
-        run_predictor(
-            url, predictor, changes, slots_per_day=slots_per_day, keep=keep, once=once, dry_run=dry_run,
-            clock=clock, as_json=as_json, before=before, until_s=until_s, ready_file=ready_file,
-        )  # fmt: skip
-    except ValueError as error:
-        fail(str(error))
+    with one_line(ValueError):
+        run_predictor(once=once, dry_run=dry_run, **options)
 
 
 @click.group()
@@ -83,14 +75,8 @@ def list_predictors(as_json: bool) -> None:
 @click.option("--warmup-days", type=click.IntRange(min=0), default=28, show_default=True)
 @click.option("--slots-per-day", type=int, default=4, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
-def backtest(  # noqa: PLR0917
-    names: tuple[str, ...],
-    url: str | None,
-    history: Path | None,
-    quantile: float,
-    warmup_days: int,
-    slots_per_day: int,
-    as_json: bool,
+def backtest(
+    names: tuple[str, ...], url: str | None, history: Path | None, as_json: bool, **options: Any
 ) -> None:
     """How predictors (all, unless named) would have done on past requests.
 
@@ -101,10 +87,6 @@ def backtest(  # noqa: PLR0917
 
     if history is not None and "url" not in given_options():
         url = None  # that of the environment
-    try:
-        shown, header, rows = backtest_table(
-            names, url, history, quantile=quantile, warmup_days=warmup_days, slots_per_day=slots_per_day
-        )
-    except ValueError as error:
-        fail(str(error))
+    with one_line(ValueError):
+        shown, header, rows = backtest_table(names, url, history, **options)
     show(as_json, shown, header, rows)

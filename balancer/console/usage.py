@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from balancer.clock import seconds
+from balancer.clock import micros, seconds
 from balancer.console_kit import asks_service, fail, service_at, show
-from balancer.timestamps import parse_iso
+from balancer.timestamps import iso_s, parse_iso
 
 if TYPE_CHECKING:
     from balancer.client_records import Usage
@@ -61,7 +61,7 @@ def _row(period: str, each: Usage) -> list[str]:
 
 
 def _time(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return iso_s(micros(at_s))
 
 
 def _seconds(option: str, text: str) -> float:

@@ -20,7 +20,7 @@ from balancer.predictors.backtest import backtest
 from balancer.predictors.interface import DAY_S, History, Slots
 from balancer.predictors.planner import Keep
 from balancer.predictors.runner import PredictorRunner, Step, read_history
-from balancer.timestamps import iso, parse_iso
+from balancer.timestamps import iso_s, parse_iso
 from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ _LONGEST_DAYS = 400
 
 
 def run_predictor(
-    url: str,
-    item: object,
-    changes: Sequence[str],
     *,
+    url: str,
+    predictor: object,
+    changes: Sequence[str],
     slots_per_day: int,
     keep: str,
     once: bool,
@@ -49,12 +49,12 @@ def run_predictor(
 ) -> None:
     """Run the predictor until SIGTERM or Ctrl-C, or for one step. Raises ValueError if that or a parameter fails."""
     time: Clock = make_plugin(CLOCKS, clock)
-    predictor = make_plugin(PREDICTORS, with_parameters(item, changes))
+    made = make_plugin(PREDICTORS, with_parameters(predictor, changes))
     slots = Slots(slots_per_day)
     with _connect(url) as balancer:
         runner = PredictorRunner(
             balancer=balancer,
-            predictor=predictor,
+            predictor=made,
             slots=slots,
             keep=Keep(keep),
             before=read_file(before, slots).nodes if before is not None else (),
@@ -165,7 +165,7 @@ def read_file(path: Path, slots: Slots) -> History:
             first = slot
         if slot != first + len(nodes):
             raise ValueError(
-                f"{where}: starts at {row['start']}, expected {iso(slots.begin_us(first + len(nodes)))[:19]}Z"
+                f"{where}: starts at {row['start']}, expected {iso_s(slots.begin_us(first + len(nodes)))}"
                 f" for {slots.a_day} slots a day (see --slots-per-day)"
             )
         nodes.append(count)
@@ -188,4 +188,4 @@ def _from_service(url: str, slots: Slots) -> History:
 
 def _in_words(step: Step) -> str:
     done = f"reserve {step.reserve_id}" if step.reserve_id else "nothing reserved"
-    return f"{iso(micros(step.at_s))[:19]}Z slot {iso(micros(step.slot_s))[:19]}Z: {step.nodes} nodes, {done}"
+    return f"{iso_s(micros(step.at_s))} slot {iso_s(micros(step.slot_s))}: {step.nodes} nodes, {done}"
