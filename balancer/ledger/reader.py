@@ -278,11 +278,8 @@ def open_to_read(target: str | Path, *, may_be_older: bool = False) -> Reader:
     `may_be_older`: one of an older release will do; of it `writer` can be read.
     """
     url = url_of(target)
-    if is_sqlite(url):
-        from pathlib import Path as FilePath  # noqa: PLC0415 - above it is for types
-
-        if not FilePath(url.database or "").is_file():
-            raise LedgerError(f"there is no ledger {url.database}")
+    if is_sqlite(url) and not Path(url.database or "").is_file():
+        raise LedgerError(f"there is no ledger {url.database}")
     reader = Reader(url)
     try:
         with reader.connected() as connection:

@@ -131,12 +131,8 @@ class Ledger(Reader):
 
     def take_epoch(self, wait_s: float | None = 0.0) -> int:
         """The number of this writer: each start has the next one. Raises LeaseHeldError after `wait_s`."""
-        try:
+        with self._writing():
             return self._lease.take(wait_s)
-        except SQLAlchemyError as error:
-            raise LedgerError(
-                f"the ledger {shown(self.url)} cannot be written: {cause(error, self.url)}"
-            ) from error
 
     def is_led_by_another(self) -> bool:
         """Whether somebody holds the lease (in PostgreSQL; a file has its lock)."""
@@ -225,7 +221,11 @@ class Ledger(Reader):
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """Store all entries durably, or none of them. Raises FencedError, StaleError or LedgerError."""
-        changed = _Batch(entries)
+        changed = [
+            _NODES.collect(entry.changes.nodes for entry in entries),
+            _REQUESTS.collect(entry.changes.requests for entry in entries),
+            _RESERVES.collect(entry.changes.reserves for entry in entries),
+        ]
         answer_rows = [
             answer_row(entry.answer, entry.event.at_us) for entry in entries if entry.answer is not None
         ]
@@ -258,9 +258,8 @@ class Ledger(Reader):
             )
             if moved.rowcount != 1:
                 raise self._head_conflict(first, known)
-            changed.nodes.write(run)
-            changed.requests.write(run)
-            changed.reserves.write(run)
+            for rows_of_table in changed:
+                rows_of_table.write(run)
             run(_INSERT_EVENT, rows)
             if answer_rows:
                 run(_INSERT_ANSWER, answer_rows)
@@ -333,7 +332,7 @@ class _Rows(Generic[_Record]):
         self._key = key
         self._to_row: Callable[[_Record], dict[str, Any]] = to_row
 
-    def collect(self, changed: Iterable[tuple[_Record, ...]]) -> _Changed[_Record]:
+    def collect(self, changed: Iterable[tuple[_Record, ...]]) -> _Changed:
         """Raises StaleError for a generation that does not follow the one before in the same batch."""
         last: dict[str, _Record] = {}
         before: dict[str, int] = {}
@@ -358,7 +357,9 @@ class _Rows(Generic[_Record]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Changed(Generic[_Record]):
+class _Changed:
+    """Rows of one table."""
+
     insert: Statement
     update: Statement
     new: list[dict[str, Any]]
@@ -374,15 +375,6 @@ class _Changed(Generic[_Record]):
 _NODES: _Rows[NodeRecord] = _Rows(nodes, "name", node_row)
 _REQUESTS: _Rows[RequestRecord] = _Rows(requests, "request_id", request_row)
 _RESERVES: _Rows[ReserveRecord] = _Rows(reserves, "reserve_id", reserve_row)
-
-
-class _Batch:
-    """All rows that a batch changes."""
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self.nodes = _NODES.collect(entry.changes.nodes for entry in entries)
-        self.requests = _REQUESTS.collect(entry.changes.requests for entry in entries)
-        self.reserves = _RESERVES.collect(entry.changes.reserves for entry in entries)
 
 
 _INSERT_EVENT, _INSERT_ANSWER = _insert(events), _insert(answers)

@@ -44,8 +44,6 @@ class Doubts:
             granted_to = node.reserved_for if node.state is NodeState.OD_ALLOC else None
             if granted_to is None:
                 self._requests.lose(node)
-            if node.jobs:
-                self._nodes.set_jobs(node, ())
             self._nodes.move(
                 node, NodeState.QUARANTINED, Cause.DOUBTED, since_us=now_us, reserved_for=granted_to
             )

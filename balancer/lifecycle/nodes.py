@@ -194,13 +194,14 @@ class NodeTable:
         node.state = to
         node.since_us = since_us
         node.reserved_for = reserved_for
+        if to is not NodeState.OA_BUSY:
+            node.jobs = ()
         if to not in MAY_BE_CONTESTED:
             node.contested = ""
         if to is not NodeState.OD_ALLOC:
             node.down_since_us = None
         self._enter(node)
-        self._touched[node.name] = node
-        self.story.add(StoryEntry(self._at_us, self._event_id, node.name, start, to, cause, reserved_for))
+        self._changed_by(cause, node, reserved_for, start=start)
 
     def reserve(self, node: Node, request_id: str) -> None:
         """Keep a free or coming node for a request."""
@@ -216,22 +217,12 @@ class NodeTable:
         self._leave(node)
         node.contested = why
         self._enter(node)
-        self._touched[node.name] = node
-        cause = Cause.CONTESTED if why else Cause.CLEARED
-        self.story.add(
-            StoryEntry(self._at_us, self._event_id, node.name, node.state, node.state, cause, None)
-        )
+        self._changed_by(Cause.CONTESTED if why else Cause.CLEARED, node, None)
 
     def set_down(self, node: Node, since_us: int | None) -> None:
         """A granted node is down since then, or well again (None); it stays granted."""
         node.down_since_us = since_us
-        self._touched[node.name] = node
-        cause = Cause.RECOVERED if since_us is None else Cause.FAILED
-        self.story.add(
-            StoryEntry(
-                self._at_us, self._event_id, node.name, node.state, node.state, cause, node.reserved_for
-            )
-        )
+        self._changed_by(Cause.RECOVERED if since_us is None else Cause.FAILED, node, node.reserved_for)
 
     def set_doubt(self, node: Node, reason: str) -> None:
         """Why a quarantined node stays so."""
@@ -272,9 +263,17 @@ class NodeTable:
         if reserved_for is None and node.state is NodeState.OD_RESERVE:
             node.since_us = self._at_us
         self._enter(node)
+        self._changed_by(cause, node, whom)
+
+    def _changed_by(
+        self, cause: Cause, node: Node, request_id: str | None, *, start: NodeState | None = None
+    ) -> None:
+        """The node has changed because of the present event: from the state `start`, or within its state."""
         self._touched[node.name] = node
         self.story.add(
-            StoryEntry(self._at_us, self._event_id, node.name, node.state, node.state, cause, whom)
+            StoryEntry(
+                self._at_us, self._event_id, node.name, start or node.state, node.state, cause, request_id
+            )
         )
 
     def _enter(self, node: Node) -> None:

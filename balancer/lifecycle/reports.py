@@ -142,8 +142,6 @@ class BatchReports:
         is_news = node.state is NodeState.OA_BUSY and since_us >= node.since_us
         if is_news or node.state is NodeState.DOWN or _is_quarantined_for_a_mark(node):
             node.doubt = "" if node.state is NodeState.QUARANTINED else node.doubt
-            if node.jobs:
-                self._nodes.set_jobs(node, ())
             self._nodes.move(node, NodeState.OA_IDLE, Cause.SEEN_IDLE, since_us=since_us)
         elif node.state is NodeState.OA_IDLE and since_us > node.since_us:
             self._nodes.refresh(node, since_us)
@@ -157,8 +155,6 @@ class BatchReports:
     def _see_down(self, node: Node, since_us: int, now_us: int) -> None:
         if node.state in (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.RESTORING):
             # RESTORING: somebody else holds it offline, and only they can end that.
-            if node.jobs:
-                self._nodes.set_jobs(node, ())
             self._nodes.move(node, NodeState.DOWN, Cause.SEEN_DOWN, since_us=since_us)
         elif node.state in (NodeState.OD_RESERVE, NodeState.RECLAIMING):
             # Of no use to a request; its offline mark has to go, so that it is in batch when it comes back.

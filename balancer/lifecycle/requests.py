@@ -223,13 +223,11 @@ class HintBook:
 
     def add(self, record: ReserveRecord) -> None:
         last = next(reversed(self._active.values()), record)
-        self._active[record.reserve_id] = record
-        self._wishes[record.reserve_id] = _wish(record)
+        self._put(record)
         if _by_time(record) < _by_time(last):
             self._in_order()
         if self._next_end_us is None or record.ends_us < self._next_end_us:
             self._next_end_us = record.ends_us
-        self._changed[record.reserve_id] = record
 
     def undo_add(self, reserve_id: str) -> None:
         """As if it had never come."""
@@ -311,7 +309,9 @@ class HintBook:
     def _change(self, record: ReserveRecord, **changes: Any) -> None:
         if record.reserve_id not in self._changed:  # a new generation for each event, not for each change
             changes["generation"] = record.generation + 1
-        record = replace(record, **changes)
+        self._put(replace(record, **changes))
+
+    def _put(self, record: ReserveRecord) -> None:
         self._active[record.reserve_id] = record
         self._wishes[record.reserve_id] = _wish(record)
         self._changed[record.reserve_id] = record
