@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from balancer.api.call import Call
-    from balancer.auth.gate import Gate
 
 _T = TypeVar("_T")
 _TOO_MANY = 429
@@ -71,8 +70,9 @@ def check(call: Call) -> None:
     length, limit, access = call.length, call.service.max_body_bytes, call.service.access
     if length is not None and length > limit:
         raise _too_large(limit)
-    if access.gate is not None:
-        call.identity = _identify(access.gate, call)
+    gate = access.gate
+    if gate is not None:
+        call.identity = _call_gate(lambda: gate.identify(_shown(call)))
         if call.identity.role not in roles_for(call.method, call.route):
             raise Problem(403, FORBIDDEN, f"the role {call.identity.role} may not {call.method} {call.route}")
     if access.rates is not None:
@@ -86,10 +86,6 @@ def check(call: Call) -> None:
 
 def _too_large(limit: int) -> Problem:
     return Problem(413, TOO_LARGE, f"the body is too large: {limit} bytes are allowed")
-
-
-def _identify(gate: Gate, call: Call) -> Identity:
-    return _call_gate(lambda: gate.identify(_shown(call)))
 
 
 def _shown(call: Call) -> gates.Call:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from balancer.api.service import Service
 
+CLIENT_IS_GONE = "balancer.client_is_gone"
+"""The front end puts a function without arguments into the environment here: whether the caller has hung up."""
+
 _SAFE = "!$'()*,/:;?@"
 """What may stand in a query as it is (RFC 3986)."""
 
@@ -87,6 +90,14 @@ class Call:
     def prefers(self, content_type: str, otherwise: str) -> bool:
         """Whether Accept names `content_type` before `otherwise`, which is what it gets who does not care."""
         return self.request.accept_mimetypes.best_match([otherwise, content_type]) == content_type
+
+    def is_client_gone(self) -> bool:
+        """Whether whoever made this call has closed the connection; never blocks, from any thread.
+
+        False where the front end cannot tell (a test client), and for a caller that vanished without a word.
+        """
+        ask = self.environ.get(CLIENT_IS_GONE)
+        return ask is not None and bool(ask())
 
     @property
     def parameters(self) -> Mapping[str, list[str]]:

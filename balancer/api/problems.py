@@ -75,6 +75,8 @@ _OF_REFUSAL: dict[str, tuple[int, str]] = {
     CONCURRENT_UPDATE: (409, "balancer.concurrent_update"),
 }
 
+_SOON = {"Retry-After": "1"}
+
 _CLIENT_CLOSED = 408
 """Request Timeout: the nearest there is to a caller that is not there any more."""
 
@@ -96,33 +98,35 @@ class Problem(Exception):
         self.headers = headers or {}
         self.more = more
 
-    def body(self) -> dict[str, Any]:
-        title = HTTPStatus(self.status).phrase
-        call = current()
-        error = {
-            "code": self.code,
-            "status": self.status,
-            "title": title,
-            "detail": self.detail,
-            "request_id": call.request_id,
-            "links": [],
-        }
-        return {
-            "type": f"urn:problem:{self.code}",
-            "title": title,
-            "status": self.status,
-            "detail": self.detail,
-            "instance": call.path,
-            "code": self.code,
-            "request_id": call.request_id,
-            "errors": [error],
-            **self.more,
-        }
-
     def text(self) -> bytes:
         """The document. The log of this call names its code."""
-        current().problem_code = self.code
-        return json.dumps(self.body()).encode()
+        call = current()
+        call.problem_code = self.code
+        shown = document(self.status, self.code, self.detail, instance=call.path, request_id=call.request_id)
+        return json.dumps(shown | self.more).encode()
+
+
+def document(status: int, code: str, detail: str, *, instance: str, request_id: str) -> dict[str, Any]:
+    """With all that openapi.json requires of a problem."""
+    title = HTTPStatus(status).phrase
+    error = {
+        "code": code,
+        "status": int(status),
+        "title": title,
+        "detail": detail,
+        "request_id": request_id,
+        "links": [],
+    }
+    return {
+        "type": f"urn:problem:{code}",
+        "title": title,
+        "status": int(status),
+        "detail": detail,
+        "instance": instance,
+        "code": code,
+        "request_id": request_id,
+        "errors": [error],
+    }
 
 
 def of(error: Exception) -> Problem:
@@ -166,8 +170,9 @@ def _key_reused(_: KeyReusedError) -> Problem:
     return Problem(422, KEY_REUSED, f"the key {key} was used for a call with another body")
 
 
-def _key_in_use(error: KeyInUseError) -> Problem:
-    return Problem(409, KEY_IN_USE, str(error), headers={"Retry-After": "1"})
+def _plainly(status: int, code: str, headers: dict[str, str] | None = None) -> Callable[[Exception], Problem]:
+    """A problem that says what the error says."""
+    return lambda error: Problem(status, code, str(error), headers=headers)
 
 
 def _too_many(error: TooManyError) -> Problem:
@@ -175,38 +180,26 @@ def _too_many(error: TooManyError) -> Problem:
     return Problem(503, code, str(error), headers={"Retry-After": "10"})
 
 
-def _of_ledger(error: LedgerError) -> Problem:
-    code = READ_ONLY if isinstance(error, ReadOnlyError) else LEDGER_UNAVAILABLE
-    if isinstance(error, FencedError):
-        code = TAKEN_OVER
-    return Problem(503, code, str(error), headers={"Retry-After": "1"})
-
-
 def _stopping(error: StoppingError) -> Problem:
     more = {"id": error.request_id} if error.request_id else {}
     return Problem(503, STOPPING, str(error), headers={"Retry-After": "5"}, **more)
-
-
-def _caller_gone(_: CallerGoneError) -> Problem:
-    # Nobody reads this: the number says so in log and metrics.
-    return Problem(_CLIENT_CLOSED, "balancer.caller_gone", "the caller hung up")
-
-
-def _bad_plan(error: BadPlan) -> Problem:
-    return Problem(500, ALGORITHM_FAILED, str(error))
 
 
 _OF_ERROR: dict[type[BaseException], Callable[[Any], Problem]] = {
     Refused: _of_refusal,
     HTTPException: _of_framework,
     KeyReusedError: _key_reused,
-    KeyInUseError: _key_in_use,
+    KeyInUseError: _plainly(409, KEY_IN_USE, _SOON),
     TooManyError: _too_many,
-    LedgerError: _of_ledger,
+    LedgerError: _plainly(503, LEDGER_UNAVAILABLE, _SOON),
+    ReadOnlyError: _plainly(503, READ_ONLY, _SOON),
+    FencedError: _plainly(503, TAKEN_OVER, _SOON),
     StoppingError: _stopping,
-    CallerGoneError: _caller_gone,
-    BadPlan: _bad_plan,
+    # Nobody reads this: the number says so in log and metrics.
+    CallerGoneError: _plainly(_CLIENT_CLOSED, "balancer.caller_gone"),
+    BadPlan: _plainly(500, ALGORITHM_FAILED),
 }
+"""By the class of an error or, where that has no entry, of the nearest one that it is derived from."""
 
 
 def install(app: Flask) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +9,6 @@ from pydantic import Field
 
 from balancer.api.access import owner
 from balancer.api.call import current
-from balancer.api.connection import client_is_gone
 from balancer.api.context import (
     Answer,
     Body,
@@ -294,7 +292,7 @@ def _wait(record: RequestRecord, timeout_s: float | None) -> RequestRecord:
     if not slots.acquire(blocking=False):
         return record
     # Only its owner is missed: others may look at a request and go.
-    is_gone = partial(client_is_gone, current().environ) if record.owner in ("", owner().name) else None
+    is_gone = current().is_client_gone if record.owner in ("", owner().name) else None
     try:
         waiter = engine().wait_for_request(record.request_id, timeout_s, is_gone=is_gone)
     finally:

@@ -108,7 +108,7 @@ def to_json(source: Engine) -> dict[str, Any]:
         "leader": source.is_leader,
         "read_only": source.is_read_only,
         "claimed": source.claimed or None,
-        "frozen": None if order is None else {"by": order.by, "reason": order.reason, "at": order.at},
+        "frozen": None if order is None else asdict(order),
         "nodes": {state.value: count for state, count in source.counts().items()},
         "headroom": _headroom(source, now_us),
         "asleep": source.asleep(),

@@ -31,7 +31,8 @@ from granian.net import SocketHolder
 from granian.rsgi import ProtocolClosed
 from granian.server.embed import Server
 
-from balancer.api.connection import CLIENT_IS_GONE
+from balancer.api.call import CLIENT_IS_GONE
+from balancer.api.problems import MEDIA_TYPE, document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -92,24 +93,11 @@ class Refusal(Exception):
     def send(self, proto: Any, path: str) -> None:
         """With all that openapi.json requires of a problem."""
         name = "invalid_request" if self.status is HTTPStatus.BAD_REQUEST else self.status.name.lower()
-        code = f"balancer.{name}"
         request_id = f"req-{uuid4()}"
-        problem: dict[str, Any] = {
-            "title": self.status.phrase,
-            "status": self.status.value,
-            "detail": str(self),
-            "code": code,
-        }
-        problem["request_id"] = request_id
-        document = {
-            "type": f"urn:problem:{code}",
-            **problem,
-            "instance": path,
-            "errors": [problem | {"links": []}],
-        }
-        text = json.dumps(document).encode()
+        problem = document(self.status, f"balancer.{name}", str(self), instance=path, request_id=request_id)
+        text = json.dumps(problem).encode()
         headers = [
-            ("content-type", "application/problem+json"),
+            ("content-type", MEDIA_TYPE),
             ("connection", "close"),
             ("x-openstack-request-id", request_id),
         ]
@@ -379,7 +367,9 @@ def run(
     `on_stop` is called when the signal comes and must let waiting calls go. `on_reload` is called in a thread for each
     SIGHUP, one after the other. `beat`: what is called every so many seconds while the front end lives.
     """
-    asyncio.run(_run(app, listeners, limits, tls, _Signals(on_ready, on_stop, on_reload, beat)))
+    asyncio.run(
+        _run(app, listeners, limits, tls, on_ready=on_ready, on_stop=on_stop, on_reload=on_reload, beat=beat)
+    )
 
 
 def end_process() -> NoReturn:
@@ -393,14 +383,6 @@ def end_process() -> NoReturn:
     os._exit(0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Signals:
-    ready: Callable[[], None]
-    stop: Callable[[], None]
-    reload: Callable[[], None] | None
-    beat: tuple[float, Callable[[], None]] | None
-
-
 async def _beat(every_s: float, action: Callable[[], None]) -> None:
     while True:
         action()
@@ -408,15 +390,23 @@ async def _beat(every_s: float, action: Callable[[], None]) -> None:
 
 
 async def _run(
-    app: Any, listeners: Sequence[socket.socket], limits: Limits, tls: Tls | None, signals: _Signals
+    app: Any,
+    listeners: Sequence[socket.socket],
+    limits: Limits,
+    tls: Tls | None,
+    *,
+    on_ready: Callable[[], None],
+    on_stop: Callable[[], None],
+    on_reload: Callable[[], None] | None,
+    beat: tuple[float, Callable[[], None]] | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     stop_signal = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop_signal.set)
     reloading = ThreadPoolExecutor(1, thread_name_prefix="reload")
-    if signals.reload is not None:
-        loop.add_signal_handler(signal.SIGHUP, reloading.submit, signals.reload)
+    if on_reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, reloading.submit, on_reload)
     calls: list[Calls] = []
     servers: list[_Listener] = []
     for listener in listeners:
@@ -425,11 +415,11 @@ async def _run(
         calls.append(Calls(app, limits, scheme="https" if listener_tls else "http"))
         servers.append(_Listener(calls[-1], listener, limits, listener_tls))
     tasks = [asyncio.create_task(server.serve()) for server in servers]
-    signals.ready()
-    beating = None if signals.beat is None else asyncio.create_task(_beat(*signals.beat))
+    on_ready()
+    beating = None if beat is None else asyncio.create_task(_beat(*beat))
     waiting = asyncio.create_task(stop_signal.wait())
     await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
-    signals.stop()
+    on_stop()
     await asyncio.gather(*(each.wait_until_idle(_GRACE_S) for each in calls))
     for server in servers:
         server.stop()

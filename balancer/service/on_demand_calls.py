@@ -229,4 +229,4 @@ def _wait_with(waiter: Waiter, timeout_s: float | None, is_gone: Callable[[], bo
         if waiter.answered.wait(min(_LOOKS_S, seconds(left_us))):
             return
         if is_gone():
-            raise CallerGoneError
+            raise CallerGoneError("the caller hung up")

@@ -29,7 +29,7 @@ _APP = """
 import asyncio, gc, signal, sys, threading, time
 from pathlib import Path
 from balancer.http import front_end
-from balancer.api.connection import client_is_gone
+from balancer.api.call import CLIENT_IS_GONE
 from balancer.limits import Limits
 from balancer.console.serve import listen, url_of
 
@@ -41,11 +41,11 @@ def app(environ, start):
     path = environ["PATH_INFO"]
     if path == "/gone":
         (folder / "asked").touch()
-        while not client_is_gone(environ):
+        while not environ[CLIENT_IS_GONE]():
             time.sleep(0.01)
         (folder / "gone").touch()
     if path == "/here":
-        (folder / "here").write_text(str(client_is_gone(environ)))
+        (folder / "here").write_text(str(environ[CLIENT_IS_GONE]()))
     if path == "/watched":
         gc.collect()
         tasks = [each.get_coro().__name__ for each in gc.get_objects() if isinstance(each, asyncio.Task)]
