@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from balancer.ledger.reader import Reader, StoredEvent
 
-_PAGE = 2000
-
 
 class _Step(NamedTuple):
     """From `at_us` on `lent` nodes are lent."""
@@ -76,37 +74,27 @@ class Lending:
             self._from_us = newest[-1].at_us if newest else 0
             return
         lent = self._steps[-1].lent if self._steps else self._lent_before
-        while self._seq < seq:
-            page = self._ledger.events(self._seq, min(_PAGE, seq - self._seq))
-            if not page:
-                return
-            for event in page:
-                lent = self._note(lent, event)
-            self._seq = page[-1].seq
-
-    def _note(self, lent: int, event: StoredEvent) -> int:
-        change = _change(event)
-        if change:
-            self._steps.append(_Step(event.at_us, lent + change))
-        return lent + change
+        for event in self._ledger.events_between(self._seq, seq):
+            if change := _change(event):
+                lent += change
+                self._steps.append(_Step(event.at_us, lent))
+            self._seq = event.seq
 
     def _read_back(self, start_us: int) -> None:
         """Until an event before `start_us`, or the first that the ledger has."""
-        while self._from_us > start_us and self._from_seq > 1:
-            after = max(0, self._from_seq - 1 - _PAGE)
-            # The ledger forgets its oldest events: what follows them may have been read already.
-            found = self._ledger.events(after, self._from_seq - 1 - after)
-            page = [event for event in found if event.seq < self._from_seq]
-            if not page:
-                return
-            earlier: list[_Step] = []
-            for event in reversed(page):
-                change = _change(event)
-                if change:
+        if self._from_us <= start_us:
+            return
+        earlier: list[_Step] = []
+        try:
+            for event in self._ledger.newest_events(self._from_seq - 1):
+                if change := _change(event):
                     earlier.append(_Step(event.at_us, self._lent_before))
                     self._lent_before -= change
+                self._from_seq, self._from_us = event.seq, event.at_us
+                if self._from_us <= start_us:
+                    return
+        finally:
             self._steps[:0] = reversed(earlier)
-            self._from_seq, self._from_us = page[0].seq, page[0].at_us
 
 
 def _change(event: StoredEvent) -> int:

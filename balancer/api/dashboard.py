@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from apiflask import APIBlueprint
@@ -83,14 +84,9 @@ def now() -> Any:
 
 def _last_events(source: Engine) -> list[StoredEvent]:
     """Newest first, without those that changed nothing: the time came, or a reading brought nothing new."""
-    found: list[StoredEvent] = []
-    to, most = source.ledger.last_seq(), _LOOKED_AT
-    while to > 0 and most > 0 and len(found) < _EVENTS:
-        after = max(0, to - _EVENTS)
-        page = [event for event in source.ledger.events(after, to - after) if event.seq <= to]
-        found += [event for event in reversed(page) if not _is_quiet(event)]
-        to, most = after, most - _EVENTS
-    return found[:_EVENTS]
+    newest = source.ledger.newest_events(source.ledger.last_seq(), page=_EVENTS)
+    news = (event for event in islice(newest, _LOOKED_AT) if not _is_quiet(event))
+    return list(islice(news, _EVENTS))
 
 
 def _is_quiet(event: StoredEvent) -> bool:

@@ -146,6 +146,23 @@ class Reader:
             StoredEvent(row.seq, row.at_us, row.event_id, row.kind, in_new_words(row.body)) for row in rows
         ]
 
+    def events_between(self, after: int, to: int) -> Iterator[StoredEvent]:
+        """From number `after` + 1 to `to`, a page at a time."""
+        while after < to and (page := self.events(after, min(_PAGE, to - after))):
+            yield from page
+            after = page[-1].seq
+
+    def newest_events(self, to: int, *, page: int = _PAGE) -> Iterator[StoredEvent]:
+        """From number `to` back to the oldest, `page` at a time."""
+        while to > 0:
+            after = max(0, to - page)
+            # The oldest are forgotten: what follows them may have been read already.
+            found = [event for event in self.events(after, to - after) if event.seq <= to]
+            if not found:
+                return
+            yield from reversed(found)
+            to = after
+
     def base(self) -> Base:
         """Where a replay begins."""
         with self.connected() as connection:

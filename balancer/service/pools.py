@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from balancer.clock import micros
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 SLOT_US = micros(60)
 SLOTS = 1440
-_PAGE = 2000
 _MOST = 20_000
 """Events that are read back at most: a busy day is then shown from later on."""
 
@@ -59,33 +59,22 @@ class PoolHistory:
         return (last + 1) * SLOT_US, found
 
     def _follow(self, to: int) -> None:
-        after = self._seq or 0
         counts = dict(self._counts)
-        while after < to:
-            page = self._ledger.events(after, min(_PAGE, to - after))
-            if not page:
-                return
-            for event in page:
-                _apply(counts, moved(event), forward=True)
-                self._ends[event.at_us // SLOT_US] = dict(counts)
-            after = page[-1].seq
+        for event in self._ledger.events_between(self._seq or 0, to):
+            _apply(counts, moved(event), forward=True)
+            self._ends[event.at_us // SLOT_US] = dict(counts)
 
     def _read_back(self, seq: int, counts: Counts, last: int) -> None:
         """A slot ends with the counts after its last event."""
         self._ends = {}
-        counts, to, stop = dict(counts), seq, max(0, seq - _MOST)
-        while to > stop:
-            after = max(stop, to - _PAGE)
-            for event in reversed(self._ledger.events(after, to - after)):
-                if event.seq > to:
-                    continue  # the oldest are forgotten: these have been read already
-                slot = event.at_us // SLOT_US
-                self._ends.setdefault(slot, dict(counts))
-                if slot <= last - SLOTS:
-                    self._ends[last - SLOTS + 1] = self._ends.get(last - SLOTS + 1, self._ends[slot])
-                    return
-                _apply(counts, moved(event), forward=False)
-            to = after
+        counts = dict(counts)
+        for event in islice(self._ledger.newest_events(seq), _MOST):
+            slot = event.at_us // SLOT_US
+            self._ends.setdefault(slot, dict(counts))
+            if slot <= last - SLOTS:
+                self._ends[last - SLOTS + 1] = self._ends.get(last - SLOTS + 1, self._ends[slot])
+                return
+            _apply(counts, moved(event), forward=False)
 
 
 def moved(event: StoredEvent) -> Iterable[tuple[str, str, str]]:
