@@ -55,6 +55,18 @@ class Form(Generic[Value]):
     parse_piece: Callable[[str], tuple[str, Value]]
 
 
+def by_name(nodes: Iterable[tuple[str, Value]], command: str) -> dict[str, Value]:
+    """The nodes that this command printed. Raises UnclearError for one that comes twice, and where there is none."""
+    found: dict[str, Value] = {}
+    for name, value in nodes:
+        if name in found:
+            raise UnclearError(f"{command} lists node {name} twice")
+        found[name] = value
+    if not found:
+        raise UnclearError(f"{command} lists no node at all")
+    return found
+
+
 class IncrementalNodeParser(Generic[Value]):
     """Reads answers of this form; `finish` is what is made of each value, of the value alone.
 

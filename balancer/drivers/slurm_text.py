@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from balancer.clock import micros
 from balancer.drivers.base import NodeState, NodeStatus, UnclearError
+from balancer.drivers.incremental_parse import by_name
 from balancer.drivers.marks import parse
 from balancer.nodelist import NodeListError, expand
 
@@ -65,15 +66,7 @@ class Job:
 
 def parse_nodes(text: str) -> dict[str, NodeLine]:
     """The output of `scontrol show node -o`, node name -> line."""
-    nodes: dict[str, NodeLine] = {}
-    for line in node_lines(text):
-        name, node = parse_node(line)
-        if name in nodes:
-            raise UnclearError(f"scontrol show node lists node {name} twice")
-        nodes[name] = node
-    if not nodes:
-        raise UnclearError("scontrol show node lists no node at all")
-    return nodes
+    return by_name(map(parse_node, node_lines(text)), "scontrol show node")
 
 
 def node_lines(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus, UnclearError
+from balancer.drivers.incremental_parse import by_name
 from balancer.drivers.pbs import state_of
 
 _BUSY = frozenset({"job-exclusive", "job-sharing", "busy"})
@@ -23,15 +24,7 @@ _NOT_READ = ("status", "gpu_status", "mic_status")
 
 def parse_nodes(text: str) -> dict[str, NodeStatus]:
     """The output of `pbsnodes -x`, node name -> status."""
-    nodes: dict[str, NodeStatus] = {}
-    for element in _children(text, "Node", "pbsnodes -x"):
-        name, status = _node(element)
-        if name in nodes:
-            raise UnclearError(f"pbsnodes -x lists node {name} twice")
-        nodes[name] = status
-    if not nodes:
-        raise UnclearError("pbsnodes -x lists no node at all")
-    return nodes
+    return by_name(map(_node, _children(text, "Node", "pbsnodes -x")), "pbsnodes -x")
 
 
 def pieces(text: str) -> list[str] | None:
