@@ -8,24 +8,25 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
 from balancer.client import BalancerError
 from balancer.clock import SystemClock, micros, seconds, wall_us
 from balancer.drivers.base import DriverError
-from balancer.nova.decide import CloudLook, Failed, Leftover, Memory, Plan, Rules, Stuck, granted_to, plan
+from balancer.nova.decide import Failed, Leftover, Memory, Plan, Rules, Stuck, granted_to, plan
 from balancer.timestamps import iso, parse_iso
 from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from balancer.client import Balancer
     from balancer.client_records import Node, Request
-    from balancer.nova.decide import Allocation, Intruder
+    from balancer.nova.cloud import NovaCloud
+    from balancer.nova.decide import Intruder
     from balancer.nova.hints import HintReceiver
 
 _log = structlog.get_logger()
@@ -37,16 +38,6 @@ _WHAT = {
     Stuck: "a node is of no use",
     Failed: "a granted node has failed",
 }
-
-
-class Cloud(Protocol):
-    """What the agent asks of the cloud (`balancer.nova.cloud.NovaCloud`). Each raises DriverError."""
-
-    def look(self) -> CloudLook: ...
-
-    def allocations(self, hosts: Mapping[str, Collection[str]]) -> Mapping[str, Sequence[Allocation]]: ...
-
-    def remove_allocation(self, host: str, consumer: str) -> None: ...
 
 
 _TURNS = 60
@@ -74,7 +65,7 @@ class Agent:
 
     def __init__(
         self,
-        cloud: Cloud,
+        cloud: NovaCloud,
         balancer: Balancer,
         settings: AgentSettings,
         keep_gate: Callable[[Collection[str]], None] | None = None,

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+    from balancer.nova.cloud import NovaCloud
 
 _log = structlog.get_logger()
 _TRAIT = re.compile(r"CUSTOM_[A-Z0-9_]{1,248}")
@@ -25,29 +27,6 @@ class Aggregate:
     id: str
     hosts: frozenset[str]
     metadata: Mapping[str, str]
-
-
-class GateCloud(Protocol):
-    """What the gate asks of the cloud (`OpenStackGate`). Each raises DriverError."""
-
-    def providers(self) -> Mapping[str, tuple[str, ...]]:
-        """Of each compute host, its resource providers."""
-
-    def with_trait(self, trait: str) -> frozenset[str] | None:
-        """The resource providers that have it; None: there is no such trait."""
-
-    def make_trait(self, trait: str) -> None: ...
-
-    def set_trait(self, provider: str, trait: str, *, has: bool) -> bool:
-        """False: somebody changed the provider meanwhile, and nothing was done."""
-
-    def aggregate(self, name: str) -> Aggregate | None: ...
-
-    def make_aggregate(self, name: str, metadata: Mapping[str, str]) -> Aggregate: ...
-
-    def add_host(self, aggregate: str, host: str) -> None: ...
-
-    def remove_host(self, aggregate: str, host: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +45,14 @@ class Gate:
         """Of the aggregate: Nova isolates its hosts from flavors that do not ask for the trait."""
         return {f"trait:{self.trait}": "required"}
 
-    def keep(self, cloud: GateCloud, nodes: Collection[str]) -> None:
+    def keep(self, cloud: OpenStackGate, nodes: Collection[str]) -> None:
         """Exactly the hosts that are nodes have the trait and are in the aggregate. May be called at any time."""
         providers = cloud.providers()
         self._keep_trait(cloud, {each for host in nodes for each in providers.get(host, ())})
         if self.aggregate is not None:
             self._keep_aggregate(cloud, self.aggregate, set(nodes) & set(providers))
 
-    def _keep_trait(self, cloud: GateCloud, target: Collection[str]) -> None:
+    def _keep_trait(self, cloud: OpenStackGate, target: Collection[str]) -> None:
         found = cloud.with_trait(self.trait)
         if found is None:
             cloud.make_trait(self.trait)
@@ -83,7 +62,7 @@ class Gate:
             if cloud.set_trait(provider, self.trait, has=has):
                 _log.info("trait given" if has else "trait taken", provider=provider, trait=self.trait)
 
-    def _keep_aggregate(self, cloud: GateCloud, name: str, target: Collection[str]) -> None:
+    def _keep_aggregate(self, cloud: OpenStackGate, name: str, target: Collection[str]) -> None:
         found = cloud.aggregate(name)
         if found is None:
             found = cloud.make_aggregate(name, self.metadata)
@@ -96,16 +75,14 @@ class Gate:
 
 
 class OpenStackGate:
-    """`GateCloud` by openstacksdk. `cloud`: reads hypervisors and talks to Placement."""
+    """What the gate asks of Nova and Placement. Each raises DriverError."""
 
-    def __init__(self, cloud: Any) -> None:
+    def __init__(self, cloud: NovaCloud) -> None:
         self._cloud = cloud
-
-    def providers(self) -> Mapping[str, tuple[str, ...]]:
-        found: Mapping[str, tuple[str, ...]] = self._cloud.providers()
-        return found
+        self.providers = cloud.providers
 
     def with_trait(self, trait: str) -> frozenset[str] | None:
+        """The resource providers that have it; None: there is no such trait."""
         if self._cloud.call_placement("get", f"/traits/{trait}", known=(204, 404)).status_code == _NOT_FOUND:
             return None
         body = self._cloud.placement(f"/resource_providers?required={trait}")
@@ -115,6 +92,7 @@ class OpenStackGate:
         self._cloud.call_placement("put", f"/traits/{trait}", known=(201, 204))
 
     def set_trait(self, provider: str, trait: str, *, has: bool) -> bool:
+        """False: somebody changed the provider meanwhile, and nothing was done."""
         path = f"/resource_providers/{provider}/traits"
         body = self._cloud.placement(path)
         if body is None:

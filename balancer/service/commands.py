@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from balancer.clock import Clock
     from balancer.drivers.base import BatchDriver
     from balancer.service.claims import Claims
-    from balancer.service.driver_calls import CommandObserver
+    from balancer.service.metrics import Metrics
 
 _log = structlog.get_logger()
 
@@ -127,7 +127,7 @@ class Commander(Worker):
         settings: CommandSettings,
         *,
         report: Callable[[Event], None],
-        observer: CommandObserver,
+        observer: Metrics,
         check_writer: Callable[[], None] = lambda: None,
         is_batchs: Callable[[str], bool] = lambda _: True,
         is_kept_off: Callable[[str], bool] = lambda _: True,

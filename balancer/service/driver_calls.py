@@ -5,7 +5,7 @@ For one thread, the commander's; what was remembered may be asked from any.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from balancer.drivers.base import BatchDriver, NodeStatus, SiteCheck
+    from balancer.service.metrics import Metrics
 
 _log = structlog.get_logger()
 
@@ -29,12 +30,6 @@ _TIDY_EVERY_US = micros(5)
 """Wall time between looks at what drivers keep beside their marks; not each of a storm of readings needs one."""
 
 
-class CommandObserver(Protocol):
-    """Is told of every command, for the metrics."""
-
-    def command_done(self, command: str, outcome: str, took_s: float) -> None: ...
-
-
 class DriverCalls:
     """`check_writer` raises LedgerError when this process may not command (any more): then only readings are made.
 
@@ -45,7 +40,7 @@ class DriverCalls:
         self,
         driver: BatchDriver,
         *,
-        observer: CommandObserver,
+        observer: Metrics,
         check_writer: Callable[[], None],
         signature: Callable[[], str],
     ) -> None:
