@@ -8,7 +8,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
-from balancer.clock import ManualClock, micros, wall_us
+from balancer.clock import micros, wall_us
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
 from balancer.drivers.marks import Stamp, noted, parse
 from balancer.ledger.replay import replay
@@ -22,6 +22,7 @@ from balancer.service.freeze import Freeze
 from balancer.service.metrics import Metrics
 from balancer.timestamps import iso
 from ledger_kit.empty import empty_ledger
+from manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

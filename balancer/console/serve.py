@@ -21,7 +21,7 @@ from balancer.auth.gate import Gate
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.rates import Rates
 from balancer.auth.tokens import TokenFile
-from balancer.clock import ManualClock
+from balancer.clock import Clock, SystemClock
 from balancer.config import Config, ConfigError
 from balancer.http import front_end
 from balancer.http.app import create_app
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from balancer.clock import Clock
 
 _log = structlog.get_logger()
 
@@ -126,7 +125,7 @@ def check(config: Config) -> None:
     """
     config.check_bind()
     _check_auth(config)
-    ledger = make_engine(config, ManualClock()).ledger
+    ledger = make_engine(config, SystemClock()).ledger
     try:
         if ledger.is_led_by_another():
             holder = ledger.writer().holder

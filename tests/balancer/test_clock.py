@@ -6,7 +6,8 @@ import pytest
 import structlog
 
 from balancer import clock as clock_module
-from balancer.clock import US, ManualClock, SystemClock, micros, seconds
+from balancer.clock import US, SystemClock, micros, seconds
+from manual_clock import ManualClock
 
 
 def test_seconds_and_microseconds_are_each_others_inverse():

@@ -11,10 +11,11 @@ from itertools import cycle
 
 import pytest
 
-from balancer.clock import NEVER_US, US, ManualClock, SystemClock, micros, seconds, wall_us
+from balancer.clock import NEVER_US, US, SystemClock, micros, seconds, wall_us
 from emulator.clock.clock_master import Pace, SharedClockMaster
 from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock, alarm_of
+from manual_clock import ManualClock
 
 FAST = 100_000
 HOLDS = 'hold = clock.paused(); hold.__enter__(); print("held", flush=True); sys.stdin.readline()'

@@ -6,11 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from balancer.clock import NEVER_US, ManualClock, wall_us
+from balancer.clock import NEVER_US, wall_us
 from balancer.drivers.base import NodeStatus, SiteCheck, UnclearError, UnreachableError
 from balancer.lifecycle.events import NodesObserved, NodesReclaimed, NodesRestored, Reclaim, Restore
 from balancer.service.commands import Commander, CommandSettings, Mark, Reading, Unmark
 from balancer.service.metrics import Metrics
+from manual_clock import ManualClock
 
 OFFLINE = NodeStatus("offline", marked=True, is_ours=True)
 MOMENT_S = 1e-6

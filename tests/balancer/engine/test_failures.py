@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from balancer.clock import ManualClock, micros, wall_us
+from balancer.clock import micros, wall_us
 from balancer.drivers.base import UnclearError
 from balancer.drivers.programs import run_program
 from balancer.ledger.errors import LedgerError, StaleError
@@ -17,6 +17,7 @@ from balancer.lifecycle.events import NodesReclaimed, Reclaim
 from balancer.service.commands import Commander, CommandSettings
 from balancer.service.metrics import Metrics
 from balancer.service.timers import Timers
+from manual_clock import ManualClock
 
 
 def test_no_acknowledged_grant_is_lost_when_commits_fail_under_many_callers(world, kit):

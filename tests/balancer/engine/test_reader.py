@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from balancer.clock import ManualClock
 from balancer.service.reader import Reader
+from manual_clock import ManualClock
 
 
 def test_it_is_idle_only_when_no_reading_is_wanted_or_under_way():

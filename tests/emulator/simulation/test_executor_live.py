@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from balancer.clock import ManualClock
 from emulator.clock.clock_master import SharedClockMaster
 from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock
 from emulator.simulation.executor_live import ExecutorStoppedError, LiveExecutor
+from manual_clock import ManualClock
 
 
 class Diary(list):

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from balancer.clock import ManualClock, SystemClock
+from balancer.clock import SystemClock
 from emulator.cloud_faults import CloudFaults, read_faults
 from emulator.live.ondemand.background import RetryQueue
 from emulator.live.ondemand.cloud import Cloud
@@ -21,6 +21,7 @@ from emulator.live.ondemand.nodes import (
     Waiting,
 )
 from emulator.live.ondemand.servers import Memory, ServerSpec
+from manual_clock import ManualClock
 
 DEMO = Account("demo", "secret", "u", "demo", "p", admin=False)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from balancer.clock import US, ManualClock, wall_us
+from balancer.clock import US, wall_us
 from emulator.clock.clock_master import SharedClockMaster
 from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock
@@ -21,6 +21,7 @@ from emulator.live.torque.commands import install_commands
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.protocol import request
 from emulator.live.torque.server import TorqueServer
+from manual_clock import ManualClock
 from testdata import RECORDED
 
 HOME = "/home/alice"

@@ -7,12 +7,13 @@ import threading
 
 import pytest
 
-from balancer.clock import US, ManualClock
+from balancer.clock import US
 from emulator.live.settings import SettingsError
 from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.journal import Journal, is_change
 from emulator.live.torque.protocol import connect, request
 from emulator.live.torque.server import TorqueServer
+from manual_clock import ManualClock
 
 
 class Life:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from balancer.clock import NEVER_US, ManualClock
+from balancer.clock import NEVER_US
 from emulator.live.job.program import Phase
 from emulator.live.torque.mechanism_scheduler import MachineScheduler
 from emulator.mechanisms.hybrid import HybridMechanism
@@ -14,6 +14,7 @@ from emulator.mechanisms.realtime import Realtime
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.executor_live import LiveExecutor
 from emulator.workload.table import JobTable, Kind
+from manual_clock import ManualClock
 from oracle import hybrid_kit
 
 EASY, PLANNED = SchedulerConfig(), SchedulerConfig(backfill="conservative")

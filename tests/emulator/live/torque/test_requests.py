@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from balancer.clock import ManualClock
 from emulator.live.agent import AgentConfig
 from emulator.live.agent import main as agent_main
 from emulator.live.hooks import HookConfig, HookInputs, Hooks
@@ -19,6 +18,7 @@ from emulator.live.torque.nodes import MarksFile
 from emulator.live.torque.protocol import connect, request
 from emulator.live.torque.server import TorqueServer
 from emulator.live.torque.server import main as server_main
+from manual_clock import ManualClock
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from balancer.clock import NEVER_US, ManualClock
+from balancer.clock import NEVER_US
 from emulator.clock.event_priority import EventPriority
 from emulator.cluster.cluster import Cluster
 from emulator.kernel.job_states import JobState, RunOutcome
@@ -25,6 +25,7 @@ from emulator.simulation.executor_live import LiveExecutor
 from emulator.simulation.loop import Loop
 from emulator.workload.table import JobTable, Kind
 from gates import GATE
+from manual_clock import ManualClock
 
 NODES = 4
 NAMES = tuple(f"n{number}" for number in range(NODES))
