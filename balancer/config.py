@@ -10,7 +10,7 @@ import yaml
 from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
 from balancer import wrong_values
-from balancer.clock import micros, micros_or_none
+from balancer.clock import Clock, micros, micros_or_none
 from balancer.limits import Limits
 from balancer.nodelist import NodeListError, expand, read_nodes
 from balancer.plugin_files import Pluggable, reason, resolved
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from balancer.algorithms.interface import Algorithm
-    from balancer.clock import Clock
     from balancer.drivers.base import BatchDriver
     from balancer.drivers.cloud import CloudDriver
 

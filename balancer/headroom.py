@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from balancer.clock import micros
-from balancer.lifecycle.records import RequestStatus
+from balancer.lifecycle.records import NodeRecord, RequestStatus
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from balancer.lifecycle.records import NodeRecord
     from balancer.service.engine import Engine
 
 SOON_US = micros(300)

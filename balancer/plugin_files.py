@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from itertools import chain
@@ -22,7 +22,7 @@ from threading import Lock
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, field_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, field_serializer, model_validator
 
 from balancer.plugins import (
     IN_USE,
@@ -38,10 +38,7 @@ from balancer.plugins import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import click
-    from pydantic import ModelWrapValidatorHandler
 
 IN_PYTHON = "python"
 """Instead of a file: what a program gave."""

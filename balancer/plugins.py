@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache, partial
-from importlib.metadata import distributions
+from importlib.metadata import EntryPoint, distributions
 from itertools import chain
 from math import isfinite
 from types import FunctionType, SimpleNamespace
@@ -27,7 +27,6 @@ from balancer.wrong_values import reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from importlib.metadata import EntryPoint
 
 ALGORITHMS = "balancer.algorithms"
 PREDICTORS = "balancer.predictors"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from balancer.console_kit import one_line
-from balancer.drivers.base import ChecksSite, DriverError, SiteCheck
+from balancer.drivers.base import BatchDriver, ChecksSite, DriverError, NodeStatus, SiteCheck
 from balancer.drivers.claims import KeepsClaims
 from balancer.nodelist import some
 from balancer.service.claims import LIVES_S, WATCH_S
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from balancer.config import Config
-    from balancer.drivers.base import BatchDriver, NodeStatus
     from balancer.drivers.cloud import CloudDriver
 
 

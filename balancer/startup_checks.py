@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.tokens import TokenFile
-from balancer.config import ConfigError
+from balancer.config import Config, ConfigError
 from balancer.drivers.base import SiteCheck
 from balancer.ledger.errors import LedgerError, OlderError
 from balancer.ledger.filesystem import check_has_room, check_is_local
@@ -24,8 +24,6 @@ from balancer.secret_files import AuthFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from balancer.config import Config
 
 
 def check_tls(config: Config) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from balancer.algorithms.interface import Plan
+from balancer.algorithms.interface import Candidates, Plan, View
 from balancer.policy_settings import ReserveRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from balancer.algorithms.interface import Candidates, View
 
 
 class Basic:

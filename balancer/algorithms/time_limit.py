@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.algorithms.interface import ChecksSettings
+from balancer.algorithms.interface import Algorithm, ChecksSettings, Plan, View
 
 if TYPE_CHECKING:
-    from balancer.algorithms.interface import Algorithm, Plan, View
     from balancer.policy_settings import Settings
 
 _log = structlog.get_logger()

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from balancer.api.call import current
+from balancer.api.call import Call, current
 from balancer.api.problems import FORBIDDEN, INVALID, TOO_LARGE, Problem
 from balancer.auth import gate as gates
 from balancer.auth.gate import TOO_MANY_CALLS, UNAUTHENTICATED
@@ -21,7 +21,6 @@ from balancer.service.calls import Caller
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from balancer.api.call import Call
 
 _T = TypeVar("_T")
 _TOO_MANY = 429

@@ -6,14 +6,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from flask import request
+from flask import Request, request
 
 from balancer.auth.identity import NOBODY, Identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from flask import Request
 
     from balancer.api.service import Service
 

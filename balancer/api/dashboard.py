@@ -7,25 +7,22 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from apiflask import APIBlueprint
+from apiflask import APIBlueprint, APIFlask
 from flask import Response, current_app, render_template, request
 
 from balancer.api import api_pages, events, requests, reserves, status
 from balancer.api.context import MAX_VERSION, MIN_VERSION, engine, service
 from balancer.clock import seconds
 from balancer.headroom import job_end_us, reserved_nodes
-from balancer.lifecycle.records import RequestStatus
+from balancer.lifecycle.records import NodeRecord, RequestRecord, RequestStatus
 from balancer.lifecycle.states import NodeState
 from balancer.service.pools import SLOT_US, SLOTS
 from balancer.timestamps import iso
 from balancer.version import VERSION
 
 if TYPE_CHECKING:
-    from apiflask import APIFlask
-
     from balancer.drivers.base import NodeStatus
     from balancer.ledger.reader import StoredEvent
-    from balancer.lifecycle.records import NodeRecord, RequestRecord
     from balancer.service.engine import Engine
 
 blueprint = APIBlueprint("dashboard", __name__, enable_openapi=False, template_folder="templates")

@@ -9,8 +9,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
 from apiflask import APIBlueprint
-from flask import Response, redirect
-from pydantic import ValidationError
+from flask import Flask, Response, redirect
+from pydantic import BaseModel, ValidationError
 from werkzeug.wsgi import ClosingIterator
 
 from balancer.api import bodies, context, problems
@@ -20,8 +20,6 @@ from balancer.api.call import current, serving
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from flask import Flask
-    from pydantic import BaseModel
     from werkzeug.wrappers import Response as BaseResponse
 
     from balancer.api.service import Service

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from flask import Response
+from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
 from balancer.api.call import current
@@ -25,7 +25,6 @@ from balancer.wrong_values import reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flask import Flask
     from pydantic import ValidationError
 
 _log = structlog.get_logger()

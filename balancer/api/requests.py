@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -23,11 +23,8 @@ from balancer.api.context import (
 from balancer.api.operations import Operations
 from balancer.api.problems import INVALID, LEASE_ENDED, NOT_FOUND, NOT_OBTAINABLE, WITHDRAWN, Problem
 from balancer.clock import micros_or_none
-from balancer.lifecycle.records import RequestStatus
+from balancer.lifecycle.records import RequestRecord, RequestStatus
 from balancer.timestamps import iso, iso_or_none
-
-if TYPE_CHECKING:
-    from balancer.lifecycle.records import RequestRecord
 
 blueprint = Operations("requests", tag="requests")
 

@@ -10,7 +10,7 @@ import click
 
 from balancer.auth.hook_keys import HookKeyFile
 from balancer.auth.identity import Role
-from balancer.auth.tokens import TokenFile
+from balancer.auth.tokens import Token, TokenFile
 from balancer.clock import micros, seconds, utc_us
 from balancer.console.places import DEFAULT_CONFIG, missing_ledger, service_config
 from balancer.console_kit import one_line, show
@@ -21,7 +21,6 @@ from balancer.timestamps import iso, iso_or_none, iso_s
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from balancer.auth.tokens import Token
     from balancer.config import Config
 
 

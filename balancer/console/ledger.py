@@ -13,7 +13,7 @@ import click
 from balancer.console_kit import one_line, service_at
 from balancer.ledger.backup import back_up, restore
 from balancer.ledger.errors import LedgerError
-from balancer.ledger.reader import open_to_read
+from balancer.ledger.reader import Reader, open_to_read
 from balancer.ledger.replay import Replay
 from balancer.ledger.verify import verify as examine
 from balancer.nodelist import NodeListError, expand
@@ -22,7 +22,6 @@ from balancer.timestamps import iso_s
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from balancer.ledger.reader import Reader
     from balancer.lifecycle.records import NodeRecord
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from balancer.drivers.marks import parse
+from balancer.drivers.marks import Stamp, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from balancer.drivers.marks import Stamp
 
 NodeState = Literal["idle", "busy", "offline", "down", "unknown"]
 

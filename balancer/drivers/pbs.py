@@ -8,18 +8,15 @@ from dataclasses import dataclass, replace
 from shutil import which
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from balancer.drivers.base import RefusedError, with_ours
+from balancer.drivers.base import NodeState, NodeStatus, RefusedError, with_ours
 from balancer.drivers.claims import claim_in, claimed
-from balancer.drivers.incremental_parse import IncrementalNodeParser
+from balancer.drivers.incremental_parse import Form, IncrementalNodeParser
 from balancer.drivers.marks import noted, operator_note_of
 from balancer.drivers.programs import batches, longest_left, run_program
 from balancer.plugins import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from balancer.drivers.base import NodeState, NodeStatus
-    from balancer.drivers.incremental_parse import Form
 
     Options = Callable[[str], Sequence[str]]
 

@@ -7,7 +7,7 @@ no connection is ever lost, straight through the driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from sqlite3 import Error
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlalchemy.exc import DBAPIError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import sqlalchemy as sa
 
 Row = Mapping[str, Any]

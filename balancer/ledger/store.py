@@ -50,14 +50,13 @@ from balancer.ledger.rows import (
     request_row,
     reserve_row,
 )
-from balancer.ledger.statements import Statement, transaction
+from balancer.ledger.statements import Run, Statement, transaction
 from balancer.ledger.tables import answers, base, events, nodes, requests, reserves, writer
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, ReserveRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from balancer.ledger.statements import Run
 
 __all__ = ["Entry", "Ledger", "Slot", "StoredAnswer", "StoredEvent"]
 

@@ -12,7 +12,7 @@ from balancer.ledger.connect import is_sqlite, snapshot_options
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.files import HeadFile
 from balancer.ledger.lease import read as read_writer
-from balancer.ledger.reader import check_link, logged, read_base, read_snapshot
+from balancer.ledger.reader import Reader, check_link, logged, read_base, read_snapshot
 from balancer.ledger.replay import EMPTY, Replay, differences
 from balancer.ledger.rows import answer_of, node_of, request_of, reserve_of
 from balancer.ledger.tables import answers, events, nodes, requests, reserves
@@ -20,7 +20,6 @@ from balancer.ledger.tables import answers, events, nodes, requests, reserves
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from balancer.ledger.reader import Reader
 
 _SEALED = ((nodes, node_of), (requests, request_of), (reserves, reserve_of), (answers, answer_of))
 _FINDINGS = 20

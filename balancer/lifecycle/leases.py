@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from balancer.lifecycle.errors import Refused
-from balancer.lifecycle.nodes import GRANTED, NodeIndex
-from balancer.lifecycle.records import Lost, RequestStatus
-from balancer.lifecycle.requests import check_owner
+from balancer.lifecycle.nodes import GRANTED, Node, NodeIndex, NodeTable
+from balancer.lifecycle.records import Lost, RequestRecord, RequestStatus
+from balancer.lifecycle.requests import Request, RequestQueue, check_owner
 from balancer.lifecycle.states import Cause, NodeState
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
         NodesReleased,
         ServersObserved,
     )
-    from balancer.lifecycle.nodes import Node, NodeTable
-    from balancer.lifecycle.records import RequestRecord
-    from balancer.lifecycle.requests import Request, RequestQueue
     from balancer.policy_settings import Settings
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from balancer.algorithms.interface import ChecksSettings, Plan, View
+from balancer.algorithms.interface import Algorithm, ChecksSettings, Plan, View
 from balancer.lifecycle.conflict import Doubts
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import (
@@ -64,7 +64,6 @@ from balancer.lifecycle.wishes import request_of, reserve_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from balancer.algorithms.interface import Algorithm
     from balancer.lifecycle.story import StoryEntry
     from balancer.policy_settings import Settings
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Self
 
-from dateutil.rrule import rrulestr
+from dateutil.rrule import rrule, rrulestr
 
 from balancer.time_zones import zone_of
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from zoneinfo import ZoneInfo
 
-    from dateutil.rrule import rrule
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _US = timedelta(microseconds=1)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from balancer.algorithms.interface import Plan
+from balancer.algorithms.interface import Algorithm, Candidates, Plan, View
 from balancer.lifecycle.errors import BadPlan
 
 if TYPE_CHECKING:
-    from balancer.algorithms.interface import Algorithm, Candidates, View
     from balancer.lifecycle.nodes import NodeTable
 
 

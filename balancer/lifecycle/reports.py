@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from balancer.lifecycle.conflict import is_anothers_mark
 from balancer.lifecycle.errors import Refused
-from balancer.lifecycle.nodes import MAY_BE_CONTESTED
+from balancer.lifecycle.nodes import MAY_BE_CONTESTED, Node, NodeTable
 from balancer.lifecycle.states import Cause, NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from balancer.lifecycle.events import NodesObserved, NodesReclaimed, NodesRestored, NodesUpdated
-    from balancer.lifecycle.nodes import Node, NodeTable
     from balancer.lifecycle.requests import RequestQueue
 
 _IN_BATCH = (NodeState.OA_IDLE, NodeState.OA_BUSY, NodeState.DOWN, NodeState.RESTORING)

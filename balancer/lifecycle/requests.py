@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.interface import ReserveWish, Waiting
 from balancer.lifecycle.errors import Refused
-from balancer.lifecycle.records import RequestStatus
+from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
 from balancer.lifecycle.states import NodeState
 from balancer.lifecycle.wishes import following
 from balancer.nodelist import NodeListError, expand
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         ReserveWithdrawn,
     )
     from balancer.lifecycle.nodes import Node, NodeTable
-    from balancer.lifecycle.records import RequestRecord, ReserveRecord
 
 
 Wish = tuple[int, "frozenset[str] | None"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from balancer.lifecycle.nodes import GRANTED
+from balancer.lifecycle.nodes import GRANTED, NodeTable
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
 
 if TYPE_CHECKING:
     from balancer.lifecycle.leases import LeaseBook
-    from balancer.lifecycle.nodes import NodeTable
     from balancer.lifecycle.requests import HintBook, RequestQueue
     from balancer.policy_settings import Settings
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.client import BalancerError
+from balancer.client import Balancer, BalancerError
 from balancer.clock import SystemClock, micros, seconds, wall_us
 from balancer.drivers.base import DriverError
-from balancer.nova.decide import Failed, Leftover, Memory, Plan, Rules, Stuck, granted_to, plan
+from balancer.nova.decide import Failed, Intruder, Leftover, Memory, Plan, Rules, Stuck, granted_to, plan
 from balancer.timestamps import iso, parse_iso
 from balancer.whole_file import write_text
 
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from balancer.client import Balancer
     from balancer.client_records import Node, Request
     from balancer.nova.cloud import NovaCloud
-    from balancer.nova.decide import Intruder
     from balancer.nova.hints import HintReceiver
 
 _log = structlog.get_logger()

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from balancer.client import BalancerError
+from balancer.client import Balancer, BalancerError
 from balancer.drivers.base import DriverError, SiteCheck
 from balancer.nodelist import some
-from balancer.nova.cloud import ERRORS
-from balancer.nova.decide import Memory, Rules, plan
+from balancer.nova.cloud import ERRORS, NovaCloud
+from balancer.nova.decide import Memory, Plan, Rules, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from balancer.client import Balancer
     from balancer.client_records import Node
-    from balancer.nova.cloud import NovaCloud
-    from balancer.nova.decide import Plan
 
 FILTER = "balancer.nova.scheduler_filter.BalancerFilter"
 _AFFINITY = ("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter")

@@ -8,13 +8,12 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from balancer.client import BalancerError, NotObtainable
+from balancer.client import Balancer, BalancerError, NotObtainable
 from balancer.clock import micros, wall_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from balancer.client import Balancer
     from balancer.client_records import Request
 
 _log = logging.getLogger(__name__)

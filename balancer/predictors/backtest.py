@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from balancer.predictors.interface import DAY_S
+from balancer.predictors.interface import DAY_S, History, Predictor
 from balancer.predictors.planner import predicted
-
-if TYPE_CHECKING:
-    from balancer.predictors.interface import History, Predictor
 
 _HOUR_S = 3600
 

@@ -14,7 +14,7 @@ import click
 import yaml
 
 from balancer.client import Balancer, BalancerError, environment_token
-from balancer.clock import SystemClock, micros, micros_or_none, seconds
+from balancer.clock import Clock, SystemClock, micros, micros_or_none, seconds
 from balancer.plugins import CLOCKS, PREDICTORS, PluginError, make_plugin, name_and_values, plugin_names
 from balancer.predictors.backtest import backtest
 from balancer.predictors.interface import DAY_S, History, Slots
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from balancer.clock import Clock
 
 _LONGEST_DAYS = 400
 

@@ -9,13 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import index
-from typing import TYPE_CHECKING
 
 from balancer.plugins import PREDICTORS, PluginError, whose
-from balancer.predictors.interface import History, Slots
-
-if TYPE_CHECKING:
-    from balancer.predictors.interface import Predictor
+from balancer.predictors.interface import History, Predictor, Slots
 
 
 class Keep(StrEnum):

@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from balancer.client import BalancerError
-from balancer.clock import NEVER_US, US, micros, seconds
-from balancer.predictors.interface import DAY_S, History, Slots
-from balancer.predictors.planner import Keep, reservation
+from balancer.client import Balancer, BalancerError
+from balancer.clock import NEVER_US, US, Clock, micros, seconds
+from balancer.predictors.interface import DAY_S, History, Predictor, Slots
+from balancer.predictors.planner import Keep, Reservation, reservation
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
-    from balancer.client import Balancer
-    from balancer.clock import Clock
-    from balancer.predictors.interface import Predictor
-    from balancer.predictors.planner import Reservation
 
 KEY_REUSED = "balancer.idempotency_key_reused"
 _RETRY_US = 60 * US

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from balancer.lifecycle.errors import Refused
-from balancer.lifecycle.events import Look, Reclaim, Restore
-from balancer.lifecycle.records import ANONYMOUS
+from balancer.lifecycle.events import Event, Instruction, Look, Reclaim, Restore
+from balancer.lifecycle.records import ANONYMOUS, Changes
 from balancer.service.callers import CallerSettings
-from balancer.service.commands import CommandSettings, Order
+from balancer.service.commands import Commander, CommandSettings, Order
 
 if TYPE_CHECKING:
     import threading
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from balancer.clock import Clock
     from balancer.ledger.store import Ledger, StoredAnswer
-    from balancer.lifecycle.events import Event, Instruction
-    from balancer.lifecycle.records import Changes
-    from balancer.service.commands import Commander
     from balancer.service.decision import Decision, Key
     from balancer.service.idempotency import Keys
     from balancer.service.metrics import Metrics

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.clock import NEVER_US, micros, wall_us
-from balancer.drivers.base import DriverError, UnclearError, UnreachableError
+from balancer.drivers.base import BatchDriver, DriverError, UnclearError, UnreachableError
 from balancer.drivers.claims import KeepsClaims
 from balancer.ledger.errors import ClaimedError, LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from balancer.drivers.base import BatchDriver
     from balancer.ledger.home import Home
 
 _log = structlog.get_logger()

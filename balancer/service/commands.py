@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import NEVER_US, micros, seconds, wall_us
+from balancer.clock import NEVER_US, Clock, micros, seconds, wall_us
 from balancer.drivers.base import (
     UNKNOWN,
     DriverError,
@@ -52,7 +52,6 @@ from balancer.service.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from balancer.clock import Clock
     from balancer.drivers.base import BatchDriver
     from balancer.service.claims import Claims
     from balancer.service.metrics import Metrics

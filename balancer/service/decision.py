@@ -8,13 +8,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from balancer.ledger.store import Entry, StoredAnswer
-from balancer.lifecycle.events import Event, Grant, NodesFailed
+from balancer.lifecycle.events import Event, Grant, Instruction, NodesFailed
 from balancer.lifecycle.records import Changes, NodeRecord, RequestRecord, RequestStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from balancer.lifecycle.events import Instruction
 
 Moves = list[tuple[NodeRecord, NodeRecord]]
 """Records before and after, of nodes that changed their state."""

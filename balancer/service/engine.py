@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.algorithms.time_limit import Bounded
-from balancer.clock import micros, micros_or_none, seconds, wall_us
+from balancer.clock import Clock, micros, micros_or_none, seconds, wall_us
 from balancer.job_ends import JobEnds
-from balancer.lifecycle.events import Event, TimerFired, WakeAt
-from balancer.lifecycle.records import RequestRecord, RequestStatus
+from balancer.lifecycle.events import Event, Instruction, TimerFired, WakeAt
+from balancer.lifecycle.records import NodeRecord, RequestRecord, RequestStatus
 from balancer.lifecycle.states import NodeState
 from balancer.service.callers import Callers
 from balancer.service.calls import EngineSettings
 from balancer.service.claims import Claims
 from balancer.service.commands import Commander
-from balancer.service.freeze import Unmoving
+from balancer.service.freeze import Freeze, Unmoving
 from balancer.service.idempotency import Keys
 from balancer.service.node_calls import NodeCalls
 from balancer.service.on_demand_calls import OnDemandCalls
@@ -37,14 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from balancer.algorithms.interface import Algorithm
-    from balancer.clock import Clock
     from balancer.drivers.base import BatchDriver, NodeStatus
     from balancer.drivers.cloud import CloudDriver
     from balancer.ledger.store import Ledger
-    from balancer.lifecycle.events import Instruction
-    from balancer.lifecycle.records import NodeRecord
     from balancer.policy_settings import Settings
-    from balancer.service.freeze import Freeze
     from balancer.service.freeze import Order as FreezeOrder
     from balancer.service.last_contact import Contact
     from balancer.service.metrics import Metrics

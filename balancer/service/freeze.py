@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer import secret_files as files
-from balancer.algorithms.interface import ChecksSettings, Plan
+from balancer.algorithms.interface import Algorithm, ChecksSettings, Plan, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from balancer.algorithms.interface import Algorithm, View
     from balancer.policy_settings import Settings
     from balancer.secret_files import Stamp
 

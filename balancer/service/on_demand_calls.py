@@ -15,8 +15,8 @@ from balancer.lifecycle.events import (
     ReserveAdded,
     ReserveWithdrawn,
 )
-from balancer.lifecycle.records import RequestRecord, RequestStatus, ReserveRecord
-from balancer.service.callers import CallerGoneError
+from balancer.lifecycle.records import Changes, RequestRecord, RequestStatus, ReserveRecord
+from balancer.service.callers import CallerGoneError, Callers
 from balancer.service.calls import NOBODY, Caller, Calls, TooManyError
 from balancer.service.writer import StoppingError
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from balancer.lifecycle.events import Event
-    from balancer.lifecycle.records import Changes
     from balancer.lifecycle.recurrence import Recurrence
-    from balancer.service.callers import Callers
     from balancer.service.decision import Key
     from balancer.service.waiters import Waiter
 

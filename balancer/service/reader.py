@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import NEVER_US, micros, wall_us
+from balancer.clock import NEVER_US, Clock, micros, wall_us
 from balancer.ledger.log import log_failure
 from balancer.service.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from balancer.clock import Clock
 
 _log = structlog.get_logger()
 

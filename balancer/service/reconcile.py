@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from balancer.drivers.base import UNKNOWN
+from balancer.drivers.base import UNKNOWN, NodeStatus
 from balancer.lifecycle.conflict import is_anothers_mark
 from balancer.lifecycle.nodes import MAY_BE_CONTESTED
 from balancer.lifecycle.states import NodeState
@@ -14,7 +14,6 @@ from balancer.service.reconcile_table import TABLE, Action, Seen
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from balancer.drivers.base import NodeStatus
     from balancer.drivers.cloud import CloudStatus
     from balancer.lifecycle.records import NodeRecord
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import micros, seconds
-from balancer.drivers.base import DriverError, RefusedError
+from balancer.clock import Clock, micros, seconds
+from balancer.drivers.base import DriverError, NodeStatus, RefusedError
 from balancer.lifecycle.events import (
     NodesAdopted,
     NodesDoubted,
@@ -20,7 +20,7 @@ from balancer.lifecycle.events import (
     ServersObserved,
 )
 from balancer.lifecycle.states import NodeState
-from balancer.service.commands import Mark, Order, Unmark
+from balancer.service.commands import Commander, Mark, Order, Reading, Unmark
 from balancer.service.failure_detector import Failing
 from balancer.service.last_contact import Contact
 from balancer.service.ledger_conflict import another_claims, doubts, has_lent
@@ -31,14 +31,11 @@ from balancer.service.unannounced_jobs import UnannouncedJobs
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from balancer.clock import Clock
-    from balancer.drivers.base import NodeStatus
     from balancer.drivers.cloud import CloudDriver, CloudStatus
     from balancer.drivers.marks import Stamp
     from balancer.lifecycle.events import Event, Instruction
     from balancer.lifecycle.records import NodeRecord
     from balancer.service.claims import Claims
-    from balancer.service.commands import Commander, Reading
     from balancer.service.decision import Decision
     from balancer.service.metrics import Metrics
     from balancer.service.writer import Writer

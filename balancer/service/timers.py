@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import NEVER_US, micros
+from balancer.clock import NEVER_US, Clock, micros
 from balancer.ledger.log import log_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from balancer.clock import Clock
 
 _log = structlog.get_logger()
 

@@ -13,14 +13,13 @@ import structlog
 
 from balancer.clock import micros, wall_us
 from balancer.lifecycle.states import NodeState
-from balancer.service.commands import Wake
+from balancer.service.commands import Commander, Wake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from balancer.drivers.base import NodeStatus
     from balancer.lifecycle.requests import Wish
-    from balancer.service.commands import Commander
     from balancer.service.writer import Writer
 
 _log = structlog.get_logger()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from balancer.clock import NEVER_US, micros, seconds, wall_us
+from balancer.clock import NEVER_US, Clock, micros, seconds, wall_us
 from balancer.ledger.errors import (
     FencedError,
     LedgerError,
@@ -28,11 +28,11 @@ from balancer.ledger.errors import (
     UnprovenError,
 )
 from balancer.ledger.log import Outage, log_failure
-from balancer.ledger.store import Entry, StoredEvent
+from balancer.ledger.store import Entry, Ledger, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
-from balancer.lifecycle.events import Event, NodesDoubted, PlanRefused, WakeAt
+from balancer.lifecycle.events import Event, Instruction, NodesDoubted, PlanRefused, WakeAt
 from balancer.lifecycle.records import Changes, NodeRecord, Snapshot
-from balancer.service.decision import KIND, Decision, answered_of, encode, event_body, kept_answer
+from balancer.service.decision import KIND, Decision, Key, Moves, answered_of, encode, event_body, kept_answer
 from balancer.service.ledger_conflict import LENT, unknown_stamps
 from balancer.service.read_model import ReadModel
 from balancer.service.waiters import Waiters
@@ -41,13 +41,9 @@ from balancer.version import VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from balancer.clock import Clock
     from balancer.drivers.marks import Stamp
-    from balancer.ledger.store import Ledger
-    from balancer.lifecycle.events import Instruction
     from balancer.lifecycle.requests import Wish
     from balancer.policy_settings import Settings
-    from balancer.service.decision import Key, Moves
     from balancer.service.metrics import Metrics
     from balancer.service.reconfigure import Configured
 
