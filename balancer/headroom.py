@@ -53,7 +53,9 @@ def headroom(source: Engine, now_us: int, *, within_us: int = SOON_US) -> Headro
         elif node.state is NodeState.OA_BUSY:
             end_us = job_end_us(source, node)
             ending += end_us is not None and end_us <= now_us + within_us
-    waiting = (record for record in source.open_requests() if record.status is RequestStatus.WAITING)
+    waiting = (
+        record for record in source.published.open_requests() if record.status is RequestStatus.WAITING
+    )
     needed = sum(max(0, record.count - reserved[record.request_id]) for record in waiting)
     return Headroom(reserve, idle, ending, needed)
 

@@ -166,7 +166,7 @@ def _waits(source: Engine, records: list[RequestRecord]) -> list[dict[str, Any]]
     if not records:
         return []
     reserved = reserved_nodes(source.nodes())
-    busy = source.counts()[NodeState.OA_BUSY]
+    busy = source.published.counts()[NodeState.OA_BUSY]
     return [
         requests.to_json(record) | _why(record, reserved[record.request_id], place, busy, source)
         for place, record in enumerate(reversed(records))

@@ -117,5 +117,5 @@ def _follow(source: Engine, after: int) -> Iterator[bytes]:
             text = f"id: {event.seq}\nevent: {event.kind}\ndata: {json.dumps(to_json(event))}\n\n"
             yield text.encode()
             after = event.seq
-        if not found and not source.wait_for_events(after, _KEEP_ALIVE_S):
+        if not found and not source.published.wait_for_events(after, _KEEP_ALIVE_S):
             yield b": still here\n\n"

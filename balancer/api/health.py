@@ -67,7 +67,7 @@ def healthcheck() -> Any:
 def _open_requests(engine: Engine) -> dict[str, int]:
     """How many wait, have nodes without the word of their owner, have them, and have them beyond their end."""
     counts = dict.fromkeys(("waiting", "provisional", "granted", "overdue"), 0)
-    for record in engine.open_requests():
+    for record in engine.published.open_requests():
         if record.status is RequestStatus.WAITING:
             counts["waiting"] += 1
         elif record.overdue:
@@ -82,7 +82,7 @@ def metrics() -> Any:
     """Metrics for Prometheus."""
     engine = service().engine
     nodes, now_us = engine.nodes(), engine.clock.now_us()
-    engine.metrics.nodes(engine.counts())
+    engine.metrics.nodes(engine.published.counts())
     engine.metrics.open_requests(_open_requests(engine))
     engine.metrics.stands(status.to_json(engine))
     granted = (node.since_us for node in nodes if node.state is NodeState.OD_ALLOC)

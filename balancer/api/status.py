@@ -109,7 +109,7 @@ def to_json(source: Engine) -> dict[str, Any]:
         "read_only": source.is_read_only,
         "claimed": source.claimed or None,
         "frozen": None if order is None else asdict(order),
-        "nodes": {state.value: count for state, count in source.counts().items()},
+        "nodes": {state.value: count for state, count in source.published.counts().items()},
         "headroom": _headroom(source, now_us),
         "asleep": source.asleep(),
         "quarantined": quarantined,

@@ -159,11 +159,6 @@ class Lifecycle:
     def wishes(self) -> tuple[Wish, ...]:
         return self._requests.wishes(self._unmet)
 
-    @property
-    def counts(self) -> dict[NodeState, int]:
-        """How many nodes are in each state."""
-        return dict(self._nodes.counts)
-
     def node(self, name: str) -> NodeRecord | None:
         node = self._nodes.get(name)
         return node.record() if node is not None else None
@@ -172,11 +167,6 @@ class Lifecycle:
         """A waiting request."""
         request = self._requests.get(request_id)
         return request.record if request is not None else None
-
-    def grant(self, request_id: str) -> RequestRecord | None:
-        """A request that has nodes."""
-        lease = self._leases.get(request_id)
-        return lease.record if lease is not None else None
 
     @property
     def wants_look(self) -> bool:

@@ -116,6 +116,7 @@ class Engine(OnDemandCalls, NodeCalls):
             on_decided=self._set_wake,
             threaded=threaded,
         )
+        self.published = self._writer.published
         self._connect(driver, cloud, threaded=threaded)
         self._callers = Callers(self._withdraw_for, self.settings.callers, threaded=threaded)
         self._threaded = threaded
@@ -184,7 +185,7 @@ class Engine(OnDemandCalls, NodeCalls):
                 self._carry_out(instructions)  # else the reading has seen to them, or will
             self._callers.start(
                 record.request_id
-                for record in self._writer.published.open_requests()
+                for record in self.published.open_requests()
                 # Nobody has called for a replacement: its owner finds it when the request or the log is read.
                 if record.status is RequestStatus.WAITING and not record.replaces
             )
@@ -333,18 +334,11 @@ class Engine(OnDemandCalls, NodeCalls):
 
     def nodes(self) -> list[NodeRecord]:
         """All nodes as committed, by name."""
-        return self._writer.published.nodes()
+        return self.published.nodes()
 
     def node(self, name: str) -> NodeRecord | None:
         """One node as committed."""
-        return self._writer.published.node(name)
-
-    def counts(self) -> dict[NodeState, int]:
-        return self._writer.published.counts()
-
-    def counted(self) -> tuple[int, dict[NodeState, int]]:
-        """Number of the last committed event, and the nodes by state after it."""
-        return self._writer.published.counted()
+        return self.published.node(name)
 
     def reading(self, node: str) -> NodeStatus | None:
         """What the batch system said of the node when it was asked last."""
@@ -378,10 +372,6 @@ class Engine(OnDemandCalls, NodeCalls):
         """Batch nodes that carry an offline mark which is not ours."""
         return self._reconciler.by_hand
 
-    def wait_for_events(self, after: int, timeout_s: float) -> bool:
-        """Block until there is an event after number `after`; False after `timeout_s` or when stopping."""
-        return self._writer.published.wait_for_events(after, timeout_s)
-
     # What comes from the batch system
 
     def reconcile(self) -> bool:
@@ -391,10 +381,6 @@ class Engine(OnDemandCalls, NodeCalls):
         """
         with self.clock.paused():
             return self._reconciler.reconcile()
-
-    def open_requests(self) -> list[RequestRecord]:
-        """The requests that wait or have nodes, as committed."""
-        return self._writer.published.open_requests()
 
     def _on_outcome(self, event: Event) -> None:
         try:
@@ -412,12 +398,12 @@ class Engine(OnDemandCalls, NodeCalls):
 
     def _is_batchs(self, node: str) -> bool:
         """Whether its mark may come off: not while it is lent, or quarantined."""
-        record = self._writer.published.node(node)
+        record = self.published.node(node)
         return record is None or record.state not in _MARKED
 
     def _is_kept_off(self, node: str) -> bool:
         """Whether batch may not use it, or is about to be told so: a mark that was ordered for it may be set."""
-        record = self._writer.published.node(node)
+        record = self.published.node(node)
         return record is not None and (record.state in _MARKED or record.state is NodeState.RECLAIMING)
 
     def _set_wake(self, instructions: Sequence[Instruction]) -> None:

@@ -62,7 +62,7 @@ def test_the_pools_of_the_last_day_follow_the_log(board):
     followed = http.get("/dashboard/pools").json
     assert [counts_at(followed, begun_us + minute * SLOT_US) for minute in (50, 60, 65, 66)] == [1, 0, 2, 2]
     # What is kept up agrees with what is read back whole.
-    afresh = PoolHistory(w.engine.ledger, w.engine.counted).slots(w.clock.now_us())[1]
+    afresh = PoolHistory(w.engine.ledger, w.engine.published.counted).slots(w.clock.now_us())[1]
     kept = [slot["OD_ALLOC"] for slot in afresh if slot is not None]
     assert kept == [counts_at(followed, begun_us + minute * SLOT_US) for minute in range(len(kept))]
 

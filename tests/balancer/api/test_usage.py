@@ -51,7 +51,7 @@ def test_usage_counts_requests_and_the_hours_that_nodes_were_lent(site):
     # A part of the time, kept up with the log or read back afresh.
     assert usage(http, begun_us + 2 * HOUR_US, begun_us + 3 * HOUR_US)["lent_node_h"] == 2
     assert usage(http, begun_us + 5 * HOUR_US // 2, now_us)["lent_node_h"] == 2
-    afresh = Lending(w.engine.ledger, w.engine.counted)
+    afresh = Lending(w.engine.ledger, w.engine.published.counted)
     assert afresh.between(now_us - HOUR_US, now_us).node_us == HOUR_US
     assert afresh.between(begun_us, now_us).node_us == 5 * HOUR_US
 

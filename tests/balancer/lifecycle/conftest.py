@@ -123,7 +123,8 @@ class World:
         return self.handle(NodesRecovered(at_us=self.now_us, nodes=nodes))
 
     def grant(self, key: str) -> RequestRecord | None:
-        return self.lifecycle.grant(key)
+        lease = self.lifecycle._leases.get(key)
+        return None if lease is None else lease.record
 
     def busy(self, *nodes: str, job: str | None = None) -> list[Instruction]:
         return self.handle(NodesUpdated(at_us=self.now_us, busy=nodes, job=job))

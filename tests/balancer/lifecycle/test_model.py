@@ -137,7 +137,7 @@ class World(RuleBasedStateMachine):
     @rule(data=st.data())
     def granted_nodes_fail(self, data):
         nodes = data.draw(st.lists(st.sampled_from(sorted(self.granted)), min_size=1, unique=True))
-        grants = {key: self.lifecycle.grant(key) for key in self.granted.values()}
+        grants = {key: self.lifecycle._leases.get(key).record for key in self.granted.values()}
         is_replaced = {node: grants[self.granted[node]].replace for node in nodes}
         held = {node: self.granted[node] for node in nodes}
         for node in nodes:
@@ -264,7 +264,7 @@ class World(RuleBasedStateMachine):
         self.lifecycle.validate()
         states = {record.name: record for record in self.lifecycle.snapshot().nodes}
         assert set(states) == set(NODES), "I3"
-        assert sum(self.lifecycle.counts.values()) == len(NODES), "I3"
+        assert sum(self.lifecycle._nodes.counts.values()) == len(NODES), "I3"
         for node, record in states.items():
             on_demand = record.state in (NodeState.OD_RESERVE, NodeState.OD_ALLOC)
             assert not on_demand or self.real[node] == "offline", f"I1: {node} is enabled in both pools"
