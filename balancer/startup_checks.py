@@ -166,11 +166,15 @@ def _unix_socket(config: Config, path: Path) -> str:
         return problem
     if not stat.S_ISSOCK(path.stat().st_mode):
         return f"unix_socket: {path} is there and is no socket: choose another path"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        is_answered = probe.connect_ex(str(path)) == 0
-    if is_answered and not is_running(config):
+    if is_answered(path) and not is_running(config):
         return f"unix_socket: another process listens on {path}: choose another path"
     return ""
+
+
+def is_answered(path: Path) -> bool:
+    """Whether a process listens on this Unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 def is_running(config: Config) -> bool:

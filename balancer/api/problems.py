@@ -36,21 +36,10 @@ NOT_FOUND = "balancer.not_found"
 NOT_OBTAINABLE = "balancer.not_obtainable"
 WITHDRAWN = "balancer.withdrawn"
 LEASE_ENDED = "balancer.lease_ended"
-NODE_NOT_IN_BATCH_POOL = "balancer.node_not_in_batch_pool"
-NODE_NOT_ALLOCATED = "balancer.node_not_allocated"
-KEY_REUSED = "balancer.idempotency_key_reused"
-KEY_IN_USE = "balancer.call_in_progress"
 TOO_MANY_STREAMS = "balancer.too_many_streams"
-LEDGER_UNAVAILABLE = "balancer.ledger_unavailable"
-READ_ONLY = "balancer.read_only"
-TAKEN_OVER = "balancer.taken_over"
-STOPPING = "balancer.stopping"
-ALGORITHM_FAILED = "balancer.algorithm_failed"
 VERSION_NOT_SUPPORTED = "balancer.version_not_supported"
 INTERNAL = "balancer.internal_error"
 TOO_LARGE = "balancer.too_large"
-TOO_MANY_WAITING = "balancer.too_many_waiting"
-TOO_MANY_RESERVES = "balancer.too_many_reserves"
 EVENTS_FORGOTTEN = "balancer.events_forgotten"
 FORBIDDEN = "balancer.forbidden"
 FOREIGN_HOST = "balancer.foreign_host"
@@ -64,8 +53,8 @@ _OF_REFUSAL: dict[str, tuple[int, str]] = {
     Refused.BAD_COUNT: (400, "balancer.bad_count"),
     Refused.BAD_TIME: (400, "balancer.bad_time"),
     Refused.BAD_STATE: (400, "balancer.bad_state"),
-    Refused.NODE_NOT_IN_BATCH: (409, NODE_NOT_IN_BATCH_POOL),
-    Refused.NODE_NOT_ALLOCATED: (409, NODE_NOT_ALLOCATED),
+    Refused.NODE_NOT_IN_BATCH: (409, "balancer.node_not_in_batch_pool"),
+    Refused.NODE_NOT_ALLOCATED: (409, "balancer.node_not_allocated"),
     Refused.NODE_NOT_QUARANTINED: (409, "balancer.node_not_quarantined"),
     Refused.ID_IN_USE: (409, "balancer.id_in_use"),
     Refused.NOT_OWNER: (403, "balancer.not_owner"),
@@ -166,7 +155,9 @@ def _of_framework(error: HTTPException) -> Problem:
 
 def _key_reused(_: KeyReusedError) -> Problem:
     key = current().header("Idempotency-Key") or ""
-    return Problem(422, KEY_REUSED, f"the key {key} was used for a call with another body")
+    return Problem(
+        422, "balancer.idempotency_key_reused", f"the key {key} was used for a call with another body"
+    )
 
 
 def _plainly(status: int, code: str, headers: dict[str, str] | None = None) -> Callable[[Exception], Problem]:
@@ -175,28 +166,28 @@ def _plainly(status: int, code: str, headers: dict[str, str] | None = None) -> C
 
 
 def _too_many(error: TooManyError) -> Problem:
-    code = TOO_MANY_WAITING if error.what == "requests" else TOO_MANY_RESERVES
+    code = "balancer.too_many_waiting" if error.what == "requests" else "balancer.too_many_reserves"
     return Problem(503, code, str(error), headers={"Retry-After": "10"})
 
 
 def _stopping(error: StoppingError) -> Problem:
     more = {"id": error.request_id} if error.request_id else {}
-    return Problem(503, STOPPING, str(error), headers={"Retry-After": "5"}, **more)
+    return Problem(503, "balancer.stopping", str(error), headers={"Retry-After": "5"}, **more)
 
 
 _OF_ERROR: dict[type[BaseException], Callable[[Any], Problem]] = {
     Refused: _of_refusal,
     HTTPException: _of_framework,
     KeyReusedError: _key_reused,
-    KeyInUseError: _plainly(409, KEY_IN_USE, _SOON),
+    KeyInUseError: _plainly(409, "balancer.call_in_progress", _SOON),
     TooManyError: _too_many,
-    LedgerError: _plainly(503, LEDGER_UNAVAILABLE, _SOON),
-    ReadOnlyError: _plainly(503, READ_ONLY, _SOON),
-    FencedError: _plainly(503, TAKEN_OVER, _SOON),
+    LedgerError: _plainly(503, "balancer.ledger_unavailable", _SOON),
+    ReadOnlyError: _plainly(503, "balancer.read_only", _SOON),
+    FencedError: _plainly(503, "balancer.taken_over", _SOON),
     StoppingError: _stopping,
     # Nobody reads this: the number says so in log and metrics.
     CallerGoneError: _plainly(_CLIENT_CLOSED, "balancer.caller_gone"),
-    BadPlan: _plainly(500, ALGORITHM_FAILED),
+    BadPlan: _plainly(500, "balancer.algorithm_failed"),
 }
 """By the class of an error or, where that has no entry, of the nearest one that it is derived from."""
 

@@ -31,7 +31,7 @@ from balancer.service.engine import Engine
 from balancer.service.metrics import Metrics
 from balancer.service.service_manager import beat_s, notify
 from balancer.service.writer import StoppingError
-from balancer.startup_checks import check_tls, check_tokens
+from balancer.startup_checks import check_tls, check_tokens, is_answered
 from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def listen_unix(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     front_end.prepare(listener, _STALLED_S)
     try:
-        if path.exists() and stat.S_ISSOCK(path.stat().st_mode) and not _answers(path):
+        if path.exists() and stat.S_ISSOCK(path.stat().st_mode) and not is_answered(path):
             path.unlink()  # left behind by a process that was killed
         listener.bind(str(path))
         path.chmod(0o660)
@@ -81,11 +81,6 @@ def listen_unix(path: Path) -> socket.socket:
         listener.close()
         raise ConfigError(f"unix_socket: cannot listen on {path}: {error.strerror}") from error
     return listener
-
-
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        return probe.connect_ex(str(path)) == 0
 
 
 def url_of(listener: socket.socket, *, tls: bool = False) -> str:

@@ -15,7 +15,8 @@ def rows_of(found: dict[str, Any]) -> list[list[str]]:
     ]
     rows += _headroom(found)
     rows += [[f"quarantined {name}", why] for name, why in _quarantined(found)]
-    rows += [[f"failed {name}", f"granted, and down since {since}"] for name, since in _failed(found)]
+    failed = sorted(found.get("failed", {}).items())
+    rows += [[f"failed {name}", f"granted, and down since {since}"] for name, since in failed]
     waiting = found["waiting"]
     rows.append(["waiting requests", _since(waiting["requests"], waiting["oldest_s"], "the oldest for")])
     systems = [(system, found[system]) for system in ("batch", "cloud") if found[system] is not None]
@@ -54,11 +55,6 @@ def _headroom(status: dict[str, Any]) -> list[list[str]]:
 def _quarantined(status: dict[str, Any]) -> list[tuple[str, str]]:
     """Services up to 0.3 tell it as `held`."""
     return sorted((status.get("quarantined") or status.get("held", {})).items())
-
-
-def _failed(status: dict[str, Any]) -> list[tuple[str, str]]:
-    """Not told by older services."""
-    return sorted(status.get("failed", {}).items())
 
 
 def _since(count: int, age_s: float | None, text: str) -> str:

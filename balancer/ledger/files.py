@@ -8,15 +8,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 
 from balancer.ledger.chain import seal
 from balancer.ledger.errors import LedgerError, ReplacedError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _log = structlog.get_logger()
 
@@ -27,15 +23,11 @@ def protect(path: Path) -> None:
     """Make the file if there is none, for its owner alone; nobody but owner and group may read one that is there."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        for each in (path, *map(Path, _beside(path))):
+        for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
             if each.exists() and each.stat().st_mode & _OTHERS:
                 each.chmod(each.stat().st_mode & 0o770)
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be written: {error.strerror}") from error
-
-
-def _beside(path: Path) -> Sequence[str]:
-    return f"{path}-wal", f"{path}-shm"
 
 
 class Watch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -106,7 +106,7 @@ class OpenStackGate:
         with self._cloud.calling():
             for each in self._cloud.connection.compute.aggregates():
                 if each.name == name:
-                    return _aggregate(each)
+                    return Aggregate(str(each.id), frozenset(each.hosts or ()), each.metadata or {})
         return None
 
     def make_aggregate(self, name: str, metadata: Mapping[str, str]) -> Aggregate:
@@ -125,7 +125,3 @@ class OpenStackGate:
 
 
 _NOT_FOUND, _CONFLICT = 404, 409
-
-
-def _aggregate(found: Any) -> Aggregate:
-    return Aggregate(str(found.id), frozenset(found.hosts or ()), found.metadata or {})

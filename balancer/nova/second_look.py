@@ -76,10 +76,6 @@ class SecondLook:
             return self._filters
 
 
-def _cell(context: Any, state: Any) -> Any:
-    return objects.CellMapping.get_by_uuid(context, state.cell_uuid)
-
-
 def _renew_group(context: Any, spec_obj: Any) -> None:
     """Where the others of its server group are by now."""
     group = spec_obj.instance_group
@@ -112,7 +108,7 @@ def _host_of(context: Any, server: str) -> set[str]:
 
 def _renewed(context: Any, spec: Any, state: Any) -> bool:
     """False: Nova or Placement has nothing to offer there any more."""
-    with contexts.target_cell(context, _cell(context, state)) as cell:
+    with contexts.target_cell(context, objects.CellMapping.get_by_uuid(context, state.cell_uuid)) as cell:
         try:
             service = objects.Service.get_by_compute_host(cell, state.host)
             node = objects.ComputeNode.get_by_uuid(cell, state.uuid)
