@@ -248,7 +248,7 @@ def serve(config: Config, read: Callable[[], Config] | None = None) -> NoReturn:
         engine = make_engine(config, clock)
         stack.callback(engine.stop)
         # Overtaken: end, so that whoever watches us starts us again, and we stand by.
-        engine.ledger.on_lost(lambda: os.kill(os.getpid(), signal.SIGTERM))
+        engine.ledger.lease.on_lost = lambda: os.kill(os.getpid(), signal.SIGTERM)
         engine.start()
         app = create_app(
             engine,

@@ -98,12 +98,14 @@ class Lease:
     retry_s: float = RETRY_S
     deadline_us: int = micros(RENEW_DEADLINE_S)
     epoch: int | None = None
+    """The number of this writer; None before `take`."""
+    is_lost: bool = False
+    """Another writer has taken over; this one will never write again."""
     threaded: bool = True
     on_lost: Callable[[], None] | None = None
     """Called once when another one has taken over, by whichever thread notices."""
     _renewed_us: int = 0
     _tried_us: int = 0
-    _is_lost: bool = False
     _writes: sa.Engine = field(init=False)
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -157,13 +159,13 @@ class Lease:
         return bool(connection.execute(update.where(*same)).rowcount)
 
     def _keep(self) -> None:
-        while not self._ended.wait(self.retry_s) and not self._is_lost:
+        while not self._ended.wait(self.retry_s) and not self.is_lost:
             self.keep()
 
     @property
     def due_us(self) -> int:
-        """When `keep` has something to do, by `wall_us`."""
-        if self.exclusive or self.epoch is None or self._is_lost:
+        """When `keep` has something to do, by `wall_us`, for whoever drives it."""
+        if self.threaded or self.exclusive or self.epoch is None or self.is_lost:
             return NEVER_US
         return self._tried_us + micros(self.retry_s)
 
@@ -194,7 +196,7 @@ class Lease:
 
     def check(self) -> None:
         """Before anything outside the ledger is changed. Raises FencedError or LedgerError."""
-        if self._is_lost or self.epoch is None:
+        if self.is_lost or self.epoch is None:
             raise FencedError("this Balancer does not hold the ledger")
         if not self.exclusive and wall_us() - self._renewed_us > self.deadline_us:
             raise LedgerError("the lease on the ledger could not be renewed in time: no commands until it is")
@@ -210,7 +212,7 @@ class Lease:
 
     def lose(self, seen: Seen) -> FencedError:
         """Another one has the ledger: the error to raise, now and from now on."""
-        is_first, self._is_lost = not self._is_lost, True
+        is_first, self.is_lost = not self.is_lost, True
         if is_first:
             _log.error("another Balancer has taken over the ledger", epoch=seen.epoch, holder=seen.holder)
             if self.on_lost is not None:
@@ -219,16 +221,12 @@ class Lease:
             f"another Balancer has taken over the ledger ({seen.holder}, epoch {seen.epoch}; ours is {self.epoch})"
         )
 
-    @property
-    def is_lost(self) -> bool:
-        return self._is_lost
-
     def end(self) -> None:
         """Give it back, so that a successor need not wait. It waits by itself where this fails."""
         self._ended.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        if self.epoch is None or self._is_lost:
+        if self.epoch is None or self.is_lost:
             return
         try:
             with self._writes.begin() as connection:

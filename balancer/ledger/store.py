@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from balancer.clock import NEVER_US
 from balancer.drivers.marks import Stamp
 from balancer.ledger import schema
 from balancer.ledger.chain import DIGITS, link
@@ -98,7 +97,7 @@ class Ledger(Reader):
             if is_sqlite(url):
                 protect(path)
             super().__init__(url)
-            self._lease = Lease(self._engine, exclusive=self._lock_fd is not None, threaded=threaded)
+            self.lease = Lease(self._engine, exclusive=self._lock_fd is not None, threaded=threaded)
             writes = self._engine.execution_options(writes=True)
             with writes.begin() as connection:
                 schema.migrate(connection)
@@ -116,7 +115,7 @@ class Ledger(Reader):
 
     def close(self) -> None:
         if hasattr(self, "_writer"):
-            self._lease.end()
+            self.lease.end()
             self._writer.close()
         if hasattr(self, "_engine"):
             super().close()
@@ -131,38 +130,16 @@ class Ledger(Reader):
     def take_epoch(self, wait_s: float | None = 0.0) -> int:
         """The number of this writer: each start has the next one. Raises LeaseHeldError after `wait_s`."""
         with self._writing():
-            return self._lease.take(wait_s)
+            return self.lease.take(wait_s)
 
     def is_led_by_another(self) -> bool:
         """Whether somebody holds the lease (in PostgreSQL; a file has its lock)."""
-        return not self._lease.exclusive and self.writer().holder != ""
-
-    @property
-    def epoch(self) -> int | None:
-        """The number of this writer; None before `take_epoch`."""
-        return self._lease.epoch
-
-    @property
-    def lease_due_us(self) -> int:
-        """When `keep_lease` has something to do, by `wall_us`. For who drives it without threads."""
-        return NEVER_US if self._lease.threaded else self._lease.due_us
-
-    def keep_lease(self) -> None:
-        self._lease.keep()
-
-    @property
-    def is_lost(self) -> bool:
-        """Another writer has taken over; this one will never write again."""
-        return self._lease.is_lost
-
-    def on_lost(self, action: Callable[[], None]) -> None:
-        """Call this once, from whichever thread notices that another writer has taken over."""
-        self._lease.on_lost = action
+        return not self.lease.exclusive and self.writer().holder != ""
 
     def check_writer(self) -> None:
         """Before a command is given. Raises FencedError or LedgerError unless this is still the one writer."""
         self.check_file()
-        self._lease.check()
+        self.lease.check()
 
     # What it is
 
@@ -205,7 +182,7 @@ class Ledger(Reader):
         self.check_file()
         if self._lock_fd is not None:
             check_has_room(Path(self.url.database or ""))
-        self._lease.renew()
+        self.lease.renew()
 
     # Writing: the engine only, one thread at a time.
 
@@ -231,7 +208,7 @@ class Ledger(Reader):
         first, last = entries[0].event.seq, entries[-1].event.seq
         if [entry.event.seq for entry in entries] != list(range(first, last + 1)):
             raise StaleError(f"events {first} to {last} are not numbered one after the other")
-        epoch = self._lease.epoch
+        epoch = self.lease.epoch
         if epoch is None:
             raise LedgerError("the ledger has no writer yet: take_epoch comes first")
         known = self._known()
@@ -276,8 +253,8 @@ class Ledger(Reader):
                 f"{self._last_seq} of ledger {known.ledger_id} was stored: it was put back or replaced; restart "
                 "the Balancer"
             )
-        if seen.epoch != self._lease.epoch:
-            return self._lease.lose(seen)
+        if seen.epoch != self.lease.epoch:
+            return self.lease.lose(seen)
         return StaleError(f"event {first} cannot follow event {seen.seq}, the newest in the ledger")
 
     def forget(self, *, answers_before_us: int, events_before_us: int) -> bool:
@@ -288,8 +265,8 @@ class Ledger(Reader):
         """
         with self._writing() as connection, connection.begin():
             seen = read_writer(connection)
-            if seen.epoch != self._lease.epoch:
-                raise self._lease.lose(seen)
+            if seen.epoch != self.lease.epoch:
+                raise self.lease.lose(seen)
             connection.execute(sa.delete(answers).where(answers.c.at_us < answers_before_us))
             # The newest event stays: it carries the time of the state.
             oldest = sa.select(events).where(events.c.seq < seen.seq).order_by(events.c.seq)

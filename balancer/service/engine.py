@@ -233,8 +233,8 @@ class Engine(OnDemandCalls, NodeCalls):
 
     def step(self) -> None:
         """Do what is due: the lease, timers, then commands. Only where no threads do it."""
-        if wall_us() >= self.ledger.lease_due_us:
-            self.ledger.keep_lease()
+        if wall_us() >= self.ledger.lease.due_us:
+            self.ledger.lease.keep()
         if self.clock.now_us() >= self._timers.due_us:
             self._timers.fire()
         if wall_us() >= self._writer.due_us:
@@ -247,13 +247,13 @@ class Engine(OnDemandCalls, NodeCalls):
         """How long there is nothing to do for `step`, if nobody calls meanwhile."""
         to_timer_us = self._timers.due_us - self.clock.now_us()
         parts = self._commander, self._writer, self._reader, self._callers
-        due_us = min(self.ledger.lease_due_us, *(part.due_us for part in parts))
+        due_us = min(self.ledger.lease.due_us, *(part.due_us for part in parts))
         return max(0, min(to_timer_us, due_us - wall_us()))
 
     @property
     def is_leader(self) -> bool:
         """Whether this service holds the ledger: its epoch is the newest, as far as it knows."""
-        return self.ledger.epoch is not None and not self.ledger.is_lost
+        return self.ledger.lease.epoch is not None and not self.ledger.lease.is_lost
 
     @property
     def failed_plan(self) -> str | None:

@@ -317,7 +317,7 @@ class Writer:
         """Why nothing is written; None when all is well."""
         if self.is_stopping:
             return "it is stopping"
-        if self._ledger.is_lost:
+        if self._ledger.lease.is_lost:
             return "another Balancer has taken over the ledger: restart this one to make it stand by"
         if self.read_only is not None:
             return f"read-only: {self.read_only}"

@@ -50,7 +50,7 @@ class Place:
         if isinstance(self.target, Path):
             Path(f"{self.target}.lock").unlink()
         ledger = self.open(writes=False)
-        ledger._lease.watch.duration_us = 0
+        ledger.lease.watch.duration_us = 0
         ledger.take_epoch()
         return ledger
 

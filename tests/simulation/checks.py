@@ -121,8 +121,10 @@ class Checks:
         if len(self.world.instances) == 1:  # nobody else could have raised the epoch
             return
         ((epoch,),) = self._rows("SELECT epoch FROM writer")
-        if ledger.epoch != epoch:
-            raise Violation("I12", f"a Balancer of epoch {ledger.epoch} gives a command in epoch {epoch}")
+        if ledger.lease.epoch != epoch:
+            raise Violation(
+                "I12", f"a Balancer of epoch {ledger.lease.epoch} gives a command in epoch {epoch}"
+            )
 
     # I5: intent before effect
 

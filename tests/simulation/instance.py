@@ -55,7 +55,7 @@ class Instance:
 
     @property
     def is_leading(self) -> bool:
-        return self.engine is not None and not self.engine.ledger.is_lost
+        return self.engine is not None and not self.engine.ledger.lease.is_lost
 
     # Life
 
@@ -195,7 +195,7 @@ class Instance:
 
     def _end_if_overtaken(self) -> None:
         """As the service does: it ends, is started again, and stands by."""
-        if self.engine is not None and self.engine.ledger.is_lost:
+        if self.engine is not None and self.engine.ledger.lease.is_lost:
             self.world.trace(f"{self.name} was overtaken")
             self.world.overtaken += 1
             self.die(US)

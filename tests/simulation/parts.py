@@ -165,7 +165,7 @@ class BreakingLedger(Ledger):
         self._world = world
         super().__init__(path, lock_wait_s=0, locked=not is_shared, threaded=False)
         # Ten times as slow as the real one, so that a world of ten hours is not spent on renewing.
-        lease = self._lease
+        lease = self.lease
         lease.retry_s, lease.deadline_us = 10 * RETRY_S, 10 * micros(RENEW_DEADLINE_S)
         lease.watch.duration_us = 10 * micros(DURATION_S)
 
@@ -182,7 +182,7 @@ class BreakingLedger(Ledger):
 
     def abandon(self) -> None:
         """The process is gone: it gives nothing back."""
-        self._lease.epoch = None
+        self.lease.epoch = None
         self.close()
 
     def close(self) -> None:

@@ -62,7 +62,7 @@ def test_an_overtaken_service_starts_no_command(world, kit):
         ledger_of_new = kit.Ledger(w.db, lock_wait_s=0)
         ledger_of_new.take_epoch()
         w.batch.gate.set()
-    kit.until(lambda: old.ledger.is_lost)
+    kit.until(lambda: old.ledger.lease.is_lost)
     polls = len(w.batch.calls)
     kit.until(lambda: len(w.batch.calls) > polls + 5)  # it goes on looking, and that is all
     assert w.batch.commands() == []

@@ -214,7 +214,7 @@ def test_what_a_thread_still_reads_with_when_the_ledger_is_closed_is_closed_too(
     with ledger.connected() as under_way:
         raw = [under_way.connection.dbapi_connection]
         ledger.close()
-    with ledger._lease.engine.connect() as late:
+    with ledger.lease.engine.connect() as late:
         raw.append(late.connection.dbapi_connection)
     for connection in raw:
         with pytest.raises(Exception, match="closed"):

@@ -33,7 +33,7 @@ def test_an_overtaken_writer_changes_nothing(place):
             old.forget(answers_before_us=100, events_before_us=100)
         with pytest.raises(FencedError):
             old.probe()
-    assert old.is_lost
+    assert old.lease.is_lost
     assert new.load() == state
     new.check_writer()
     new.commit([entry(2, nodes=(node(state=NodeState.DOWN, generation=1),))])
@@ -43,7 +43,7 @@ def test_an_overtaken_writer_changes_nothing(place):
 
 def test_whoever_is_overtaken_is_told_once(place):
     old, told = place.open(), []
-    old.on_lost(lambda: told.append(1))
+    old.lease.on_lost = lambda: told.append(1)
     place.take_over()
     for _ in range(2):
         with pytest.raises(FencedError):
@@ -61,7 +61,7 @@ def test_an_overtaken_writer_does_not_end_the_lease_of_the_other(place):
 
 def test_a_writer_that_ends_makes_room_at_once(place):
     place.open().close()
-    assert place.open().epoch == 2
+    assert place.open().lease.epoch == 2
 
 
 def test_without_an_epoch_nothing_is_written(place):
@@ -99,9 +99,9 @@ def standby(place: Place) -> Ledger:
     if place.is_sqlite:
         Path(f"{place.target}.lock").unlink(missing_ok=True)
     made = place.open(writes=False)
-    made._lease.exclusive = False
-    made._lease.retry_s = 0.01
-    made._lease.watch.duration_us = micros(0.1)
+    made.lease.exclusive = False
+    made.lease.retry_s = 0.01
+    made.lease.watch.duration_us = micros(0.1)
     return made
 
 
@@ -111,7 +111,7 @@ def test_a_standby_waits_while_the_lease_is_renewed_and_takes_over_when_it_is_no
     waiting = standby(place)
     with pytest.raises(LeaseHeldError, match="another Balancer uses the ledger"):
         waiting.take_epoch(0.3)
-    leader._lease._ended.set()  # it sleeps from here on
+    leader.lease._ended.set()  # it sleeps from here on
     assert waiting.take_epoch(10) == 2
     with pytest.raises(FencedError):
         leader.commit([entry(1)])
@@ -120,11 +120,11 @@ def test_a_standby_waits_while_the_lease_is_renewed_and_takes_over_when_it_is_no
 def test_a_holder_that_cannot_renew_gives_no_commands_though_nobody_has_overtaken_it(place):
     leader = standby(place)
     leader.take_epoch()
-    leader._lease._ended.set()
-    leader._lease.deadline_us = -1
+    leader.lease._ended.set()
+    leader.lease.deadline_us = -1
     with pytest.raises(LedgerError, match="could not be renewed in time"):
         leader.check_writer()
-    assert not leader.is_lost
+    assert not leader.lease.is_lost
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_of_writers_that_race_for_a_generation_one_wins(place, nodes):
         if place.is_sqlite:
             Path(f"{place.target}.lock").unlink(missing_ok=True)
         other = place.open(writes=False)
-        other._lease.epoch = first.epoch
+        other.lease.epoch = first.lease.epoch
         writers.append(other)
     won: list[tuple[str, int, str]] = []
     lost: list[str] = []
