@@ -7,6 +7,7 @@ idle. The time that takes is part of what a request waits: it gets the node if t
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
@@ -28,44 +29,37 @@ _COMING_US = micros(900)
 """Wall time within which a node that was woken counts as on its way; then it is asked again, or another one."""
 
 
+@dataclass(slots=True)
 class Waker:
     """`readings`: what the batch system said last. `may_move`: whether nodes may change their pool now."""
 
-    def __init__(
-        self,
-        writer: Writer,
-        commander: Commander,
-        *,
-        readings: Callable[[], Mapping[str, NodeStatus]],
-        may_move: Callable[[], bool],
-    ) -> None:
-        self._writer = writer
-        self._commander = commander
-        self._readings = readings
-        self._may_move = may_move
-        self._asked_us: dict[str, int] = {}
-        self._looking = threading.Lock()
+    writer: Writer
+    commander: Commander
+    readings: Callable[[], Mapping[str, NodeStatus]]
+    may_move: Callable[[], bool]
+    _asked_us: dict[str, int] = field(default_factory=dict)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
 
     def look(self) -> None:
         """Have as many woken as are wanted beyond those on their way, if the driver can. Does not wait for it.
 
         For any thread. One looks at a time: two that looked at once would wake the same nodes, or too many.
         """
-        if not self._commander.calls.can_wake:
+        if not self.commander.calls.can_wake:
             return
         with self._looking:
             nodes = self._nodes_to_wake()
             if nodes:
                 _log.info("waking nodes", nodes=nodes)
                 self._asked_us |= dict.fromkeys(nodes, wall_us())
-                self._commander.submit([Wake(nodes=nodes)])
+                self.commander.submit([Wake(nodes=nodes)])
 
     def _nodes_to_wake(self) -> tuple[str, ...]:
-        wishes = self._writer.wishes() if self._may_move() else ()
-        readings = self._readings()
+        wishes = self.writer.wishes() if self.may_move() else ()
+        readings = self.readings()
         asleep = [
             record.name
-            for record in self._writer.published.nodes()
+            for record in self.writer.published.nodes()
             if record.state is NodeState.DOWN and record.name in readings and readings[record.name].is_asleep
         ]
         since_us = wall_us() - _COMING_US
