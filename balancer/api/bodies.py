@@ -53,13 +53,17 @@ def check(call: Call) -> None:
             f"Content-Encoding: {coding} is not taken: send the body as it is",
             headers={"Accept-Encoding": "identity"},
         )
+    if call.method != "POST":
+        return
     # A web page can post text or a form to any address without asking; JSON it cannot.
-    if call.method == "POST" and call.route is not None and call.media_type != _JSON:
+    media_type = call.request.mimetype
+    if call.route is not None and media_type != _JSON:
         raise Problem(
             415,
             UNSUPPORTED,
-            f"send JSON: `Content-Type: {_JSON}`, not {call.media_type or 'none'}",
+            f"send JSON: `Content-Type: {_JSON}`, not {media_type or 'none'}",
             headers={"Accept": _JSON},
         )
-    if call.method == "POST" and call.charset not in _CHARSETS:
-        raise Problem(415, UNSUPPORTED, f"charset={call.charset} is not taken: send JSON as UTF-8")
+    charset = call.request.mimetype_params.get("charset", "").lower()
+    if charset not in _CHARSETS:
+        raise Problem(415, UNSUPPORTED, f"charset={charset} is not taken: send JSON as UTF-8")

@@ -33,7 +33,7 @@ def check(call: Call) -> None:
 
     A page whose name was pointed at this service (DNS rebinding) shows its own name there.
     """
-    host, hosts = call.host, call.service.hosts
+    host, hosts = call.request.host, call.service.hosts
     if hosts is not None and not _is_ours(host, hosts):
         raise Problem(
             403,

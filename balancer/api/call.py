@@ -61,25 +61,11 @@ class Call:
         return address
 
     @property
-    def host(self) -> str:
-        return self.request.host
-
-    @property
     def length(self) -> int | None:
         """Of the body, as the caller says it."""
         text: str = self.environ.get("CONTENT_LENGTH") or ""
         has_length = text.isascii() and text.isdigit() and "HTTP_TRANSFER_ENCODING" not in self.environ
         return int(text) if has_length else None
-
-    @property
-    def media_type(self) -> str:
-        """The content type without parameters."""
-        return self.request.mimetype
-
-    @property
-    def charset(self) -> str:
-        """What the content type says of the characters; empty: nothing."""
-        return self.request.mimetype_params.get("charset", "").lower()
 
     def body(self) -> bytes:
         """All of it; may be asked for again."""

@@ -107,12 +107,14 @@ class Lifecycle:
         self._doubts = Doubts(self._nodes, self._requests, self._leases)
         self._failures = Failures(self._nodes, self._requests, self._leases)
         self._referee = Referee(algorithm, algorithm_name or type(algorithm).__name__, self._nodes)
-        self._now_us = snapshot.now_us
+        self.now_us = snapshot.now_us
+        """Time of the latest event."""
         self._serial = snapshot.serial
         self._event_id = ""
         self._plan_wake_us: int | None = None
         self._announced_wake_us: int | None = None
-        self._next_wake_us = self._first_due_us()
+        self.next_wake_us = self._first_due_us()
+        """When `TimerFired` is due; None: nothing waits for time to pass."""
         self._trouble = ""
         self._unmet = 0
         self._reclaim: list[str] = []
@@ -121,35 +123,25 @@ class Lifecycle:
         self._handlers: dict[type[Event], Callable[..., None]] = {
             NodesRequested: self._on_requested,
             RequestWithdrawn: self._on_withdrawn,
-            NodesReleased: lambda event: self._leases.released(event, self._now_us),
-            GrantConfirmed: lambda event: self._leases.confirmed(event, self._now_us),
-            LeaseRenewed: lambda event: self._leases.renewed(event, self._now_us),
-            ServersObserved: lambda event: self._leases.servers_seen(event, self._now_us),
+            NodesReleased: lambda event: self._leases.released(event, self.now_us),
+            GrantConfirmed: lambda event: self._leases.confirmed(event, self.now_us),
+            LeaseRenewed: lambda event: self._leases.renewed(event, self.now_us),
+            ServersObserved: lambda event: self._leases.servers_seen(event, self.now_us),
             NodesContested: lambda event: self._reports.contest(event.nodes),
-            NodesUpdated: lambda event: self._reports.updated(event, self._now_us),
+            NodesUpdated: lambda event: self._reports.updated(event, self.now_us),
             ReserveAdded: self._on_reserve_added,
             ReserveWithdrawn: self._hints.withdrawn,
-            NodesReclaimed: lambda event: self._reports.reclaimed(event, self._now_us),
-            NodesRestored: lambda event: self._reports.restored(event, self._now_us),
+            NodesReclaimed: lambda event: self._reports.reclaimed(event, self.now_us),
+            NodesRestored: lambda event: self._reports.restored(event, self.now_us),
             NodesObserved: self._on_observed,
-            NodesFailed: lambda event: self._failures.failed(event, self._now_us, self._next_order),
+            NodesFailed: lambda event: self._failures.failed(event, self.now_us, self._next_order),
             NodesRecovered: self._failures.recovered,
-            NodesDoubted: lambda event: self._doubts.raised(event, self._now_us),
+            NodesDoubted: lambda event: self._doubts.raised(event, self.now_us),
             NodesAdopted: self._on_adopted,
             TimerFired: self._on_timer,
         }
 
     # What may be asked
-
-    @property
-    def now_us(self) -> int:
-        """Time of the latest event."""
-        return self._now_us
-
-    @property
-    def next_wake_us(self) -> int | None:
-        """When `TimerFired` is due; None: nothing waits for time to pass."""
-        return self._next_wake_us
 
     @property
     def wants_idle(self) -> bool:
@@ -190,7 +182,7 @@ class Lifecycle:
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
-            now_us=self._now_us,
+            now_us=self.now_us,
             serial=self._serial,
             nodes=tuple(node.record() for node in self._nodes),
             requests=tuple(
@@ -227,8 +219,8 @@ class Lifecycle:
         if restore:
             instructions.append(Restore(event_id="resume", nodes=restore))
         # The plan's own wake time is not stored: planning again finds it.
-        instructions.append(WakeAt(event_id="resume", at_us=self._now_us))
-        self._announced_wake_us = self._now_us
+        instructions.append(WakeAt(event_id="resume", at_us=self.now_us))
+        self._announced_wake_us = self.now_us
         return instructions
 
     def drain_changes(self) -> Changes:
@@ -237,7 +229,7 @@ class Lifecycle:
             nodes=self._nodes.drain(),
             requests=self._requests.drain(),
             reserves=self._hints.drain(),
-            now_us=self._now_us,
+            now_us=self.now_us,
             serial=self._serial,
         )
 
@@ -256,11 +248,11 @@ class Lifecycle:
         a hint): nothing has changed then. A failing algorithm cannot undo facts: at all other events the
         event stands, no move is made for it, and the instructions say `PlanRefused`.
         """
-        before, granted = (self._now_us, self._serial), self._nodes.counts[NodeState.OD_ALLOC]
-        self._now_us = max(self._now_us, event.at_us)
+        before, granted = (self.now_us, self._serial), self._nodes.counts[NodeState.OD_ALLOC]
+        self.now_us = max(self.now_us, event.at_us)
         self._serial += 1
         self._event_id = event.event_id or f"event-{self._serial}"
-        self._nodes.begin(self._now_us, self._event_id)
+        self._nodes.begin(self.now_us, self._event_id)
         self._reclaim.clear()
         self._restore.clear()
         self._reports.given_up.clear()
@@ -269,14 +261,14 @@ class Lifecycle:
             self._handlers[type(event)](event)
             if isinstance(event, NodesDoubted):
                 # No move is made while it is being found out which nodes may be moved.
-                self._hints.end(self._now_us)
+                self._hints.end(self.now_us)
             else:
                 if not isinstance(event, (NodesRequested, ReserveAdded)):  # these can still be undone
                     self._expire(event)
-                self._hints.freed(granted - self._nodes.counts[NodeState.OD_ALLOC], self._now_us)
+                self._hints.freed(granted - self._nodes.counts[NodeState.OD_ALLOC], self.now_us)
                 self._settle(event)
         except (Refused, BadPlan):
-            self._now_us, self._serial = before
+            self.now_us, self._serial = before
             raise
         self._nodes.end()
         return self._instructions()
@@ -292,19 +284,19 @@ class Lifecycle:
         if self._looks.ask() or self._leases.is_news:
             instructions.append(Look(event_id=self._event_id, cloud=self._leases.is_news))
             self._leases.is_news = False
-        wake_us = self._next_wake_us = self._first_due_us()
+        wake_us = self.next_wake_us = self._first_due_us()
         if wake_us is not None and wake_us != self._announced_wake_us:
             self._announced_wake_us = wake_us
             instructions.append(WakeAt(event_id=self._event_id, at_us=wake_us))
         return instructions
 
     def _first_due_us(self) -> int | None:
-        ends = [self._plan_wake_us, self._hints.next_due_us(self._now_us), self._leases.next_due_us]
+        ends = [self._plan_wake_us, self._hints.next_due_us(self.now_us), self._leases.next_due_us]
         ends += [request.end_us for request in self._requests]
         return min([end for end in ends if end is not None], default=None)
 
     def _on_requested(self, event: NodesRequested) -> None:
-        wish = request_of(event, self.settings, now_us=self._now_us, order=self._serial)
+        wish = request_of(event, self.settings, now_us=self.now_us, order=self._serial)
         if event.request_id in self._requests:
             raise Refused(Refused.ID_IN_USE, f"request {event.request_id} waits already")
         request = self._requests.add(wish)
@@ -319,22 +311,22 @@ class Lifecycle:
         if request is not None:
             check_owner(request.record, event, f"request {event.request_id} is")
             self._requests.let_go_all(request)
-            self._requests.decide(request, RequestStatus.WITHDRAWN, self._now_us, reason=event.reason)
+            self._requests.decide(request, RequestStatus.WITHDRAWN, self.now_us, reason=event.reason)
 
     def _on_reserve_added(self, event: ReserveAdded) -> None:
         wish = reserve_of(
-            event, self.settings, nodes=len(self._nodes), now_us=self._now_us, order=self._serial
+            event, self.settings, nodes=len(self._nodes), now_us=self.now_us, order=self._serial
         )
         if event.reserve_id in self._hints:
             raise Refused(Refused.ID_IN_USE, f"reserve {event.reserve_id} exists already")
         self._hints.add(wish)
 
     def _on_observed(self, event: NodesObserved) -> None:
-        self._reports.observed(event, self._now_us)
+        self._reports.observed(event, self.now_us)
         self._looks.came(event)
 
     def _on_adopted(self, event: NodesAdopted) -> None:
-        self._reports.given_up += self._doubts.settled(event, self._now_us)
+        self._reports.given_up += self._doubts.settled(event, self.now_us)
 
     def _next_order(self) -> int:
         """Of a request that an event makes besides itself."""
@@ -352,11 +344,11 @@ class Lifecycle:
 
         At the very moment of its deadline a request that is short still gets what that moment brings.
         """
-        self._leases.expire(self._now_us)
+        self._leases.expire(self.now_us)
         is_timer = isinstance(event, TimerFired)
         for request in list(self._requests):
-            if request.is_over(self._now_us) or (
-                is_timer and self._now_us == request.end_us and not request.short
+            if request.is_over(self.now_us) or (
+                is_timer and self.now_us == request.end_us and not request.short
             ):
                 self._reject(request, self._reason(request))
 
@@ -381,7 +373,7 @@ class Lifecycle:
                 PlanRefused(event_id=self._event_id, algorithm=refused.algorithm, detail=refused.detail)
             )
         self._carry_out(plan)
-        self._hints.end(self._now_us)
+        self._hints.end(self.now_us)
 
     def _undo(self, event: Event) -> bool:
         """Whether the event was a wish, which is undone; facts stand."""
@@ -396,10 +388,10 @@ class Lifecycle:
     def _view(self, *, is_due_now: bool) -> View:
         nodes = self._nodes
         return View(
-            now_us=self._now_us,
+            now_us=self.now_us,
             settings=self.settings,
-            requests=self._requests.view(self._now_us, is_due_now=is_due_now),
-            hints=self._hints.view(self._now_us),
+            requests=self._requests.view(self.now_us, is_due_now=is_due_now),
+            hints=self._hints.view(self.now_us),
             free=nodes.free,
             coming=nodes.coming,
             idle=nodes.idle,
@@ -413,8 +405,8 @@ class Lifecycle:
         for request in self._requests:
             if (
                 request.short > len(plan.hold.get(request.record.request_id, ()))
-                and is_due(request.record, self._now_us, is_due_now=is_timer)
-                and not self._looks.could_help(request, self._now_us)
+                and is_due(request.record, self.now_us, is_due_now=is_timer)
+                and not self._looks.could_help(request, self.now_us)
             ):
                 return request
         return None
@@ -432,17 +424,17 @@ class Lifecycle:
         for name in plan.collect:
             self._take(nodes[name], None)
         for name in plan.restore:
-            nodes.move(nodes[name], NodeState.RESTORING, Cause.RESTORE, since_us=self._now_us)
+            nodes.move(nodes[name], NodeState.RESTORING, Cause.RESTORE, since_us=self.now_us)
             self._restore.append(name)
         for request in [request for request in self._requests if request.ready == request.record.count]:
-            if not request.is_over(self._now_us) and self._looks.is_fresh(request, self._now_us):
+            if not request.is_over(self.now_us) and self._looks.is_fresh(request, self.now_us):
                 self._grant(request)
         self._plan_wake_us = plan.wake_us
         self._unmet = max(plan.unmet, sum(request.short for request in self._requests))
 
     def _take(self, node: Node, request_id: str | None) -> None:
         self._nodes.move(
-            node, NodeState.RECLAIMING, Cause.RECLAIM, since_us=self._now_us, reserved_for=request_id
+            node, NodeState.RECLAIMING, Cause.RECLAIM, since_us=self.now_us, reserved_for=request_id
         )
         self._reclaim.append(node.name)
 
@@ -454,22 +446,22 @@ class Lifecycle:
                 self._nodes[name],
                 NodeState.OD_ALLOC,
                 Cause.GRANTED,
-                since_us=self._now_us,
+                since_us=self.now_us,
                 reserved_for=request_id,
             )
-        self._hints.use(len(names), self._now_us)
-        self._leases.grant(request, names, self._now_us)
+        self._hints.use(len(names), self.now_us)
+        self._leases.grant(request, names, self.now_us)
         self._answers.append(Grant(event_id=self._event_id, request_id=request_id, nodes=names))
 
     def _reject(self, request: Request, reason: str) -> None:
         self._requests.let_go_all(request)
-        self._requests.decide(request, RequestStatus.REJECTED, self._now_us, reason=reason)
+        self._requests.decide(request, RequestStatus.REJECTED, self.now_us, reason=reason)
         self._answers.append(
             Reject(event_id=self._event_id, request_id=request.record.request_id, reason=reason)
         )
 
     def _reason(self, request: Request) -> str:
-        is_late = self._looks.ran_out_for(request, self._now_us)
+        is_late = self._looks.ran_out_for(request, self.now_us)
         return reason_of(request, trouble=self._trouble, is_late=is_late)
 
     # Self-check
@@ -482,5 +474,5 @@ class Lifecycle:
             self._leases,
             self._hints,
             settings=self.settings,
-            now_us=self._now_us,
+            now_us=self.now_us,
         )

@@ -31,7 +31,8 @@ class BatchReports:
         self._requests = requests
         self.given_up: list[str] = []
         """Nodes that were reserved or on their way and are down: to be restored."""
-        self._read_us = -1
+        self.read_us = -1
+        """When the latest look at all nodes began."""
         self._unread: frozenset[str] = frozenset()
 
     def updated(self, event: NodesUpdated, now_us: int) -> None:
@@ -114,7 +115,7 @@ class BatchReports:
         self.contest(event.contested)
         self.contest(dict.fromkeys(event.cleared, ""))
         if event.read_us is not None:
-            self._read_us, self._unread = event.read_us, frozenset(event.unread)
+            self.read_us, self._unread = event.read_us, frozenset(event.unread)
 
     def contest(self, nodes: Mapping[str, str]) -> None:
         """What speaks against giving these nodes to anybody; "": nothing any more."""
@@ -127,14 +128,9 @@ class BatchReports:
                 self._nodes.let_go(node)
             self._nodes.contest(node, why)
 
-    @property
-    def read_us(self) -> int:
-        """When the latest look at all nodes began."""
-        return self._read_us
-
     def seen_us(self, node: Node) -> int:
         """When the latest look began that found the node handed over."""
-        return max(node.seen_us, -1 if node.name in self._unread else self._read_us)
+        return max(node.seen_us, -1 if node.name in self._unread else self.read_us)
 
     def _see_idle(self, node: Node, since_us: int) -> None:
         # A look at the node from before its job started is no news.

@@ -45,6 +45,7 @@ class DriverCalls:
         signature: Callable[[], str],
     ) -> None:
         self._driver = driver
+        self.name = driver.name
         self._observer = observer
         self._check_writer = check_writer
         self._signature = signature
@@ -56,10 +57,6 @@ class DriverCalls:
         """What the latest look failed with; "": it did not."""
         self.last_command_error = ""
         """What the latest command failed with; "": it did not."""
-
-    @property
-    def name(self) -> str:
-        return self._driver.name
 
     @property
     def refused(self) -> str | None:

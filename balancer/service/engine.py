@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from balancer.ledger.store import Ledger
     from balancer.policy_settings import Settings
     from balancer.service.freeze import Order as FreezeOrder
-    from balancer.service.last_contact import Contact
     from balancer.service.metrics import Metrics
 
 _log = structlog.get_logger()
@@ -165,6 +164,8 @@ class Engine(OnDemandCalls, NodeCalls):
             failed_after_us=micros_or_none(settings.failed_after_s),
         )
         self._reader = self._reconciler.reader
+        self.batch, self.cloud = self._reconciler.batch, self._reconciler.cloud
+        """When they answered last; `cloud` None: there is none."""
 
     # Life
 
@@ -287,16 +288,6 @@ class Engine(OnDemandCalls, NodeCalls):
         if is_unreachable or (period_us and age_us > 3 * period_us):
             return f"the batch system has not answered for {seconds(age_us):.0f} s{why}"
         return None
-
-    @property
-    def batch(self) -> Contact:
-        """When the batch system answered last."""
-        return self._reconciler.batch
-
-    @property
-    def cloud(self) -> Contact | None:
-        """When the cloud answered last; None: there is none."""
-        return self._reconciler.cloud
 
     def unannounced(self) -> tuple[str, ...]:
         """Nodes on which a job began that no hook has told of."""

@@ -37,7 +37,9 @@ class Timers:
         self._on_period = on_period
         self._lock = threading.Lock()
         self._alarm = clock.alarm()
-        self._due_us = self._wake_us = self._period_due_us = NEVER_US
+        self.due_us = NEVER_US
+        """When `fire` has something to do."""
+        self._wake_us = self._period_due_us = NEVER_US
         self._stopped = False
         self._threaded = threaded
         self._thread = threading.Thread(target=self._run, name="timers", daemon=True)
@@ -54,11 +56,6 @@ class Timers:
             self._thread.join()
         self._alarm.close()
 
-    @property
-    def due_us(self) -> int:
-        """When `fire` has something to do."""
-        return self._due_us
-
     def wake_at(self, at_us: int) -> None:
         """Replaces the earlier wish. A paced clock does not pass this time before `on_wake` was called."""
         with self._lock:
@@ -67,9 +64,9 @@ class Timers:
 
     def _set(self) -> None:
         due_us = min(self._wake_us, self._period_due_us)
-        if due_us == self._due_us:
+        if due_us == self.due_us:
             return
-        is_earlier, self._due_us = due_us < self._due_us, due_us
+        is_earlier, self.due_us = due_us < self.due_us, due_us
         self._alarm.set(due_us)
         if is_earlier:
             self._alarm.wake()

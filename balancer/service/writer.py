@@ -102,7 +102,8 @@ class Writer:
         self._queue: list[Decision] = []
         self._ended = threading.Event()
         self._threaded = threaded
-        self._probe_us = NEVER_US
+        self.due_us = NEVER_US
+        """When `probe` has something to do, by `wall_us`. For who drives it without threads."""
         self._pause_s = _FIRST_PROBE_S
         self._outage = Outage(_log)
         # By which decision each node was changed last; never forgotten, so that no older reading counts after `_load`.
@@ -379,18 +380,13 @@ class Writer:
         else:
             self._outage.lasts("nothing can be stored until the ledger can be written again", error)
             self._pause_s = _FIRST_PROBE_S
-            self._probe_us = wall_us() + micros(self._pause_s)
+            self.due_us = wall_us() + micros(self._pause_s)
             if self._threaded:
                 threading.Thread(target=self._recover, name="recovery", daemon=True).start()
 
     def _recover(self) -> None:
         while not self._ended.wait(self._pause_s) and not self.probe():
             pass
-
-    @property
-    def due_us(self) -> int:
-        """When `probe` has something to do, by `wall_us`. For who drives it without threads."""
-        return self._probe_us
 
     def probe(self) -> bool:
         """Try whether writing works again; False: try again later."""
@@ -406,13 +402,13 @@ class Writer:
         except LedgerError as error:
             self._outage.lasts("the ledger can still not be written; it is tried again and again", error)
             self._pause_s = min(2 * self._pause_s, _PROBE_S)
-            self._probe_us = wall_us() + micros(self._pause_s)
+            self.due_us = wall_us() + micros(self._pause_s)
             return False
         else:
             self._outage.over("the ledger can be written again")
             # Decisions that failed may be stored after all; whoever wakes looks after their commands.
             self._on_decided((WakeAt(at_us=self._clock.now_us()),))
-        self._probe_us = NEVER_US
+        self.due_us = NEVER_US
         return True
 
     def _fail(self, error: Exception) -> None:

@@ -343,7 +343,7 @@ SURVIVORS = (
         "reserves last over an event that holds nodes",
         "balancer/lifecycle/lifecycle.py",
         "                # No move is made while it is being found out which nodes may be moved.\n"
-        "                self._hints.end(self._now_us)",
+        "                self._hints.end(self.now_us)",
         "                pass",
         ("tests/balancer/lifecycle/test_doubt.py", "-k", "reserve"),
     ),
