@@ -15,13 +15,9 @@ DEFAULT_CONFIG = Path("/etc/balancer/balancer.yaml")
 """Where the unit has the service's configuration."""
 
 
-class NoServiceError(ValueError):
-    """No service is found whose files could be meant, or more than one."""
-
-
 def service_config(config: Path | None, db: str | None) -> Config:
-    """The configuration that the options name, or the one that is found. Raises NoServiceError or ConfigError."""
-    from balancer.config import Config, read_config  # noqa: PLC0415 - `balancer --help` starts without it
+    """The configuration that the options name, or the one that is found. Raises ConfigError: none is, or more."""
+    from balancer.config import Config, ConfigError, read_config  # noqa: PLC0415 - `balancer --help` starts without it
 
     if config is not None:
         return read_config(config, {"db": db})
@@ -30,14 +26,14 @@ def service_config(config: Path | None, db: str | None) -> Config:
     here = Path(Config.model_fields["db"].default)
     if not DEFAULT_CONFIG.exists():
         if not here.exists():
-            raise NoServiceError(
+            raise ConfigError(
                 f"there is neither {DEFAULT_CONFIG} nor a ledger {here} in this folder: say which service is meant "
                 "with --config FILE (its configuration) or --db FILE (its ledger)"
             )
         return Config.model_construct(db=str(here))
     found = read_config(DEFAULT_CONFIG, {})
     if here.exists() and not ("://" not in found.db and Path(found.db).resolve() == here.resolve()):
-        raise NoServiceError(
+        raise ConfigError(
             f"there are both {DEFAULT_CONFIG} and a ledger {here} in this folder: say which service is meant with "
             "--config FILE or --db FILE"
         )
