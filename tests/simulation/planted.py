@@ -345,7 +345,7 @@ SURVIVORS = (
         "                # No move is made while it is being found out which nodes may be moved.\n"
         "                self._hints.end(self.now_us)",
         "                pass",
-        ("tests/balancer/lifecycle/test_doubt.py", "-k", "reserve"),
+        ("tests/balancer/lifecycle/test_conflict.py", "-k", "reserve"),
     ),
     Survivor(
         "a job whose end was lost stays on its node",
