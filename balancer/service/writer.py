@@ -167,9 +167,8 @@ class Writer:
         self._refuse_if_read_only()
         if self.is_broken:
             with self._committing, self._deciding:
-                if (
-                    self.is_broken
-                ):  # else somebody has read it meanwhile, and what was decided since would be lost
+                # Unless somebody has read it meanwhile: what was decided since would be lost.
+                if self.is_broken:
                     self._load()
         with self._deciding:
             if self.is_stopping:
