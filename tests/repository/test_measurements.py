@@ -100,9 +100,9 @@ def test_the_page_shows_each_row() -> None:
         {"ability": "slurmdbd", "22.05": "\u2013", "24.11": "7 of 8", "26.05": "\u2013"},
         {
             "ability": "twin",
-            "22.05": "1 of 13; 1 near",
-            "24.11": "0 of 13; 0 near",
-            "26.05": "1 of 13; 1 near",
+            "22.05": "1 of 14; 1 near",
+            "24.11": "0 of 14; 0 near",
+            "26.05": "1 of 14; 1 near",
         },
     ]
     first = {

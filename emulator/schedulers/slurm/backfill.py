@@ -258,7 +258,9 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
             slot += 1
         later = look_at_plan(twin, row, slot, tried, limit)
         shares = twin_registers.shares != 0
-        free_at = free_then(state, twin, row, now, tried, later) if shares else free_by_ends(state, twin, row, now)
+        free_at = (
+            free_then(state, twin, row, now, tried, later) if shares else free_by_ends(state, twin, row, now)
+        )
         begin = max(free_at, tried)
         if free_at == NEVER or not may_run(twin, row, begin, begin + limit) or (begin > later and not is_new):
             tried = later
