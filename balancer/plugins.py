@@ -21,9 +21,15 @@ from math import isfinite
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
-from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import (
+    ConfigDict,
+    PydanticSchemaGenerationError,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+)
 
-from balancer.wrong_values import reason
+from balancer.wrong_values import reason, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -372,8 +378,7 @@ def _called(
             try:
                 converted[each.name] = _converted(value, _type_of(declared_by or made_of, each))
             except ValidationError as error:
-                why = reason({**error.errors()[0], "input": value})
-                wrong = wrong or PluginError(f"{owner}: {each.name}: {why}")
+                wrong = wrong or PluginError(f"{owner}: {each.name}: {_why(error, value)}")
     try:
         thing = made_of(**converted)
     except Exception as error:
@@ -385,6 +390,14 @@ def _called(
     return thing
 
 
+def _why(error: ValidationError, value: Any) -> str:
+    """What is wrong with a value; of keys that are not known the first."""
+    found = error.errors()
+    unknown = next((each for each in found if each["type"] == "unexpected_keyword_argument"), None)
+    return reason({**found[0], "input": value}) if unknown is None else sentence(unknown)
+
+
+_NO_OTHER_KEYS = ConfigDict(extra="forbid")
 _YAML_WORDS = {False: ("off", "no"), True: ("on", "yes")}
 """Words that YAML reads as truth values."""
 
@@ -394,10 +407,15 @@ def _converted(value: Any, annotation: Any) -> Any:
 
     Text is no number, nor is a truth value; a list becomes the tuple, a word the constant that is wanted. A whole
     number stays one where a fraction could be. What YAML takes for a truth value (`off`) is the word, where that is
-    wanted.
+    wanted. A key that a table of settings does not have is an error.
     """
     try:
-        adapter = TypeAdapter(annotation)
+        if not isinstance(annotation, type):
+            adapter = TypeAdapter(annotation, config=_NO_OTHER_KEYS)
+        elif value is None:
+            adapter = TypeAdapter(annotation)
+        else:  # a class that stands alone has no configuration in pydantic
+            adapter = TypeAdapter(annotation | None, config=_NO_OTHER_KEYS)
     except (PydanticSchemaGenerationError, PydanticUserError):
         return value  # a type that is not for files: the class knows what to do
     try:

@@ -48,7 +48,7 @@ def reason(wrong: Mapping[str, Any], *, with_value: bool = True) -> str:
     kind, text = str(wrong["type"]), str(wrong["msg"])
     if kind == "missing":
         return "is missing"
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return "there is no such key"
     if kind in ("value_error", "assertion_error"):
         return text.removeprefix("Value error, ").removeprefix("Assertion failed, ")

@@ -97,6 +97,40 @@ def test_a_wrong_parameter_is_named_and_the_nearest_right_one_too(parameters, me
     assert str(bad.value) == message
 
 
+@dataclass
+class Room:
+    size: int
+
+
+class Housed:
+    def __init__(self, room: Room, spare: Room | None = None, others: dict[str, Room] | None = None) -> None:
+        self.values = (room, spare, others)
+
+    def plan(self, view):
+        raise AssertionError("not called here")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "key"),
+    [
+        ({"room": {"size": 1, "colour": 2}}, "room: colour"),
+        ({"room": {"size": 1}, "spare": {"size": 1, "colour": 2}}, "spare: colour"),
+        ({"room": {"size": 1}, "others": {"a": {"size": 1, "colour": 2}}}, "others: a.colour"),
+    ],
+)
+def test_a_key_that_a_table_of_settings_does_not_have_is_named(parameters, key):
+    with pytest.raises(PluginError) as bad:
+        made(ALGORITHMS, "housed", Housed, parameters)
+    assert str(bad.value) == f"algorithm housed: {key}: there is no such key"
+
+
+def test_tables_of_settings_are_what_they_are_declared_as():
+    rooms = {"room": {"size": 1}, "others": {"a": {"size": 2}}}
+    assert made(ALGORITHMS, "housed", Housed, rooms).values == (Room(1), None, {"a": Room(2)})
+    with pytest.raises(PluginError, match="algorithm housed: room: "):
+        made(ALGORITHMS, "housed", Housed, {"room": None})
+
+
 def test_an_algorithm_without_parameters_says_so():
     with pytest.raises(PluginError, match="algorithm basic has no parameter 'reserve'; it has none"):
         make_plugin(ALGORITHMS, {"basic": {"reserve": 3}})

@@ -306,6 +306,11 @@ def test_limits_of_qos_count_the_cores_of_jobs_that_share_nodes() -> None:
     [
         ({"cores": 0}, "select cores must be at least 1"),
         ({}, "say what nodes have: `cores`, if all have as many, `kinds`, or a `conf`"),
+        ({"cores": 4, "gpuz": 1}, "select: gpuz: there is no such key"),
+        (
+            {"kinds": {"a": {"nodes": "ALL", "cores": 4, "wait": 9}}},
+            "select: kinds.a.wait: there is no such key",
+        ),
         ({"gpus": 1}, "memory_mb and gpus go with `cores`, or with those of each kind"),
         ({"cores": 4, "kinds": KINDS}, "give `cores`, if all nodes have as many, or `kinds`"),
         (
