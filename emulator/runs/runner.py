@@ -260,10 +260,12 @@ def _unsaid(name: str, error: Exception) -> str:
 
 
 def make_ordered(scheduler: SchedulerConfig, make: Callable[[], Machine]) -> Machine:
-    """A machine whose jobs get their keys as it is made, by the queue order.
+    """A machine whose jobs get their keys as it is made, by the queue order, or by the rules of a scheduler's own.
 
-    Raises ScenarioError for what the order says of its parameters and the jobs, and PluginError if it fails.
+    Raises ScenarioError for what these say of their parameters and the jobs, and PluginError if they fail.
     """
+    if scheduler.make_machine() is not None:
+        return _make("scheduler", scheduler.label, "make_cluster", make)
     return _make("queue order", scheduler.order_name, "its keys", make)
 
 
