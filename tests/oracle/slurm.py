@@ -606,10 +606,14 @@ class SlurmReference:
     def choose_alike(
         self, job: Job, nodes: set[int], count: int, running: dict[Job, Running]
     ) -> frozenset[int]:
-        """By free cores on 22.05; as nodes that are all alike for who wants GPUs, and on 24.11 and later."""
+        """By free cores on 22.05; as nodes that are all alike for who has whole ones or wants GPUs, and since 24.11."""
         if job.nodes == 1 and self.node_has is not None and self.rules.release == "26.05":
             return frozenset({min(nodes)})
-        alike = self.rules.release != "22.05" or self.wants.get(job.number, (1, 0, 0))[2] > 0
+        alike = (
+            self.node_has is None
+            or self.rules.release != "22.05"
+            or self.wants.get(job.number, (1, 0, 0))[2] > 0
+        )
         return best_fit({node: 1 if alike else self.room(node, running)[0] for node in nodes}, count)
 
 
