@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import ge
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US, US
@@ -45,11 +44,6 @@ class SlurmReference:
     user_qos: dict[int, str] = field(default_factory=dict)
     association_of: dict[int, int] = field(default_factory=dict)
     """The place of each user's association among those of the rules."""
-    node_has: list[tuple[int, int, int]] | None = None
-    weights: list[int] | None = None
-    """Cores, memory and GPUs of a node, where jobs share them; None: they have whole nodes."""
-    wants: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """Of each of its nodes, by the number of the job."""
     outs: list[Out] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -200,9 +194,7 @@ class SlurmReference:
         rules = self.rules
         if rules.priority_type == "basic":
             return 0
-        size = job.nodes / self.node_count
-        if self.node_has:
-            size = (size + self.width(job) / sum(cores for cores, _, _ in self.node_has)) / 2
+        size = self.size(job)
         size = 1 - size if rules.priority_favor_small else size
         largest = max(each.priority_job_factor for each in rules.partitions)
         factor = self.partitions[self.partition(job)].priority_job_factor / (largest or 1)
@@ -252,8 +244,12 @@ class SlurmReference:
         )
 
     def width(self, job: Job) -> int:
-        """Nodes, or cores where jobs share nodes."""
-        return job.nodes * self.wants.get(job.number, (1, 0))[0]
+        """What limits and usage count: nodes."""
+        return job.nodes
+
+    def size(self, job: Job) -> float:
+        """What part of the machine the job is."""
+        return job.nodes / self.node_count
 
     def usage(self, run: Running, now: int) -> float:
         """The integral of 2^(-age / half-life) over the run so far, but for a factor all have."""
@@ -443,10 +439,7 @@ class SlurmReference:
             at = int(tried)
             later = min(self.next_opening(job, reserved, at, now), self.next_reservation_end(job, at))
             allowed = self.left_by_plan(job, reserved, at)
-            if self.node_has:
-                found = self.first_room(job, allowed, now, at, later)
-            else:
-                found = self.first_free(job, allowed, now, self.running)
+            found = self.first_begin(job, allowed, now, at, later)
             if found is None or not self.may_run(job, max(found[0], at)):
                 tried = later
                 continue
@@ -509,6 +502,17 @@ class SlurmReference:
         ends = [each.end_s * US for each in self.rules.reservations if each.end_s * US >= tried]
         return -(-min(ends) // block) * block + US
 
+    def first_begin(
+        self,
+        job: Job,
+        allowed: set[int],
+        now: int,
+        tried: int,
+        until: float,
+    ) -> tuple[int, frozenset[int]] | None:
+        """When the job could begin, and its nodes among these, in a try at `tried`; the next try is at `until`."""
+        return self.first_free(job, allowed, now, self.running)
+
     def first_free(
         self, job: Job, allowed: set[int], now: int, running: dict[Job, Running]
     ) -> tuple[int, frozenset[int]] | None:
@@ -525,96 +529,15 @@ class SlurmReference:
             del left[other]
         return at, self.choose(job, free, left)
 
-    # -- nodes that jobs share -----------------------------------------------------------------------------
-
-    def first_room(
-        self, job: Job, allowed: set[int], now: int, tried: int, until: float
-    ) -> tuple[int, frozenset[int]] | None:
-        """When enough of these nodes have room for the job, and the job's: what runs goes by its end, some at a time.
-
-        Those that end by half a minute after the first end, which is put up to a whole half minute, then by a minute,
-        two, ... After one that has none of the nodes comes the next in any case. Since 24.11 who ends before `tried` is
-        gone already, and who ends after `until` stays. Since 26.05 the job can start when the last one has left its own
-        nodes, else when the last one has left any.
-        """
-
-        def end(other: Job) -> int:
-            return max(self.running[other].limit_end, now + US)
-
-        left = dict(self.running)
-        queue = sorted(left, key=lambda other: (end(other), other.submit_us, other.number))
-        if self.rules.since_24_11:
-            for other in [each for each in queue if end(each) < tried]:
-                del left[other]
-            queue = [other for other in queue if tried <= end(other)]
-        if len(free := self.with_room(job, allowed, left)) >= job.nodes:
-            return now, self.choose(job, free, left)
-        coming = [other for other in queue if not self.rules.since_24_11 or end(other) <= until]
-        mine = [other for other in coming if self.running[other].nodes & allowed]
-        if not mine:
-            return None
-        first_end, window = (end(mine[0]) // (30 * US) + 1) * 30 * US, 30 * US
-        gone: list[Job] = []
-        for place, other in enumerate(coming):
-            if other not in mine:
-                continue
-            gone.append(other)
-            del left[other]
-            after = coming[place + 1 :]
-            if after and whole_seconds(end(after[0])) <= first_end + window and set(after) & set(mine):
-                continue
-            if len(free := self.with_room(job, allowed, left)) >= job.nodes:
-                chosen = self.choose(job, free, left)
-                if self.rules.release == "26.05":
-                    gone = [each for each in gone if self.running[each].nodes & chosen] or gone
-                return end(gone[-1]), chosen
-            window *= 2
-            while after and whole_seconds(end(after[0])) > first_end + window:
-                window *= 2
-        return None
-
-    def room(self, node: int, running: dict[Job, Running]) -> tuple[int, int, int]:
-        """Cores, memory and GPUs that these jobs leave of a node."""
-        if self.node_has is None:
-            return int(not any(node in run.nodes for run in running.values())), 0, 0
-        cores, memory, gpus = self.node_has[node]
-        for job, run in running.items():
-            if node in run.nodes:
-                cores -= self.wants[job.number][0]
-                memory -= self.wants[job.number][1]
-                gpus -= self.wants[job.number][2]
-        return cores, memory, gpus
+    # -- nodes ---------------------------------------------------------------------------------------------
 
     def with_room(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> set[int]:
-        wants = self.wants.get(job.number, (1, 0, 0))
-        found = {node: self.room(node, running) for node in nodes - self.out}
-        return {node for node, has in found.items() if all(map(ge, has, wants))}
+        """Those of the nodes on which the job could run beside these ones."""
+        return nodes - self.out - {node for run in running.values() for node in run.nodes}
 
     def choose(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> frozenset[int]:
-        """Of the least weights."""
-        chosen: set[int] = set()
-        for weight in sorted({self.weight(node) for node in nodes}):
-            alike = {node for node in nodes if self.weight(node) == weight}
-            count = min(len(alike), job.nodes - len(chosen))
-            if count:
-                chosen |= self.choose_alike(job, alike, count, running)
-        return frozenset(chosen)
-
-    def weight(self, node: int) -> int:
-        return 1 if self.weights is None else self.weights[node]
-
-    def choose_alike(
-        self, job: Job, nodes: set[int], count: int, running: dict[Job, Running]
-    ) -> frozenset[int]:
-        """By free cores on 22.05; as nodes that are all alike for who has whole ones or wants GPUs, and since 24.11."""
-        if job.nodes == 1 and self.node_has is not None and self.rules.release == "26.05":
-            return frozenset({min(nodes)})
-        alike = (
-            self.node_has is None
-            or self.rules.release != "22.05"
-            or self.wants.get(job.number, (1, 0, 0))[2] > 0
-        )
-        return best_fit({node: 1 if alike else self.room(node, running)[0] for node in nodes}, count)
+        """Of these nodes, which are enough."""
+        return best_fit(dict.fromkeys(nodes, 1), job.nodes)
 
 
 def limit(job: Job) -> int:
@@ -662,11 +585,6 @@ def after(now: float, every_s: int) -> float:
 
 def on(now: int, every_s: int) -> bool:
     return now > 0 and now % (every_s * US) == 0
-
-
-def whole_seconds(time_us: int) -> int:
-    """The whole second that a time is in."""
-    return time_us // US * US
 
 
 def whole(time_us: float) -> float:

@@ -24,6 +24,7 @@ from emulator.validation.laws import assert_lawful
 from oracle.node_outages import RandomOutages, random_outages
 from oracle.slurm import SlurmReference
 from oracle.slurm_preemption import PreemptingReference
+from oracle.slurm_sharing import SharingReference
 from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
@@ -143,17 +144,28 @@ def association_of(said: Slurm, rules: Rules) -> dict[int, int]:
     return {number: places[name] for number, name in said.users.items() if name in places}
 
 
-def agrees(seed: int, *, sharing: bool = False) -> None:
+def agrees(seed: int) -> None:
     """Every job starts and ends when, and where, the reference says."""
     rng = np.random.default_rng(seed)
-    said, rules, jobs, nodes = random_case(rng, sharing=sharing)
-    select, has, wants = with_random_cores(rng, said, rules, jobs, nodes) if sharing else (None, None, {})
-    weights = None if select is None else [*select.on(nodes).weights]
-    if sharing:
-        said, rules = with_limits_in_cores(rng, said, rules, jobs, wants)
+    said, rules, jobs, nodes = random_case(rng)
+    rules = replace(rules, release=random_release(rng))
+    record = with_rules(said, rules, jobs, nodes)
+    reference = SlurmReference(
+        rules, nodes, jobs, said.queues, said.shares, said.user_qos, association_of(said, rules)
+    )
+    assert schedule(record) == reference.run(), f"seed {seed}"
+    assert_lawful(record)
+
+
+def agrees_on_shared_nodes(seed: int) -> None:
+    """Likewise where jobs share nodes."""
+    rng = np.random.default_rng(seed)
+    said, rules, jobs, nodes = random_case(rng, sharing=True)
+    select, has, wants = with_random_cores(rng, said, rules, jobs, nodes)
+    said, rules = with_limits_in_cores(rng, said, rules, jobs, wants)
     said, rules = replace(said, select=select), replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes, wants)
-    expected = SlurmReference(
+    reference = SharingReference(
         rules,
         nodes,
         jobs,
@@ -161,11 +173,11 @@ def agrees(seed: int, *, sharing: bool = False) -> None:
         said.shares,
         said.user_qos,
         association_of(said, rules),
-        has,
-        weights,
-        wants,
-    ).run()
-    assert schedule(record, has) == expected, f"seed {seed}"
+        node_has=has,
+        weights=[*select.on(nodes).weights],
+        wants=wants,
+    )
+    assert schedule(record, has) == reference.run(), f"seed {seed}"
     assert_lawful(record)
 
 

@@ -202,12 +202,12 @@ def free_then(  # noqa: PLR0917 - three times
 @inner
 def last_end(state: State, twin: Twin, row: int, now: int) -> int:
     """When the last of those that were taken away leaves the nodes that were picked for a job."""
-    for which in range(twin.light_mask.shape[0]):
-        twin.light_mask[which] = 0
+    for which in range(twin.second_mask.shape[0]):
+        twin.second_mask[which] = 0
     for k in range(twin.job_ext[row].nodes):
-        twin.light_mask[twin.nodes[k].chosen] = 1
+        twin.second_mask[twin.nodes[k].chosen] = 1
     k = twin.registers.looked_n - 1
-    while k > twin.registers.away_n and not is_on(state, twin, twin.running[k], twin.light_mask):
+    while k > twin.registers.away_n and not is_on(state, twin, twin.running[k], twin.second_mask):
         k -= 1
     return ends_at(state.job, twin.running[k], now)
 

@@ -57,10 +57,10 @@ class Select:
     """`SelectType=select/cons_tres` on nodes of `cores` cores, each of one thread, `memory_mb` MiB and `gpus` GPUs.
 
     Different nodes have `kinds` instead of these; without either they are as NodeName lines of the twin's `conf` say. A
-    job wants its extra columns `cores`, `memory_kib` and `gpus` of
-    each of its nodes (`sbatch --nodes --ntasks-per-node=1 --cpus-per-task --mem --gres`); one without has all cores
-    and memory, which is a number only where all nodes have as many, and no GPU. Memory (RealMemory) counts where
-    `parameters` say so, GPUs (Gres) where nodes have some.
+    job wants its extra columns `cores`, `memory_kib` and `gpus` of each of its nodes (`sbatch --nodes
+    --ntasks-per-node=1 --cpus-per-task --mem --gres`); one without has all cores and memory, which is a number only
+    where all nodes have as many, and no GPU. Memory (RealMemory) counts where `parameters` say so, GPUs (Gres) where
+    nodes have some.
     """
 
     cores: int | None = None
@@ -85,7 +85,11 @@ class Select:
         check_number("slurm", f"select {where}gpus", kind.gpus, at_least=0, whole=True)
         check_number("slurm", f"select {where}weight", kind.weight, at_least=0, whole=True)
         if has_memory(self.parameters) != bool(kind.memory_mb):
-            does = "needs memory_mb" if not kind.memory_mb else "does not look at memory: leave memory_mb out"
+            does = (
+                "needs memory_mb"
+                if has_memory(self.parameters)
+                else "does not look at memory: leave memory_mb out"
+            )
             raise ValueError(f"slurm: select {where}{self.parameters} {does}")
 
     def on(self, node_count: int) -> SharedNodes:

@@ -150,12 +150,13 @@ class SlurmSettings:
     def shared_nodes(self, node_count: int) -> SharedNodes | None:
         """What each node of so many has, None unless jobs share them. Raises ValueError."""
         select = self.select
-        if select is None or select.kinds:
-            return None if select is None else select.on(node_count)
-        if select.cores is not None:
-            known = node_count - self.nodes_added
-            weights = (1,) * node_count if self.conf is None else weights_in(self.conf, known)
-            return replace(select.on(node_count), weights=(*weights, *(1,) * (node_count - len(weights))))
+        if select is None:
+            return None
+        if select.kinds or (select.cores is not None and self.conf is None):
+            return select.on(node_count)
+        if select.cores is not None and self.conf is not None:
+            weights = weights_in(self.conf, node_count - self.nodes_added) + (1,) * self.nodes_added
+            return replace(select.on(node_count), weights=weights)
         if self.conf is None or self.nodes_added:
             raise ValueError(
                 "slurm: select: say what nodes have: `cores`, if all have as many, `kinds`, or a `conf` with NodeName"

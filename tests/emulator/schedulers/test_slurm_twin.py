@@ -20,7 +20,7 @@ from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.reference import Job
-from oracle.slurm_kit import agrees, with_rules
+from oracle.slurm_kit import agrees, agrees_on_shared_nodes, with_rules
 from testdata import RECORDED
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_every_job_starts_when_and_where_the_reference_starts_it() -> None:
 
 def test_so_does_every_job_that_shares_nodes() -> None:
     for seed in range(GATE.reference_workloads // 2):
-        agrees(seed, sharing=True)
+        agrees_on_shared_nodes(seed)
 
 
 @pytest.mark.sample(1)
@@ -55,7 +55,7 @@ def test_so_it_does_on_many_workloads(first: int) -> None:
 @pytest.mark.parametrize("first", range(1000, 1000 + GATE.reference_workloads, 40))
 def test_so_do_jobs_that_share_nodes_on_many_workloads(first: int) -> None:
     for seed in range(first, first + 40):
-        agrees(seed, sharing=True)
+        agrees_on_shared_nodes(seed)
 
 
 # -- by hand: (submit, run, limit, nodes) in seconds -----------------------------------
