@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from balancer.plugins import name_of
+from emulator.schedulers.plain import SCHEDULERS
 from emulator.schedulers.slurm.settings import SlurmSettings
 
 if TYPE_CHECKING:
@@ -22,3 +24,11 @@ class Slurm(SlurmSettings):
         from emulator.cluster.slurm_cluster import slurm_cluster  # noqa: PLC0415 - listings do not need it
 
         return slurm_cluster(node_count, jobs, self)
+
+
+def slurm_in(scheduler: SchedulerConfig) -> Slurm | None:
+    """The twin that a configuration names, if it does. Raises ValueError."""
+    if scheduler.decide is None or name_of(SCHEDULERS, scheduler.decide) != "slurm":
+        return None
+    machine = scheduler.make_machine()
+    return machine if isinstance(machine, Slurm) else None

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 @click.option(
     "--nodes", type=click.IntRange(min=1), help="Size of the cluster, if neither log nor slurm.conf says it."
 )
-@click.option("--procs-per-node", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Processors of a node, where the log counts processors.")  # fmt: skip
+@click.option("--procs-per-node", type=click.IntRange(min=1),
+              help="Processors of a node, where the log counts processors: jobs have whole nodes. [default: 1, unless"
+              " slurm.conf has jobs share nodes]")  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the intervals' draws."
 )
@@ -49,7 +50,7 @@ def whatif(  # noqa: PLR0917 - click passes them by name
     associations: Path | None,
     changes: tuple[str, ...],
     nodes: int | None,
-    procs_per_node: int,
+    procs_per_node: int | None,
     seed: int,
     lenient: bool,
     as_json: bool,

@@ -169,12 +169,6 @@ class SharedNodesPart(Part):
         """Whether somebody looks at memory."""
         return self.memory_gib is not None or any(each.memory_gib is not None for each in self.kinds.values())
 
-    def procs_per_node(self, said: int) -> int:
-        """By how many a log's processors are put on nodes; `said`: by the workload, 1 if it says nothing."""
-        if self.cores is not None:
-            return self.cores
-        return said if said > 1 else min(each.cores for each in self.kinds.values())
-
 
 class SwitchPart(Part):
     """A switch of a tree: the `nodes` (a list of names) on it, or the `switches` below it."""

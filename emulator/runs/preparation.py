@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
 from balancer.plugins import IN_USE
 from emulator.cluster.features import TOO_FEW, too_wide
 from emulator.cluster.partitions import partitions_on, refusals
+from emulator.cluster.slurm_scheduler import slurm_in
 from emulator.config.node_names import default_node_names
 from emulator.config.run_parts import WorkloadPart
-from emulator.config.scenario_parts import SharedNodesPart
 from emulator.runs.job_sizes import sized
 from emulator.runs.node_rules import (
     shared_nodes_of,
@@ -22,6 +22,7 @@ from emulator.runs.node_rules import (
 )
 from emulator.runs.qos_rules import jobs_with_qos
 from emulator.runs.scenario import Scenario, ScenarioError
+from emulator.schedulers.slurm.select import has_memory
 from emulator.workload.formats import load
 from emulator.workload.generators import GROUP as GENERATORS
 from emulator.workload.generators import parse_generators
@@ -83,10 +84,7 @@ def _prepare(scenario: Scenario) -> Prepared:
     if part.trace is not None:
         changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
         text = part.model_copy(update=_NO_CHANGES).model_dump_json()
-        nodes = scenario.shared_nodes
-        keys = {"cores", "memory_gib", "job_memory", "kinds"}
-        what_nodes_have = "" if nodes is None else nodes.model_dump_json(include=keys)
-        work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), what_nodes_have)
+        work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), _parts_of_nodes(scenario))
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
         if not part.generate:
             prepared = replace(
@@ -175,13 +173,50 @@ def _without(jobs: JobTable, wrong: dict[str, NDArray[np.bool_]], left_out: dict
     return jobs.take(~goes) if goes.any() else jobs
 
 
+class _PartsOfNodes(NamedTuple):
+    """Jobs of a trace share nodes: how its processors are put on them, and which memory they take.
+
+    `has_memory`: whether somebody looks at it.
+    """
+
+    procs_per_node: int
+    job_memory: Literal["requested", "used"]
+    has_memory: bool
+
+
+def _parts_of_nodes(scenario: Scenario) -> _PartsOfNodes | None:
+    """None where jobs have whole nodes. Raises ScenarioError."""
+    part = scenario.shared_nodes
+    if part is not None:
+        fewest = part.cores or min(each.cores for each in part.kinds.values())
+        procs = _procs_per_node(scenario, "shared_nodes.cores", part.cores, fewest)
+        return _PartsOfNodes(procs, part.job_memory, part.has_memory)
+    try:
+        twin = slurm_in(scenario.scheduler_config)
+        if twin is None or twin.select is None:
+            return None
+        fewest = twin.fewest_cores
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    procs = _procs_per_node(scenario, "scheduler.slurm.select.cores", twin.select.cores, fewest)
+    return _PartsOfNodes(procs, "requested", has_memory(twin.select.parameters))
+
+
+def _procs_per_node(scenario: Scenario, where: str, cores: int | None, fewest: int) -> int:
+    """`cores` of all nodes, as `where` says them; None: they differ, `fewest` has the smallest."""
+    said = scenario.workload.procs_per_node
+    if cores is not None and said not in {1, cores}:
+        raise ScenarioError(f"workload.procs_per_node is {said}, {where} {cores}: leave the first out")
+    return cores or (said if said > 1 else fewest)
+
+
 @lru_cache(maxsize=2)
 def _read_trace(
     part_json: str,
     nodes: int | None,
     changed_ns: int,
     plugins: Plugins,
-    shared_json: str,
+    parts: _PartsOfNodes | None,
 ) -> Workload:
     """The jobs of a trace; kept, because the runs of a sweep change the same long log in many ways.
 
@@ -189,27 +224,22 @@ def _read_trace(
     """
 
     def read() -> Workload:
-        return _read_anew(part_json, nodes, shared_json)
+        return _read_anew(part_json, nodes, parts)
 
-    return read() if plugins.things else shared(f"{part_json}\n{nodes}\n{changed_ns}\n{shared_json}", read)
+    return read() if plugins.things else shared(f"{part_json}\n{nodes}\n{changed_ns}\n{parts}", read)
 
 
-def _read_anew(part_json: str, nodes: int | None, shared_json: str) -> Workload:
+def _read_anew(part_json: str, nodes: int | None, parts: _PartsOfNodes | None) -> Workload:
     part = WorkloadPart.model_validate_json(part_json)
     trace = cast("Path", part.trace)
     with usage_in(trace, part.usage_column), in_zone(part.time_zone) as zone:
         log = load(trace, lenient=part.lenient)
     if part.time_zone is not None and zone is not None and not zone.is_used:
         raise ScenarioError(f"workload.time_zone: all times of {part.trace} say when they were; leave it out")
-    parts = SharedNodesPart.model_validate_json(shared_json) if shared_json else None
-    if parts is not None and parts.cores is not None and part.procs_per_node not in {1, parts.cores}:
-        raise ScenarioError(
-            f"workload.procs_per_node is {part.procs_per_node}, shared_nodes.cores {parts.cores}: leave the first out"
-        )
     work = to_jobs(
         log,
         nodes=nodes,
-        procs_per_node=part.procs_per_node if parts is None else parts.procs_per_node(part.procs_per_node),
+        procs_per_node=part.procs_per_node if parts is None else parts.procs_per_node,
         overrun=part.overrun,
         size=part.size,
         origin_s=part.origin_s,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.cluster.slurm_scheduler import Slurm
-from emulator.simulation.mechanism import plugin_name
+from emulator.cluster.slurm_scheduler import slurm_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from emulator.cluster.slurm_scheduler import Slurm
     from emulator.runs.preparation import Prepared
     from emulator.runs.scenario import Scenario
     from emulator.workload.table import JobTable
@@ -78,12 +78,8 @@ def names_of(scenario: Scenario, prepared: Prepared) -> dict[str, Any]:
 
 
 def _twin(scenario: Scenario) -> Slurm | None:
-    decide = scenario.scheduler_config.decide
-    if decide is None or plugin_name(decide) != "slurm":
-        return None
     with scenario.plugged_in():
-        slurm = scenario.scheduler_config.make_machine()
-    return slurm if isinstance(slurm, Slurm) else None
+        return slurm_in(scenario.scheduler_config)
 
 
 def partitions_of(scenario: Scenario, prepared: Prepared) -> QueuePartitions | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.cluster.slurm_scheduler import slurm_in
 from emulator.metrics.wait_comparison import LIKELY, RECORDED, SIMULATED, is_far
 from emulator.workload.check import check
 from emulator.workload.formats import find_format
@@ -38,7 +39,9 @@ def with_doubts(found: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
 def _doubts(scenario: Scenario) -> list[str]:
     """What looks wrong with the log of a scenario; nothing where jobs share nodes, which `check` does not know."""
     part = scenario.workload
-    if part.trace is None or scenario.shared_nodes is not None:
+    twin = slurm_in(scenario.scheduler_config)
+    shares = scenario.shared_nodes is not None or (twin is not None and twin.select is not None)
+    if part.trace is None or shares:
         return []
     with scenario.plugged_in():
         reader = find_format(part.trace)

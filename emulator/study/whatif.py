@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from balancer.clock import US
-from emulator.cluster.slurm_scheduler import Slurm
+from emulator.cluster.slurm_scheduler import Slurm, slurm_in
 from emulator.metrics.intervals import blocks, mean_in_blocks
 from emulator.number_text import grouped, number_of
 from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
+from emulator.schedulers.slurm.node_sizes import parameters_in
 from emulator.schedulers.slurm.refusals import refusals
+from emulator.schedulers.slurm.select import has_memory
 from emulator.simulation.run import simulate
-from emulator.workload.rules import not_read, remarks, to_jobs
+from emulator.workload.requests import with_requests
+from emulator.workload.rules import not_read, processors, remarks, to_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from emulator.workload.swf import SwfLog
     from emulator.workload.table import JobTable
+    from emulator.workload.workload import Workload
 
 LENT = "nodes_lent"
 _FILES = ("conf", "qos", "associations")
@@ -116,7 +120,7 @@ def read_site(
     log: SwfLog,
     *,
     nodes: int | None,
-    procs_per_node: int,
+    procs_per_node: int | None = None,
     conf: Path | None,
     changes: Mapping[str, Any],
     qos: Path | None = None,
@@ -124,12 +128,13 @@ def read_site(
 ) -> Site:
     """The jobs that both settings can run. `qos`, `associations`: what sacctmgr printed.
 
-    Raises TraceError, ScenarioError and ValueError.
+    Jobs share nodes where `conf` says so and the log says what they had of their nodes, unless `procs_per_node` takes
+    these as whole. Raises TraceError, ScenarioError and ValueError.
     """
     is_said = nodes is not None or bool(log.key_int("MaxProcs") or log.key_int("MaxNodes"))
     if conf is not None and not is_said:
         nodes = len(site_nodes(read_lines(conf))) or None
-    work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, origin_s=0)
+    work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node or 1, origin_s=0)
     notes = [] if is_said else [f"{number_of(work.nodes, 'node')}, by the NodeName lines of {conf}"]
     notes += [f"left out: {grouped(count)} {reason}" for reason, count in work.left_out.items()]
     notes += [*not_read(work), *remarks(log)]
@@ -139,16 +144,16 @@ def read_site(
         raise ScenarioError(f"nodes.lent: {lent} of {work.nodes} nodes; some must be left")
     files = {"conf": conf, "qos": qos, "associations": associations}
     today: dict[str, Any] = {name: path for name, path in files.items() if path is not None}
-    if procs_per_node > 1:
-        today["cpus_per_node"] = procs_per_node
-    queues = partitions_by_name(Slurm(**today), work.nodes, queue_names, work.jobs)
-    today["queues"] = queues.by_queue
-    today |= people_by_name(Slurm(**today), log.user_names, log.group_names)
-    notes += [*Slurm(**today).not_followed(work.jobs, work.nodes), *queues.not_followed(conf)]
+    jobs, of_nodes, said = _shared(log, work, conf, procs_per_node)
+    today |= of_nodes
+    queues = partitions_by_name(_twin(today), work.nodes, queue_names, jobs)
+    today["queues"] = dict(queues.by_queue)
+    today |= people_by_name(_twin(today), log.user_names, log.group_names)
+    notes += [*said, *_twin(today).not_followed(jobs, work.nodes), *queues.not_followed(conf)]
     then = {**today, **changed, **({LENT: lent} if lent else {})}
-    fits, jobs = np.ones(len(work.jobs), np.bool_), work.jobs
+    fits = np.ones(len(jobs), np.bool_)
     for parameters, whose in ((today, "today's"), (then, "the changed")):
-        allowed = _allowed(jobs, Slurm(**parameters), work.nodes)
+        allowed = _allowed(jobs, _twin(parameters), work.nodes)
         if not allowed[fits].all():
             notes.append(
                 f"left out: {grouped(int((fits & ~allowed).sum()))} jobs that {whose} settings would never start"
@@ -171,6 +176,31 @@ def read_site(
         changed=then,
         notes=tuple(notes),
     )
+
+
+def _twin(parameters: Mapping[str, Any]) -> Slurm:
+    """Raises ValueError for what a scenario could not say either."""
+    return cast("Slurm", slurm_in(SchedulerConfig(decide={"slurm": dict(parameters)})))
+
+
+def _shared(
+    log: SwfLog, work: Workload, conf: Path | None, procs_per_node: int | None
+) -> tuple[JobTable, dict[str, Any], list[str]]:
+    """The jobs with what they want of their nodes, what the twin is told of these, and what is to say of it."""
+    if procs_per_node is not None:
+        return work.jobs, {"cpus_per_node": procs_per_node} if procs_per_node > 1 else {}, []
+    parameters = None if conf is None else parameters_in(conf)
+    if conf is None or parameters is None or log.nodes is None or not (processors(log)[work.rows] > 0).any():
+        return work.jobs, {}, []
+    counted: dict[str, int] = {}
+    jobs = with_requests(work, log, counted=counted if has_memory(parameters) else None)
+    said = [f"jobs share nodes, as {conf.name} says (whole nodes: --procs-per-node)"]
+    said += [f"{grouped(count)} jobs: {what}" for what, count in counted.items()]
+    today: dict[str, Any] = {"select": {"parameters": parameters}}
+    if _twin({"conf": conf}).rules(work.nodes).preempts:
+        said.append(f"{conf.name}: PreemptType: jobs that share nodes do not preempt others in the twin")
+        today["preempt_type"] = "none"
+    return jobs, today, said
 
 
 def answer(site: Site, *, seed: int) -> WhatIf:
@@ -196,7 +226,7 @@ def answer(site: Site, *, seed: int) -> WhatIf:
                 high_min=change.high,
             )
         )
-    return WhatIf(tuple(groups), len(np.unique(block)), unit, tuple(_doubts(groups)), site.notes)
+    return WhatIf(tuple(groups), len(np.unique(block)), unit, tuple(_doubts(groups, site)), site.notes)
 
 
 def _mean_min(waits_us: NDArray[np.int64]) -> float | None:
@@ -212,7 +242,7 @@ def _waits(site: Site, parameters: Mapping[str, Any]) -> NDArray[np.int64]:
 
 
 def _allowed(jobs: JobTable, slurm: Slurm, nodes: int) -> NDArray[np.bool_]:
-    """Which jobs their partition and QOS would ever start."""
+    """Which jobs their nodes, partition and QOS would ever start."""
     allowed = np.ones(len(jobs), np.bool_)
     for _, wrong in refusals(jobs, slurm, slurm.rules(nodes), nodes):
         allowed &= ~wrong
@@ -236,11 +266,12 @@ def _kinds(site: Site) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
             yield "size", name, size == at
 
 
-def _doubts(groups: list[Group]) -> Iterator[str]:
+def _doubts(groups: list[Group], site: Site) -> Iterator[str]:
     """Where the twin is not the site, and what is likely missing."""
     if groups[0].recorded_min is None:
         yield "The log has no starts: whether the twin does what the site's Slurm did cannot be seen."
         return
+    shared = "" if "select" in site.today else " nodes are shared (--procs-per-node),"
     for each in (group for group in groups if group.by in {"all", "partition"}):
         if each.recorded_min is None or each.same_jobs_min is None:
             yield (
@@ -253,8 +284,8 @@ def _doubts(groups: list[Group]) -> Iterator[str]:
             continue
         where = "Jobs" if each.by == "all" else f"Jobs of partition {each.name}"
         why = (
-            "the twin has them wait for what the site did not: there were more nodes, nodes are shared"
-            " (--procs-per-node), or jobs could run elsewhere"
+            f"the twin has them wait for what the site did not: there were more nodes,{shared} or jobs could run"
+            " elsewhere"
             if now > was
             else "on the site they waited for something that the twin was not told of (QOS, associations,"
             " reservations) or does not know: dependencies (a job that is not eligible counts as waiting), nodes"

@@ -19,6 +19,23 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.conf_lines import Line
     from emulator.schedulers.slurm.select import Parameters
 
+_SHARING = {"select/cons_tres", "select/cons_res"}
+
+
+def parameters_in(conf: Path) -> Parameters | None:
+    """What jobs share of nodes by SelectType; None where they have whole ones, or no line says what nodes have.
+
+    Without SelectTypeParameters these are cores and memory, which is Slurm's default. Raises ConfError.
+    """
+    lines = read_lines(conf)
+    said = {line.name: line.value.lower() for line in lines}
+    if said.get("selecttype") not in _SHARING or not site_nodes(lines):
+        return None
+    words = said.get("selecttypeparameters", "cr_core_memory")
+    if "cr_cpu" in words:
+        return "CR_CPU_Memory" if "memory" in words else "CR_CPU"
+    return "CR_Core_Memory" if "memory" in words else "CR_Core"
+
 
 def sizes_in(conf: Path, node_count: int, parameters: Parameters) -> tuple[Size, ...]:
     """What each of so many nodes has, in their order. A core is what Slurm calls a CPU. Raises ConfError."""
@@ -34,6 +51,14 @@ def sizes_in(conf: Path, node_count: int, parameters: Parameters) -> tuple[Size,
             raise ConfError(f"{line.place}: {parameters} needs the RealMemory of node {name}")
         found.append(Size(_cpus(line), memory, gpus[name]))
     return tuple(found)
+
+
+def fewest_cores_in(conf: Path) -> int:
+    """Of a node. Raises ConfError."""
+    nodes = site_nodes(read_lines(conf))
+    if not nodes:
+        raise ConfError(f"{conf}: no NodeName line says what nodes have; say `cores` in `select`")
+    return min(map(_cpus, nodes.values()))
 
 
 def weights_in(conf: Path, node_count: int) -> tuple[int, ...]:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from pydantic import BeforeValidator
 
 Release = Literal["22.05", "24.11", "26.05"]
 RELEASES: tuple[Release, ...] = get_args(Release)
+AsWritten = Annotated[
+    Release, BeforeValidator(lambda said: f"{said:.2f}" if isinstance(said, float) else said)
+]
+"""A release in a file: YAML reads 26.05 as a number."""
 
 
 def followed(version: str) -> Release:

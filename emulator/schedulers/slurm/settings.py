@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
 from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
-from emulator.schedulers.slurm.node_sizes import sizes_in, weights_in
+from emulator.schedulers.slurm.node_sizes import fewest_cores_in, sizes_in, weights_in
 from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
-from emulator.schedulers.slurm.releases import Release  # noqa: TC001 - as Path
+from emulator.schedulers.slurm.releases import AsWritten, Release  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import PriorityType, Rules
 from emulator.schedulers.slurm.select import Select, SharedNodes
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.associations import Association, JobAssociations
     from emulator.schedulers.slurm.qos import LeftOut
     from emulator.workload.table import JobTable
+
+_WHAT_NODES_HAVE = (
+    "slurm: select: say what nodes have: `cores`, if all have as many, `kinds`, or a `conf` with NodeName lines of all"
+    " nodes"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class SlurmSettings:
     enforce_limits: bool | None = None
     reservations: dict[str, Reservation] = field(default_factory=dict)
     select: Select | None = None
-    release: Release | None = None
+    release: AsWritten | None = None
     backfill: bool | None = None
     default_queue_depth: int | None = None
     sched_interval: int | None = None
@@ -87,12 +92,6 @@ class SlurmSettings:
     priority_calc_period: int | None = None
 
     def __post_init__(self) -> None:
-        release: Any = self.release
-        if isinstance(release, float):  # as YAML reads 26.05
-            object.__setattr__(self, "release", f"{release:.2f}")
-        mode: Any = self.preempt_mode
-        if mode is False:  # as YAML reads off
-            object.__setattr__(self, "preempt_mode", "off")
         Rules(**self._said())
         for name in ("nodes_lent", "nodes_added"):
             check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
@@ -158,12 +157,19 @@ class SlurmSettings:
             weights = weights_in(self.conf, node_count - self.nodes_added) + (1,) * self.nodes_added
             return replace(select.on(node_count), weights=weights)
         if self.conf is None or self.nodes_added:
-            raise ValueError(
-                "slurm: select: say what nodes have: `cores`, if all have as many, `kinds`, or a `conf` with NodeName"
-                " lines of all nodes"
-            )
+            raise ValueError(_WHAT_NODES_HAVE)
         sizes = sizes_in(self.conf, node_count, select.parameters)
         return SharedNodes(select.parameters, sizes, weights_in(self.conf, node_count))
+
+    @property
+    def fewest_cores(self) -> int:
+        """Of a node, 1 where jobs have whole ones. Raises ValueError."""
+        select = self.select or Select(1)
+        if select.kinds:
+            return min(each.cores for each in select.kinds.values())
+        if select.cores is None and self.conf is None:
+            raise ValueError(_WHAT_NODES_HAVE)
+        return select.cores or fewest_cores_in(cast("Path", self.conf))
 
     def not_followed(self, jobs: JobTable, node_count: int) -> tuple[str, ...]:
         """What `conf` and the tables say that the twin does not do with these jobs, as sentences. Raises ValueError."""

@@ -34,6 +34,11 @@ _ASLEEP = "nodes never sleep in the twin, so no job waits for one to boot"
 _SCRIPTS = "scripts take no time in the twin"
 _WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
 _BY_SELECT = "in the twin jobs share nodes as `select` says"
+_IF_SHARED = {
+    _WHOLE_NODES: _BY_SELECT,
+    _MEMORY: "in the twin a job has the memory that it says, else all of its nodes",
+}
+"""What stands in place of these where jobs share nodes."""
 _NO_FACTOR = "the twin knows no factor of a site's own"
 _IN_A_ROW = "the twin chooses whole nodes by their place in a row"
 _ANY_NUMBER = "the twin takes any number of jobs"
@@ -156,7 +161,7 @@ def not_followed(path: Path, shared: SharedNodes | None = None) -> tuple[str, ..
     found: list[str] = []
     for line in lines:
         if line.name == PARTITION:
-            found += _of_partition(line)
+            found += _of_partition(line, shared)
         elif line.name == "schedulerparameters":
             found += _of_parameters(line.value)
         elif line.name == VERSION and not line.value.startswith(f"{followed(line.value)}."):
@@ -176,6 +181,8 @@ def not_followed(path: Path, shared: SharedNodes | None = None) -> tuple[str, ..
         gpus = {name: size.gpus for name, size in zip(names, shared.sizes, strict=True)}
         found += _of_weights(lines, dict(zip(names, shared.weights, strict=True)))
         found += threads_not_followed(lines)
+        for whole, parts in _IF_SHARED.items():
+            found = [each.replace(whole, parts) for each in found]
     found += gpus_not_followed(lines, path, gpus)
     return tuple(f"{path.name}: {each}" for each in dict.fromkeys(found))
 
@@ -211,14 +218,16 @@ def _of_parameters(value: str) -> Iterator[str]:
             yield f"{word}: no word of SchedulerParameters that is known here, so what it would have done is not"
 
 
-def _of_partition(line: Line) -> Iterator[str]:
+def _of_partition(line: Line, shared: SharedNodes | None) -> Iterator[str]:
     who = f"partition {line.words[PARTITION]}"
     for key, value in line.words.items():
         said = f"{who}: {line.spelt.get(key, key)}={_short(value)}"
         if key == "preemptmode" and (why := mode_not_followed(value)):
             yield f"{said}: {why}"
         elif key in _OF_PARTITIONS:
-            if not _says_nothing(value, _NOTHING_OF_PARTITIONS.get(key, set())):
+            if shared is not None and value.lower() == "exclusive":
+                yield f"{said}: in the twin a job has the cores that it says"
+            elif not _says_nothing(value, _NOTHING_OF_PARTITIONS.get(key, set())):
                 yield f"{said}: {_OF_PARTITIONS[key]}"
         elif key not in FOLLOWED_OF_PARTITIONS and key not in _NO_MEANING_OF_PARTITIONS:
             yield f"{said}: no key that is known here, so what it would have done is not"

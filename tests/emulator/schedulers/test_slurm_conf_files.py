@@ -14,6 +14,7 @@ from emulator.report.files import load
 from emulator.schedulers.slurm.conf import read_conf
 from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError, read_lines, site_nodes
+from emulator.schedulers.slurm.node_sizes import parameters_in
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.select import NodeKind, Select, SharedNodes, Size
@@ -386,6 +387,37 @@ def test_a_site_whose_nodes_have_as_many_gpus_as_select_says_is_followed(tmp_pat
     )
     assert named_beside(path) == [types, gpus]
     assert not_followed(path)[-1] == f"slurm.conf: {gpus}"
+
+
+def test_what_partitions_say_of_shared_nodes_is_named_beside_select(tmp_path: Path) -> None:
+    words = "OverSubscribe=NO DefMemPerCPU=100 ExclusiveUser=YES"
+    said = f"{ALIKE}PartitionName=a Nodes=ALL Default=YES {words}\nPartitionName=b Nodes=n1 OverSubscribe=EXCLUSIVE\n"
+    assert named_beside(conf(tmp_path, said), gpus=4) == [
+        "partition a: DefMemPerCPU=100: in the twin a job has the memory that it says, else all of its nodes",
+        "partition a: ExclusiveUser=YES: in the twin jobs share nodes as `select` says",
+        "partition b: OverSubscribe=EXCLUSIVE: in the twin a job has the cores that it says",
+    ]
+    assert not_followed(conf(tmp_path, said))[1:4] == (
+        "slurm.conf: SelectTypeParameters=CR_Core: jobs have whole nodes in the twin unless `select` is set",
+        "slurm.conf: GresTypes=gpu: no job waits for them in the twin, but for GPUs if `select` has some",
+        "slurm.conf: partition a: DefMemPerCPU=100: memory is no reason to wait, unless `select` is set",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("SelectType=select/cons_tres\n", "CR_Core_Memory"),
+        ("SelectType=select/cons_res\nSelectTypeParameters=CR_Socket\n", "CR_Core"),
+        ("SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU_Memory,CR_LLN\n", "CR_CPU_Memory"),
+        ("SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n", "CR_CPU"),
+        ("SelectType=select/linear\n", None),
+        ("", None),
+    ],
+)
+def test_what_a_site_s_jobs_share_is_read_of_its_file(tmp_path: Path, said: str, found: str | None) -> None:
+    assert parameters_in(conf(tmp_path, f"{said}NodeName=n[1-2] CPUs=4\n")) == found
+    assert parameters_in(conf(tmp_path, said)) is None  # nobody says what nodes have
 
 
 MIXED = """\

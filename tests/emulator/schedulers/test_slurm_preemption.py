@@ -8,7 +8,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.cluster.slurm_cluster import slurm_cluster
-from emulator.cluster.slurm_scheduler import Slurm
+from emulator.cluster.slurm_scheduler import Slurm, slurm_in
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.select import Select
 from emulator.simulation.loop import Loop
@@ -115,9 +115,8 @@ def test_the_mode_of_a_partition_comes_before_that_of_all(conf: Path) -> None:
     assert run(conf, [*FULL, high], low="PreemptMode=OFF")[3] == [(600, 700, "finished", [0])]
     assert run(conf, [*FULL, high], mode="OFF", low="PreemptMode=REQUEUE")[3] == [(600, 700, "finished", [0])]
     assert run(conf, [*FULL, high], preempt_type="none")[3] == [(600, 700, "finished", [0])]
-    assert run(conf, [*FULL, high], preempt_mode=False)[3] == [(600, 700, "finished", [0])], (
-        "off, as YAML reads it"
-    )
+    as_yaml_reads_off = slurm_in(SchedulerConfig(decide={"slurm": {"preempt_mode": False}}))
+    assert as_yaml_reads_off == Slurm(preempt_mode="off")
 
 
 def test_idle_nodes_come_first_and_equal_tiers_leave_each_other_alone(conf: Path) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from balancer.clock import US
-from emulator.cluster.slurm_scheduler import Slurm
+from emulator.cluster.slurm_scheduler import Slurm, slurm_in
 from emulator.live.slurm.calibration import release_of
 from emulator.live.slurm.programs import Programs
 from emulator.live.slurm.requirements import other_release
 from emulator.runs.scenario import from_mapping
+from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.conf_lines import ConfError
 from emulator.schedulers.slurm.releases import RELEASES, followed
 from emulator.schedulers.slurm.rules import Rules
@@ -141,4 +142,5 @@ def test_calibrate_takes_the_release_from_the_log_of_the_run(tmp_path: Path) -> 
 
 
 def test_a_release_may_be_a_number_as_yaml_reads_it() -> None:
-    assert Slurm(release=26.05).rules(4).release == "26.05"  # type: ignore[arg-type]
+    twin = slurm_in(SchedulerConfig(decide={"slurm": {"release": 26.05}}))
+    assert twin == Slurm(release="26.05")

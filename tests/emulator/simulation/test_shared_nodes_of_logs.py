@@ -62,6 +62,63 @@ def test_processors_memory_and_gpus_of_a_log_are_spread_over_the_fewest_nodes(lo
     assert prepared.counted == {NO_MEMORY: 1}
 
 
+def under_slurm(log: Path, select: dict[str, Any], **more: Any) -> Scenario:
+    workload = {"trace": str(log)} | more.pop("workload", {})
+    return from_mapping({"workload": workload, "scheduler": {"slurm": {"select": select, **more}}})
+
+
+@pytest.mark.parametrize("where", ["alike", "kinds", "conf"])
+def test_jobs_of_a_log_share_nodes_under_slurms_twin_likewise(log: Path, where: str) -> None:
+    conf = log.with_name("slurm.conf")
+    conf.write_text(
+        "NodeName=a[1-3] CPUs=6 RealMemory=8\nNodeName=b CPUs=4 RealMemory=8\nPartitionName=a Nodes=ALL\n"
+    )
+    kinds = {
+        "large": {"nodes": "n[001-003]", "cores": 6, "memory_mb": 8},
+        "small": {"nodes": "n004", "cores": 4, "memory_mb": 8},
+    }
+    all_alike: dict[str, Any] = {"cores": 4, "memory_mb": 8, "gpus": 2}
+    what_nodes_have = {"alike": all_alike, "kinds": {"kinds": kinds}, "conf": {}}
+    select = {"parameters": "CR_Core_Memory", **what_nodes_have[where]}
+    found = prepare(under_slurm(log, select, **({"conf": str(conf)} if where == "conf" else {})))
+    jobs, others = found.jobs, prepare(scenario_of(log)).jobs
+    assert (found.left_out, found.counted) == ({}, {NO_MEMORY: 1})
+    for name in ("cores", "memory_kib", "gpus"):
+        assert jobs.column(name).tolist()[:3] == others.column(name).tolist()
+    assert jobs.nodes.tolist() == [2, 1, 1, 1]
+
+
+def test_jobs_of_a_log_start_under_slurms_twin_where_cores_are_left(log: Path) -> None:
+    """Without memory: six cores on two nodes, three on a third, then one in each gap."""
+    scenario = under_slurm(log, {"cores": 4, "gpus": 2})
+    record = run_virtual(scenario, prepare(scenario))
+    assert record.start_us.tolist() == [0, 0, 0, 0]
+    assert shared_nodes_of(record, 4) == {1: (0, 1), 2: (2,), 3: (0,), 4: (1,)}
+
+
+@pytest.mark.parametrize(
+    ("select", "more", "said"),
+    [
+        (
+            {"cores": 4},
+            {"workload": {"procs_per_node": 8}},
+            "procs_per_node is 8, scheduler.slurm.select.cores 4",
+        ),
+        ({}, {}, "slurm: select: say what nodes have"),
+        ({}, {"conf": "slurm.conf"}, "slurm.conf: no NodeName line says what nodes have"),
+    ],
+)
+def test_a_log_s_jobs_need_to_know_the_nodes_of_slurms_twin(
+    log: Path, select: dict[str, Any], more: dict[str, Any], said: str
+) -> None:
+    if "conf" in more:
+        conf = log.with_name("slurm.conf")
+        conf.write_text("PartitionName=a Nodes=ALL\n")
+        more = {"conf": str(conf)}
+    with pytest.raises(ScenarioError, match=said):
+        prepare(under_slurm(log, select, **more))
+
+
 def test_the_memory_of_a_job_may_be_what_it_used(log: Path) -> None:
     jobs = prepare(scenario_of(log, shared_nodes={"job_memory": "used"})).jobs
     assert jobs.column("memory_kib").tolist() == [3 * 1024, 3 * 1024, 0, 1024]
@@ -368,7 +425,7 @@ def test_leases_are_refused(log: Path) -> None:
 def test_energy_is_refused_where_jobs_share_nodes_under_slurms_twin(log: Path) -> None:
     document = {
         "workload": {"trace": str(log)},
-        "scheduler": {"slurm": {"select": {"cores": 4}}},
+        "scheduler": {"slurm": {"select": {"cores": 4, "gpus": 2}}},
         "energy": {"busy_w": 2, "idle_w": 1},
     }
     scenario = from_mapping(document | {"nodes": 16})

@@ -24,29 +24,34 @@ SERVERS = 3
 
 @dataclass(frozen=True)
 class Site:
-    """Its slurm.conf, how many nodes that has, and of each partition jobs a day, widest job and longest limit (min)."""
+    """Its slurm.conf, how many nodes that has, and of each partition jobs a day, widest job and longest limit (min).
+
+    Jobs that share nodes take up to so many `cores` of each, and of memory `core_mib` for each core.
+    """
 
     conf: str
     nodes: int
+    cores: int
+    core_mib: int
     partitions: dict[str, tuple[int, int, int]]
     told: tuple[str, ...]
 
 
 SITES = (
     Site(
-        "tree.conf", 12,
+        "tree.conf", 12, 4, 128,
         {"debug": (8, 1, 120), "standby": (10, 4, 300), "memory": (4, 1, 300), "dgx": (2, 1, 300), "bank": (2, 1, 300)},
         ("tree.conf: TopologyPlugin=topology/tree: Slurm would keep a job on few switches",
          "tree.conf: partition bank: AllowGroups=bank: Slurm would refuse others"),
     ),
     Site(
-        "weights.conf", 8,
+        "weights.conf", 8, 20, 2048,
         {"main": (8, 2, 240), "long": (5, 2, 480), "debug": (6, 1, 30)},
         ("weights.conf: PriorityWeightTRES=CPU=1000,Mem=1000: the twin has no weights of TRES",
          "weights.conf: partition long: TRESBillingWeights=cpu=1.5,mem=.50G: usage is counted in nodes"),
     ),
     Site(
-        "included/slurm.conf", 8,
+        "included/slurm.conf", 8, 16, 2048,
         {"cpubase_bycore_b1": (14, 3, 300), "gpubase": (3, 1, 300)},
         ("slurm.conf: bf_max_job_assoc: the twin does not do that",
          "slurm.conf: State=FUTURE of pool1, pool2, pool3, pool4, pool5 and 15 more: the twin has no nodes"),
@@ -68,8 +73,8 @@ def jobs_of(site):
     return sorted(found)
 
 
-def waits_of(site, jobs):
-    """What they wait by the rules of the site's slurm.conf."""
+def waits_of(site, jobs, **more):
+    """What they wait by the rules of the site's slurm.conf, and `more`."""
     names = dict(enumerate(site.partitions, 1))
     numbers = {name: number for number, name in names.items()}
     submit, run, limit, nodes, partition = zip(*jobs, strict=True)
@@ -80,20 +85,35 @@ def waits_of(site, jobs):
         nodes=list(nodes),
         queue=[numbers[each] for each in partition],
         user=[1] * len(jobs),
+        extra=parts_of(site, jobs) if "select" in more else {},
     )
-    rules = SchedulerConfig(decide={"slurm": {"conf": CONFS / site.conf, "queues": names}})
+    rules = SchedulerConfig(decide={"slurm": {"conf": CONFS / site.conf, "queues": names, **more}})
     record = simulate(table, site.nodes, rules)
     return [
         int(start - since) // US for start, since in zip(record.start_us, record.jobs.submit_us, strict=True)
     ]
 
 
-def sacct_of(jobs, waits):
-    rows = [
-        f"{number}|{submit}|{submit + wait}|{run}|{limit}|{nodes}|{nodes}|COMPLETED|ann|{name}"
-        for number, ((submit, run, limit, nodes, name), wait) in enumerate(zip(jobs, waits, strict=True), 1)
-    ]
-    heading = "JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|AllocNodes|AllocCPUS|State|User|Partition"
+def parts_of(site, jobs):
+    cores = cores_of(site, jobs)
+    return {"cores": cores, "memory_kib": [each * site.core_mib * 1024 for each in cores]}
+
+
+def cores_of(site, jobs):
+    """How many of each of its nodes each job has."""
+    return [1 + run % site.cores for _, run, *_ in jobs]
+
+
+def sacct_of(site, jobs, waits):
+    """With the nodes of each job, and with its part of them."""
+    rows = []
+    for number, (job, cores, wait) in enumerate(zip(jobs, cores_of(site, jobs), waits, strict=True), 1):
+        submit, run, limit, nodes, name = job
+        of_nodes = f"cpu={nodes * cores},mem={nodes * cores * site.core_mib}M,node={nodes}"
+        rows.append(
+            f"{number}|{submit}|{submit + wait}|{run}|{limit}|{nodes}|{of_nodes}|COMPLETED|ann|{name}"
+        )
+    heading = "JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|AllocNodes|AllocTRES|State|User|Partition"
     return "\n".join([heading, *rows, ""])
 
 
@@ -114,7 +134,7 @@ def site(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     jobs = jobs_of(request.param)
     waits = waits_of(request.param, jobs)
-    (folder / "slurm.txt").write_text(sacct_of(jobs, waits))
+    (folder / "slurm.txt").write_text(sacct_of(request.param, jobs, waits))
     (folder / "usage.json").write_text(usage())
     return request.param, folder, jobs, waits
 
@@ -125,24 +145,44 @@ def ran(*words):
     return done
 
 
+def what_if(log, conf, *more):
+    asked = ["--log", log, "--slurm-conf", conf, "--set", "bf_interval=600", *more, "--json"]
+    return json.loads(ran("whatif", *asked).stdout)
+
+
+def assert_waits(found, jobs, waits, partitions):
+    """Of all jobs and of those of each partition, as they were recorded; and nothing is doubted."""
+    everybody, *groups = found["groups"]
+    assert (found["doubts"], everybody["jobs"]) == ([], len(jobs))
+    assert everybody["today_min"] == pytest.approx(sum(waits) / len(waits) / 60)
+    by_name = {each["name"]: each for each in groups if each["by"] == "partition"}
+    assert set(by_name) == set(partitions)
+    for name, each in by_name.items():
+        mine = [wait for job, wait in zip(jobs, waits, strict=True) if job[-1] == name]
+        assert (each["jobs"], each["today_min"]) == (len(mine), pytest.approx(sum(mine) / len(mine) / 60))
+
+
 def test_the_twin_waits_as_the_site_did_and_says_what_of_the_file_it_does_not_follow(site):
     its, folder, jobs, waits = site
     conf = CONFS / its.conf
-    asked = ["--log", folder / "slurm.txt", "--slurm-conf", conf, "--set", "bf_interval=600", "--json"]
-    found = json.loads(ran("whatif", *asked).stdout)
-    assert (found["doubts"], f"{its.nodes} nodes, by the NodeName lines of {conf}" in found["notes"]) == (
-        [],
-        True,
-    )
-    everybody, *groups = found["groups"]
-    assert everybody["jobs"] == len(jobs)
-    assert everybody["today_min"] == pytest.approx(sum(waits) / len(waits) / 60)
-    partitions = {each["name"]: each for each in groups if each["by"] == "partition"}
-    assert set(partitions) == set(its.partitions)
-    for name, each in partitions.items():
-        mine = [wait for job, wait in zip(jobs, waits, strict=True) if job[-1] == name]
-        assert (each["jobs"], each["today_min"]) == (len(mine), pytest.approx(sum(mine) / len(mine) / 60))
+    found = what_if(folder / "slurm.txt", conf, "--procs-per-node", 1)
+    assert_waits(found, jobs, waits, its.partitions)
+    assert f"{its.nodes} nodes, by the NodeName lines of {conf}" in found["notes"]
     for sentence in its.told:
+        assert any(note.startswith(sentence) for note in found["notes"]), sentence
+
+
+def test_jobs_share_nodes_where_the_site_s_file_says_so(site, tmp_path):
+    its, _, jobs, _ = site
+    conf, log = CONFS / its.conf, tmp_path / "slurm.txt"
+    waits = waits_of(its, jobs, select={"parameters": "CR_Core_Memory"}, preempt_type="none")
+    log.write_text(sacct_of(its, jobs, waits))
+    found = what_if(log, conf)
+    assert_waits(found, jobs, waits, its.partitions)
+    assert f"jobs share nodes, as {conf.name} says (whole nodes: --procs-per-node)" in found["notes"]
+    assert not [note for note in found["notes"] if "unless `select` is set" in note]
+    others = [each for each in its.told if "partition" in each or "State" in each or "TRES" in each]
+    for sentence in others:
         assert any(note.startswith(sentence) for note in found["notes"]), sentence
 
 

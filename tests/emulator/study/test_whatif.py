@@ -210,12 +210,22 @@ def test_partitions_that_the_slurm_conf_does_not_have_are_named(whatif, tmp_path
         ("nodes.lent=8", "nodes.lent: 8 of 8 nodes; some must be left"),
         ("nodes.lent=some", "nodes.lent: how many nodes, not 'some'"),
         ("bf_window={", "is no value"),
+        ("select={coress: 4}", "select: coress: there is no such key"),
+        ("reservations={r: {node: ALL}}", "reservations: r.node: there is no such key"),
+        ("defer=maybe", "defer: must be true or false, not 'maybe'"),
+        ("release=23.02", "release is one of 22.05, 24.11, 26.05, not 23.02"),
     ],
 )
 def test_a_change_that_cannot_be_made_is_named_with_status_2(whatif, change, reason):
     done = whatif("--set", change)
     assert done.exit_code == 2, done.output
     assert reason in done.stderr
+
+
+@pytest.mark.parametrize("change", ["release=26.05", "preempt_mode=off", "select={cores: 1}"])
+def test_what_yaml_takes_for_a_number_or_a_table_is_what_it_is_in_a_scenario(whatif, change):
+    done = whatif("--set", change)
+    assert done.exit_code == 0, done.output
 
 
 def test_settings_may_be_written_as_in_the_docs():
