@@ -59,7 +59,8 @@ def whatif(  # noqa: PLR0917 - click passes them by name
 
     Both run in Slurm's twin (docs/slurm-twin.md). How well it meets the waits that the log recorded comes first.
     """
-    from emulator.study.whatif import answer, read_site  # noqa: PLC0415 - slow imports only when they are needed
+    from emulator.report.progress import RunProgress  # noqa: PLC0415 - slow imports only when they are needed
+    from emulator.study.whatif import answer, read_site  # noqa: PLC0415
     from emulator.workload.files import TraceError  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
 
@@ -77,7 +78,15 @@ def whatif(  # noqa: PLR0917 - click passes them by name
         if not as_json:
             size = f"{number_of(len(site.jobs), 'job')} on {number_of(site.nodes, 'node')}"
             click.echo(f"{size}, under both settings ...", err=True)
-        found = answer(site, seed=seed)
+        with RunProgress(jobs=2 * len(site.jobs), quiet=as_json, what="jobs of both runs") as progress:
+            progress.announce_compiling()
+            begin_us = int(site.jobs.submit_us.min())
+
+            def on_progress(now_us: int, ended: int, granted: int, rejected: int) -> bool:
+                progress.update(now_us - begin_us, ended, granted, rejected)
+                return True
+
+            found = answer(site, seed=seed, on_progress=on_progress)
     except (ScenarioError, TraceError, ValueError, OSError) as error:
         raise input_error(error) from error
     if as_json:

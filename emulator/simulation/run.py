@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from emulator.cluster.placement import Placement
     from emulator.record.run_record import RunRecord
     from emulator.schedulers.config import SchedulerConfig
+    from emulator.simulation.loop import OnProgress
     from emulator.simulation.mechanism import Mechanism
     from emulator.workload.table import JobTable
 
@@ -46,11 +47,15 @@ def simulate(
     scheduler: SchedulerConfig,
     *,
     mechanism: Mechanism | None = None,
+    on_progress: OnProgress | None = None,
 ) -> RunRecord:
-    """Run the jobs on `nodes` nodes in virtual time. A job wider than the cluster is the caller's mistake."""
+    """Run the jobs on `nodes` nodes in virtual time. A job wider than the cluster is the caller's mistake.
+
+    `on_progress` is called now and then, as by `Loop.run`.
+    """
     widest = int(jobs.nodes.max(initial=0))
     if widest > nodes:
         raise ValueError(f"a job wants {widest} nodes, the cluster has {nodes}: leave it out first")
     loop = Loop(make_cluster(nodes, scheduler, jobs), mechanism)
-    loop.run()
+    loop.run(on_progress)
     return loop.record()

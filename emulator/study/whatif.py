@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.simulation.loop import OnProgress
     from emulator.workload.swf import SwfLog
     from emulator.workload.table import JobTable
     from emulator.workload.workload import Workload
@@ -203,9 +204,17 @@ def _shared(
     return jobs, today, said
 
 
-def answer(site: Site, *, seed: int) -> WhatIf:
-    """Both runs, and what differs. Raises ValueError for settings that do not go together."""
-    today_us, changed_us = (_waits(site, parameters) for parameters in (site.today, site.changed))
+def answer(site: Site, *, seed: int, on_progress: OnProgress | None = None) -> WhatIf:
+    """Both runs, and what differs. `on_progress`: as of one run of the jobs of both.
+
+    Raises ValueError for settings that do not go together.
+    """
+
+    def of_changed(now_us: int, ended: int, granted: int, rejected: int) -> bool:
+        return on_progress is None or on_progress(now_us, len(site.jobs) + ended, granted, rejected)
+
+    today_us = _waits(site, site.today, on_progress)
+    changed_us = _waits(site, site.changed, of_changed)
     unit, block = blocks(site.jobs.submit_us)
     groups = []
     for by, name, selected in _kinds(site):
@@ -233,8 +242,9 @@ def _mean_min(waits_us: NDArray[np.int64]) -> float | None:
     return float(waits_us.mean()) / US / 60 if len(waits_us) else None
 
 
-def _waits(site: Site, parameters: Mapping[str, Any]) -> NDArray[np.int64]:
-    record = simulate(site.jobs, site.nodes, SchedulerConfig(decide={"slurm": dict(parameters)}))
+def _waits(site: Site, parameters: Mapping[str, Any], on_progress: OnProgress | None) -> NDArray[np.int64]:
+    scheduler = SchedulerConfig(decide={"slurm": dict(parameters)})
+    record = simulate(site.jobs, site.nodes, scheduler, on_progress=on_progress)
     place = np.argsort(record.jobs.number)
     rows = place[np.searchsorted(record.jobs.number[place], site.jobs.number)]
     waits: NDArray[np.int64] = record.start_us[rows] - site.jobs.submit_us

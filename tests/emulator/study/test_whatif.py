@@ -12,7 +12,8 @@ from emulator.cli import main
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.run import simulate
-from emulator.study.whatif import settings
+from emulator.study.whatif import answer, read_site, settings
+from emulator.workload.formats import load
 from emulator.workload.swf import SwfLog, write_swf
 from emulator.workload.table import JobTable
 
@@ -179,6 +180,20 @@ def test_lent_nodes_are_nobodys_and_jobs_that_they_make_impossible_are_left_out_
     assert found["notes"][-1] == (
         f"left out: {len(made_jobs()) - len(jobs)} jobs that the changed settings would never start"
     )
+
+
+def test_progress_is_of_both_runs_as_one(site, conf):
+    log = load(site)
+    found = read_site(log, nodes=None, conf=conf, changes={"bf_interval": -1})
+    ended = []
+
+    def on_progress(_now_us, done, _granted, _rejected):
+        ended.append(done)
+        return True
+
+    answer(found, seed=1, on_progress=on_progress)
+    assert ended == sorted(ended)
+    assert (ended[-1], len(found.jobs) in ended) == (2 * len(found.jobs), True)
 
 
 def test_a_twin_that_is_not_the_site_is_said_to_be_none(whatif):
