@@ -101,6 +101,25 @@ def _in_one_form() -> Iterator[None]:
         raise refused from error
 
 
+@contextmanager
+def _reading_is_shown() -> Iterator[None]:
+    """Where a command reads a log for long, it says how far it is, unless it is to be quiet."""
+    from emulator.report.progress import ReadingProgress  # noqa: PLC0415 - not for `--help`
+    from emulator.workload.files import WATCH  # noqa: PLC0415
+
+    def is_quiet() -> bool:
+        said = click.get_current_context().params
+        return bool(said.get("quiet") or said.get("as_json"))
+
+    progress = ReadingProgress(is_quiet)
+    token = WATCH.set(progress.update)
+    try:
+        yield
+    finally:
+        WATCH.reset(token)
+        progress.close()
+
+
 class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -122,7 +141,7 @@ class _Lazy(click.Group):
             return super().make_context(*args, **more)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _in_one_form():
+        with _in_one_form(), _reading_is_shown():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

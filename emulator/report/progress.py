@@ -1,15 +1,16 @@
-"""What a run shows on the console while it lasts; at its end: `summary_text.py`."""
+"""What a run, and the reading of a log, show on the console while they last; at its end: `summary_text.py`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
 from balancer.clock import US, seconds, wall_us
-from emulator.number_text import duration, number
+from emulator.number_text import duration, number, percent
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from rich.console import Console
     from rich.progress import Progress
@@ -38,6 +39,93 @@ def counted(jobs: JobTable) -> str:
     return "jobs and leases" if (jobs.kind != Kind.BATCH).any() else "jobs"
 
 
+class _Display:
+    """A bar on a terminal, a line every five seconds elsewhere, on stderr; nothing in the first two seconds."""
+
+    def __init__(self, console: Console | None, wall: Callable[[], int]) -> None:
+        self._console = console
+        self._wall = wall
+        self._due_us = wall() + _SILENT_US
+        self._bar: Progress | None = None
+
+    @property
+    def is_due(self) -> bool:
+        return self._wall() >= self._due_us
+
+    def begin_again(self) -> None:
+        """The two seconds count from now."""
+        self._due_us = self._wall() + _SILENT_US
+
+    def announce(self, text: str) -> None:
+        """A line at once."""
+        from rich.console import Console  # noqa: PLC0415 - slow to load; most runs and pages need none
+
+        self._console = self._console or Console(stderr=True)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def show(self, share: float, text: str) -> None:
+        from rich.console import Console  # noqa: PLC0415 - as above
+        from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+        self._console = self._console or Console(stderr=True)
+        if not self._console.is_terminal:
+            self.announce(text)
+            self._due_us = self._wall() + _LINE_US
+            return
+        if self._bar is None:
+            self._bar = Progress(
+                BarColumn(bar_width=24),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TextColumn("{task.description}", markup=False),
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+            )
+            self._bar.add_task("", total=1.0)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=share, description=text)
+        self._bar.refresh()
+        self._due_us = self._wall() + _REDRAW_US
+
+    def close(self) -> None:
+        """Take the bar off the terminal."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+class ReadingProgress:
+    """How much of a log has been read. `is_quiet` is asked when something is to be shown."""
+
+    def __init__(
+        self,
+        is_quiet: Callable[[], bool],
+        *,
+        console: Console | None = None,
+        wall: Callable[[], int] = wall_us,
+    ) -> None:
+        self._is_quiet = is_quiet
+        self._wall = wall
+        self._display = _Display(console, wall)
+        self._begin_us = wall()
+        self._path: Path | None = None
+
+    def update(self, path: Path, share: float) -> None:
+        """Where the reader is: which file, and how much of it is behind it."""
+        if path != self._path:
+            self._path, self._begin_us = path, self._wall()
+            self._display.begin_again()
+        if share >= 1:
+            self._display.close()
+        elif self._display.is_due and not self._is_quiet():
+            left = time_left(seconds(self._wall() - self._begin_us), share)
+            self._display.show(share, ", ".join(filter(None, (f"{percent(share)} of {path} read", left))))
+
+    def close(self) -> None:
+        """Take the bar off the terminal."""
+        self._display.close()
+
+
 class RunProgress:
     """Progress of one run on stderr: a bar on a terminal, a line every five seconds elsewhere.
 
@@ -62,17 +150,15 @@ class RunProgress:
         """
         self._jobs = jobs
         self._end_us = end_us
-        self._console = console
+        self._display = _Display(console, wall)
         self._quiet = quiet
         self._verb = verb
         self._what = what
         self._wall = wall
         self._begin_us = wall()
-        self._due_us = self._begin_us + _SILENT_US
         self._first_us: int | None = None
         self._jobs_before = 0
         self._compiled = False
-        self._bar: Progress | None = None
         self._last: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def __enter__(self) -> Self:
@@ -90,10 +176,10 @@ class RunProgress:
             # What was done until then and what it took (compiling, an earlier part) says nothing of the rest.
             self._jobs_before, self._begin_us = jobs_done, self._wall()
             if self._compiled:
-                self._due_us = self._begin_us + _SILENT_US
+                self._display.begin_again()
         self._last = (cluster_us, jobs_done, granted, rejected)
-        if not self._quiet and self._wall() >= self._due_us:
-            self._show()
+        if not self._quiet and self._display.is_due:
+            self._display.show(self._share(), self._text())
 
     def announce_compiling(self) -> None:
         """Say why nothing moves at first, where that is so."""
@@ -101,40 +187,11 @@ class RunProgress:
 
         if not self._quiet and is_first_time():
             self._compiled = True
-            from rich.console import Console  # noqa: PLC0415 - as below
-
-            self._console = self._console or Console(stderr=True)
-            self._console.print(COMPILING, highlight=False, soft_wrap=True)
+            self._display.announce(COMPILING)
 
     def close(self) -> None:
         """Take the bar off the terminal, so that the summary follows cleanly."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-
-    def _show(self) -> None:
-        from rich.console import Console  # noqa: PLC0415 - slow to load; most runs and pages need none
-        from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
-
-        self._console = self._console or Console(stderr=True)
-        if not self._console.is_terminal:
-            self._console.print(self._text(), markup=False, highlight=False, soft_wrap=True)
-            self._due_us = self._wall() + _LINE_US
-            return
-        if self._bar is None:
-            self._bar = Progress(
-                BarColumn(bar_width=24),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TextColumn("{task.description}", markup=False),
-                console=self._console,
-                auto_refresh=False,
-                transient=True,
-            )
-            self._bar.add_task("", total=1.0)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=self._share(), description=self._text())
-        self._bar.refresh()
-        self._due_us = self._wall() + _REDRAW_US
+        self._display.close()
 
     def _share(self) -> float:
         """How much of the run is done: the larger of the shares of jobs and of cluster time."""

@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import lzma
+import os
 import zlib
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from balancer.whole_file import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from _typeshed import WriteableBuffer
 
 _DECODER = json.JSONDecoder()
 _WORDS = ("true", "false", "null", "-")
 """Values of JSON, apart from texts, that are none before they are whole."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
+_BUFFER = 1 << 17
+
+
+WATCH: ContextVar[Callable[[Path, float], None] | None] = ContextVar("WATCH", default=None)
+"""Is told now and then which file is being read, and what share of it was."""
+
+
+class _WatchedFile(io.FileIO):
+    """A file that tells how much of it was read."""
+
+    def __init__(self, path: Path, watch: Callable[[Path, float], None]) -> None:
+        super().__init__(path)
+        self._path, self._watch = path, watch
+        self._size = max(os.fstat(self.fileno()).st_size, 1)
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        found = super().readinto(buffer)
+        self._watch(self._path, self.tell() / self._size)
+        return found
+
+
+def _opened(path: Path) -> IO[bytes]:
+    watch = WATCH.get()
+    return path.open("rb") if watch is None else io.BufferedReader(_WatchedFile(path, watch), _BUFFER)
 
 
 class TraceError(ValueError):
@@ -33,7 +62,7 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
     Raises TraceError when the file cannot be opened or when compressed data is cut off or damaged.
     """
     try:
-        with path.open("rb") as raw:
+        with _opened(path) as raw:
             magic = raw.read(len(_XZ_MAGIC))
             raw.seek(0)
             if magic.startswith(_GZIP_MAGIC):

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from emulator.kernel.compiled import cache_folder
-from emulator.report.progress import COMPILING, RunProgress, clock_text
+from emulator.report.progress import COMPILING, ReadingProgress, RunProgress, clock_text
+from emulator.workload.files import WATCH, open_trace
 
 US = 1_000_000
 
@@ -140,3 +141,30 @@ def test_the_last_jobs_that_outlast_every_submit_have_no_fraction_of_a_second_to
 
     assert "about 1 s left" in out.file.getvalue()
     assert "about 0" not in out.file.getvalue()
+
+
+def test_a_log_that_is_read_for_long_says_how_far_it_is(wall, tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_bytes(b"x" * (1 << 20))
+    out, quiet = console(terminal=False), console(terminal=False)
+    shown = ReadingProgress(lambda: False, console=out, wall=wall)
+    silent = ReadingProgress(lambda: True, console=quiet, wall=wall)
+
+    def watch(*read):
+        wall.now_us += 2 * US
+        shown.update(*read)
+        silent.update(*read)
+
+    token = WATCH.set(watch)
+    try:
+        with open_trace(path) as stream:
+            while stream.read(1 << 17):
+                pass
+    finally:
+        WATCH.reset(token)
+    lines = out.file.getvalue().splitlines()
+    assert [line.replace(f" of {path} read", "") for line in lines] == [
+        "25.0 %",
+        "62.5 %, about 5 s left",
+    ]
+    assert quiet.file.getvalue() == ""
