@@ -310,7 +310,7 @@ def _run(
             from emulator.validation.laws import assert_lawful  # noqa: PLC0415
 
             assert_lawful(record)
-        record = replace(record, recorded=with_doubts(record.recorded, scenario))
+        record = replace(record, recorded=with_doubts(record.recorded, scenario, prepared.nodes))
         beside = None
         if clock == "virtual" and not record.interrupted:
             is_shown = report if baseline is None else baseline

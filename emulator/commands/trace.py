@@ -142,7 +142,7 @@ def check(  # noqa: PLR0917
     try:
         reader = find_format(file)
         log = reader.read(file, lenient=lenient)
-        is_size_known = nodes is not None or bool(log.key_int("MaxProcs") or log.key_int("MaxNodes"))
+        is_size_known = nodes is not None or log.says_size
         known = (
             (cluster_size(log, procs_per_node) if nodes is None else nodes) if is_size_known else _MOST_NODES
         )

@@ -84,7 +84,7 @@ def _prepare(scenario: Scenario) -> Prepared:
     if part.trace is not None:
         changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
         text = part.model_copy(update=_NO_CHANGES).model_dump_json()
-        work = _read_trace(text, scenario.nodes, changed_ns, IN_USE.get(), _parts_of_nodes(scenario))
+        work = _read_trace(text, _size_of(scenario), changed_ns, IN_USE.get(), _parts_of_nodes(scenario))
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
         if not part.generate:
             prepared = replace(
@@ -94,9 +94,11 @@ def _prepare(scenario: Scenario) -> Prepared:
                 group_names=work.group_names,
             )
     else:
-        if scenario.nodes is None:
+        size = _size_of(scenario)
+        nodes = size.said or size.of_site
+        if nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
-        prepared = Prepared(JobTable.empty(), scenario.nodes)
+        prepared = Prepared(JobTable.empty(), nodes)
     generate = json.dumps(part.generate, default=str)
     if part.trace is None:
         jobs = _only_generated(generate, scenario.seed, prepared.nodes, IN_USE.get())
@@ -173,6 +175,24 @@ def _without(jobs: JobTable, wrong: dict[str, NDArray[np.bool_]], left_out: dict
     return jobs.take(~goes) if goes.any() else jobs
 
 
+class _Size(NamedTuple):
+    """How many nodes there are: as `said`, else by the header of the log, else `of_site` by its slurm.conf."""
+
+    said: int | None
+    of_site: int | None
+
+
+def _size_of(scenario: Scenario) -> _Size:
+    """Raises ScenarioError for a slurm.conf that cannot be used."""
+    if scenario.nodes is not None:
+        return _Size(scenario.nodes, None)
+    try:
+        twin = slurm_in(scenario.scheduler_config)
+        return _Size(None, None if twin is None else twin.site_nodes)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+
+
 class _PartsOfNodes(NamedTuple):
     """Jobs of a trace share nodes: how its processors are put on them, and which memory they take.
 
@@ -195,11 +215,11 @@ def _parts_of_nodes(scenario: Scenario) -> _PartsOfNodes | None:
         twin = slurm_in(scenario.scheduler_config)
         if twin is None or twin.select is None:
             return None
-        fewest = twin.fewest_cores
+        fewest, parameters = twin.fewest_cores, twin.select_parameters
     except ValueError as error:
         raise ScenarioError(str(error)) from error
     procs = _procs_per_node(scenario, "scheduler.slurm.select.cores", twin.select.cores, fewest)
-    return _PartsOfNodes(procs, "requested", has_memory(twin.select.parameters))
+    return _PartsOfNodes(procs, "requested", has_memory(parameters))
 
 
 def _procs_per_node(scenario: Scenario, where: str, cores: int | None, fewest: int) -> int:
@@ -213,7 +233,7 @@ def _procs_per_node(scenario: Scenario, where: str, cores: int | None, fewest: i
 @lru_cache(maxsize=2)
 def _read_trace(
     part_json: str,
-    nodes: int | None,
+    size: _Size,
     changed_ns: int,
     plugins: Plugins,
     parts: _PartsOfNodes | None,
@@ -224,12 +244,12 @@ def _read_trace(
     """
 
     def read() -> Workload:
-        return _read_anew(part_json, nodes, parts)
+        return _read_anew(part_json, size, parts)
 
-    return read() if plugins.things else shared(f"{part_json}\n{nodes}\n{changed_ns}\n{parts}", read)
+    return read() if plugins.things else shared(f"{part_json}\n{size}\n{changed_ns}\n{parts}", read)
 
 
-def _read_anew(part_json: str, nodes: int | None, parts: _PartsOfNodes | None) -> Workload:
+def _read_anew(part_json: str, size: _Size, parts: _PartsOfNodes | None) -> Workload:
     part = WorkloadPart.model_validate_json(part_json)
     trace = cast("Path", part.trace)
     with usage_in(trace, part.usage_column), in_zone(part.time_zone) as zone:
@@ -238,7 +258,7 @@ def _read_anew(part_json: str, nodes: int | None, parts: _PartsOfNodes | None) -
         raise ScenarioError(f"workload.time_zone: all times of {part.trace} say when they were; leave it out")
     work = to_jobs(
         log,
-        nodes=nodes,
+        nodes=size.of_site if size.said is None and not log.says_size else size.said,
         procs_per_node=part.procs_per_node if parts is None else parts.procs_per_node,
         overrun=part.overrun,
         size=part.size,

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from emulator.runs.scenario import Scenario
 
 
-def with_doubts(found: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
+def with_doubts(found: dict[str, Any], scenario: Scenario, nodes: int) -> dict[str, Any]:
     """Recorded and simulated waits with what is likely wrong, where they are far apart; the log is read once more.
 
     Raises the reader's TraceError.
     """
     if not is_far(found):
         return found
-    doubts = _doubts(scenario)
+    doubts = _doubts(scenario, nodes)
     if not doubts:
         why = (
             "there may have been more nodes, jobs that share nodes, or jobs on nodes that others do not get"
@@ -36,7 +36,7 @@ def with_doubts(found: dict[str, Any], scenario: Scenario) -> dict[str, Any]:
     return found | {LIKELY: doubts}
 
 
-def _doubts(scenario: Scenario) -> list[str]:
+def _doubts(scenario: Scenario, nodes: int) -> list[str]:
     """What looks wrong with the log of a scenario; nothing where jobs share nodes, which `check` does not know."""
     part = scenario.workload
     twin = slurm_in(scenario.scheduler_config)
@@ -49,7 +49,7 @@ def _doubts(scenario: Scenario) -> list[str]:
             log = reader.read(part.trace, lenient=part.lenient)
         work = to_jobs(
             log,
-            nodes=scenario.nodes,
+            nodes=nodes,
             procs_per_node=part.procs_per_node,
             overrun=part.overrun,
             size=part.size,

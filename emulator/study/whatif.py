@@ -19,7 +19,6 @@ from emulator.number_text import grouped, number_of
 from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
 from emulator.schedulers.slurm.node_sizes import parameters_in
 from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.select import has_memory
@@ -132,9 +131,9 @@ def read_site(
     Jobs share nodes where `conf` says so and the log says what they had of their nodes, unless `procs_per_node` takes
     these as whole. Raises TraceError, ScenarioError and ValueError.
     """
-    is_said = nodes is not None or bool(log.key_int("MaxProcs") or log.key_int("MaxNodes"))
+    is_said = nodes is not None or log.says_size
     if conf is not None and not is_said:
-        nodes = len(site_nodes(read_lines(conf))) or None
+        nodes = Slurm(conf=conf).site_nodes
     work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node or 1, origin_s=0)
     notes = [] if is_said else [f"{number_of(work.nodes, 'node')}, by the NodeName lines of {conf}"]
     notes += [f"left out: {grouped(count)} {reason}" for reason, count in work.left_out.items()]
@@ -197,7 +196,7 @@ def _shared(
     jobs = with_requests(work, log, counted=counted if has_memory(parameters) else None)
     said = [f"jobs share nodes, as {conf.name} says (whole nodes: --procs-per-node)"]
     said += [f"{grouped(count)} jobs: {what}" for what, count in counted.items()]
-    today: dict[str, Any] = {"select": {"parameters": parameters}}
+    today: dict[str, Any] = {"select": {}}
     if _twin({"conf": conf}).rules(work.nodes).preempts:
         said.append(f"{conf.name}: PreemptType: jobs that share nodes do not preempt others in the twin")
         today["preempt_type"] = "none"

@@ -194,6 +194,11 @@ class SwfLog:
             return 0
         return self.key_int("UnixStartTime") or None
 
+    @property
+    def says_size(self) -> bool:
+        """Whether the header says how large the cluster is."""
+        return bool(self.key_int("MaxProcs") or self.key_int("MaxNodes"))
+
     def names_of(self, key: str) -> dict[int, str]:
         """Names that the header gives to numbers: `; Queue: 1 debug`."""
         pairs = (line.split(None, 1) for line in self.keys.get(key, ()))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 Parameters = Literal["CR_CPU", "CR_Core", "CR_CPU_Memory", "CR_Core_Memory"]
+CORES: Parameters = "CR_Core"
 _KIB_PER_MIB = 1024
 
 
@@ -59,12 +60,12 @@ class Select:
     Different nodes have `kinds` instead of these; without either they are as NodeName lines of the twin's `conf` say. A
     job wants its extra columns `cores`, `memory_kib` and `gpus` of each of its nodes (`sbatch --nodes
     --ntasks-per-node=1 --cpus-per-task --mem --gres`); one without has all cores and memory, which is a number only
-    where all nodes have as many, and no GPU. Memory (RealMemory) counts where `parameters` say so, GPUs (Gres) where
-    nodes have some.
+    where all nodes have as many, and no GPU. Memory (RealMemory) counts where `parameters` say so (`CR_Core`, or those
+    of a `conf` that says what nodes have), GPUs (Gres) where nodes have some.
     """
 
     cores: int | None = None
-    parameters: Parameters = "CR_Core"
+    parameters: Parameters | None = None
     memory_mb: int = 0
     gpus: int = 0
     kinds: dict[str, NodeKind] = field(default_factory=dict)
@@ -84,25 +85,27 @@ class Select:
         check_number("slurm", f"select {where}memory_mb", kind.memory_mb, at_least=0, whole=True)
         check_number("slurm", f"select {where}gpus", kind.gpus, at_least=0, whole=True)
         check_number("slurm", f"select {where}weight", kind.weight, at_least=0, whole=True)
-        if has_memory(self.parameters) != bool(kind.memory_mb):
+        parameters = self.parameters or CORES
+        if has_memory(parameters) != bool(kind.memory_mb):
             does = (
                 "needs memory_mb"
-                if has_memory(self.parameters)
+                if has_memory(parameters)
                 else "does not look at memory: leave memory_mb out"
             )
-            raise ValueError(f"slurm: select {where}{self.parameters} {does}")
+            raise ValueError(f"slurm: select {where}{parameters} {does}")
 
     def on(self, node_count: int) -> SharedNodes:
         """The nodes of a machine of so many. Raises ValueError."""
+        parameters = self.parameters or CORES
         if self.cores is not None:
             size = Size(self.cores, self.memory_mb, self.gpus)
-            return SharedNodes(self.parameters, (size,) * node_count, (1,) * node_count)
+            return SharedNodes(parameters, (size,) * node_count, (1,) * node_count)
         said = {name: each.nodes for name, each in self.kinds.items()}
         found = nodes_by_kind("slurm: select.kinds", said, default_node_names(node_count))
         kind_of = {node: self.kinds[name] for name, nodes in found.items() for node in nodes}
         kinds = [kind_of[node] for node in range(node_count)]
         sizes = tuple(Size(kind.cores, kind.memory_mb, kind.gpus) for kind in kinds)
-        return SharedNodes(self.parameters, sizes, tuple(kind.weight for kind in kinds))
+        return SharedNodes(parameters, sizes, tuple(kind.weight for kind in kinds))
 
 
 class Wants(NamedTuple):

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any, cast
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
 from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
-from emulator.schedulers.slurm.node_sizes import fewest_cores_in, sizes_in, weights_in
+from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
+from emulator.schedulers.slurm.node_sizes import fewest_cores_in, parameters_in, sizes_in, weights_in
 from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.releases import AsWritten, Release  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import PriorityType, Rules
-from emulator.schedulers.slurm.select import Select, SharedNodes
+from emulator.schedulers.slurm.select import CORES, Select, SharedNodes
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 
 if TYPE_CHECKING:
     from emulator.schedulers.slurm.associations import Association, JobAssociations
     from emulator.schedulers.slurm.qos import LeftOut
+    from emulator.schedulers.slurm.select import Parameters
     from emulator.workload.table import JobTable
 
 _WHAT_NODES_HAVE = (
@@ -158,8 +160,16 @@ class SlurmSettings:
             return replace(select.on(node_count), weights=weights)
         if self.conf is None or self.nodes_added:
             raise ValueError(_WHAT_NODES_HAVE)
-        sizes = sizes_in(self.conf, node_count, select.parameters)
-        return SharedNodes(select.parameters, sizes, weights_in(self.conf, node_count))
+        sizes = sizes_in(self.conf, node_count, self.select_parameters)
+        return SharedNodes(self.select_parameters, sizes, weights_in(self.conf, node_count))
+
+    @property
+    def select_parameters(self) -> Parameters:
+        """What of nodes jobs share: cores and memory, or cores alone. Raises ConfError."""
+        select = self.select or Select(1)
+        of_conf = select.cores is None and not select.kinds and self.conf is not None
+        by_conf = parameters_in(cast("Path", self.conf)) if of_conf else None
+        return select.parameters or by_conf or CORES
 
     @property
     def fewest_cores(self) -> int:
@@ -170,6 +180,12 @@ class SlurmSettings:
         if select.cores is None and self.conf is None:
             raise ValueError(_WHAT_NODES_HAVE)
         return select.cores or fewest_cores_in(cast("Path", self.conf))
+
+    @property
+    def site_nodes(self) -> int | None:
+        """How many nodes there are by the NodeName lines of `conf`, None without one. Raises ConfError."""
+        found = 0 if self.conf is None else len(site_nodes(read_lines(self.conf)))
+        return found + self.nodes_added if found else None
 
     def not_followed(self, jobs: JobTable, node_count: int) -> tuple[str, ...]:
         """What `conf` and the tables say that the twin does not do with these jobs, as sentences. Raises ValueError."""

@@ -416,7 +416,10 @@ def test_what_partitions_say_of_shared_nodes_is_named_beside_select(tmp_path: Pa
     ],
 )
 def test_what_a_site_s_jobs_share_is_read_of_its_file(tmp_path: Path, said: str, found: str | None) -> None:
-    assert parameters_in(conf(tmp_path, f"{said}NodeName=n[1-2] CPUs=4\n")) == found
+    path = conf(tmp_path, f"{said}NodeName=n[1-2] CPUs=4\n")
+    assert parameters_in(path) == found
+    assert SlurmSettings(conf=path, select=Select()).select_parameters == (found or "CR_Core")
+    assert SlurmSettings(conf=path, select=Select(4)).select_parameters == "CR_Core"
     assert parameters_in(conf(tmp_path, said)) is None  # nobody says what nodes have
 
 
