@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from emulator.clock.clock_master import SharedClockMaster
+from emulator.clock.shared_clock import ClockReader
 from emulator.live.job.control import HEARD, NEWS, Order
 from emulator.live.job.proof import prove
 
@@ -32,11 +33,15 @@ def test_a_job_stands_still_saves_and_goes_on_as_it_is_ordered_and_its_output_pr
         return answered(seq)
 
     Order(seq=1, nodes=2).write(orders)
-    command = [sys.executable, "-m", "emulator.live.job.program", "--work", "4000", "--name", "j7"]
+    command = [sys.executable, "-m", "emulator.live.job.program", "--work", "4000000", "--name", "j7"]
     command += ["--checkpoints", tmp_path / "saved", "--free-clock", tmp_path / "clock", "--orders", orders]
     with SharedClockMaster(tmp_path / "clock", speed=2000, held=False), output.open("w") as file:
         job = subprocess.Popen(command, stdout=file)
         assert answered(1) == 0
+        clock = ClockReader(tmp_path / "clock")
+        begun_us = clock.now_us()
+        while clock.now_us() == begun_us:  # its master may not have got a processor yet
+            os.sched_yield()
         done = order(2, nodes=2, idle_us=None, save_us=0)
         assert order(3, nodes=1, idle_us=None) == done > 0
         job.send_signal(signal.SIGTERM)
@@ -46,7 +51,7 @@ def test_a_job_stands_still_saves_and_goes_on_as_it_is_ordered_and_its_output_pr
         with output.open("a") as again:
             job = subprocess.Popen(command, stdout=again)
             assert answered(4) == done
-            order(5, nodes=4)
+            order(5, nodes=4, num=10_000)  # in no time
             assert job.wait() == 0
 
     events = [json.loads(line)["event"] for line in output.read_text().splitlines()]
