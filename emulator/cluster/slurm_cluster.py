@@ -103,8 +103,8 @@ class SlurmTwin(ClusterRules):
         slots = 2 * min(self._rules.bf_max_job_test, room) + 2
         self._slots = new_rows(s.Slot, slots)
         self._kept = np.zeros((slots, node_count), np.int8)
-        self._masks = [np.zeros(node_count, np.int8) for _ in range(4)]
-        self._candidates = new_rows(s.Candidate, node_count)
+        self._masks = [np.zeros(node_count, np.int8) for _ in range(5)]
+        self._candidates = new_rows(s.Candidate, self.core_count)
         self._weights = new_record(s.Weights)
         self._weights.age = self._rules.priority_weight_age
         self._weights.max_age_us = self._rules.priority_max_age * US
@@ -258,7 +258,7 @@ class SlurmTwin(ClusterRules):
     def use(self, state: t.State) -> None:
         self._state = state
         room = len(state.job) + 1
-        first_mask, second_mask, light_mask, open_mask = self._masks
+        first_mask, second_mask, light_mask, open_mask, planned = self._masks
         self._twin = s.Twin(
             registers=self._twin_registers,
             job_ext=self._job_ext,
@@ -271,6 +271,7 @@ class SlurmTwin(ClusterRules):
             second_mask=second_mask,
             light_mask=light_mask,
             open_mask=open_mask,
+            planned=planned,
             candidates=self._candidates,
             may_preempt=self._may_preempt,
             tests=self._tests,

@@ -197,8 +197,13 @@ def _shared(
     said = [f"jobs share nodes, as {conf.name} says (whole nodes: --procs-per-node)"]
     said += [f"{grouped(count)} jobs: {what}" for what, count in counted.items()]
     today: dict[str, Any] = {"select": {}}
-    if _twin({"conf": conf}).rules(work.nodes).preempts:
-        said.append(f"{conf.name}: PreemptType: jobs that share nodes do not preempt others in the twin")
+    twin = _twin({"conf": conf, "select": {}, "preempt_type": "none"})
+    shared = twin.shared_nodes(work.nodes)
+    if shared is not None and len({*shared.weights}) > 1 and _twin({"conf": conf}).rules(work.nodes).preempts:
+        said.append(
+            f"{conf.name}: PreemptType: on nodes of several weights jobs that share them do not preempt others in the"
+            " twin"
+        )
         today["preempt_type"] = "none"
     return jobs, today, said
 

@@ -64,6 +64,8 @@ class SlurmReference:
         self.full_changed = False
         self.fill_at: float = NEVER
         self.last_fill: float = -NEVER
+        self.fills_go_on = False
+        """After the last cycle others follow though nothing happens: those until a change start nobody."""
         self.last_leave: float = -NEVER
 
     def run(self) -> dict[int, tuple[int, int, frozenset[int]]]:
@@ -93,7 +95,7 @@ class SlurmReference:
     def instant(self, now: int) -> None:
         rules = self.rules
         if self.fill_at < now:  # a cycle at which nobody waited
-            self.last_fill, self.fill_at = self.fill_at, NEVER
+            self.last_fill, self.fill_at, self.fills_go_on = self.fill_at, NEVER, False
         ending = [job for job, run in self.running.items() if run.end == now]
         for job in ending:
             self.end_run(job, now)
@@ -132,8 +134,13 @@ class SlurmReference:
         rules = self.rules
         self.full_changed = True
         if rules.backfills and self.fill_at == NEVER:
-            due, soon = self.last_fill + rules.bf_interval * US, whole(now)
-            self.fill_at = due if due > soon else soon + min(rules.bf_after_quiet, rules.bf_interval) * US
+            every, soon = rules.bf_interval * US, whole(now)
+            if self.fills_go_on:
+                self.fill_at = self.last_fill + max(-(-(soon - self.last_fill) // every), 1) * every
+            elif self.last_fill + every > soon:
+                self.fill_at = self.last_fill + every
+            else:
+                self.fill_at = soon + min(rules.bf_after_quiet * US, every)
 
     def end_run(self, job: Job, now: int) -> None:
         self.leave(job, now, "finished" if now == self.running[job].start + job.run_us else "killed")
@@ -165,6 +172,8 @@ class SlurmReference:
             self.queue.append(job)
             self.priority[job] = self.priority_of(job, now)
             self.full_changed = True
+        if found and self.fills_go_on:
+            self.note_change(now)
         return bool(found)
 
     def leave(self, job: Job, now: int, outcome: str) -> None:
@@ -401,6 +410,7 @@ class SlurmReference:
         rules = self.rules
         reserved: list[tuple[int, int, frozenset[int]]] = []
         tested: list[Job] = []
+        self.fills_go_on = False
         for job in list(self.queue):
             if len(tested) == rules.bf_max_job_test:
                 break
@@ -418,6 +428,9 @@ class SlurmReference:
                 begin = self.start_now(job, nodes, reserved, now)
             if begin > now and now - self.eligible[job] >= rules.bf_min_age_reserve * US:
                 reserved.append((*self.blocks(job, begin, now), nodes))
+        planned = {node for _, _, nodes in reserved for node in nodes}
+        busy = {node for run in self.running.values() for node in run.nodes}
+        self.fills_go_on |= not planned <= busy or (bool(reserved) and rules.since_24_11)
 
     def blocks(self, job: Job, begin: int, now: int) -> tuple[int, int]:
         """The blocks that are reserved: from that of the begin to before that of the end, since 24.11 with it."""
@@ -444,6 +457,7 @@ class SlurmReference:
                 tried = later
                 continue
             begin, chosen = max(found[0], at), found[1]
+            self.fills_go_on |= found[0] < at
             if begin == now:
                 return begin, chosen
             begin_block, end_block = self.blocks(job, begin, now)

@@ -25,9 +25,12 @@ from oracle.node_outages import RandomOutages, random_outages
 from oracle.slurm import SlurmReference
 from oracle.slurm_preemption import PreemptingReference
 from oracle.slurm_sharing import SharingReference
+from oracle.slurm_sharing_preemption import PreemptingSharingReference
 from oracle.workloads import job_table, random_workload
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from emulator.record.run_record import RunRecord
     from emulator.schedulers.slurm.releases import Release
     from emulator.schedulers.slurm.select import Parameters
@@ -121,18 +124,24 @@ def with_rules(  # noqa: PLR0917
     return loop.record()
 
 
-def schedule(
-    record: RunRecord, has: list[tuple[int, int, int]] | None = None
-) -> dict[int, tuple[int, int, frozenset[int]]]:
-    """Start, end and nodes of each job. `has`: cores, MiB and GPUs of each node, where the record's nodes are cores."""
-    runs = record.runs
+Wants = tuple[int, int, int]
+"""Cores, MiB and GPUs of a node."""
+
+
+def node_of_core(record: RunRecord, has: list[Wants] | None) -> NDArray[np.int64]:
+    """Of each of a record's nodes, which are cores where `has` says what nodes have."""
     cores = [1] * len(record.node_names) if has is None else [each[0] for each in has]
-    node_of_core = np.repeat(np.arange(len(cores)), cores)
+    return np.repeat(np.arange(len(cores)), cores)
+
+
+def schedule(record: RunRecord, has: list[Wants] | None = None) -> dict[int, tuple[int, int, frozenset[int]]]:
+    """Start, end and nodes of each job. `has`: what each node has, where the record's nodes are cores."""
+    runs, nodes = record.runs, node_of_core(record, has)
     return {
         int(record.jobs.number[job]): (
             int(runs.start_us[row]),
             int(runs.end_us[row]),
-            frozenset(node_of_core[runs.node[runs.first[row] : runs.first[row + 1]]].tolist()),
+            frozenset(nodes[runs.node[runs.first[row] : runs.first[row + 1]]].tolist()),
         )
         for row, job in enumerate(runs.job)
     }
@@ -232,6 +241,39 @@ def agrees_on_preemption(seed: int) -> None:
     assert_lawful(record)
 
 
+def agrees_on_preemption_on_shared_nodes(seed: int) -> None:
+    """Likewise where jobs share nodes, which have one weight."""
+    rng = np.random.default_rng([37, seed])
+    said, rules, jobs, nodes = random_case(rng, sharing=True, plain=rng.random() < 0.6)
+    rules, queues = with_random_preemption(rng, rules, nodes)
+    said = replace(said, queues=queues)
+    if rng.random() < 0.5:
+        rules, user_qos = with_random_preempting_qos(rng, rules, jobs)
+        said = replace(said, user_qos=user_qos)
+    jobs = [job._replace(nodes=min(job.nodes, max(1, nodes // 2))) for job in jobs]
+    select, has, wants = with_random_cores(rng, said, rules, jobs, nodes)
+    kinds = {name: replace(kind, weight=1) for name, kind in select.kinds.items()}
+    rules = replace(rules, qos=tuple(replace(each, grp_nodes=-1, user_nodes=-1) for each in rules.qos))
+    said = replace(said, select=replace(select, kinds=kinds))
+    record = with_rules(said, rules, jobs, nodes, wants)
+    reference = PreemptingSharingReference(
+        rules,
+        nodes,
+        jobs,
+        said.queues,
+        said.shares,
+        said.user_qos,
+        association_of(said, rules),
+        node_has=has,
+        weights=[1] * nodes,
+        wants=wants,
+    )
+    reference.run()
+    expected = [(job.number, run.start, run.end, run.nodes, run.outcome) for job, run in reference.runs]
+    assert sorted(all_runs(record, has)) == sorted(expected), f"seed {seed}"
+    assert_lawful(record)
+
+
 def with_random_preemption(
     rng: np.random.Generator, rules: Rules, nodes: int
 ) -> tuple[Rules, dict[int, str]]:
@@ -300,10 +342,13 @@ _OUTCOMES = {
 }
 
 
-def all_runs(record: RunRecord) -> list[tuple[int, int, int, frozenset[int], str]]:
-    """Number, start, end, nodes and outcome of every run."""
+def all_runs(
+    record: RunRecord, has: list[Wants] | None = None
+) -> list[tuple[int, int, int, frozenset[int], str]]:
+    """Number, start, end, nodes and outcome of every run. `has`: as of `schedule`."""
     runs = record.runs
-    parts = np.split(runs.node, runs.first[1:-1]) if len(runs.job) else []
+    nodes = node_of_core(record, has)[runs.node]
+    parts = np.split(nodes, runs.first[1:-1]) if len(runs.job) else []
     rows = zip(runs.job, runs.start_us.tolist(), runs.end_us.tolist(), parts, runs.outcome, strict=True)
     return [
         (int(record.jobs.number[job]), start, end, frozenset(part.tolist()), _OUTCOMES[RunOutcome(how)])
@@ -381,10 +426,6 @@ def with_random_associations(
             more = limits(grp_jobs=1, grp_nodes=widest, max_jobs=1)
             found.append(Association(f"a{parent}", f"u{user}", "", parent, share, own, **more))
     return replace(rules, associations=tuple(found)), {user: f"u{user}" for user in range(3)}
-
-
-Wants = tuple[int, int, int]
-"""Cores, MiB and GPUs of a node."""
 
 
 def with_random_cores(

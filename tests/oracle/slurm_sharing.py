@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from operator import ge
 from typing import TYPE_CHECKING
 
-from oracle.slurm import US, SlurmReference, best_fit
+from oracle.slurm import NEVER, US, SlurmReference, best_fit
 
 if TYPE_CHECKING:
     from oracle.reference import Job
@@ -66,6 +66,10 @@ class SharingReference(SlurmReference):
         alike = self.rules.release != "22.05" or self.wants[job.number][2] > 0
         return best_fit({node: 1 if alike else self.room(node, running)[0] for node in nodes}, count)
 
+    def at_once(self, job: Job, left: dict[Job, Running], now: int, tried: int) -> list[dict[Job, Running]]:
+        """Who is still there in each look of a try before others come to their ends."""
+        return [left]
+
     def first_begin(
         self, job: Job, allowed: set[int], now: int, tried: int, until: float
     ) -> tuple[int, frozenset[int]] | None:
@@ -77,38 +81,45 @@ class SharingReference(SlurmReference):
         nodes, else when the last one has left any.
         """
 
-        def end(other: Job) -> int:
-            return max(self.running[other].limit_end, now + US)
-
+        ends = {other: max(run.limit_end, now + US) for other, run in self.running.items()}
         left = dict(self.running)
-        queue = sorted(left, key=lambda other: (end(other), other.submit_us, other.number))
         if self.rules.since_24_11:
-            for other in [each for each in queue if end(each) < tried]:
-                del left[other]
-            queue = [other for other in queue if tried <= end(other)]
-        if len(free := self.with_room(job, allowed, left)) >= job.nodes:
-            return now, self.choose(job, free, left)
-        coming = [other for other in queue if not self.rules.since_24_11 or end(other) <= until]
+            left = {other: run for other, run in left.items() if tried <= ends[other]}
+        for running in self.at_once(job, left, now, tried):
+            if len(free := self.with_room(job, allowed, running)) >= job.nodes:
+                return now, self.choose(job, free, running)
+            left = running
+        last = until if self.rules.since_24_11 else NEVER
+        coming = sorted(left, key=lambda other: (ends[other], other.submit_us, other.number))
+        return self.begin_by_ends(
+            job, allowed, left, {each: ends[each] for each in coming if ends[each] <= last}
+        )
+
+    def begin_by_ends(
+        self, job: Job, allowed: set[int], left: dict[Job, Running], ends: dict[Job, int]
+    ) -> tuple[int, frozenset[int]] | None:
+        """The same as those go whose `ends` these are, in their order."""
+        coming = list(ends)
         mine = [other for other in coming if self.running[other].nodes & allowed]
         if not mine:
             return None
-        first_end, window = (end(mine[0]) // (30 * US) + 1) * 30 * US, 30 * US
+        first_end, window = (ends[mine[0]] // (30 * US) + 1) * 30 * US, 30 * US
         gone: list[Job] = []
         for place, other in enumerate(coming):
             if other not in mine:
                 continue
             gone.append(other)
-            del left[other]
+            left = {each: run for each, run in left.items() if each != other}
             after = coming[place + 1 :]
-            if after and whole_seconds(end(after[0])) <= first_end + window and set(after) & set(mine):
+            if after and whole_seconds(ends[after[0]]) <= first_end + window and set(after) & set(mine):
                 continue
             if len(free := self.with_room(job, allowed, left)) >= job.nodes:
                 chosen = self.choose(job, free, left)
                 if self.rules.release == "26.05":
                     gone = [each for each in gone if self.running[each].nodes & chosen] or gone
-                return end(gone[-1]), chosen
+                return ends[gone[-1]], chosen
             window *= 2
-            while after and whole_seconds(end(after[0])) > first_end + window:
+            while after and whole_seconds(ends[after[0]]) > first_end + window:
                 window *= 2
         return None
 

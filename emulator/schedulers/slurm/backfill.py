@@ -15,9 +15,16 @@ from emulator.kernel.tables import (
 )
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_choice import pick, pick_shared
-from emulator.schedulers.slurm.node_sharing import count_room, free_then, last_end, list_running
+from emulator.schedulers.slurm.node_sharing import (
+    count_room,
+    free_then,
+    has_room_now,
+    last_end,
+    list_running,
+)
 from emulator.schedulers.slurm.nodes import start_picked
-from emulator.schedulers.slurm.preemption import may_preempt, preempt
+from emulator.schedulers.slurm.preemption import mark_leavers, may_preempt
+from emulator.schedulers.slurm.preemption_sharing import make_others_leave
 from emulator.schedulers.slurm.reservation_masks import close_reserved, is_kept, may_run
 from emulator.schedulers.slurm.tables import SECOND
 
@@ -248,6 +255,8 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
     """
     needed, limit = twin.job_ext[row].nodes, state.job[row].estimate_us
     twin_registers, slots = twin.registers, twin.slots
+    if twin_registers.shares and twin_registers.preempts:
+        mark_leavers(state, twin, row, now)
     is_new = twin_registers.since_24_11 != 0
     tried: int = now
     if twin.job_ext[row].reservation >= 0:
@@ -265,7 +274,10 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
         if free_at == NEVER or not may_run(twin, row, begin, begin + limit) or (begin > later and not is_new):
             tried = later
             continue
-        begin = max(pick_then(state, twin, row, now, free_at), tried)
+        free_at = pick_then(state, twin, row, now, free_at)
+        if free_at < tried:
+            twin_registers.fills_go_on = 1
+        begin = max(free_at, tried)
         is_late = begin - now > twin_registers.window_us
         if begin == now:
             return begin
@@ -291,6 +303,10 @@ def reserve(twin: Twin, needed: int, begin: int, end: int, now: int) -> None:
         row = slots[slot].row
         for k in range(needed):
             kept[row, nodes[k].chosen] = 0
+    for k in range(needed):
+        twin.planned[nodes[k].chosen] = 1
+    if twin_registers.since_24_11:
+        twin_registers.fills_go_on = 1
 
 
 @inner
@@ -327,46 +343,71 @@ def after_others(state: State, twin: Twin, row: int, now: int) -> int:
     """
     node, nodes = state.node, twin.nodes
     needed = twin.job_ext[row].nodes
-    is_busy = False
+    is_busy, shares = False, twin.registers.shares != 0
     for k in range(needed):
         which = nodes[k].chosen
-        if node[which].job < 0 and nodes[which].cleaned_us > now:
+        is_taken = not has_room_now(twin, row, which) if shares else node[which].job >= 0
+        if not is_taken and nodes[which].cleaned_us > now:
             return now + SECOND
-        is_busy = is_busy or node[which].job >= 0
+        is_busy = is_busy or is_taken
     if not is_busy:
         return now
-    for which in range(node.shape[0]):
-        twin.open_mask[which] = twin.first_mask[which] and node[which].offline == 0
+    for which in range(twin.room.shape[0]):
+        twin.open_mask[which] = twin.first_mask[which] and node[twin.room[which].first_core].offline == 0
     reserve(twin, needed, now, now + state.job[row].estimate_us, now)
-    preempt(state, twin, row, now)
+    make_others_leave(state, twin, row, now)
     look_at_running(state, twin, now)
     return NEVER
 
 
 @inner
-def fill(state: State, twin: Twin, now: int) -> None:
-    """Plan the waiting jobs in queue order and start those whose plan says now."""
+def is_planned_idle(state: State, twin: Twin) -> bool:
+    """Whether nobody runs on one of the nodes that the cycle has planned for jobs that wait."""
+    node, room = state.node, twin.room
+    for which in range(room.shape[0]):
+        is_idle = twin.planned[which] != 0
+        for core in range(room[which].first_core, room[which].first_core + room[which].cores):
+            is_idle = is_idle and node[core].job < 0
+        if is_idle:
+            return True
+    return False
+
+
+@inner
+def begin_cycle(state: State, twin: Twin, now: int) -> int:
+    """An empty plan, and in `spare` the least nodes that a job from each place on wants. Returns how many wait."""
     job, node, queue, registers = state.job, state.node, state.queue, state.registers
-    twin_registers, job_ext, tests, spare = twin.registers, twin.job_ext, twin.tests, twin.spare
+    twin_registers, tests, narrowest = twin.registers, twin.tests, twin.spare
     twin_registers.fill_at_us = NEVER
     twin_registers.last_fill_us = now
-    if registers.idle_nodes == 0 and not twin_registers.preempts:
-        return
-    waiting = registers.queue_hi - registers.queue_lo
+    twin_registers.fills_go_on = 0
+    for which in range(twin.planned.shape[0]):
+        twin.planned[which] = 0
+    for whose in range(tests.shape[0] if twin_registers.max_user else 0):
+        tests[whose] = 0
     count_running(state, twin)
-    narrowest = spare
+    waiting: int = registers.queue_hi - registers.queue_lo
     # Who preempts needs no idle nodes.
     narrowest[waiting] = 0 if twin_registers.preempts else node.shape[0] + 1
     for k in range(waiting - 1, -1, -1):
         narrowest[k] = min(narrowest[k + 1], job[queue[registers.queue_lo + k]].nodes)
     look_at_running(state, twin, now)
     begin_plan(twin, now)
-    for whose in range(tests.shape[0] if twin_registers.max_user else 0):
-        tests[whose] = 0
+    return waiting
+
+
+@inner
+def fill(state: State, twin: Twin, now: int) -> None:
+    """Plan the waiting jobs in queue order and start those whose plan says now."""
+    job, queue, registers = state.job, state.queue, state.registers
+    twin_registers, job_ext, tests, narrowest = twin.registers, twin.job_ext, twin.tests, twin.spare
+    waiting = begin_cycle(state, twin, now)
     tested = 0
     place = registers.queue_lo
     for k in range(waiting):
-        if tested == twin_registers.max_test or registers.idle_nodes < narrowest[k]:
+        if tested == twin_registers.max_test:
+            break
+        if twin_registers.fills_go_on and registers.idle_nodes < narrowest[k]:
             break  # nobody further back can start now, and plans are not kept
         row = queue[place]
         if twin_registers.max_user:
@@ -392,3 +433,5 @@ def fill(state: State, twin: Twin, now: int) -> None:
         if begin != NEVER and now - job_ext[row].eligible_us >= twin_registers.min_age_us:
             reserve(twin, needed, begin, begin + limit, now)
         place += 1
+    if is_planned_idle(state, twin):
+        twin_registers.fills_go_on = 1

@@ -24,7 +24,8 @@ from emulator.schedulers.slurm.backfill import fill
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room
 from emulator.schedulers.slurm.nodes import note_change, open_for, place_now, start_picked
-from emulator.schedulers.slurm.preemption import changes_with_time, leave, leaves_at_end, preempt
+from emulator.schedulers.slurm.preemption import changes_with_time, leave, leaves_at_end
+from emulator.schedulers.slurm.preemption_sharing import make_others_leave
 from emulator.schedulers.slurm.reservation_masks import is_boundary, is_kept_out, may_run, next_boundary
 from emulator.schedulers.slurm.tables import SECOND, TIER_STEP
 
@@ -82,7 +83,10 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
 
 @inner
 def release(state: State, twin: Twin, now: int) -> None:
-    """Queue jobs that were requeued and have been held back for as long as they must be. That is no event by itself."""
+    """Queue jobs that were requeued and have been held back for as long as they must be.
+
+    That is no event by itself, but cycles that go on though nothing happens find them.
+    """
     job, queue, registers = state.job, state.queue, state.registers
     twin_registers, job_ext = twin.registers, twin.job_ext
     used = look_at_usage(state, twin, now) if twin_registers.calc_every_us else 0.0
@@ -98,6 +102,8 @@ def release(state: State, twin: Twin, now: int) -> None:
                 job[row].key = key_of(twin, row, used, now)
             queue_insert(job, queue, registers, row)
     twin_registers.full_changed = 1
+    if twin_registers.fills_go_on:
+        note_change(twin_registers, now)
 
 
 @inner
@@ -177,7 +183,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
         others_leave = False
         if twin_registers.preempts:
             open_for(state, twin, row, now)
-            others_leave = preempt(state, twin, row, now)
+            others_leave = make_others_leave(state, twin, row, now)
         if now - job_ext[row].eligible_us >= twin_registers.min_age_us and (
             asks or others_leave or not is_kept_out(state, twin, row, now)
         ):
@@ -215,6 +221,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     if twin_registers.fill_at_us < now:  # nobody waited then
         twin_registers.last_fill_us = twin_registers.fill_at_us
         twin_registers.fill_at_us = NEVER
+        twin_registers.fills_go_on = 0
     released = twin_registers.release_at_us <= now
     if released:
         release(state, twin, now)

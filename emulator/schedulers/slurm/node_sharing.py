@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.kernel.compiled import inner
+from emulator.kernel.compiled import inlined, inner
 from emulator.kernel.job_states import JobState
 from emulator.kernel.tables import NEVER
 from emulator.schedulers.slurm.reservation_masks import close_reserved
@@ -85,6 +85,17 @@ def list_running(state: State, twin: Twin, now: int) -> None:
     twin_registers.running_n = count
 
 
+@inlined
+def has_room_now(twin: Twin, row: int, which: int) -> bool:
+    """Whether a node has enough left for a job now."""
+    job_ext, room = twin.job_ext, twin.room
+    return bool(
+        room[which].cores_now >= job_ext[row].cores
+        and room[which].memory_now_mib >= job_ext[row].memory_mib
+        and room[which].gpus_now >= job_ext[row].gpus
+    )
+
+
 @inner
 def shared_room(state: State, twin: Twin, row: int, now: int) -> bool:
     """Mark the nodes that have room for a job now in the second mask. Returns whether they are enough.
@@ -98,10 +109,9 @@ def shared_room(state: State, twin: Twin, row: int, now: int) -> bool:
     for which in range(room.shape[0]):
         twin.second_mask[which] = (
             parts[partition, which]
+            and twin.nodes[which].cleaned_us <= now
             and (job_ext[row].reservation >= 0 or not twin.first_mask[which])
-            and room[which].cores_now >= job_ext[row].cores
-            and room[which].memory_now_mib >= job_ext[row].memory_mib
-            and room[which].gpus_now >= job_ext[row].gpus
+            and has_room_now(twin, row, which)
         )
         room[which].cores_then = room[which].cores_now
     close_reserved(twin, row, now, now + job[row].estimate_us, twin.second_mask)
@@ -112,14 +122,24 @@ def shared_room(state: State, twin: Twin, row: int, now: int) -> bool:
 
 
 @inner
-def has_then(twin: Twin, row: int) -> bool:
-    """Mark those of the first mask's nodes that have room for a job then in the second. Whether they are enough."""
+def begin_then(twin: Twin) -> None:
+    """At the time that is looked at each node has left what it has now."""
+    room = twin.room
+    for which in range(room.shape[0]):
+        room[which].cores_then = room[which].cores_now
+        room[which].memory_then_mib = room[which].memory_now_mib
+        room[which].gpus_then = room[which].gpus_now
+
+
+@inner
+def has_then(twin: Twin, row: int, allowed: Bytes) -> bool:
+    """Mark those of a mask's nodes that have room for a job then in the second mask. Whether they are enough."""
     job_ext = twin.job_ext
     room = twin.room
     count = 0
     for which in range(room.shape[0]):
         twin.second_mask[which] = (
-            twin.first_mask[which]
+            allowed[which]
             and room[which].cores_then >= job_ext[row].cores
             and room[which].memory_then_mib >= job_ext[row].memory_mib
             and room[which].gpus_then >= job_ext[row].gpus
@@ -152,37 +172,51 @@ def leave_then(state: State, twin: Twin, row: int) -> None:
 
 
 @inner
-def free_then(  # noqa: PLR0917 - three times
-    state: State, twin: Twin, row: int, now: int, tried: int, until: int
-) -> int:
-    """When enough nodes of the first mask have room for a job, NEVER if not by then; they are in the second.
+def has_at_once(state: State, twin: Twin, row: int, now: int, tried: int) -> bool:
+    """Whether enough nodes of the first mask have room for a job before others come to their ends.
 
-    What runs on them is taken away in order of ends, some at a time: those that end within a while of the first, which
-    becomes twice as long each time. Since 24.11 those that end before `tried` are away, and none that ends after
-    `until` is looked at.
+    Since 24.11 those that end before `tried` are away. Where that is not enough, all leave whom the job may preempt.
     """
-    room, running, twin_registers = twin.room, twin.running, twin.registers
-    for which in range(room.shape[0]):
-        room[which].cores_then = room[which].cores_now
-        room[which].memory_then_mib = room[which].memory_now_mib
-        room[which].gpus_then = room[which].gpus_now
+    running, twin_registers, allowed = twin.running, twin.registers, twin.first_mask
+    begin_then(twin)
     is_new = twin_registers.since_24_11 != 0
     k = 0
     while is_new and k < twin_registers.running_n and ends_at(state.job, running[k], now) < tried:
         leave_then(state, twin, running[k])
         k += 1
     twin_registers.away_n = k
-    if has_then(twin, row):
+    if not twin_registers.preempts:
+        return has_then(twin, row, allowed)
+    if (tried == now or not is_new) and has_then(twin, row, allowed):
+        return True
+    for other in running[k : twin_registers.running_n]:
+        if twin.job_ext[other].may_leave:
+            leave_then(state, twin, other)
+    return has_then(twin, row, allowed)
+
+
+@inner
+def free_then(  # noqa: PLR0917 - three times
+    state: State, twin: Twin, row: int, now: int, tried: int, until: int
+) -> int:
+    """When enough nodes of the first mask have room for a job, NEVER if not by then; they are in the second.
+
+    What runs on them and stays until its end is taken away in order of ends, some at a time: those that end within a
+    while of the first, which becomes twice as long each time. Since 24.11 none that ends after `until` is looked at.
+    """
+    running, twin_registers, allowed = twin.running, twin.registers, twin.first_mask
+    if has_at_once(state, twin, row, now, tried):
         return now
     first_end, close = NEVER, FIRST_LOOK
     at: int = NEVER
-    count = twin_registers.running_n
-    while is_new and count > k and ends_at(state.job, running[count - 1], now) > until:
+    k, count = twin_registers.away_n, twin_registers.running_n
+    while twin_registers.since_24_11 and count > k and ends_at(state.job, running[count - 1], now) > until:
         count -= 1
+    k = next_that_stays(twin, k, count)
     while k < count:
         other = running[k]
-        k += 1
-        if not is_on(state, twin, other, twin.first_mask):
+        k = next_that_stays(twin, k + 1, count)
+        if not is_on(state, twin, other, allowed):
             continue
         at = ends_at(state.job, other, now)
         if first_end == NEVER:
@@ -191,23 +225,39 @@ def free_then(  # noqa: PLR0917 - three times
         twin_registers.looked_n = k
         if k < count and ends_at(state.job, running[k], now) // SECOND * SECOND <= first_end + close:
             continue
-        if has_then(twin, row):
+        if has_then(twin, row, allowed):
             return at
         close *= 2
         while k < count and ends_at(state.job, running[k], now) // SECOND * SECOND > first_end + close:
             close *= 2
-    return at if at != NEVER and has_then(twin, row) else NEVER
+    return at if at != NEVER and has_then(twin, row, allowed) else NEVER
+
+
+@inner
+def next_that_stays(twin: Twin, k: int, count: int) -> int:
+    """The first place in `running` from this one on, of so many, whose job is not preempted for the one looked at."""
+    while k < count and twin.job_ext[twin.running[k]].may_leave:
+        k += 1
+    return k
+
+
+@inner
+def mark_chosen(twin: Twin, row: int) -> None:
+    """Mark the nodes that were picked for a job, and no others, in the second mask."""
+    for which in range(twin.second_mask.shape[0]):
+        twin.second_mask[which] = 0
+    for k in range(twin.job_ext[row].nodes):
+        twin.second_mask[twin.nodes[k].chosen] = 1
 
 
 @inner
 def last_end(state: State, twin: Twin, row: int, now: int) -> int:
     """When the last of those that were taken away leaves the nodes that were picked for a job."""
-    for which in range(twin.second_mask.shape[0]):
-        twin.second_mask[which] = 0
-    for k in range(twin.job_ext[row].nodes):
-        twin.second_mask[twin.nodes[k].chosen] = 1
+    mark_chosen(twin, row)
     k = twin.registers.looked_n - 1
-    while k > twin.registers.away_n and not is_on(state, twin, twin.running[k], twin.second_mask):
+    while k > twin.registers.away_n and (
+        twin.job_ext[twin.running[k]].may_leave or not is_on(state, twin, twin.running[k], twin.second_mask)
+    ):
         k -= 1
     return ends_at(state.job, twin.running[k], now)
 

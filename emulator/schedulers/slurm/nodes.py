@@ -28,7 +28,7 @@ def is_open(state: State, twin: Twin, row: int, which: int) -> bool:
     """
     asks = twin.job_ext[row].reservation >= 0
     is_its = twin.parts[twin.job_ext[row].partition, which] and (asks or not twin.first_mask[which])
-    return bool(is_its and state.node[which].offline == 0)
+    return bool(is_its and state.node[twin.room[which].first_core].offline == 0)
 
 
 @inner
@@ -51,7 +51,7 @@ def idle_for(state: State, twin: Twin, row: int, now: int) -> int:
 @inner
 def open_for(state: State, twin: Twin, row: int, now: int) -> None:
     """Mark the nodes that are open to a job in the open mask."""
-    for which in range(state.node.shape[0]):
+    for which in range(twin.room.shape[0]):
         twin.open_mask[which] = is_open(state, twin, row, which)
     if twin.times.shape[0]:
         close_reserved(twin, row, now, now + state.job[row].estimate_us, twin.open_mask)
@@ -79,13 +79,16 @@ def place_now(state: State, twin: Twin, row: int, now: int) -> bool:
 def note_change(twin_registers: TwinRegisters, now: int) -> None:
     """Something happened that a pass over all jobs and a backfill cycle have to look at."""
     twin_registers.full_changed = 1
-    if twin_registers.fill_every_us and twin_registers.fill_at_us == NEVER:
-        soon = (now + SECOND - 1) // SECOND * SECOND
-        twin_registers.fill_at_us = max(twin_registers.last_fill_us + twin_registers.fill_every_us, soon)
-        if twin_registers.fill_at_us == soon:
-            twin_registers.fill_at_us = min(
-                soon + twin_registers.quiet_wait_us, soon + twin_registers.fill_every_us
-            )
+    every, last = twin_registers.fill_every_us, twin_registers.last_fill_us
+    if every == 0 or twin_registers.fill_at_us != NEVER:
+        return
+    soon = (now + SECOND - 1) // SECOND * SECOND
+    if twin_registers.fills_go_on:  # those until now have started nobody
+        twin_registers.fill_at_us = last + max((soon - last + every - 1) // every, 1) * every
+    elif last + every > soon:
+        twin_registers.fill_at_us = last + every
+    else:
+        twin_registers.fill_at_us = soon + min(twin_registers.quiet_wait_us, every)
 
 
 @inlined

@@ -34,28 +34,37 @@ def may_preempt(state: State, twin: Twin, row: int, other: int, now: int) -> boo
 
 
 @inner
+def mark_leavers(state: State, twin: Twin, row: int, now: int) -> None:
+    """Mark who of those that run and share nodes may be preempted for a job."""
+    for k in range(twin.registers.running_n):
+        other = twin.running[k]
+        twin.job_ext[other].may_leave = may_preempt(state, twin, row, other, now)
+
+
+@inner
 def list_candidates(state: State, twin: Twin, row: int, now: int) -> int:
     """List who runs on nodes of a job's partition and may be preempted for it. Returns how many.
 
     Those of the lowest tier, or priority of QOS, and the fewest nodes come first.
     """
-    job, node = state.job, state.node
+    node = state.node
     twin_registers, job_ext, parts, candidates = twin.registers, twin.job_ext, twin.parts, twin.candidates
     partition = job_ext[row].partition
     twin_registers.preempt_looks += 1
     count = 0
-    for which in range(node.shape[0]):
-        other = node[which].job
-        if other < 0 or not parts[partition, which] or not may_preempt(state, twin, row, other, now):
+    for core in range(node.shape[0]):
+        other = node[core].job
+        is_there = other >= 0 and parts[partition, twin.node_of_core[core]]
+        if not is_there or not may_preempt(state, twin, row, other, now):
             continue
         if job_ext[other].preempt_look == twin_registers.preempt_looks:
             continue
         job_ext[other].preempt_look = twin_registers.preempt_looks
-        key = (job_ext[other].preempt_place, job[other].nodes, other)
+        key = (job_ext[other].preempt_place, job_ext[other].nodes, other)
         place = count
         while place > 0:
             before = candidates[place - 1].row
-            if (job_ext[before].preempt_place, job[before].nodes, before) < key:
+            if (job_ext[before].preempt_place, job_ext[before].nodes, before) < key:
                 break
             candidates[place].row = before
             place -= 1
@@ -65,13 +74,13 @@ def list_candidates(state: State, twin: Twin, row: int, now: int) -> int:
 
 
 @inner
-def open_nodes_of(state: State, row: int, mask: Bytes) -> int:
+def open_nodes_of(state: State, twin: Twin, row: int, mask: Bytes) -> int:
     """How many nodes of a mask a running job has."""
     runs, log = state.runs, state.log
     first = runs[state.job[row].run_row].first
     count = 0
-    for k in range(first, first + state.job[row].nodes):
-        count += mask[log[k]]
+    for k in range(first, first + state.job[row].nodes, twin.job_ext[row].cores):
+        count += mask[twin.node_of_core[log[k]]]
     return count
 
 
@@ -87,6 +96,17 @@ def move_to(candidates: Rows[Candidate], place: int, to: int) -> None:
 
 
 @inner
+def put_last_first(candidates: Rows[Candidate], taken: int) -> None:
+    """Of so many candidates the last one comes first, the others by how many of their nodes are of use."""
+    move_to(candidates, taken - 1, 0)
+    for k in range(2, taken):
+        place = k
+        while place > 1 and candidates[place - 1].usable < candidates[k].usable:
+            place -= 1
+        move_to(candidates, k, place)
+
+
+@inner
 def enough_candidates(state: State, twin: Twin, row: int, idle: int, now: int) -> int:
     """How many of the candidates have to leave, from the first on; 0 if all of them are not enough.
 
@@ -98,19 +118,14 @@ def enough_candidates(state: State, twin: Twin, row: int, idle: int, now: int) -
     listed = list_candidates(state, twin, row, now)
     found, taken = idle, 0
     while taken < listed and found < needed:
-        candidates[taken].usable = open_nodes_of(state, candidates[taken].row, open_mask)
+        candidates[taken].usable = open_nodes_of(state, twin, candidates[taken].row, open_mask)
         found += candidates[taken].usable
         taken += 1
     if found < needed:
         return 0
     if listed == 1:
         return 1
-    move_to(candidates, taken - 1, 0)
-    for k in range(2, taken):
-        place = k
-        while place > 1 and candidates[place - 1].usable < candidates[k].usable:
-            place -= 1
-        move_to(candidates, k, place)
+    put_last_first(candidates, taken)
     found, taken = idle, 0
     while found < needed:
         found += candidates[taken].usable
@@ -145,7 +160,7 @@ def preempt(state: State, twin: Twin, row: int, now: int) -> bool:
     for k in range(job_ext[row].nodes):
         twin.second_mask[nodes[k].chosen] = 1
     for k in range(taken):
-        if open_nodes_of(state, candidates[k].row, twin.second_mask):
+        if open_nodes_of(state, twin, candidates[k].row, twin.second_mask):
             tell_to_leave(state, twin, candidates[k].row, now)
     job_ext[row].preempted_us = now
     count_running(state, twin)
@@ -191,7 +206,7 @@ def make_leave(state: State, twin: Twin, row: int, now: int) -> None:
     free_us = (now // SECOND + 1) * SECOND
     first = runs[job[row].run_row].first
     for k in range(first, first + job[row].nodes):
-        twin.nodes[log[k]].cleaned_us = free_us
+        twin.nodes[twin.node_of_core[log[k]]].cleaned_us = free_us
     if registers.simulated:
         heap_remove(state.heap, registers, row)
     leave(state, twin, row, now)

@@ -131,7 +131,7 @@ class SlurmSettings:
         rules = self._with_qos(Rules(**said, associations=self._associations([])))
         rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
         if self.select is not None:
-            self._check_select(rules)
+            self._check_select(rules, node_count)
         known = {each.name for each in rules.partitions}
         for number, name in self.queues.items():
             if name not in known:
@@ -263,12 +263,14 @@ class SlurmSettings:
                 raise ValueError(f"slurm: {who} has QOS {name!r}; there are: {', '.join(sorted(known))}")
         return replace(rules, qos=table)
 
-    def _check_select(self, rules: Rules) -> None:
+    def _check_select(self, rules: Rules, node_count: int) -> None:
         if self.cpus_per_node is not None:
             raise ValueError("slurm: select: limits in cpu are of the jobs' cores; leave cpus_per_node out")
-        if rules.preempts:
+        shared = self.shared_nodes(node_count) if rules.preempts else None
+        if shared is not None and len({*shared.weights}) > 1:
             raise ValueError(
-                "slurm: select: jobs that share nodes do not preempt others in the twin; say preempt_type: none"
+                "slurm: select: where nodes have several weights, jobs that share them do not preempt others in the"
+                " twin; say preempt_type: none"
             )
 
     def _without_lent(self, rules: Rules, node_count: int) -> Rules:

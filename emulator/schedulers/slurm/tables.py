@@ -54,6 +54,8 @@ class TwinRegisters:
     fill_at_us: int
     """When the next cycle is due, NEVER while nothing has happened since the last one."""
     last_fill_us: int
+    fills_go_on: int
+    """After the last cycle others follow, one every `fill_every_us`, though nothing happens."""
     slots_n: int
     looks: int
     """How often what runs was counted for the limits."""
@@ -129,6 +131,8 @@ class JobExtension:
     """Another takes its nodes: it leaves them when `expected_end_us` has passed."""
     runs_again: int
     """It was in grace: it has to run again when it has come to its end (since 24.11)."""
+    may_leave: int
+    """It shares nodes, and may be preempted for the job that is looked at."""
     preempt_look: int
     """The last list of whom a job may preempt that it was in."""
 
@@ -261,6 +265,8 @@ class Twin(NamedTuple):
     """The nodes that a job is put on."""
     light_mask: Bytes
     """Those of the nodes that a job may be put on that have the least weight."""
+    planned: Bytes
+    """The nodes that a cycle has planned for jobs that wait."""
     open_mask: Bytes
     """The nodes that a job may have, whoever runs on them."""
     candidates: Rows[Candidate]
