@@ -28,6 +28,7 @@ from balancer.service.callers import CallerSettings
 from balancer.service.calls import EngineSettings
 from balancer.service.commands import CommandSettings
 from balancer.service.freeze import Freeze
+from balancer.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -248,7 +249,7 @@ def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:
     values: dict[str, Any] = {}
     if path is not None:
         try:
-            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+            loaded = read_yaml(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from error
         except yaml.YAMLError as error:

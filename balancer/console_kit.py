@@ -26,8 +26,10 @@ class _Item(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         import yaml
 
+        from balancer.yaml_text import read_yaml
+
         try:
-            return yaml.safe_load(value) if isinstance(value, str) else value
+            return read_yaml(value) if isinstance(value, str) else value
         except yaml.YAMLError as error:
             self.fail(f"{value} is not YAML: {' '.join(str(error).split())}", param, ctx)
 

@@ -22,6 +22,8 @@ from balancer.predictors.planner import Keep
 from balancer.predictors.runner import PredictorRunner, Step, read_history
 from balancer.timestamps import iso_s, parse_iso
 from balancer.whole_file import write_text
+from balancer.wrong_values import not_yaml
+from balancer.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +101,10 @@ def with_parameters(item: object, changes: Sequence[str]) -> dict[str, object]:
         name, equals, text = change.partition("=")
         if not equals or not name:
             raise ValueError(f"--set {change}: expected NAME=VALUE, for example quantile=0.95")
-        found[name] = yaml.safe_load(text)
+        try:
+            found[name] = read_yaml(text)
+        except yaml.YAMLError as error:
+            raise ValueError(f"--set {change}{not_yaml(error, with_line=False)}") from error
     return {predictor: found}
 
 
