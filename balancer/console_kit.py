@@ -6,9 +6,12 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
+from math import isnan
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+
+from balancer.clock import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
@@ -29,12 +32,49 @@ class _Item(click.ParamType[Any]):
         from balancer.yaml_text import read_yaml
 
         try:
-            return read_yaml(value) if isinstance(value, str) else value
+            found = read_yaml(value) if isinstance(value, str) else value
         except yaml.YAMLError as error:
             self.fail(f"{value} is not YAML: {' '.join(str(error).split())}", param, ctx)
 
+        if found is None:
+            self.fail("no name is given", param, ctx)
+        return found
+
+
+class _Seconds(click.FloatRange):
+    """A time that is a number, and whose end can be told."""
+
+    def __init__(self, *, min_open: bool = False) -> None:
+        super().__init__(0, LONGEST_S, min_open=min_open)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if isnan(found):
+            self.fail(f"{value} is no number of seconds", param, ctx)
+        return found
+
+
+class _Url(click.ParamType[str]):
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from urllib.parse import urlsplit
+
+        try:
+            parts = urlsplit(value)
+            is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_usable = False
+        if not is_usable:
+            self.fail(f"{value!r} is no address of a service: write it like {_DEFAULT_URL}", param, ctx)
+        return str(value)
+
 
 ITEM = _Item()
+SECONDS, SOME_SECONDS = _Seconds(), _Seconds(min_open=True)
+"""Of options; the second is more than 0."""
+SERVICE_URL = _Url()
+_DEFAULT_URL = "http://127.0.0.1:8090"
 
 
 def names_of(group: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -109,7 +149,12 @@ def refuse(unused: Container[str], why: str) -> None:
 
 
 URL = click.option(
-    "--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True, help="The service."
+    "--url",
+    envvar="BALANCER_URL",
+    default=_DEFAULT_URL,
+    type=SERVICE_URL,
+    show_default=True,
+    help="The service.",
 )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pydantic import ValidationError
 
@@ -57,6 +57,29 @@ def reason(wrong: Mapping[str, Any], *, with_value: bool = True) -> str:
         text = text.replace(theirs, ours)
     value = repr(wrong.get("input"))
     return f"{text}, not {value}" if with_value and len(value) <= _LONGEST else text
+
+
+def no_truth_value(value: Any, annotation: Any) -> Any:
+    """The value, of a key of this type. Raises ValueError for one of YAML's yes, no, on and off where it is a number.
+
+    Pydantic would take them for 1 and 0.
+    """
+    if not isinstance(value, bool):
+        return value
+    types = set(_types(annotation))
+    if types & {int, float} and not types & {bool, Any, object}:
+        raise ValueError(f"must be a {'whole ' if int in types else ''}number, not {value}")
+    return value
+
+
+def _types(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) is Literal:
+        yield from map(type, get_args(annotation))
+    elif parts := get_args(annotation):
+        for part in parts:
+            yield from _types(part)
+    else:
+        yield annotation
 
 
 def not_yaml(error: Exception, *, with_line: bool = True) -> str:

@@ -18,7 +18,7 @@ from balancer.api.access import caller
 from balancer.api.call import Call, address_of, current
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
 from balancer.auth.identity import NOBODY
-from balancer.clock import seconds, wall_us
+from balancer.clock import LONGEST_S, seconds, wall_us
 from balancer.service.decision import Key
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Answer(BaseModel):
 
 
 NodeName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Seconds = Annotated[float, Field(ge=0, le=3.2e9)]
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_S)]
 Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many in the answer")]
 Held = Annotated[
     dict[str, str], Field(deprecated=True, description="The old name of `quarantined`, for this version")

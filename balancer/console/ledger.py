@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from balancer.console_kit import one_line, service_at
+from balancer.console_kit import URL, one_line, service_at
 from balancer.ledger.backup import back_up, restore
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.reader import Reader, open_to_read
@@ -135,7 +135,7 @@ def put_back(db: str, file: Path) -> None:
 @ledger.command()
 @click.option("--to", type=click.Choice(["on-demand", "batch"]), help="Whose they are.")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
-@click.option("--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True)
+@URL
 @click.argument("pattern", metavar="[NODES...]", nargs=-1)
 @_clearly
 def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None:
