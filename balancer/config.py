@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import AliasChoices, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from balancer import wrong_values
 from balancer.clock import LONGEST_S, Clock, micros, micros_or_none
@@ -42,6 +50,18 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 PositiveSeconds = Annotated[float, Field(gt=0, le=LONGEST_S)]
 SomeSeconds = Annotated[float, Field(ge=0, le=LONGEST_S)]
+
+
+Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")]
+
+
+def _names_a_file(value: Any) -> Any:
+    if isinstance(value, str) and (not value or "\0" in value):
+        raise ValueError(f"must name a file, not {value!r}")
+    return value
+
+
+FileName = Annotated[Path, BeforeValidator(_names_a_file)]
 
 
 class ConfigError(ValueError):
@@ -79,26 +99,26 @@ class Config(Pluggable):
     return_s: SomeSeconds = 120.0
     mark_wait_s: SomeSeconds = 0.5
     pick: PickOrder = PickOrder.LONGEST_IDLE
-    db: str = "balancer.db"
-    host: str = "127.0.0.1"
+    db: Name = "balancer.db"
+    host: Name = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
     allowed_hosts: list[str] | None = None
     insecure_bind: bool = False
     auth: bool | None = None
-    token_file: Path | None = None
-    hook_key_file: Path | None = None
+    token_file: FileName | None = None
+    hook_key_file: FileName | None = None
     hook_skew_s: PositiveSeconds = 60.0
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_client_ca: Path | None = None
-    unix_socket: Path | None = None
+    tls_cert: FileName | None = None
+    tls_key: FileName | None = None
+    tls_client_ca: FileName | None = None
+    unix_socket: FileName | None = None
     rate_per_s: Annotated[float, Field(ge=0)] = 1000.0
     rate_burst: Annotated[int, Field(ge=1)] = 2000
     max_body_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
     max_waiting_requests: Annotated[int, Field(ge=1)] = 10_000
     max_reserves: Annotated[int, Field(ge=1)] = 10_000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    ready_file: Path | None = None
+    ready_file: FileName | None = None
     clock: str | dict[str, dict[str, Any]] = "wall"
     threads: Annotated[int, Field(ge=2, le=1000)] = 32
     max_streams: Annotated[int, Field(ge=1, le=1000)] = 32
@@ -111,8 +131,8 @@ class Config(Pluggable):
     failed_after_s: PositiveSeconds | None = 60.0
     unreachable_s: PositiveSeconds = 90.0
     calendar_origin_s: SomeSeconds = 0.0
-    freeze_file: Path | None = None
-    disable_file: str | None = None
+    freeze_file: FileName | None = None
+    disable_file: Name | None = None
 
     @field_validator("*", mode="before")
     @classmethod
