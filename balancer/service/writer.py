@@ -20,6 +20,7 @@ import structlog
 
 from balancer.clock import NEVER_US, Clock, micros, seconds, wall_us
 from balancer.ledger.errors import (
+    EndingError,
     FencedError,
     LedgerError,
     ReadOnlyError,
@@ -59,7 +60,7 @@ _FIRST_PROBE_S, _PROBE_S = 0.05, 2.0
 """Read-only: the pauses before the first try to write and, doubled each time, at most."""
 
 
-class StoppingError(Exception):
+class StoppingError(EndingError):
     """The service ends; `request_id` goes on waiting in the ledger and can be asked for after a restart."""
 
     def __init__(self, request_id: str | None = None) -> None:
