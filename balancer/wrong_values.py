@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 if TYPE_CHECKING:
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
 
 _LONGEST = 60
 """Of a value that is shown."""
+_MEMBER = re.compile(r"(literal|dict|list|tuple|set)\[|constrained-|function-")
+"""Of a place: pydantic's names for the forms of a key that has several."""
+_INSTANCE = re.compile(r" or instance of \w+")
 _WORDS = (
     ("Input should be ", "must be "),
     ("String should ", "must "),
@@ -38,9 +42,13 @@ def sentences(error: ValidationError) -> list[str]:
 
 def sentence(wrong: Mapping[str, Any], *, with_value: bool = True) -> str:
     """The place, what is wrong there and, unless it is long, the value that is there."""
-    place = ".".join(str(part) for part in wrong["loc"])
-    text = reason(wrong, with_value=with_value)
-    return f"{place}: {text}" if place else text
+    where, text = place(wrong), reason(wrong, with_value=with_value)
+    return f"{where}: {text}" if where else text
+
+
+def place(wrong: Mapping[str, Any]) -> str:
+    """The key, `driver.slurm.timeout_s`; "": the whole."""
+    return ".".join(str(part) for part in wrong["loc"] if not _MEMBER.match(str(part)))
 
 
 def reason(wrong: Mapping[str, Any], *, with_value: bool = True) -> str:
@@ -53,6 +61,7 @@ def reason(wrong: Mapping[str, Any], *, with_value: bool = True) -> str:
     if kind in ("value_error", "assertion_error"):
         return text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     text = text.partition(", unable to ")[0].partition(", got a number")[0]
+    text = _INSTANCE.sub("", text)
     for theirs, ours in _WORDS:
         text = text.replace(theirs, ours)
     value = repr(wrong.get("input"))

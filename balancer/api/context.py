@@ -64,6 +64,8 @@ class Answer(BaseModel):
 
 
 NodeName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+PRINTABLE = r"^[^\x00-\x1f]+$"
+"""A text that stays one line of a table or log, and that each database takes."""
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_S)]
 Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many in the answer")]
 Held = Annotated[
