@@ -13,6 +13,8 @@ it is withdrawn, or what was granted is released. Times are seconds of the servi
 from __future__ import annotations
 
 import os
+import re
+import ssl
 import threading
 from http import HTTPStatus
 from itertools import count as counting
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import requests
+from requests.exceptions import InvalidHeader, InvalidJSONError, InvalidSchema, InvalidURL, MissingSchema
 
 from balancer.client_records import event_of, node_of, request_of, reserve_of, slot_of, usage_of
 from balancer.clock import micros, wall_us
@@ -33,6 +36,16 @@ if TYPE_CHECKING:
 
     from balancer.client_records import HistorySlot, LogEvent, Node, Request, Reserve, Usage
 
+_UNSENDABLE = (
+    InvalidHeader,
+    InvalidJSONError,
+    InvalidSchema,
+    InvalidURL,
+    MissingSchema,
+    UnicodeEncodeError,
+)
+"""What is wrong with the call itself: no later try can send it."""
+_TOKEN = re.compile(r"[!-~]+")
 _LONG_POLL_S = 20.0
 _RETRY_STATUS = (429, 502, 503, 504)
 _PAUSES_S = (0.05, 0.2, 1.0, 2.0)
@@ -50,9 +63,20 @@ _PAUSES_IN_PROGRESS_S = (*_PAUSES_S, 4.0, 8.0)
 
 
 def environment_token() -> str | None:
-    """The token in $BALANCER_TOKEN, or in the file $BALANCER_TOKEN_FILE names. Raises OSError or UnicodeDecodeError."""
-    path = os.environ.get("BALANCER_TOKEN_FILE")
-    return os.environ.get("BALANCER_TOKEN") or (Path(path).read_text("utf-8").strip() if path else None)
+    """The token in $BALANCER_TOKEN, or in the file $BALANCER_TOKEN_FILE names. Raises ValueError, without the token."""
+    token, path = os.environ.get("BALANCER_TOKEN"), os.environ.get("BALANCER_TOKEN_FILE")
+    if not token and not path:
+        return None
+    where = "$BALANCER_TOKEN" if token else "$BALANCER_TOKEN_FILE"
+    try:
+        found = (token or Path(path or "").read_text("utf-8")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{where} cannot be read: {error}") from error
+    if not _TOKEN.fullmatch(found):
+        raise ValueError(
+            f"{where} holds no token: one line is expected, as `balancer token create` prints it"
+        )
+    return found
 
 
 class BalancerError(Exception):
@@ -367,6 +391,10 @@ class Balancer:
             is_last = wall_us() + micros(pause_s) >= end_us
             try:
                 response = self._send(method, path, timeout=timeout_s or self.timeout_s, **more)
+            except _UNSENDABLE as error:
+                # Its own words would show a token.
+                what = "a header" if isinstance(error, (InvalidHeader, UnicodeEncodeError)) else str(error)
+                raise Refused(0, "balancer.invalid_request", f"the call cannot be sent: {what}") from error
             except requests.RequestException as error:
                 if is_last:
                     detail = f"no answer from {self.url}: {_cause(error)}"
@@ -389,10 +417,16 @@ class Balancer:
 
 def _cause(error: BaseException) -> str:
     """The innermost reason: requests wraps it several times."""
-    while isinstance(inner := error.args[0] if error.args else None, BaseException) or (
-        inner := getattr(error, "reason", None)
-    ):
+    while True:
+        reason = getattr(error, "reason", None)  # an error, or a word
+        inner = next((each for each in (*error.args[:1], reason) if isinstance(each, BaseException)), None)
+        if inner is None:
+            break
         error = inner
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{error.verify_message}; trust its issuer with $BALANCER_CA_FILE (Python: ca_file)"
+    if isinstance(error, ssl.SSLError) and reason:
+        return f"TLS: {reason.lower().replace('_', ' ')}"
     return str(error).rpartition(": ")[2] or type(error).__name__
 
 

@@ -170,8 +170,8 @@ def service_at(url: str, *, patience_s: float = 1.0) -> Iterator[Balancer]:
 
     try:
         token = environment_token()
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"$BALANCER_TOKEN_FILE cannot be read: {error}")
+    except ValueError as error:
+        fail(str(error))
     with Balancer(
         url,
         token=token,
