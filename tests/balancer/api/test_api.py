@@ -558,6 +558,19 @@ def test_going_on_after_events_that_were_forgotten_is_an_error_and_not_a_hole(ap
         assert body["oldest"] == oldest
 
 
+def test_going_on_after_an_event_that_the_ledger_does_not_have_is_an_error_and_not_silence(api):
+    w, http = api(nodes=1, reserve=1)
+    newest = w.engine.ledger.last_seq()
+    assert http.get(f"/v1/events?after={newest}").get_json()["events"] == []
+    for headers in ({}, {"Accept": "text/event-stream", "Last-Event-ID": str(newest + 1)}):
+        body = problem(
+            http.get(f"/v1/events?after={newest + 1}", headers=headers), 410, "balancer.events_forgotten"
+        )
+        assert body["detail"] == (
+            f"the newest event is {newest}: the ledger was put back, or is another; begin with after=0"
+        )
+
+
 def test_health_says_why_it_is_not_ready(api, tmp_path):
     w, _ = api(nodes=1)
     http = create_app(w.engine, disable_file=str(tmp_path / "off")).test_client()
