@@ -20,6 +20,7 @@ from balancer.console_kit import (
     list_plugins,
     names_of,
     one_line,
+    refuse,
     service_at,
     show,
 )
@@ -275,11 +276,16 @@ def requests(url: str, as_json: bool, state: str | None, mine: bool, overdue: bo
 @asks_service
 @click.option("--after", default=0, help="Number of the last event that is known already.")
 @click.option("--limit", default=1000, type=click.IntRange(min=1), help="At most so many.")
-def events(url: str, as_json: bool, after: int, limit: int) -> None:
+@click.option("--last", type=click.IntRange(min=1), help="The newest so many.")
+def events(url: str, as_json: bool, after: int, limit: int, last: int | None) -> None:
     """List events, oldest first."""
     from itertools import islice
 
+    if last is not None:
+        refuse({"after", "limit"}, "--last says which")
     with service_at(url) as balancer:
+        if last is not None:
+            after, limit = max(0, balancer.status()["newest_event"] - last), last
         found = list(islice(balancer.events(after=after), limit))
     rows = [[str(e.seq), _time(e.at_s), e.kind, json.dumps(e.body)[:120]] for e in found]
     show(as_json, [asdict(event) for event in found], ["NUMBER", "TIME", "EVENT", "DETAIL"], rows)
