@@ -20,6 +20,7 @@ from http import HTTPStatus
 from itertools import count as counting
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 from uuid import uuid4
 
 import requests
@@ -77,6 +78,17 @@ def environment_token() -> str | None:
             f"{where} holds no token: one line is expected, as `balancer token create` prints it"
         )
     return found
+
+
+def of_environment(url: str, *, patience_s: float) -> Balancer:
+    """The service, with the token, the name and the certificates of the environment. Raises ValueError."""
+    return Balancer(
+        url,
+        token=environment_token(),
+        name=os.environ.get("BALANCER_CLIENT"),
+        ca_file=os.environ.get("BALANCER_CA_FILE"),
+        patience_s=patience_s,
+    )
 
 
 class BalancerError(Exception):
@@ -205,12 +217,16 @@ class Balancer:
 
     def confirm_request(self, request_id: str) -> Request:
         """The nodes have arrived, and are kept. Raises NotObtainable when the grant has gone back meanwhile."""
-        return request_of(self._call("POST", f"/v1/requests/{request_id}/confirm", retry=True, json={}))
+        return request_of(
+            self._call("POST", f"/v1/requests/{_part(request_id)}/confirm", retry=True, json={})
+        )
 
     def renew_lease(self, request_id: str, lease_s: float | None = None) -> Request:
         """Keep the nodes for `lease_s` from now on (None: as long as was asked for). Raises NotObtainable as above."""
         body = {} if lease_s is None else {"lease_s": lease_s}
-        return request_of(self._call("POST", f"/v1/requests/{request_id}/renew", retry=True, json=body))
+        return request_of(
+            self._call("POST", f"/v1/requests/{_part(request_id)}/renew", retry=True, json=body)
+        )
 
     def wait_for_request(self, request_id: str) -> Request:
         """Block until the request is granted, and confirm that. Raises NotObtainable when it is not."""
@@ -226,7 +242,7 @@ class Balancer:
 
     def withdraw_request(self, request_id: str) -> Request:
         """Wait no longer; look at the state: it may have been granted meanwhile."""
-        return request_of(self._call("DELETE", f"/v1/requests/{request_id}", retry=True))
+        return request_of(self._call("DELETE", f"/v1/requests/{_part(request_id)}", retry=True))
 
     def release_nodes(
         self,
@@ -298,7 +314,7 @@ class Balancer:
 
     def withdraw_reserve(self, reserve_id: str) -> Reserve:
         """Want this reserve no longer, in none of its windows."""
-        return reserve_of(self._call("DELETE", f"/v1/reserves/{reserve_id}", retry=True))
+        return reserve_of(self._call("DELETE", f"/v1/reserves/{_part(reserve_id)}", retry=True))
 
     # Calls that only read
 
@@ -310,12 +326,14 @@ class Balancer:
         return [node_of(each) for each in self._all("/v1/nodes", "nodes")]
 
     def node(self, name: str) -> Node:
-        return node_of(self._get(f"/v1/nodes/{name}"))
+        return node_of(self._get(f"/v1/nodes/{_part(name)}"))
 
     def request(self, request_id: str, *, wait_s: float = 0.0) -> Request:
         """How a request stands; waits up to `wait_s` of wall time for its decision."""
         params = {"wait_s": wait_s} if wait_s else {}
-        return request_of(self._get(f"/v1/requests/{request_id}", params, timeout_s=self.timeout_s + wait_s))
+        return request_of(
+            self._get(f"/v1/requests/{_part(request_id)}", params, timeout_s=self.timeout_s + wait_s)
+        )
 
     def requests(
         self,
@@ -413,6 +431,13 @@ class Balancer:
                 break
             self._pause.wait(pause_s)
         return response
+
+
+def _part(name: str) -> str:
+    """Of a path: whatever is in it names one thing."""
+    if not name or name in {".", ".."}:
+        raise Refused(0, "balancer.invalid_request", f"{name!r} names nothing")
+    return quote(name, safe="")
 
 
 def _cause(error: BaseException) -> str:

@@ -166,19 +166,11 @@ def asks_service(function: Callable[..., None]) -> Callable[..., None]:
 @contextmanager
 def service_at(url: str, *, patience_s: float = 1.0) -> Iterator[Balancer]:
     """The service; what goes wrong is one clear line and its exit status."""
-    from balancer.client import Balancer, BalancerError, NotObtainable, Refused, environment_token
+    from balancer.client import BalancerError, NotObtainable, Refused, of_environment
 
-    try:
-        token = environment_token()
-    except ValueError as error:
-        fail(str(error))
-    with Balancer(
-        url,
-        token=token,
-        name=os.environ.get("BALANCER_CLIENT"),
-        ca_file=os.environ.get("BALANCER_CA_FILE"),
-        patience_s=patience_s,
-    ) as balancer:
+    with one_line(ValueError):
+        made = of_environment(url, patience_s=patience_s)
+    with made as balancer:
         try:
             yield balancer
         except NotObtainable as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import threading
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
-from balancer.client import Balancer, BalancerError, environment_token
+from balancer.client import BalancerError, of_environment
 from balancer.clock import Clock, SystemClock, micros, micros_or_none, seconds
 from balancer.plugins import CLOCKS, PREDICTORS, PluginError, make_plugin, name_and_values, plugin_names
 from balancer.predictors.backtest import backtest
@@ -52,7 +51,7 @@ def run_predictor(
     time: Clock = make_plugin(CLOCKS, clock)
     made = make_plugin(PREDICTORS, with_parameters(predictor, changes))
     slots = Slots(slots_per_day)
-    with _connect(url) as balancer:
+    with of_environment(url, patience_s=1.0) as balancer:
         runner = PredictorRunner(
             balancer=balancer,
             predictor=made,
@@ -80,13 +79,6 @@ def run_predictor(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         runner.run(time, stop, print_step)
-
-
-def _connect(url: str) -> Balancer:
-    """The service, with the token and the certificates of the environment. Raises ValueError."""
-    return Balancer(
-        url, patience_s=1.0, token=environment_token(), ca_file=os.environ.get("BALANCER_CA_FILE")
-    )
 
 
 def with_parameters(item: object, changes: Sequence[str]) -> dict[str, object]:
@@ -179,7 +171,7 @@ def _from_service(url: str, slots: Slots) -> History:
     now_us = SystemClock().now_us()
     end_s = seconds(slots.begin_us(slots.at(now_us)))
     try:
-        with _connect(url) as balancer:
+        with of_environment(url, patience_s=1.0) as balancer:
             history = read_history(balancer, slots, max(0.0, end_s - _LONGEST_DAYS * DAY_S), end_s)
     except BalancerError as error:
         raise ValueError(str(error)) from error

@@ -7,12 +7,13 @@ import signal
 import ssl
 import subprocess
 import sys
+from urllib.parse import unquote
 
 import pytest
 import requests
 
 import balancer.client
-from balancer.client import Balancer, Refused, Unreachable
+from balancer.client import Balancer, Refused, Unreachable, of_environment
 from balancer.client_records import Node, node_of
 from balancer.clock import US
 from service_kit import running, until
@@ -86,6 +87,31 @@ def test_an_error_whose_reason_is_a_word_is_told_too(away, monkeypatch, inner):
         monkeypatch.setattr(client._session, "request", fails)
         with pytest.raises(Unreachable, match=r"^no answer from https://gone: .+"):
             client.release_nodes(["n01"])
+
+
+@pytest.mark.parametrize("name", ["../nodes", "n 1?limit=1", "r1#", "%2e", "\u00e9"])
+def test_what_is_named_in_a_path_is_one_part_of_it(name, monkeypatch):
+    asked = []
+
+    def send(_method, url, **_):
+        asked.append(url)
+        raise requests.ConnectionError
+
+    with Balancer("http://gone", patience_s=0.0) as client:
+        monkeypatch.setattr(client._session, "request", send)
+        for call in (client.node, client.request, client.withdraw_reserve):
+            with pytest.raises(Unreachable):
+                call(name)
+            with pytest.raises(Refused, match="names nothing"):
+                call("")
+    assert [unquote(url.rpartition("/")[2]) for url in asked] == [name] * 3
+
+
+def test_a_client_of_the_environment_says_who_calls(monkeypatch):
+    monkeypatch.setenv("BALANCER_CLIENT", "planner")
+    monkeypatch.delenv("BALANCER_TOKEN", raising=False)
+    with of_environment("http://gone", patience_s=1.0) as client:
+        assert client._session.headers["X-Balancer-Client"] == "planner"
 
 
 def test_a_service_that_stays_away_is_given_up_after_the_patience(away):
