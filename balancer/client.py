@@ -161,7 +161,7 @@ class Balancer:
         *,
         wait_s: float | None = None,
         lease_s: float | None = None,
-        candidates: Sequence[str] = (),
+        candidates: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
         replace: bool = False,
         respond_async: bool = False,
@@ -177,7 +177,7 @@ class Balancer:
             "nodes": count,
             "wait_s": wait_s,
             "lease_s": lease_s,
-            "candidates": list(candidates) or None,
+            "candidates": None if candidates is None else list(candidates),
             "exclude": list(exclude) or None,
             "replace": replace or None,
         }

@@ -21,6 +21,7 @@ _WORDS = (
     ("List should ", "must "),
     ("Tuple should ", "must "),
     ("Dictionary should ", "must "),
+    (" after validation, not 0", ""),
     ("greater than or equal to", "at least"),
     ("less than or equal to", "at most"),
     ("greater than", "more than"),

@@ -309,6 +309,7 @@ def events(url: str, as_json: bool, after: int, limit: int, last: int | None) ->
 def request(url: str, as_json: bool, count: int, patience_s: float, **wishes: Any) -> None:
     """Get COUNT nodes for on-demand use. Interrupted, it leaves no request behind."""
     # Its other options are named like the parameters of the call.
+    wishes["candidates"] = wishes["candidates"] or None
     _call_for_request(
         url, as_json, lambda balancer: balancer.request_nodes(count, **wishes), patience_s=patience_s
     )
