@@ -106,7 +106,7 @@ PLUGIN = click.option(
 
 def fail(text: str, status: int = _USAGE) -> NoReturn:
     """One clear text. Exit status 1: not obtainable; 2: a wrong call; 3: no (usable) answer."""
-    click.echo(f"balancer: {text}", err=True)
+    click.echo("\n".join(map(printable, f"balancer: {text}".splitlines())), err=True)
     raise SystemExit(status)
 
 
@@ -207,12 +207,22 @@ def _default(value: Any) -> str:
     return "(needed)" if value == "..." else json.dumps(value, default=str)
 
 
+def printable(text: str) -> str:
+    """On one line, and without what a terminal obeys: a job or a note is named by anybody."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    )
+
+
 def show(as_json: bool, shown: Any, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Aligned columns that `awk` can read as well as people; the last column may be long."""
     if as_json:
         click.echo(json.dumps(shown, indent=None if not os.isatty(1) else 2))
         return
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    for row in [header, *rows]:
+    lines = [header, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    for row in lines:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         click.echo("  ".join(cells).rstrip())

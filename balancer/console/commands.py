@@ -236,7 +236,7 @@ def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str,
         if state == "on-demand" and found.state != "QUARANTINED":
             fail(f"{name} is {found.state}: only a quarantined node can be on-demand's; quarantine it first")
         if yes:
-            if found.state != "QUARANTINED":
+            if found.state != "QUARANTINED" or state in ("quarantined", "held"):
                 balancer.quarantine_nodes([name], reason)
             if state in ("on-demand", "batch"):
                 _adopt(balancer, name, state, reason)
