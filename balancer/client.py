@@ -46,6 +46,7 @@ _UNSENDABLE = (
     UnicodeEncodeError,
 )
 """What is wrong with the call itself: no later try can send it."""
+_PARAMETER = re.compile(r"\{\w+\}")
 _TOKEN = re.compile(r"[!-~]+")
 _LONG_POLL_S = 20.0
 _RETRY_STATUS = (429, 502, 503, 504)
@@ -218,14 +219,14 @@ class Balancer:
     def confirm_request(self, request_id: str) -> Request:
         """The nodes have arrived, and are kept. Raises NotObtainable when the grant has gone back meanwhile."""
         return request_of(
-            self._call("POST", f"/v1/requests/{_part(request_id)}/confirm", retry=True, json={})
+            self._call("POST", _path("/v1/requests/{request_id}/confirm", request_id), retry=True, json={})
         )
 
     def renew_lease(self, request_id: str, lease_s: float | None = None) -> Request:
         """Keep the nodes for `lease_s` from now on (None: as long as was asked for). Raises NotObtainable as above."""
         body = {} if lease_s is None else {"lease_s": lease_s}
         return request_of(
-            self._call("POST", f"/v1/requests/{_part(request_id)}/renew", retry=True, json=body)
+            self._call("POST", _path("/v1/requests/{request_id}/renew", request_id), retry=True, json=body)
         )
 
     def wait_for_request(self, request_id: str) -> Request:
@@ -242,7 +243,7 @@ class Balancer:
 
     def withdraw_request(self, request_id: str) -> Request:
         """Wait no longer; look at the state: it may have been granted meanwhile."""
-        return request_of(self._call("DELETE", f"/v1/requests/{_part(request_id)}", retry=True))
+        return request_of(self._call("DELETE", _path("/v1/requests/{request_id}", request_id), retry=True))
 
     def release_nodes(
         self,
@@ -314,7 +315,7 @@ class Balancer:
 
     def withdraw_reserve(self, reserve_id: str) -> Reserve:
         """Want this reserve no longer, in none of its windows."""
-        return reserve_of(self._call("DELETE", f"/v1/reserves/{_part(reserve_id)}", retry=True))
+        return reserve_of(self._call("DELETE", _path("/v1/reserves/{reserve_id}", reserve_id), retry=True))
 
     # Calls that only read
 
@@ -326,13 +327,15 @@ class Balancer:
         return [node_of(each) for each in self._all("/v1/nodes", "nodes")]
 
     def node(self, name: str) -> Node:
-        return node_of(self._get(f"/v1/nodes/{_part(name)}"))
+        return node_of(self._get(_path("/v1/nodes/{name}", name)))
 
     def request(self, request_id: str, *, wait_s: float = 0.0) -> Request:
         """How a request stands; waits up to `wait_s` of wall time for its decision."""
         params = {"wait_s": wait_s} if wait_s else {}
         return request_of(
-            self._get(f"/v1/requests/{_part(request_id)}", params, timeout_s=self.timeout_s + wait_s)
+            self._get(
+                _path("/v1/requests/{request_id}", request_id), params, timeout_s=self.timeout_s + wait_s
+            )
         )
 
     def requests(
@@ -433,11 +436,11 @@ class Balancer:
         return response
 
 
-def _part(name: str) -> str:
-    """Of a path: whatever is in it names one thing."""
+def _path(template: str, name: str) -> str:
+    """The path of one thing: whatever is in its name stays one part. Raises Refused."""
     if not name or name in {".", ".."}:
         raise Refused(0, "balancer.invalid_request", f"{name!r} names nothing")
-    return quote(name, safe="")
+    return _PARAMETER.sub(lambda _: quote(name, safe=""), template)
 
 
 def _cause(error: BaseException) -> str:
