@@ -229,7 +229,7 @@ def test_what_is_no_socket_is_told_before_it_is_in_the_way(check):
         ({"algorithm": "basics"}, "algorithm: there is no algorithm 'basics'; did you mean 'basic'?"),
         ({"algorithm": {"basic": {"a": 1}}}, "algorithm: algorithm basic has no parameter 'a'; it has none"),
         ({"clock": "sun"}, "clock: there is no clock 'sun'; there are: shared, wall"),
-        ({"reserve": 4}, "static_reserve is 4, and there are 3 nodes"),
+        ({"reserve": 4}, "a reserve of 4 nodes cannot be made of 3 nodes"),
         ({"ready_file": ""}, "check.yaml: ready_file: must name a file, not ''"),
         ({"host": ""}, "check.yaml: host: must have at least 1 character, not ''"),
         ({"db": "a\0b"}, "check.yaml: db: must match pattern '^[^\\x00]+$', not 'a\\x00b'"),
