@@ -13,14 +13,18 @@ it is withdrawn, or what was granted is released. Times are seconds of the servi
 from __future__ import annotations
 
 import os
+import re
+import ssl
 import threading
 from http import HTTPStatus
 from itertools import count as counting
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 from uuid import uuid4
 
 import requests
+from requests.exceptions import InvalidHeader, InvalidJSONError, InvalidSchema, InvalidURL, MissingSchema
 
 from balancer.client_records import event_of, node_of, request_of, reserve_of, slot_of, usage_of
 from balancer.clock import micros, wall_us
@@ -33,6 +37,17 @@ if TYPE_CHECKING:
 
     from balancer.client_records import HistorySlot, LogEvent, Node, Request, Reserve, Usage
 
+_UNSENDABLE = (
+    InvalidHeader,
+    InvalidJSONError,
+    InvalidSchema,
+    InvalidURL,
+    MissingSchema,
+    UnicodeEncodeError,
+)
+"""What is wrong with the call itself: no later try can send it."""
+_PARAMETER = re.compile(r"\{\w+\}")
+_TOKEN = re.compile(r"[!-~]+")
 _LONG_POLL_S = 20.0
 _RETRY_STATUS = (429, 502, 503, 504)
 _PAUSES_S = (0.05, 0.2, 1.0, 2.0)
@@ -50,9 +65,31 @@ _PAUSES_IN_PROGRESS_S = (*_PAUSES_S, 4.0, 8.0)
 
 
 def environment_token() -> str | None:
-    """The token in $BALANCER_TOKEN, or in the file $BALANCER_TOKEN_FILE names. Raises OSError or UnicodeDecodeError."""
-    path = os.environ.get("BALANCER_TOKEN_FILE")
-    return os.environ.get("BALANCER_TOKEN") or (Path(path).read_text("utf-8").strip() if path else None)
+    """The token in $BALANCER_TOKEN, or in the file $BALANCER_TOKEN_FILE names. Raises ValueError, without the token."""
+    token, path = os.environ.get("BALANCER_TOKEN"), os.environ.get("BALANCER_TOKEN_FILE")
+    if not token and not path:
+        return None
+    where = "$BALANCER_TOKEN" if token else "$BALANCER_TOKEN_FILE"
+    try:
+        found = (token or Path(path or "").read_text("utf-8")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{where} cannot be read: {error}") from error
+    if not _TOKEN.fullmatch(found):
+        raise ValueError(
+            f"{where} holds no token: one line is expected, as `balancer token create` prints it"
+        )
+    return found
+
+
+def of_environment(url: str, *, patience_s: float) -> Balancer:
+    """The service, with the token, the name and the certificates of the environment. Raises ValueError."""
+    return Balancer(
+        url,
+        token=environment_token(),
+        name=os.environ.get("BALANCER_CLIENT"),
+        ca_file=os.environ.get("BALANCER_CA_FILE"),
+        patience_s=patience_s,
+    )
 
 
 class BalancerError(Exception):
@@ -125,7 +162,7 @@ class Balancer:
         *,
         wait_s: float | None = None,
         lease_s: float | None = None,
-        candidates: Sequence[str] = (),
+        candidates: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
         replace: bool = False,
         respond_async: bool = False,
@@ -141,7 +178,7 @@ class Balancer:
             "nodes": count,
             "wait_s": wait_s,
             "lease_s": lease_s,
-            "candidates": list(candidates) or None,
+            "candidates": None if candidates is None else list(candidates),
             "exclude": list(exclude) or None,
             "replace": replace or None,
         }
@@ -181,12 +218,16 @@ class Balancer:
 
     def confirm_request(self, request_id: str) -> Request:
         """The nodes have arrived, and are kept. Raises NotObtainable when the grant has gone back meanwhile."""
-        return request_of(self._call("POST", f"/v1/requests/{request_id}/confirm", retry=True, json={}))
+        return request_of(
+            self._call("POST", _path("/v1/requests/{request_id}/confirm", request_id), retry=True, json={})
+        )
 
     def renew_lease(self, request_id: str, lease_s: float | None = None) -> Request:
         """Keep the nodes for `lease_s` from now on (None: as long as was asked for). Raises NotObtainable as above."""
         body = {} if lease_s is None else {"lease_s": lease_s}
-        return request_of(self._call("POST", f"/v1/requests/{request_id}/renew", retry=True, json=body))
+        return request_of(
+            self._call("POST", _path("/v1/requests/{request_id}/renew", request_id), retry=True, json=body)
+        )
 
     def wait_for_request(self, request_id: str) -> Request:
         """Block until the request is granted, and confirm that. Raises NotObtainable when it is not."""
@@ -202,7 +243,7 @@ class Balancer:
 
     def withdraw_request(self, request_id: str) -> Request:
         """Wait no longer; look at the state: it may have been granted meanwhile."""
-        return request_of(self._call("DELETE", f"/v1/requests/{request_id}", retry=True))
+        return request_of(self._call("DELETE", _path("/v1/requests/{request_id}", request_id), retry=True))
 
     def release_nodes(
         self,
@@ -274,7 +315,7 @@ class Balancer:
 
     def withdraw_reserve(self, reserve_id: str) -> Reserve:
         """Want this reserve no longer, in none of its windows."""
-        return reserve_of(self._call("DELETE", f"/v1/reserves/{reserve_id}", retry=True))
+        return reserve_of(self._call("DELETE", _path("/v1/reserves/{reserve_id}", reserve_id), retry=True))
 
     # Calls that only read
 
@@ -286,12 +327,16 @@ class Balancer:
         return [node_of(each) for each in self._all("/v1/nodes", "nodes")]
 
     def node(self, name: str) -> Node:
-        return node_of(self._get(f"/v1/nodes/{name}"))
+        return node_of(self._get(_path("/v1/nodes/{name}", name)))
 
     def request(self, request_id: str, *, wait_s: float = 0.0) -> Request:
         """How a request stands; waits up to `wait_s` of wall time for its decision."""
         params = {"wait_s": wait_s} if wait_s else {}
-        return request_of(self._get(f"/v1/requests/{request_id}", params, timeout_s=self.timeout_s + wait_s))
+        return request_of(
+            self._get(
+                _path("/v1/requests/{request_id}", request_id), params, timeout_s=self.timeout_s + wait_s
+            )
+        )
 
     def requests(
         self,
@@ -367,6 +412,10 @@ class Balancer:
             is_last = wall_us() + micros(pause_s) >= end_us
             try:
                 response = self._send(method, path, timeout=timeout_s or self.timeout_s, **more)
+            except _UNSENDABLE as error:
+                # Its own words would show a token.
+                what = "a header" if isinstance(error, (InvalidHeader, UnicodeEncodeError)) else str(error)
+                raise Refused(0, "balancer.invalid_request", f"the call cannot be sent: {what}") from error
             except requests.RequestException as error:
                 if is_last:
                     detail = f"no answer from {self.url}: {_cause(error)}"
@@ -387,12 +436,25 @@ class Balancer:
         return response
 
 
+def _path(template: str, name: str) -> str:
+    """The path of one thing: whatever is in its name stays one part. Raises Refused."""
+    if not name or name in {".", ".."}:
+        raise Refused(0, "balancer.invalid_request", f"{name!r} names nothing")
+    return _PARAMETER.sub(lambda _: quote(name, safe=""), template)
+
+
 def _cause(error: BaseException) -> str:
     """The innermost reason: requests wraps it several times."""
-    while isinstance(inner := error.args[0] if error.args else None, BaseException) or (
-        inner := getattr(error, "reason", None)
-    ):
+    while True:
+        reason = getattr(error, "reason", None)  # an error, or a word
+        inner = next((each for each in (*error.args[:1], reason) if isinstance(each, BaseException)), None)
+        if inner is None:
+            break
         error = inner
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{error.verify_message}; trust its issuer with $BALANCER_CA_FILE (Python: ca_file)"
+    if isinstance(error, ssl.SSLError) and reason:
+        return f"TLS: {reason.lower().replace('_', ' ')}"
     return str(error).rpartition(": ")[2] or type(error).__name__
 
 

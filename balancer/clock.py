@@ -24,6 +24,9 @@ US = 1_000_000
 NEVER_US = (1 << 63) - 1
 """Later than everything."""
 
+LONGEST_S = 3.2e9
+"""A hundred years. Who gives a time (a call, a setting, an option) gives no longer one: its end can be stored."""
+
 
 def seconds(time_us: int) -> float:
     """Microseconds (inside) as seconds (at the borders)."""

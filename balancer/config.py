@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import AliasChoices, ConfigDict, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from balancer import wrong_values
-from balancer.clock import Clock, micros, micros_or_none
+from balancer.clock import LONGEST_S, Clock, micros, micros_or_none
 from balancer.limits import Limits
 from balancer.nodelist import NodeListError, expand, read_nodes
 from balancer.plugin_files import Pluggable, reason, resolved
@@ -28,9 +36,10 @@ from balancer.service.callers import CallerSettings
 from balancer.service.calls import EngineSettings
 from balancer.service.commands import CommandSettings
 from balancer.service.freeze import Freeze
+from balancer.yaml_text import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from balancer.algorithms.interface import Algorithm
     from balancer.drivers.base import BatchDriver
@@ -39,12 +48,32 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8090
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-PositiveSeconds = Annotated[float, Field(gt=0)]
-SomeSeconds = Annotated[float, Field(ge=0)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=LONGEST_S)]
+SomeSeconds = Annotated[float, Field(ge=0, le=LONGEST_S)]
+
+
+Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")]
+
+
+def _names_a_file(value: Any) -> Any:
+    if isinstance(value, str) and (not value or "\0" in value):
+        raise ValueError(f"must name a file, not {value!r}")
+    return value
+
+
+FileName = Annotated[Path, BeforeValidator(_names_a_file)]
 
 
 class ConfigError(ValueError):
     """The configuration cannot be used; the text says which key and why."""
+
+
+_OLD_NAMES = {"idle_reserve_s": "idle_hold_s", "quarantine_s": "hold_s"}
+"""Of keys that have a new one; they are read for one more version."""
+
+
+def _renamed(name: str) -> AliasChoices:
+    return AliasChoices(name, _OLD_NAMES[name])
 
 
 class Config(Pluggable):
@@ -62,7 +91,7 @@ class Config(Pluggable):
     reserve: Annotated[int, Field(ge=0)] = 0
     reserve_rule: ReserveRule = ReserveRule.FIXED
     wait_s: SomeSeconds = 0.0
-    idle_reserve_s: SomeSeconds = Field(600.0, validation_alias=AliasChoices("idle_reserve_s", "idle_hold_s"))
+    idle_reserve_s: SomeSeconds = Field(600.0, validation_alias=_renamed("idle_reserve_s"))
     at_once_s: PositiveSeconds = 5.0
     confirm_s: SomeSeconds = 60.0
     lease_s: PositiveSeconds | None = None
@@ -70,26 +99,26 @@ class Config(Pluggable):
     return_s: SomeSeconds = 120.0
     mark_wait_s: SomeSeconds = 0.5
     pick: PickOrder = PickOrder.LONGEST_IDLE
-    db: str = "balancer.db"
-    host: str = "127.0.0.1"
+    db: Name = "balancer.db"
+    host: Name = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
     allowed_hosts: list[str] | None = None
     insecure_bind: bool = False
     auth: bool | None = None
-    token_file: Path | None = None
-    hook_key_file: Path | None = None
+    token_file: FileName | None = None
+    hook_key_file: FileName | None = None
     hook_skew_s: PositiveSeconds = 60.0
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_client_ca: Path | None = None
-    unix_socket: Path | None = None
-    rate_per_s: SomeSeconds = 1000.0
+    tls_cert: FileName | None = None
+    tls_key: FileName | None = None
+    tls_client_ca: FileName | None = None
+    unix_socket: FileName | None = None
+    rate_per_s: Annotated[float, Field(ge=0)] = 1000.0
     rate_burst: Annotated[int, Field(ge=1)] = 2000
     max_body_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
     max_waiting_requests: Annotated[int, Field(ge=1)] = 10_000
     max_reserves: Annotated[int, Field(ge=1)] = 10_000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    ready_file: Path | None = None
+    ready_file: FileName | None = None
     clock: str | dict[str, dict[str, Any]] = "wall"
     threads: Annotated[int, Field(ge=2, le=1000)] = 32
     max_streams: Annotated[int, Field(ge=1, le=1000)] = 32
@@ -98,12 +127,17 @@ class Config(Pluggable):
     refresh_age_s: SomeSeconds = 1.0
     confirm_poll_s: PositiveSeconds = 1.0
     confirm_limit_s: PositiveSeconds = 30.0
-    quarantine_s: SomeSeconds = Field(600.0, validation_alias=AliasChoices("quarantine_s", "hold_s"))
+    quarantine_s: SomeSeconds = Field(600.0, validation_alias=_renamed("quarantine_s"))
     failed_after_s: PositiveSeconds | None = 60.0
     unreachable_s: PositiveSeconds = 90.0
     calendar_origin_s: SomeSeconds = 0.0
-    freeze_file: Path | None = None
-    disable_file: str | None = None
+    freeze_file: FileName | None = None
+    disable_file: Name | None = None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_truth_values(cls, value: Any, info: ValidationInfo) -> Any:
+        return wrong_values.no_truth_value(value, cls.model_fields[info.field_name or ""].annotation)
 
     @property
     def max_waiting(self) -> int:
@@ -248,7 +282,7 @@ def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:
     values: dict[str, Any] = {}
     if path is not None:
         try:
-            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+            loaded = read_yaml(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from error
         except yaml.YAMLError as error:
@@ -260,9 +294,17 @@ def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:
             values |= {"plugins": resolved(values["plugins"], path.parent)} if "plugins" in values else {}
         except ValueError as error:
             raise ConfigError(f"{path}: plugins: {reason(error)}") from error
-    values |= {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
+    written_over = {_OLD_NAMES.get(name) for name in given}
+    values = {name: value for name, value in values.items() if name not in written_over} | given
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        where = f"{path}: " if path is not None else ""
-        raise ConfigError("\n".join(where + each for each in wrong_values.sentences(error))) from error
+        raise ConfigError("\n".join(_said(error, path, given))) from error
+
+
+def _said(error: ValidationError, path: Path | None, given: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each wrong key, after the file where it stands there."""
+    for wrong in error.errors(include_url=False):
+        of_file = path is not None and wrong["loc"][:1] not in {(name,) for name in given}
+        yield (f"{path}: " if of_file else "") + wrong_values.sentence(wrong)

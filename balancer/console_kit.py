@@ -6,9 +6,12 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
+from math import isnan
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+
+from balancer.clock import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
@@ -26,13 +29,52 @@ class _Item(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         import yaml
 
+        from balancer.yaml_text import read_yaml
+
         try:
-            return yaml.safe_load(value) if isinstance(value, str) else value
+            found = read_yaml(value) if isinstance(value, str) else value
         except yaml.YAMLError as error:
             self.fail(f"{value} is not YAML: {' '.join(str(error).split())}", param, ctx)
 
+        if found is None:
+            self.fail("no name is given", param, ctx)
+        return found
+
+
+class _Seconds(click.FloatRange):
+    """A time that is a number, and whose end can be told."""
+
+    def __init__(self, *, min_open: bool = False) -> None:
+        super().__init__(0, LONGEST_S, min_open=min_open)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if isnan(found):
+            self.fail(f"{value} is no number of seconds", param, ctx)
+        return found
+
+
+class _Url(click.ParamType[str]):
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from urllib.parse import urlsplit
+
+        try:
+            parts = urlsplit(value)
+            is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_usable = False
+        if not is_usable:
+            self.fail(f"{value!r} is no address of a service: write it like {_DEFAULT_URL}", param, ctx)
+        return str(value)
+
 
 ITEM = _Item()
+SECONDS, SOME_SECONDS = _Seconds(), _Seconds(min_open=True)
+"""Of options; the second is more than 0."""
+SERVICE_URL = _Url()
+_DEFAULT_URL = "http://127.0.0.1:8090"
 
 
 def names_of(group: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -64,7 +106,7 @@ PLUGIN = click.option(
 
 def fail(text: str, status: int = _USAGE) -> NoReturn:
     """One clear text. Exit status 1: not obtainable; 2: a wrong call; 3: no (usable) answer."""
-    click.echo(f"balancer: {text}", err=True)
+    click.echo("\n".join(map(printable, f"balancer: {text}".splitlines())), err=True)
     raise SystemExit(status)
 
 
@@ -107,7 +149,12 @@ def refuse(unused: Container[str], why: str) -> None:
 
 
 URL = click.option(
-    "--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True, help="The service."
+    "--url",
+    envvar="BALANCER_URL",
+    default=_DEFAULT_URL,
+    type=SERVICE_URL,
+    show_default=True,
+    help="The service.",
 )
 
 
@@ -119,19 +166,11 @@ def asks_service(function: Callable[..., None]) -> Callable[..., None]:
 @contextmanager
 def service_at(url: str, *, patience_s: float = 1.0) -> Iterator[Balancer]:
     """The service; what goes wrong is one clear line and its exit status."""
-    from balancer.client import Balancer, BalancerError, NotObtainable, Refused, environment_token
+    from balancer.client import BalancerError, NotObtainable, Refused, of_environment
 
-    try:
-        token = environment_token()
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"$BALANCER_TOKEN_FILE cannot be read: {error}")
-    with Balancer(
-        url,
-        token=token,
-        name=os.environ.get("BALANCER_CLIENT"),
-        ca_file=os.environ.get("BALANCER_CA_FILE"),
-        patience_s=patience_s,
-    ) as balancer:
+    with one_line(ValueError):
+        made = of_environment(url, patience_s=patience_s)
+    with made as balancer:
         try:
             yield balancer
         except NotObtainable as error:
@@ -168,12 +207,22 @@ def _default(value: Any) -> str:
     return "(needed)" if value == "..." else json.dumps(value, default=str)
 
 
+def printable(text: str) -> str:
+    """On one line, and without what a terminal obeys: a job or a note is named by anybody."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    )
+
+
 def show(as_json: bool, shown: Any, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Aligned columns that `awk` can read as well as people; the last column may be long."""
     if as_json:
         click.echo(json.dumps(shown, indent=None if not os.isatty(1) else 2))
         return
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    for row in [header, *rows]:
+    lines = [header, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    for row in lines:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         click.echo("  ".join(cells).rstrip())

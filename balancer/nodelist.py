@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _MOST = 100_000
 _PIECE = re.compile(r"\[([^\[\]]*)\]")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 
 
@@ -70,8 +70,10 @@ def _numbers(piece: str, pattern: str) -> list[str]:
         if match is None:
             raise NodeListError(f"in {pattern!r}: {part!r} is neither a number nor a range like 001-064")
         first, last = match[1], match[2] or match[1]
-        if int(last) < int(first) or int(last) - int(first) >= _MOST:
+        if int(last) < int(first):
             raise NodeListError(f"in {pattern!r}: {part!r} is not a range from low to high")
+        if int(last) - int(first) >= _MOST:
+            raise NodeListError(f"in {pattern!r}: {part!r} is more than {_MOST} nodes")
         numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return numbers
 

@@ -21,6 +21,7 @@ from balancer.ledger.filesystem import check_has_room, check_is_local
 from balancer.ledger.home import is_left_here
 from balancer.ledger.reader import open_to_read
 from balancer.secret_files import AuthFileError
+from balancer.service.reconfigure import Configured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,14 +64,15 @@ def own_checks(config: Config) -> Iterator[SiteCheck]:
         yield SiteCheck("the TLS files can be used", _tls(config))
     if config.authenticates:
         yield SiteCheck("the token file can be read and has a token", _tokens(config))
-    yield SiteCheck("the ledger can be opened", _ledger(config))
+    configured = _configured(config)
+    yield SiteCheck("the ledger can be opened", _ledger(config, configured))
     yield SiteCheck(f"{config.host}:{config.port} can be listened on", _address(config))
     if config.unix_socket is not None:
         yield SiteCheck(f"{config.unix_socket} can be listened on", _unix_socket(config, config.unix_socket))
     if config.ready_file is not None:
-        yield SiteCheck(
-            "the ready file can be written", _folder("ready_file", config.ready_file.absolute().parent)
-        )
+        yield SiteCheck("the ready file can be written", _file("ready_file", config.ready_file))
+    if config.freeze_file is not None:
+        yield SiteCheck("the freeze file can be written", _file("freeze_file", config.freeze_file))
 
 
 def _tls(config: Config) -> str:
@@ -88,7 +90,20 @@ def _tokens(config: Config) -> str:
         return str(error)
 
 
-def _ledger(config: Config) -> str:
+def _configured(config: Config) -> Configured:
+    """Raises ConfigError or ValueError where `serve` would, whatever the ledger has."""
+    config.make_clock()
+    configured = Configured(
+        nodes=tuple(config.node_names()),
+        algorithm=config.make_algorithm(),
+        algorithm_name=config.algorithm_name,
+        settings=config.lifecycle_settings(),
+    )
+    configured.restored(None)
+    return configured
+
+
+def _ledger(config: Config, configured: Configured) -> str:
     path = None if "://" in config.db else Path(config.db).absolute()
     problem = "" if path is None else _folder("db", path.parent)
     try:
@@ -100,7 +115,7 @@ def _ledger(config: Config) -> str:
         if path is not None and not os.access(path, os.R_OK | os.W_OK):
             return f"db: {path} may not be read and written by this user: run `balancer check` as the service's user"
         with closing(open_to_read(config.db)) as reader:
-            reader.load()
+            configured.restored(reader.load())
     except OlderError:
         return ""  # `serve` brings it up to date
     except LedgerError as error:
@@ -130,6 +145,11 @@ def _is_there(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+def _file(key: str, path: Path) -> str:
+    problem = _folder(key, path.absolute().parent)
+    return problem or (f"{key}: {path} is a folder: name a file in it" if path.is_dir() else "")
 
 
 def _folder(key: str, folder: Path) -> str:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pydantic import ValidationError
 
 _LONGEST = 60
 """Of a value that is shown."""
+_MEMBER = re.compile(r"(literal|dict|list|tuple|set)\[|constrained-|function-")
+"""Of a place: pydantic's names for the forms of a key that has several."""
+_INSTANCE = re.compile(r" or instance of \w+")
 _WORDS = (
     ("Input should be ", "must be "),
     ("String should ", "must "),
     ("List should ", "must "),
     ("Tuple should ", "must "),
     ("Dictionary should ", "must "),
+    (" after validation, not 0", ""),
     ("greater than or equal to", "at least"),
     ("less than or equal to", "at most"),
     ("greater than", "more than"),
@@ -38,9 +43,13 @@ def sentences(error: ValidationError) -> list[str]:
 
 def sentence(wrong: Mapping[str, Any], *, with_value: bool = True) -> str:
     """The place, what is wrong there and, unless it is long, the value that is there."""
-    place = ".".join(str(part) for part in wrong["loc"])
-    text = reason(wrong, with_value=with_value)
-    return f"{place}: {text}" if place else text
+    where, text = place(wrong), reason(wrong, with_value=with_value)
+    return f"{where}: {text}" if where else text
+
+
+def place(wrong: Mapping[str, Any]) -> str:
+    """The key, `driver.slurm.timeout_s`; "": the whole."""
+    return ".".join(str(part) for part in wrong["loc"] if not _MEMBER.match(str(part)))
 
 
 def reason(wrong: Mapping[str, Any], *, with_value: bool = True) -> str:
@@ -53,10 +62,34 @@ def reason(wrong: Mapping[str, Any], *, with_value: bool = True) -> str:
     if kind in ("value_error", "assertion_error"):
         return text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     text = text.partition(", unable to ")[0].partition(", got a number")[0]
+    text = _INSTANCE.sub("", text)
     for theirs, ours in _WORDS:
         text = text.replace(theirs, ours)
     value = repr(wrong.get("input"))
     return f"{text}, not {value}" if with_value and len(value) <= _LONGEST else text
+
+
+def no_truth_value(value: Any, annotation: Any) -> Any:
+    """The value, of a key of this type. Raises ValueError for one of YAML's yes, no, on and off where it is a number.
+
+    Pydantic would take them for 1 and 0.
+    """
+    if not isinstance(value, bool):
+        return value
+    types = set(_types(annotation))
+    if types & {int, float} and not types & {bool, Any, object}:
+        raise ValueError(f"must be a {'whole ' if int in types else ''}number, not {value}")
+    return value
+
+
+def _types(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) is Literal:
+        yield from map(type, get_args(annotation))
+    elif parts := get_args(annotation):
+        for part in parts:
+            yield from _types(part)
+    else:
+        yield annotation
 
 
 def not_yaml(error: Exception, *, with_line: bool = True) -> str:

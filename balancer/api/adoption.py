@@ -8,7 +8,7 @@ import structlog
 from pydantic import Field
 
 from balancer.api.access import owner
-from balancer.api.context import Answer, Body, Held, engine, idempotency_key, once
+from balancer.api.context import PRINTABLE, Answer, Body, Held, engine, idempotency_key, once
 from balancer.api.nodes import Nodes  # noqa: TC001 - pydantic reads it
 from balancer.api.operations import Operations
 
@@ -19,7 +19,7 @@ blueprint = Operations("adoption", tag="nodes")
 
 Reason = Annotated[
     str,
-    Field(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$", description="Stands in the log"),
+    Field(min_length=1, max_length=500, pattern=PRINTABLE, description="Stands in the log"),
 ]
 
 

@@ -14,11 +14,12 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
 from balancer.api import access, bodies, browsers
-from balancer.api.access import caller
+from balancer.api.access import caller, owner
 from balancer.api.call import Call, address_of, current
 from balancer.api.problems import INVALID, VERSION_NOT_SUPPORTED, Problem
 from balancer.auth.identity import NOBODY
-from balancer.clock import seconds, wall_us
+from balancer.clock import LONGEST_S, seconds, wall_us
+from balancer.service.calls import Caller
 from balancer.service.decision import Key
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ class Answer(BaseModel):
 
 
 NodeName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Seconds = Annotated[float, Field(ge=0, le=3.2e9)]
+PRINTABLE = r"^[^\x00-\x1f]+$"
+"""A text that stays one line of a table or log, and that each database takes."""
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_S)]
 Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many in the answer")]
 Held = Annotated[
     dict[str, str], Field(deprecated=True, description="The old name of `quarantined`, for this version")
@@ -92,9 +95,10 @@ def idempotency_key(body: BaseModel) -> Key | None:
         )
     call = f"{current().path}\n{json.dumps(body.model_dump(), sort_keys=True)}"
     identity = caller()
-    if identity is not NOBODY:
+    principal = owner().name if identity is NOBODY else identity.principal
+    if principal != Caller().name:
         # A key is its owner's: nobody else gets the answer, or is in its way by chance or by will.
-        key = _digest(f"{identity.principal}\n{key}")
+        key = _digest(f"{principal}\n{key}")
     return Key(key, _digest(call))
 
 

@@ -56,7 +56,7 @@ class Events(Answer):
     query=EventsQuery,
     answer=Events,
     says="Also as text/event-stream when that is what Accept names",
-    responses={410: "The events after that number were forgotten"},
+    responses={410: "The events after that number were forgotten, or the ledger is not so far"},
 )
 def list_events(query_data: EventsQuery) -> Any:
     """What happened, oldest first, numbered without a gap."""
@@ -81,6 +81,10 @@ def _after(after: int, limit: int) -> list[StoredEvent]:
             f"events {after + 1} to {found[0].seq - 1} were kept long enough and are gone; begin with after=0"
         )
         raise Problem(410, EVENTS_FORGOTTEN, detail, oldest=found[0].seq)
+    # Asked for later than the events: it is no number that came meanwhile.
+    if not found and after > (newest := engine().ledger.last_seq()):
+        detail = f"the newest event is {newest}: the ledger was put back, or is another; begin with after=0"
+        raise Problem(410, EVENTS_FORGOTTEN, detail)
     return found
 
 

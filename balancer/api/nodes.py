@@ -10,6 +10,7 @@ from pydantic import Field
 from balancer.api.access import caller, owner
 from balancer.api.call import current
 from balancer.api.context import (
+    PRINTABLE,
     Answer,
     Body,
     Generation,
@@ -56,7 +57,7 @@ class Released(Answer):
 
 class UpdateNodes(Body):
     states: Annotated[dict[NodeName, Literal["busy", "idle"]], Field(min_length=1, max_length=100_000)]
-    job: Annotated[str | None, Field(min_length=1, max_length=255)] = None
+    job: Annotated[str | None, Field(min_length=1, max_length=255, pattern=PRINTABLE)] = None
     remaining_s: Annotated[Seconds | None, Field(description="Wall time the job may still run")] = None
     generations: Generations | None = None
 

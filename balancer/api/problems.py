@@ -20,7 +20,7 @@ from balancer.service.callers import CallerGoneError
 from balancer.service.calls import CONCURRENT_UPDATE, TooManyError
 from balancer.service.idempotency import KeyInUseError, KeyReusedError
 from balancer.service.writer import StoppingError
-from balancer.wrong_values import reason
+from balancer.wrong_values import place, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,8 +138,8 @@ def of_input(error: ValidationError) -> Problem:
     """A body or query that is not as described: one sentence a field."""
     found: dict[str, list[str]] = {}
     for each in error.errors(include_url=False):
-        place = ".".join(str(part) for part in each["loc"]) or "the whole"
-        found.setdefault(place, []).append(f"{place}: {reason(each, with_value=False)}")
+        where = place(each) or "the body"
+        found.setdefault(where, []).append(f"{where}: {reason(each, with_value=False)}")
     detail = "; ".join(sentence for sentences in found.values() for sentence in sentences)
     return Problem(400, INVALID, detail)
 

@@ -49,9 +49,10 @@ class RequestNodes(Body):
         ),
     ] = None
     candidates: Annotated[
-        Patterns | None,
+        Annotated[Patterns, Field(min_length=1)] | None,
         Field(
-            description="Only these nodes: names or patterns like n[01-16]; names of no node here are ignored"
+            description="Only these nodes: names or patterns like n[01-16]; names of no node here are ignored; "
+            "missing: any node"
         ),
     ] = None
     exclude: Annotated[Patterns | None, Field(description="None of these nodes")] = None

@@ -13,12 +13,14 @@ import click
 from balancer.console_kit import (
     ITEM,
     PLUGIN,
+    SECONDS,
     asks_service,
     fail,
     file_error,
     list_plugins,
     names_of,
     one_line,
+    refuse,
     service_at,
     show,
 )
@@ -109,7 +111,13 @@ def cli() -> None:
 @click.option("--reserve-rule", help="fixed: granted nodes count for R; refilled: idle nodes take their place."
               "  [default: fixed]")  # fmt: skip
 @click.option("--wait-s", type=float, help="W: how long requests wait for jobs to end.  [default: 0]")
-@click.option("--idle-hold-s", type=float, help="I: how long a node beyond R stays reserved.  [default: 600]")
+@click.option(
+    "--idle-reserve-s",
+    "--idle-hold-s",
+    "idle_reserve_s",
+    type=float,
+    help="I: how long a node beyond R stays reserved.  [default: 600]",
+)
 @click.option("--db", help="The ledger: a file on a local disk, or a PostgreSQL URL.  [default: balancer.db]")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="0: a free one, which is printed.  [default: 8090]")
@@ -228,7 +236,7 @@ def node(url: str, as_json: bool, name: str, verb: str, state: str, reason: str,
         if state == "on-demand" and found.state != "QUARANTINED":
             fail(f"{name} is {found.state}: only a quarantined node can be on-demand's; quarantine it first")
         if yes:
-            if found.state != "QUARANTINED":
+            if found.state != "QUARANTINED" or state in ("quarantined", "held"):
                 balancer.quarantine_nodes([name], reason)
             if state in ("on-demand", "batch"):
                 _adopt(balancer, name, state, reason)
@@ -268,11 +276,16 @@ def requests(url: str, as_json: bool, state: str | None, mine: bool, overdue: bo
 @asks_service
 @click.option("--after", default=0, help="Number of the last event that is known already.")
 @click.option("--limit", default=1000, type=click.IntRange(min=1), help="At most so many.")
-def events(url: str, as_json: bool, after: int, limit: int) -> None:
+@click.option("--last", type=click.IntRange(min=1), help="The newest so many.")
+def events(url: str, as_json: bool, after: int, limit: int, last: int | None) -> None:
     """List events, oldest first."""
     from itertools import islice
 
+    if last is not None:
+        refuse({"after", "limit"}, "--last says which")
     with service_at(url) as balancer:
+        if last is not None:
+            after, limit = max(0, balancer.status()["newest_event"] - last), last
         found = list(islice(balancer.events(after=after), limit))
     rows = [[str(e.seq), _time(e.at_s), e.kind, json.dumps(e.body)[:120]] for e in found]
     show(as_json, [asdict(event) for event in found], ["NUMBER", "TIME", "EVENT", "DETAIL"], rows)
@@ -281,8 +294,8 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
 @cli.command("request")
 @asks_service
 @click.argument("count", type=click.IntRange(min=1))
-@click.option("--wait-s", type=click.FloatRange(min=0), help="How long to wait. [default: the service's W]")
-@click.option("--lease-s", type=click.FloatRange(min=0), help="Length of the lease; it ends unless renewed.")
+@click.option("--wait-s", type=SECONDS, help="How long to wait. [default: the service's W]")
+@click.option("--lease-s", type=SECONDS, help="Length of the lease; it ends unless renewed.")
 @click.option(
     "--candidate", "candidates", metavar="NODES", multiple=True, help="Only these nodes. Repeatable."
 )
@@ -291,11 +304,12 @@ def events(url: str, as_json: bool, after: int, limit: int) -> None:
     "--replace", is_flag=True, help="A granted node that fails is replaced, by a request of its own."
 )
 @click.option("--async", "respond_async", is_flag=True, help="Do not wait for the decision, nor confirm it.")
-@click.option("--patience-s", type=click.FloatRange(min=0), default=90.0, show_default=True,
+@click.option("--patience-s", type=SECONDS, default=90.0, show_default=True,
               help="How long to try while the service does not answer.")  # fmt: skip
 def request(url: str, as_json: bool, count: int, patience_s: float, **wishes: Any) -> None:
     """Get COUNT nodes for on-demand use. Interrupted, it leaves no request behind."""
     # Its other options are named like the parameters of the call.
+    wishes["candidates"] = wishes["candidates"] or None
     _call_for_request(
         url, as_json, lambda balancer: balancer.request_nodes(count, **wishes), patience_s=patience_s
     )
@@ -333,9 +347,7 @@ def confirm(url: str, as_json: bool, request_id: str) -> None:
 @cli.command("renew")
 @asks_service
 @click.argument("request_id", metavar="REQUEST")
-@click.option(
-    "--lease-s", type=click.FloatRange(min=0), help="Seconds from now. [default: as in the request]"
-)
+@click.option("--lease-s", type=SECONDS, help="Seconds from now. [default: as in the request]")
 def renew(url: str, as_json: bool, request_id: str, lease_s: float | None) -> None:
     """Keep the nodes of REQUEST for longer."""
     _call_for_request(url, as_json, lambda balancer: balancer.renew_lease(request_id, lease_s))
@@ -359,7 +371,7 @@ def release(url: str, as_json: bool, pattern: Sequence[str]) -> None:
 @asks_service
 @click.argument("count", type=click.IntRange(min=1), required=False)
 @click.option("--nodes", type=click.IntRange(min=1), help="The same as COUNT.")
-@click.option("--in-s", "notice_s", type=click.FloatRange(min=0), help="How far ahead; with --every: how long before"
+@click.option("--in-s", "notice_s", type=SECONDS, help="How far ahead; with --every: how long before"
               " each window its nodes are collected, 1800 if it is not given.")  # fmt: skip
 @click.option("--every", metavar="WINDOWS", help="In each of these, e.g. 'Mon-Fri 20:00-06:00' or"
               " 'FREQ=MONTHLY;BYDAY=1MO 08:00-18:00' (RFC 5545).")  # fmt: skip

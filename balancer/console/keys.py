@@ -13,7 +13,7 @@ from balancer.auth.identity import Role
 from balancer.auth.tokens import Token, TokenFile
 from balancer.clock import micros, seconds, utc_us
 from balancer.console.places import DEFAULT_CONFIG, missing_ledger, service_config
-from balancer.console_kit import one_line, show
+from balancer.console_kit import SOME_SECONDS, one_line, show
 from balancer.nodelist import expand, some
 from balancer.secret_files import AuthFileError
 from balancer.timestamps import iso, iso_or_none, iso_s
@@ -71,7 +71,7 @@ def token() -> None:
 @click.option(
     "--name", help="Whose it is; a new token of the same role and name succeeds it.  [default: role]"
 )
-@click.option("--expires-s", type=click.FloatRange(min=0, min_open=True), help="[default: never]")
+@click.option("--expires-s", type=SOME_SECONDS, help="[default: never]")
 @_clearly
 def create(config: Path | None, db: str | None, role: str, name: str | None, expires_s: float | None) -> None:
     """Make a token and print it: this once, it is not kept."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from balancer.console_kit import one_line, service_at
+from balancer.console_kit import URL, one_line, printable, service_at
 from balancer.ledger.backup import back_up, restore
 from balancer.ledger.errors import LedgerError
 from balancer.ledger.reader import Reader, open_to_read
@@ -95,7 +95,9 @@ def story(db: str, node: str, limit: int) -> None:
         if before is None:
             raise LedgerError(f"no event in this ledger names node {node}")
     for row in [("NUMBER", "TIME", "EPOCH", "EVENT", "CAUSE", "CHANGE"), *rows[-limit:]]:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, _WIDTHS, strict=True)).rstrip())
+        click.echo(
+            "  ".join(printable(cell).ljust(width) for cell, width in zip(row, _WIDTHS, strict=True)).rstrip()
+        )
 
 
 def _change(before: NodeRecord | None, now: NodeRecord) -> str:
@@ -135,7 +137,7 @@ def put_back(db: str, file: Path) -> None:
 @ledger.command()
 @click.option("--to", type=click.Choice(["on-demand", "batch"]), help="Whose they are.")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
-@click.option("--url", envvar="BALANCER_URL", default="http://127.0.0.1:8090", show_default=True)
+@URL
 @click.argument("pattern", metavar="[NODES...]", nargs=-1)
 @_clearly
 def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None:
@@ -156,7 +158,9 @@ def adopt(to: str | None, yes: bool, url: str, pattern: tuple[str, ...]) -> None
             node = quarantined[name]
             then = {"on-demand": "OD_ALLOC", "batch": "given back", None: "stays QUARANTINED"}[to]
             whom = f", was granted to {node.request_id}" if node.request_id else ""
-            click.echo(f"{name}  reads {node.reported or 'nothing'}{whom}; {node.doubt}  ->  {then}")
+            click.echo(
+                printable(f"{name}  reads {node.reported or 'nothing'}{whom}; {node.doubt}  ->  {then}")
+            )
         if not names:
             click.echo("no node is quarantined")
         elif to is None or not yes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from balancer.console_kit import URL, fail, refuse, service_at
+from balancer.console_kit import SECONDS, URL, fail, refuse, service_at
 from balancer.whole_file import write_text
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _CLOUD = click.option("--cloud", default="", help="Its name in clouds.yaml.  [default: the OS_* variables]")
 _OWNER = click.option("--owner", default="nova", show_default=True, help="Whose the filter's grants are.")
-_SECONDS = click.FloatRange(min=0)
 
 
 @click.group()
@@ -36,9 +35,9 @@ def nova() -> None:
 @_CLOUD
 @_OWNER
 @click.option(
-    "--period-s", type=_SECONDS, default=5.0, show_default=True, help="Time between two looks without a hint."
+    "--period-s", type=SECONDS, default=5.0, show_default=True, help="Time between two looks without a hint."
 )
-@click.option("--grace-s", type=_SECONDS, default=60.0, show_default=True,
+@click.option("--grace-s", type=SECONDS, default=60.0, show_default=True,
               help="How long a confirmed node stays granted on which nothing has run or can run.")  # fmt: skip
 @click.option(
     "--hint-address", metavar="HOST:PORT", help="Where Nova's notification driver sends hints (UDP)."
@@ -116,7 +115,7 @@ def agent(
 @_OWNER
 @click.option("--nova-conf", type=click.Path(path_type=Path, dir_okay=False, exists=True),
               help="The scheduler's configuration, to be checked as well.")  # fmt: skip
-@click.option("--wait-s", type=_SECONDS, help="The Balancer's W, to compare with Nova's time limits.")
+@click.option("--wait-s", type=SECONDS, help="The Balancer's W, to compare with Nova's time limits.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(
     *, url: str, cloud: str, owner: str, nova_conf: Path | None, wait_s: float | None, as_json: bool

@@ -11,6 +11,8 @@ import click
 from balancer.console_kit import (
     ITEM,
     PLUGIN,
+    SECONDS,
+    SERVICE_URL,
     asks_service,
     fail,
     given_options,
@@ -34,7 +36,9 @@ from balancer.console_kit import (
 @click.option("--dry-run", is_flag=True, help="With --once: only say what would be reserved.")
 @click.option("--before", type=click.Path(path_type=Path), metavar="FILE",
               help="Earlier slots that the service cannot know: JSON or CSV, as for `predictor backtest`.")  # fmt: skip
-@click.option("--until-s", type=float, help="Begin no slot after this time (seconds of the service's clock).")
+@click.option(
+    "--until-s", type=SECONDS, help="Begin no slot after this time (seconds of the service's clock)."
+)
 @click.option("--ready-file", type=click.Path(path_type=Path), help="Write the last step here, as JSON.")
 @click.option("--clock", type=ITEM, default="wall", show_default=True, help="The service's clock.")
 def predict(once: bool, dry_run: bool, **options: Any) -> None:
@@ -67,7 +71,7 @@ def list_predictors(as_json: bool) -> None:
 @predictor.command("backtest")
 @PLUGIN
 @click.argument("names", metavar="[PREDICTOR...]", nargs=-1)
-@click.option("--url", envvar="BALANCER_URL", help="Take the history of this service.")
+@click.option("--url", envvar="BALANCER_URL", type=SERVICE_URL, help="Take the history of this service.")
 @click.option("--history", type=click.Path(path_type=Path, dir_okay=False),
               help="Take it from a file: JSON as /v1/history answers, or CSV with nodes_requested.")  # fmt: skip
 @click.option("--quantile", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.9,

@@ -23,7 +23,7 @@ def rows_of(found: dict[str, Any]) -> list[list[str]]:
     rows += [[f"{system} ({each['name']})", _answers(each)] for system, each in systems]
     rows.append(["hooks", _hooks(found)])
     if found["frozen"] is not None:
-        rows.append(["frozen", "by {by} at {at}: {reason}".format(**found["frozen"])])
+        rows.append(["frozen", _frozen(**found["frozen"])])
     if found.get("claimed"):  # not told by older services
         rows.append(["claimed", "by another Balancer: nothing is moved, see `balancer adopt`"])
     rows.append(["ready", "yes" if found["problem"] is None else f"no: {found['problem']}"])
@@ -38,6 +38,10 @@ def _hooks(status: dict[str, Any]) -> str:
 
 def _in_words(state: str) -> str:
     return {each.value: words for each, words in STATE_WORDS.items()}.get(state, "")
+
+
+def _frozen(by: str, at: str, reason: str) -> str:
+    return f"by {by}{at and f' at {at}'}: {reason}"
 
 
 def _headroom(status: dict[str, Any]) -> list[list[str]]:

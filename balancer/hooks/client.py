@@ -54,19 +54,28 @@ class HookSettings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> HookSettings:
-        """Unreadable settings fall back to the defaults: a typing error must not stop the queue."""
-        try:
-            deadline_s = float(environ["BALANCER_HOOK_DEADLINE_S"])
-        except (KeyError, ValueError):
-            deadline_s = DEFAULT_DEADLINE_S
+        """Unreadable settings are told and fall back to the defaults: a typing error must not stop the queue."""
         return cls(
             url=environ.get("BALANCER_URL") or DEFAULT_URL,
             # An empty name would be the current folder, which is always there.
             marker=Path(environ.get("BALANCER_MARKER") or DEFAULT_MARKER),
-            deadline_s=deadline_s if 0 < deadline_s <= _MOST_DEADLINE_S else DEFAULT_DEADLINE_S,
+            deadline_s=_deadline_s(environ.get("BALANCER_HOOK_DEADLINE_S") or f"{DEFAULT_DEADLINE_S}"),
             keys=read_keys(Path(environ.get("BALANCER_HOOK_KEY_FILE") or DEFAULT_KEY_FILE)),
             ca_file=environ.get("BALANCER_CA_FILE") or None,
         )
+
+
+def _deadline_s(text: str) -> float:
+    try:
+        if 0 < (found := float(text)) <= _MOST_DEADLINE_S:
+            return found
+    except ValueError:
+        pass  # told below, like a number that will not do
+    say(
+        f"BALANCER_HOOK_DEADLINE_S={text} is no number of seconds up to {_MOST_DEADLINE_S:g}: "
+        f"{DEFAULT_DEADLINE_S:g} s are used"
+    )
+    return DEFAULT_DEADLINE_S
 
 
 @dataclass(frozen=True, slots=True)

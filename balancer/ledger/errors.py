@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+class EndingError(Exception):
+    """The service ends: what is not stored now the next start sees to."""
+
+
 class LedgerError(Exception):
     """The ledger cannot be opened, read or written; nothing of what was asked for is stored."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import micros, wall_us
-from balancer.ledger.errors import FencedError, LedgerError, ReadOnlyError, ReplacedError
+from balancer.ledger.errors import EndingError, FencedError, LedgerError, ReadOnlyError, ReplacedError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -46,7 +46,9 @@ def log_failure(log: FilteringBoundLogger, what: str, error: Exception, **values
     """
     if isinstance(error, _THE_WRITERS):
         return
-    if isinstance(error, LedgerError):
+    if isinstance(error, EndingError):
+        log.info("the service ends, the next start sees to this", failed=what, **values)
+    elif isinstance(error, LedgerError):
         log.error(what, error=str(error), **values)
     else:
         log.error(what, exc_info=error, **values)

@@ -97,7 +97,7 @@ class Lifecycle:
         self._nodes = NodeTable(snapshot.nodes, settings.pick)
         if settings.static_reserve > len(self._nodes):
             raise ValueError(
-                f"static_reserve is {settings.static_reserve}, and there are {len(self._nodes)} nodes"
+                f"a reserve of {settings.static_reserve} nodes cannot be made of {len(self._nodes)} nodes"
             )
         self._requests = RequestQueue(snapshot.requests, self._nodes)
         self._leases = LeaseBook(snapshot.requests, self._nodes, self._requests, settings)

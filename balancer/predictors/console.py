@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import threading
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
-from balancer.client import Balancer, BalancerError, environment_token
+from balancer.client import BalancerError, of_environment
 from balancer.clock import Clock, SystemClock, micros, micros_or_none, seconds
 from balancer.plugins import CLOCKS, PREDICTORS, PluginError, make_plugin, name_and_values, plugin_names
 from balancer.predictors.backtest import backtest
@@ -22,6 +21,8 @@ from balancer.predictors.planner import Keep
 from balancer.predictors.runner import PredictorRunner, Step, read_history
 from balancer.timestamps import iso_s, parse_iso
 from balancer.whole_file import write_text
+from balancer.wrong_values import not_yaml
+from balancer.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,7 @@ def run_predictor(
     time: Clock = make_plugin(CLOCKS, clock)
     made = make_plugin(PREDICTORS, with_parameters(predictor, changes))
     slots = Slots(slots_per_day)
-    with _connect(url) as balancer:
+    with of_environment(url, patience_s=1.0) as balancer:
         runner = PredictorRunner(
             balancer=balancer,
             predictor=made,
@@ -80,15 +81,6 @@ def run_predictor(
         runner.run(time, stop, print_step)
 
 
-def _connect(url: str) -> Balancer:
-    """The service, with the token and the certificates of the environment. Raises ValueError."""
-    try:
-        token = environment_token()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"$BALANCER_TOKEN_FILE cannot be read: {error}") from error
-    return Balancer(url, patience_s=1.0, token=token, ca_file=os.environ.get("BALANCER_CA_FILE"))
-
-
 def with_parameters(item: object, changes: Sequence[str]) -> dict[str, object]:
     """The predictor with `NAME=VALUE`s (values in YAML) over what it was written with. Raises ValueError."""
     predictor, values = name_and_values(PREDICTORS, item)
@@ -99,7 +91,10 @@ def with_parameters(item: object, changes: Sequence[str]) -> dict[str, object]:
         name, equals, text = change.partition("=")
         if not equals or not name:
             raise ValueError(f"--set {change}: expected NAME=VALUE, for example quantile=0.95")
-        found[name] = yaml.safe_load(text)
+        try:
+            found[name] = read_yaml(text)
+        except yaml.YAMLError as error:
+            raise ValueError(f"--set {change}{not_yaml(error, with_line=False)}") from error
     return {predictor: found}
 
 
@@ -176,7 +171,7 @@ def _from_service(url: str, slots: Slots) -> History:
     now_us = SystemClock().now_us()
     end_s = seconds(slots.begin_us(slots.at(now_us)))
     try:
-        with _connect(url) as balancer:
+        with of_environment(url, patience_s=1.0) as balancer:
             history = read_history(balancer, slots, max(0.0, end_s - _LONGEST_DAYS * DAY_S), end_s)
     except BalancerError as error:
         raise ValueError(str(error)) from error

@@ -115,7 +115,9 @@ class Calls:
         """For the function that is given to the writer: nothing is decided in between."""
         for name, believed in (generations or {}).items():
             record = self._writer.decided_node(name)
-            if record is not None and record.generation != believed:
+            if record is None:
+                raise Refused(Refused.UNKNOWN_NODE, f"generations: there is no node {name}")
+            if record.generation != believed:
                 detail = (
                     f"node {name} has generation {record.generation}, not {believed}: it changed meanwhile"
                 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from balancer.ledger.errors import LedgerError
@@ -46,6 +46,14 @@ class Configured:
             for name in self.nodes
         )
 
-    def lifecycle(self, snapshot: Snapshot) -> Lifecycle:
-        """One in this state."""
-        return Lifecycle.restore(snapshot, self.algorithm, self.settings, algorithm_name=self.algorithm_name)
+    def restored(self, stored: Snapshot | None) -> tuple[Snapshot, Lifecycle]:
+        """The state that a ledger has (None: it is new), with the configured nodes.
+
+        Raises LedgerError as `records` does, and ValueError where the settings contradict each other.
+        """
+        before = stored or Snapshot(now_us=0, serial=0, nodes=(), requests=(), reserves=())
+        nodes = self.records({record.name: record for record in before.nodes}, before.now_us)
+        state = replace(before, nodes=nodes)
+        return state, Lifecycle.restore(
+            state, self.algorithm, self.settings, algorithm_name=self.algorithm_name
+        )

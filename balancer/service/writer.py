@@ -20,6 +20,7 @@ import structlog
 
 from balancer.clock import NEVER_US, Clock, micros, seconds, wall_us
 from balancer.ledger.errors import (
+    EndingError,
     FencedError,
     LedgerError,
     ReadOnlyError,
@@ -31,7 +32,7 @@ from balancer.ledger.log import Outage, log_failure
 from balancer.ledger.store import Entry, Ledger, StoredEvent
 from balancer.lifecycle.errors import BadPlan, Refused
 from balancer.lifecycle.events import Event, Instruction, NodesDoubted, PlanRefused, WakeAt
-from balancer.lifecycle.records import Changes, NodeRecord, Snapshot
+from balancer.lifecycle.records import Changes, NodeRecord
 from balancer.service.decision import KIND, Decision, Key, Moves, answered_of, encode, event_body, kept_answer
 from balancer.service.ledger_conflict import LENT, unknown_stamps
 from balancer.service.read_model import ReadModel
@@ -59,7 +60,7 @@ _FIRST_PROBE_S, _PROBE_S = 0.05, 2.0
 """Read-only: the pauses before the first try to write and, doubled each time, at most."""
 
 
-class StoppingError(Exception):
+class StoppingError(EndingError):
     """The service ends; `request_id` goes on waiting in the ledger and can be asked for after a restart."""
 
     def __init__(self, request_id: str | None = None) -> None:
@@ -431,12 +432,10 @@ class Writer:
 
         Returns the names of the nodes that the ledger knows.
         """
-        snapshot = self._ledger.load() or Snapshot(now_us=0, serial=0, nodes=(), requests=(), reserves=())
-        stored = {record.name: record for record in snapshot.nodes}
-        nodes = self._configured.records(stored, snapshot.now_us)
-        self._lifecycle = self._configured.lifecycle(replace(snapshot, nodes=nodes))
+        stored = self._ledger.load()
+        snapshot, self._lifecycle = self._configured.restored(stored)
         self._seq = self._ledger.last_seq()
-        self._decided_nodes = {record.name: record for record in nodes}
+        self._decided_nodes = {record.name: record for record in snapshot.nodes}
         self._open_requests = {record.request_id: record for record in snapshot.requests}
         if self.is_broken:
             # A commit that failed may have been stored after all: what is shown is what was read.
@@ -444,7 +443,7 @@ class Writer:
             # What is under way is still in the hands of the commander: only the wake time is lost.
             self._on_decided(self._lifecycle.resume()[-1:])
         self.is_broken = False
-        return stored
+        return {record.name for record in stored.nodes} if stored is not None else ()
 
     # What is shown, and what `make` may ask
 

@@ -76,8 +76,10 @@ def _of_yaml(path: Path, text: str) -> list[_Switch]:
     """The switches of the tree that a cluster's partitions have unless they name another one."""
     import yaml  # noqa: PLC0415 - a topology.conf does not need it
 
+    from balancer.yaml_text import read_yaml  # noqa: PLC0415
+
     try:
-        listed = yaml.safe_load(text)
+        listed = read_yaml(text)
     except yaml.YAMLError as error:
         raise ValueError(f"{path}: no YAML: {error}") from error
     if (

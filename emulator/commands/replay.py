@@ -60,13 +60,14 @@ def replay(  # noqa: PLR0917
     """
     import yaml  # noqa: PLC0415 - slow imports only when they are needed
 
+    from balancer.yaml_text import read_yaml  # noqa: PLC0415
     from emulator.live.own_cluster import ALIASES, Replay  # noqa: PLC0415
     from emulator.runs.preparation import prepare  # noqa: PLC0415
     from emulator.runs.runner import check_live  # noqa: PLC0415
 
     try:
         scenario = scenario_of(scenario_file, changes, trace=trace, nodes=nodes)
-        submitter = yaml.safe_load(submit)
+        submitter = read_yaml(submit)
         how = ALIASES.get(submitter, submitter) if isinstance(submitter, str) else submitter
         replayed = Replay(out or Path("runs") / f"{scenario.name}-replay", how, compress)
         prepared = prepare(scenario)

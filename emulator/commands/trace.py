@@ -324,6 +324,7 @@ def generate(  # noqa: PLR0917
 
     import yaml  # noqa: PLC0415
 
+    from balancer.yaml_text import read_yaml  # noqa: PLC0415
     from emulator.workload import store  # noqa: PLC0415
     from emulator.workload.generators import GROUP, parse_generators  # noqa: PLC0415
     from emulator.workload.paper_workloads import compare, figures, render  # noqa: PLC0415
@@ -331,7 +332,7 @@ def generate(  # noqa: PLR0917
     from emulator.workload.streams import stream  # noqa: PLC0415
 
     try:
-        (made,) = parse_generators([yaml.safe_load(generator)])
+        (made,) = parse_generators([read_yaml(generator)])
         jobs = jobs_from(GROUP, made, "generate", stream(seed, "workload.generate.0"), nodes=nodes)
         obtained = figures(jobs, nodes=nodes)
         rows = compare(target, obtained)

@@ -98,13 +98,15 @@ def whatif(  # noqa: PLR0917 - click passes them by name
 def _pairs(changes: tuple[str, ...]) -> dict[str, Any]:
     import yaml  # noqa: PLC0415
 
+    from balancer.yaml_text import read_yaml  # noqa: PLC0415
+
     found = {}
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise ScenarioError(f"--set {change}: expected KEY=VALUE, for example bf_interval=60")
         try:
-            found[key.strip()] = yaml.safe_load(text)
+            found[key.strip()] = read_yaml(text)
         except yaml.YAMLError:
             raise ScenarioError(f"--set {change}: {text!r} is no value") from None
     return found

@@ -9,13 +9,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from balancer.wrong_values import no_truth_value
 
 
 class Part(BaseModel):
     """A mapping of a scenario: unknown keys and numbers that are none are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_truth_values(cls, value: Any, info: ValidationInfo) -> Any:
+        return no_truth_value(value, cls.model_fields[info.field_name or ""].annotation)
 
 
 class EnergyPart(Part):

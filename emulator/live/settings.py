@@ -8,6 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from balancer.wrong_values import sentences
+from balancer.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ SettingsType = TypeVar("SettingsType", bound=Settings)
 def load_settings(path: Path, model: type[SettingsType]) -> SettingsType:
     """The file's content as `model`; raises SettingsError."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
     if not isinstance(content, dict):

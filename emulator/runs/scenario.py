@@ -219,8 +219,10 @@ def read_document(path: Path) -> dict[str, Any]:
     """The keys of a scenario file; its `name` is the file's unless it says one. Raises ScenarioError."""
     import yaml  # noqa: PLC0415 - a run of a job log needs none
 
+    from balancer.yaml_text import read_yaml  # noqa: PLC0415
+
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -276,8 +278,10 @@ def apply_change(document: dict[str, Any], change: str) -> None:
         raise ScenarioError(f"--set {change}: expected KEY=VALUE, for example mechanism.balancer.wait_s=300")
     import yaml  # noqa: PLC0415 - as above
 
+    from balancer.yaml_text import read_yaml  # noqa: PLC0415
+
     try:
-        value = yaml.safe_load(text)
+        value = read_yaml(text)
     except yaml.YAMLError as error:
         raise ScenarioError(f"--set {change}{not_yaml(error, with_line=False)}") from error
     try:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from balancer.plugin_files import reason, resolved
 from balancer.plugins import IN_USE
 from balancer.wrong_values import not_yaml, sentences
+from balancer.yaml_text import read_yaml
 from emulator.number_text import grouped
 from emulator.provenance import file_digest, traces, versions
 from emulator.runs.scenario import ScenarioError, from_mapping, set_key
@@ -244,7 +245,7 @@ def _where(where: str, varied: Mapping[str, Any]) -> str:
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from balancer.wrong_values import not_yaml, sentences
+from balancer.yaml_text import read_yaml
 from emulator.runs.scenario import ScenarioError
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class Prior(_Entry):
 def load_prior(path: Path) -> Prior:
     """Read the file of a paper. Raises ScenarioError that names file and field."""
     try:
-        return Prior.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Prior.model_validate(read_yaml(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from error
     except yaml.YAMLError as error:

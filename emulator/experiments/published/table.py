@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from balancer.wrong_values import sentences
+from balancer.yaml_text import read_yaml
 from emulator.experiments.logs import find_log
 from emulator.experiments.published.units import unmet
 from emulator.metrics.summary import figures
@@ -112,7 +113,7 @@ def table_names() -> list[str]:
 def read_table(path: Path) -> PublishedTable:
     """Raises ScenarioError for a file that is no table; the message names file and field."""
     try:
-        table = PublishedTable.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        table = PublishedTable.model_validate(read_yaml(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError) as error:
         raise ScenarioError(f"{path}: {error}") from error
     except ValidationError as error:

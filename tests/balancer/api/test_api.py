@@ -285,8 +285,9 @@ def test_a_reserve_is_kept_as_long_as_it_says_or_for_i(api):
         ("request_nodes", {"nodes": 1, "wait_s": -1}, "wait_s"),
         ("request_nodes", {"nodes": 1, "wait_s": 1e300}, "wait_s"),
         ("request_nodes", {"nodes": 1, "wait": 1}, "wait"),
-        ("request_nodes", [], "instance"),
-        ("release_nodes", {"nodes": []}, "nodes"),
+        ("request_nodes", [], "the body"),
+        ("release_nodes", {"nodes": []}, "nodes: must have at least 1 item"),
+        ("request_nodes", {"nodes": 1, "candidates": []}, "candidates: must have at least 1 item"),
         ("release_nodes", {"nodes": ["../x"]}, "nodes.0"),
         ("update_nodes", {"states": {"n01": "broken"}}, "states.n01"),
         ("update_nodes", {"states": {}}, "states"),
@@ -402,6 +403,25 @@ def test_one_node_has_its_generation_as_etag(api):
     problem(http.get("/v1/nodes/n99"), 404, "balancer.not_found")
 
 
+def test_a_wrong_value_is_told_in_the_words_of_the_api(api):
+    _, http = api(nodes=1)
+    wrong = http.get("/v1/nodes?state=odd"), http.post("/v1/request_nodes", json=[])
+    assert [problem(each, 400, "balancer.invalid_request")["detail"] for each in wrong] == [
+        (
+            "state: must be 'OD_RESERVE', 'OD_ALLOC', 'OA_IDLE', 'OA_BUSY', 'DOWN', 'RECLAIMING', 'RESTORING' or "
+            "'QUARANTINED'; state: must be 'HELD'"
+        ),
+        "the body: must be keys with values",
+    ]
+
+
+@pytest.mark.parametrize("job", ["1\n2", "1\0", "\x1b[31m1"])
+def test_a_job_whose_name_is_no_line_is_refused(api, job):
+    _, http = api(nodes=1)
+    body = {"states": {"n01": "busy"}, "job": job}
+    problem(http.post("/v1/update_nodes", json=body), 400, "balancer.invalid_request")
+
+
 def test_a_write_with_a_stale_generation_is_a_conflict_and_changes_nothing(api):
     w, http = api(nodes=2, reserve=2)
     http.post("/v1/request_nodes", json={"nodes": 1})
@@ -414,6 +434,10 @@ def test_a_write_with_a_stale_generation_is_a_conflict_and_changes_nothing(api):
         stale = body | {"generations": {"n01": generation - 1}}
         problem(http.post(f"/v1/{path}", json=stale), 409, "balancer.concurrent_update")
     assert w.log() == before
+    absent = {"nodes": ["n01"], "generations": {"n01": generation, "n09": 1}}
+    assert problem(http.post("/v1/release_nodes", json=absent), 400, "balancer.unknown_node")["detail"] == (
+        "generations: there is no node n09"
+    )
     current = {"nodes": ["n01"], "generations": {"n01": generation}}
     assert http.post("/v1/release_nodes", json=current).status_code == 200
     assert http.get("/v1/nodes/n01").get_json()["generation"] == generation + 1
@@ -533,6 +557,19 @@ def test_going_on_after_events_that_were_forgotten_is_an_error_and_not_a_hole(ap
     for headers in ({}, {"Accept": "text/event-stream"}):
         body = problem(http.get("/v1/events?after=1", headers=headers), 410, "balancer.events_forgotten")
         assert body["oldest"] == oldest
+
+
+def test_going_on_after_an_event_that_the_ledger_does_not_have_is_an_error_and_not_silence(api):
+    w, http = api(nodes=1, reserve=1)
+    newest = w.engine.ledger.last_seq()
+    assert http.get(f"/v1/events?after={newest}").get_json()["events"] == []
+    for headers in ({}, {"Accept": "text/event-stream", "Last-Event-ID": str(newest + 1)}):
+        body = problem(
+            http.get(f"/v1/events?after={newest + 1}", headers=headers), 410, "balancer.events_forgotten"
+        )
+        assert body["detail"] == (
+            f"the newest event is {newest}: the ledger was put back, or is another; begin with after=0"
+        )
 
 
 def test_health_says_why_it_is_not_ready(api, tmp_path):

@@ -211,3 +211,14 @@ def test_a_key_that_cannot_be_one_is_refused(edge, key):
     answer = edge.post("request_nodes", {"nodes": 1}, {"Idempotency-Key": key})
     assert (answer.status_code, answer.get_json()["code"]) == (400, "balancer.invalid_request")
     assert edge.effects == 0
+
+
+def test_a_key_is_its_callers_own_where_the_caller_only_gives_a_name(edge):
+    answers = [
+        edge.post("request_nodes", {"nodes": 1}, KEY | name).get_json()
+        for name in ({}, {"X-Balancer-Client": "ann"}, {"X-Balancer-Client": "bob"}) * 2
+    ]
+    owners = [(each["id"], each["owner"]) for each in answers]
+    assert owners[:3] == owners[3:]
+    assert [owner for _, owner in owners[:3]] == ["anonymous", "ann", "bob"]
+    assert edge.effects == 3

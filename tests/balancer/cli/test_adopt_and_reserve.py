@@ -67,6 +67,13 @@ def test_a_state_that_no_node_can_have_is_a_wrong_call(asked):
     assert "n02" not in run("nodes", "--state", "OA_IDLE")[1]
 
 
+def test_a_quarantined_node_gets_the_reason_that_is_given_last(asked):
+    w, _, run = asked(claimed=False)
+    for reason in ("it hangs", "its disk is dead"):
+        assert run("node", "n02", "set", "quarantined", "--reason", reason, "--yes")[0] == 0
+        assert w.engine.quarantined()["n02"].endswith(f": {reason}")
+
+
 def test_a_node_that_is_set_halfway_says_where_it_stands(asked, monkeypatch):
     def refused(*_, **__):
         raise Refused(409, "balancer.conflict", "another call has the node")

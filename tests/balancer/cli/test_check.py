@@ -23,6 +23,8 @@ from balancer.drivers.torque import TorqueDriver
 from balancer.ledger import filesystem
 from balancer.ledger.filelock import lock
 from balancer.ledger.store import Ledger
+from balancer.lifecycle.states import NodeState
+from ledger_kit.places import entry, node
 
 OWN = ("ok      the ledger can be opened", "ok      127.0.0.1:0 can be listened on")
 
@@ -218,4 +220,38 @@ def test_what_is_no_socket_is_told_before_it_is_in_the_way(check):
             "choose another path"
         ),
         f"not so  the ready file can be written: ready_file: there is no folder {Path('run').absolute()}: make it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"algorithm": "basics"}, "algorithm: there is no algorithm 'basics'; did you mean 'basic'?"),
+        ({"algorithm": {"basic": {"a": 1}}}, "algorithm: algorithm basic has no parameter 'a'; it has none"),
+        ({"clock": "sun"}, "clock: there is no clock 'sun'; there are: shared, wall"),
+        ({"reserve": 4}, "a reserve of 4 nodes cannot be made of 3 nodes"),
+        ({"ready_file": ""}, "check.yaml: ready_file: must name a file, not ''"),
+        ({"host": ""}, "check.yaml: host: must have at least 1 character, not ''"),
+        ({"db": "a\0b"}, "check.yaml: db: must match pattern '^[^\\x00]+$', not 'a\\x00b'"),
+    ],
+)
+def test_what_serve_would_refuse_is_a_wrong_configuration(check, keys, said):
+    assert check(**keys) == (2, [f"balancer: {said}"])
+
+
+def test_nodes_that_are_lent_and_no_longer_listed_are_told(check):
+    with closing(Ledger("balancer.db")) as ledger:
+        ledger.take_epoch(0.0)
+        ledger.commit([entry(1, nodes=(node("n03", NodeState.OD_RESERVE),))])
+    assert check(nodes="n[01-02]")[1][0] == (
+        "not so  the ledger can be opened: node n03 is OD_RESERVE in the ledger and missing from the configured nodes: "
+        "list it until it has been given back"
+    )
+
+
+def test_a_folder_is_no_file_to_write(check):
+    lines = check(ready_file=".", freeze_file=".")[1]
+    assert lines[2:4] == [
+        "not so  the ready file can be written: ready_file: . is a folder: name a file in it",
+        "not so  the freeze file can be written: freeze_file: . is a folder: name a file in it",
     ]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import signal
+import ssl
 import subprocess
 import sys
+from urllib.parse import unquote
 
 import pytest
 import requests
 
 import balancer.client
-from balancer.client import Balancer, Unreachable
+from balancer.client import Balancer, Refused, Unreachable, of_environment
 from balancer.client_records import Node, node_of
 from balancer.clock import US
 from service_kit import running, until
@@ -50,6 +53,65 @@ def test_a_call_outlives_a_service_that_is_away_for_60_s_and_is_the_same_call_ea
         client.release_nodes(["n01"])
     assert len(calls) > 3
     assert len(set(calls)) == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "said"),
+    [
+        ({"token": "secret\n2"}, Balancer.status, "a header"),
+        ({"token": "\u65e5"}, Balancer.status, "a header"),
+        ({"name": "a\nb"}, Balancer.status, "a header"),
+        ({}, lambda client: client.request_nodes(1, wait_s=math.nan), "not JSON compliant"),
+        ({"url": "gone"}, Balancer.status, "No scheme supplied"),
+        ({"url": "ftp://gone"}, Balancer.status, "No connection adapters"),
+    ],
+)
+def test_a_call_that_cannot_be_sent_is_refused_at_once_and_shows_no_token(made, call, said):
+    with (
+        Balancer(**({"url": "http://127.0.0.1:1"} | made)) as client,
+        pytest.raises(Refused, match=f"the call cannot be sent: .*{said}") as refused,
+    ):
+        call(client)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "inner", [ssl.SSLError(1, "[SSL] PEM lib"), UnicodeDecodeError("idna", b"", 0, 1, "x")]
+)
+def test_an_error_whose_reason_is_a_word_is_told_too(away, monkeypatch, inner):
+    def fails(*_: object, **__: object) -> None:
+        raise requests.exceptions.SSLError(inner)
+
+    with Balancer("https://gone", patience_s=0.0) as client:
+        away(client, 1.0)
+        monkeypatch.setattr(client._session, "request", fails)
+        with pytest.raises(Unreachable, match=r"^no answer from https://gone: .+"):
+            client.release_nodes(["n01"])
+
+
+@pytest.mark.parametrize("name", ["../nodes", "n 1?limit=1", "r1#", "%2e", "\u00e9"])
+def test_what_is_named_in_a_path_is_one_part_of_it(name, monkeypatch):
+    asked = []
+
+    def send(_method, url, **_):
+        asked.append(url)
+        raise requests.ConnectionError
+
+    with Balancer("http://gone", patience_s=0.0) as client:
+        monkeypatch.setattr(client._session, "request", send)
+        for call in (client.node, client.request, client.withdraw_reserve):
+            with pytest.raises(Unreachable):
+                call(name)
+            with pytest.raises(Refused, match="names nothing"):
+                call("")
+    assert [unquote(url.rpartition("/")[2]) for url in asked] == [name] * 3
+
+
+def test_a_client_of_the_environment_says_who_calls(monkeypatch):
+    monkeypatch.setenv("BALANCER_CLIENT", "planner")
+    monkeypatch.delenv("BALANCER_TOKEN", raising=False)
+    with of_environment("http://gone", patience_s=1.0) as client:
+        assert client._session.headers["X-Balancer-Client"] == "planner"
 
 
 def test_a_service_that_stays_away_is_given_up_after_the_patience(away):

@@ -28,6 +28,15 @@ def test_what_is_no_list_of_nodes_is_refused(text):
         expand(text)
 
 
+def test_what_is_wrong_with_a_range_is_said():
+    with pytest.raises(NodeListError, match="'3-1' is not a range from low to high"):
+        expand("n[3-1]")
+    with pytest.raises(NodeListError, match="'1-200000' is more than 100000 nodes"):
+        expand("n[1-200000]")
+    with pytest.raises(NodeListError, match="neither a number nor a range"):
+        expand(f"n[{'9' * 5000}]")
+
+
 def test_a_file_has_a_pattern_a_line_and_errors_name_it(tmp_path):
     path = tmp_path / "nodes"
     path.write_text("# rack 1\nn[01-02]\n\nn03 # new\n", encoding="utf-8")

@@ -51,6 +51,16 @@ def test_a_token_file_that_is_no_text_is_named(tmp_path):
     assert (done.exit_code, "BALANCER_TOKEN_FILE cannot be read" in done.output) == (2, True)
 
 
+@pytest.mark.parametrize("content", ["", "secret-1\nsecret-2\n", "secret\u00e9"])
+def test_a_token_file_without_one_token_is_told_and_never_shown(tmp_path, content):
+    (tmp_path / "token").write_text(content, encoding="utf-8")
+    done = CliRunner().invoke(cli, ["status"], env={"BALANCER_TOKEN_FILE": str(tmp_path / "token")})
+    assert (done.exit_code, done.output) == (
+        2,
+        "balancer: $BALANCER_TOKEN_FILE holds no token: one line is expected, as `balancer token create` prints it\n",
+    )
+
+
 def test_nodes_in_a_file_that_is_no_text_are_told_with_its_name(tmp_path):
     (tmp_path / "nodes").write_bytes(b"\xff\xfe")
     done = CliRunner().invoke(cli, ["check", "--nodes", str(tmp_path / "nodes")])

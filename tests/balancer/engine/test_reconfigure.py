@@ -50,7 +50,7 @@ def test_what_cannot_be_used_changes_nothing(world):
     before, log = w.settled(), w.log()
     with pytest.raises(LedgerError, match=f"node {lent[0]} is OD_ALLOC"):
         reconfigured(w, [name for name in w.names if name not in lent])
-    with pytest.raises(ValueError, match="static_reserve is 3"):
+    with pytest.raises(ValueError, match="a reserve of 3 nodes cannot be made of"):
         reconfigured(w, w.names, static_reserve=3)
     assert (w.states(), w.log()) == (before, log)
     w.engine.release_nodes(lent)

@@ -184,8 +184,12 @@ def test_the_wall_time_is_read_from_the_resource_list(resources, expected):
     assert walltime_s(resources) == expected
 
 
-def test_unreadable_settings_fall_back_to_the_defaults():
-    assert HookSettings.from_environment({"BALANCER_HOOK_DEADLINE_S": "five"}) == HookSettings()
+@pytest.mark.parametrize("deadline", ["five", "nan", "0", "-1", "61"])
+def test_unreadable_settings_are_told_and_fall_back_to_the_defaults(deadline, capsys):
+    assert HookSettings.from_environment({"BALANCER_HOOK_DEADLINE_S": deadline}) == HookSettings()
+    assert capsys.readouterr().err == (
+        f"balancer: BALANCER_HOOK_DEADLINE_S={deadline} is no number of seconds up to 60: 5 s are used\n"
+    )
 
 
 @pytest.fixture

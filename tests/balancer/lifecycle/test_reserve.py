@@ -216,7 +216,7 @@ def test_the_hint_algorithm_keeps_no_static_reserve(world):
 
 
 def test_a_reserve_of_more_nodes_than_there_are_is_refused_at_the_start(world):
-    with pytest.raises(ValueError, match="static_reserve is 4, and there are 3 nodes"):
+    with pytest.raises(ValueError, match="a reserve of 4 nodes cannot be made of 3 nodes"):
         world(3, reserve=4)
 
 
