@@ -249,10 +249,12 @@ class SlurmTwin(ClusterRules):
         limit = rows["estimate_us"] // s.MINUTE
         for what, wrong in refusals(jobs, self._slurm, self._rules, len(self._nodes_seen)):
             first = int(np.flatnonzero(wrong)[0])
+            ran_over = "minutes" in what and bool((jobs.run_us >= jobs.estimate_us)[wrong].any())
+            by_rule = "; limits that `overrun: extend` raised are the log's with `overrun: kill`"
             raise ValueError(
                 f"scheduler slurm: {what}, and {wrong.sum()} of its jobs ask for something else, the first is job "
                 f"{jobs.number[first]} ({jobs.nodes[first]} nodes, {limit[first]} minutes): change that, or leave them "
-                "out by a transform"
+                f"out by a transform{by_rule if ran_over else ''}"
             )
 
     def use(self, state: t.State) -> None:

@@ -478,6 +478,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         gpus_per_node=options["gpus_per_node"],
         down_nodes=options["down_nodes"],
         reservations=options["reservations"],
+        overrun="kill" if options["scheduler"].startswith("slurm") else "extend",
     )
     logs, options["decides"] = under_scheduler(logs, options["scheduler"], _split(options["nodes"])[1])
     weeks = usable_weeks(logs)

@@ -10,14 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from emulator.cluster.slurm_scheduler import Slurm
-from emulator.number_text import grouped
+from emulator.number_text import grouped, number_of
 from emulator.runs.queue_partitions import partitions_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
-from emulator.schedulers.slurm.refusals import refusals
+from emulator.schedulers.slurm.refusals import never_started
 
 if TYPE_CHECKING:
     from emulator.study.logs import Logs
@@ -36,17 +34,15 @@ def under_scheduler(logs: Logs, scheduler: str, ondemand_nodes: int) -> tuple[Lo
         queues = partitions_by_name(slurm, nodes, logs.log.names_of("Queue"), logs.batch)
         slurm = replace(slurm, queues=dict(queues.by_queue))
         rules = slurm.rules(nodes)
-        fits = np.ones(len(logs.batch), np.bool_)
-        for _, wrong in refusals(logs.batch, slurm, rules, nodes):
-            fits &= ~wrong
+        never, why = never_started(logs.batch, slurm, rules, nodes)
         notes = [*slurm.not_followed(logs.batch, nodes), *queues.not_followed(conf)]
     except ValueError as error:
         raise ScenarioError(f"--scheduler {scheduler}: {error}") from error
-    if not fits.any():
-        raise ScenarioError(f"--scheduler {scheduler}: its partitions would start none of the jobs")
-    if not fits.all():
+    if never.all():
+        raise ScenarioError(f"--scheduler {scheduler}: it would start none of the jobs: {why}")
+    if never.any():
         notes.append(
-            f"batch: left out: {grouped(int((~fits).sum()))} jobs that {conf.name} would never start"
+            f"batch: left out: {number_of(int(never.sum()), 'job')} that {conf.name} would never start: {why}"
         )
     if slurm.nodes_added:
         theirs = [each.name for each in rules.partitions if each.nodes is None or nodes - 1 in each.nodes]
@@ -58,6 +54,6 @@ def under_scheduler(logs: Logs, scheduler: str, ondemand_nodes: int) -> tuple[Lo
         "slurm": {"conf": str(conf), "nodes_added": slurm.nodes_added, "queues": dict(queues.by_queue)}
     }
     kept = replace(
-        logs, batch=logs.batch.take(fits), waited_us=logs.waited_us[fits], notes=(*logs.notes, *notes)
+        logs, batch=logs.batch.take(~never), waited_us=logs.waited_us[~never], notes=(*logs.notes, *notes)
     )
     return kept, document

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.number_text import grouped
 from emulator.schedulers.slurm.qos import UNDEFINED, Qos
 from emulator.schedulers.slurm.reservations import which_of
 from emulator.schedulers.slurm.tables import MINUTE
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
 
+_MOST_REASONS = 3
 _Bound = tuple[str, str, int | None, int | None]
 """Who says it, of nodes, cores or minutes, at least, at most."""
 
@@ -63,6 +65,22 @@ def refusals(
                     f"limits up to {most} minutes" if column == "minutes" else f"no more than {most} {column}"
                 )
                 yield f"{who} takes {what}", wrong
+
+
+def never_started(
+    jobs: JobTable, slurm: SlurmSettings, rules: Rules, node_count: int
+) -> tuple[NDArray[np.bool_], str]:
+    """Which jobs are refused, and why: who takes what, as often as it is the first reason of a job."""
+    never = np.zeros(len(jobs), np.bool_)
+    why: dict[str, int] = {}
+    for what, wrong in refusals(jobs, slurm, rules, node_count):
+        if count := int((wrong & ~never).sum()):
+            why[what] = why.get(what, 0) + count
+        never |= wrong
+    most = sorted(why, key=lambda what: -why[what])
+    said = [f"{grouped(why[what])} since {what}" for what in most[:_MOST_REASONS]]
+    others = sum(why[what] for what in most[_MOST_REASONS:])
+    return never, ", ".join([*said, *([f"{grouped(others)} for other reasons"] if others else [])])
 
 
 def _kinds(
