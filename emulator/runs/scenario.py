@@ -7,6 +7,7 @@ with each result, so that a run can be repeated from its folder.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Mapping
 from functools import lru_cache
@@ -289,11 +290,13 @@ def apply_change(document: dict[str, Any], change: str) -> None:
 def set_key(document: dict[str, Any], path: list[str], value: Any) -> None:
     """Set the value at a path of keys; in a list the key is a number, from 0. Raises ScenarioError."""
     place: Any = document
-    for name in path[:-1]:
+    for name, below in itertools.pairwise(path):
         key: Any = _index(place, name) if isinstance(place, list) else name
         inner = place[key] if isinstance(place, list) else place.get(key)
         if isinstance(inner, str):
-            inner = {inner: {}}  # `mechanism: balancer` is short for `mechanism: {balancer: {}}`
+            # `mechanism: balancer` is short for `mechanism: {balancer: {}}`
+            is_scheduler = path[0] == "scheduler" and place is document and inner != below
+            inner = SchedulerConfig.written_out(inner) if is_scheduler else {inner: {}}
         elif inner is None:
             inner = {}
         elif not isinstance(inner, dict | list):
