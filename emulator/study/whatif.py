@@ -103,6 +103,10 @@ def settings(changes: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     found, lent = {}, 0
     for key, value in changes.items():
         name = key.replace(".", "_").lower()
+        if value is None:
+            raise ScenarioError(f"{key}: it needs a value; leave it out for today's")
+        if name in found or (name == LENT and lent):
+            raise ScenarioError(f"{key}: it is set twice")
         if name == LENT:
             if not isinstance(value, int) or value < 0:
                 raise ScenarioError(f"nodes.lent: how many nodes, not {value!r}")

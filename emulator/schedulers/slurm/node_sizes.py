@@ -10,7 +10,8 @@ from balancer.nodelist import some
 from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf_lines import ConfError, own_names, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_of_site
-from emulator.schedulers.slurm.select import Size, has_memory
+from emulator.schedulers.slurm.select import MOST_CORES, Size, has_memory
+from emulator.schedulers.slurm.times import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +50,11 @@ def sizes_in(conf: Path, node_count: int, parameters: Parameters) -> tuple[Size,
         memory = _number(line, "realmemory", 0) if has_memory(parameters) else 0
         if has_memory(parameters) and not memory:
             raise ConfError(f"{line.place}: {parameters} needs the RealMemory of node {name}")
-        found.append(Size(_cpus(line), memory, gpus[name]))
+        if not 1 <= (cores := _cpus(line)) <= MOST_CORES:
+            raise ConfError(f"{line.place}: node {name} has {cores} CPUs; expected 1 to {MOST_CORES}")
+        if gpus[name] > MOST_CORES:
+            raise ConfError(f"{line.place}: node {name} has {gpus[name]} GPUs; expected at most {MOST_CORES}")
+        found.append(Size(cores, memory, gpus[name]))
     return tuple(found)
 
 
@@ -95,4 +100,8 @@ def _number(line: Line, key: str, default: int) -> int:
     text = line.words[key]
     if not text.isdecimal():
         raise ConfError(f"{line.place}: {line.spelt[key]}={text}: expected a whole number")
+    if int(text) > MOST:
+        raise ConfError(
+            f"{line.place}: {line.spelt[key]}={text}: more than {MOST}, the most that Slurm takes"
+        )
     return int(text)

@@ -20,6 +20,8 @@ from emulator.schedulers.slurm.select import CORES, Select, SharedNodes
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from emulator.schedulers.slurm.associations import Association, JobAssociations
     from emulator.schedulers.slurm.qos import LeftOut
     from emulator.schedulers.slurm.select import Parameters
@@ -29,6 +31,14 @@ _WHAT_NODES_HAVE = (
     "slurm: select: say what nodes have: `cores`, if all have as many, `kinds`, or a `conf` with NodeName lines of all"
     " nodes"
 )
+
+
+def _by_number(name: str, said: Mapping[Any, Any]) -> Iterator[tuple[int, Any]]:
+    """What is said of users, groups or queues of the trace, by their numbers. Raises ValueError."""
+    for number, each in said.items():
+        if not str(number).removeprefix("-").isdecimal():
+            raise ValueError(f"slurm: {name}: expected numbers of the trace, not {number!r}")
+        yield int(number), each
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +109,14 @@ class SlurmSettings:
             check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
         for number, share in self.shares.items():
             check_number("slurm", f"shares of {number}", share, above=0)
-        object.__setattr__(self, "shares", {int(number): float(each) for number, each in self.shares.items()})
+        object.__setattr__(self, "shares", {n: float(each) for n, each in _by_number("shares", self.shares)})
         if self.cpus_per_node is not None:
             check_number("slurm", "cpus_per_node", self.cpus_per_node, at_least=1, whole=True)
         if self.associations is not None and self.shares:
             raise ValueError("slurm: shares are those of the associations; leave one of the two out")
         for name in ("queues", "queue_qos", "user_qos", "users", "accounts"):
-            said = getattr(self, name)
-            object.__setattr__(self, name, {int(number): str(each) for number, each in said.items()})
+            said = _by_number(name, getattr(self, name))
+            object.__setattr__(self, name, {number: str(each) for number, each in said})
 
     def _said(self) -> dict[str, Any]:
         known = {each.name for each in fields(Rules)}

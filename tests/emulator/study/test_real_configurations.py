@@ -180,7 +180,9 @@ def test_jobs_share_nodes_where_the_site_s_file_says_so(site, tmp_path):
     found = what_if(log, conf)
     assert_waits(found, jobs, waits, its.partitions)
     assert f"jobs share nodes, as {conf.name} says (whole nodes: --procs-per-node)" in found["notes"]
-    assert not [note for note in found["notes"] if "unless `select` is set" in note or "CR_Core_Memory:" in note]
+    assert not [
+        note for note in found["notes"] if "unless `select` is set" in note or "CR_Core_Memory:" in note
+    ]
     others = [each for each in its.told if "partition" in each or "State" in each or "TRES" in each]
     for sentence in others:
         assert any(note.startswith(sentence) for note in found["notes"]), sentence

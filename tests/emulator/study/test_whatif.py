@@ -269,12 +269,22 @@ def test_partitions_that_the_slurm_conf_does_not_have_are_named(whatif, tmp_path
         ("reservations={r: {node: ALL}}", "reservations: r.node: there is no such key"),
         ("defer=maybe", "defer: must be true or false, not 'maybe'"),
         ("release=23.02", "release is one of 22.05, 24.11, 26.05, not 23.02"),
+        ("bf_interval=", "bf_interval: it needs a value"),
+        (f"bf_interval={10**22}", f"bf_interval must be at most 4294967295, not {10**22}"),
+        ("shares={ann: 3}", "shares: expected numbers of the trace, not 'ann'"),
+        ("queues={debug: batch}", "queues: expected numbers of the trace, not 'debug'"),
     ],
 )
 def test_a_change_that_cannot_be_made_is_named_with_status_2(whatif, change, reason):
     done = whatif("--set", change)
     assert done.exit_code == 2, done.output
     assert reason in done.stderr
+
+
+def test_a_setting_that_is_changed_twice_is_refused(whatif):
+    for again in ("bf_interval=20", "BF.Interval=20"):
+        done = whatif("--set", "bf_interval=10", "--set", again)
+        assert (done.exit_code, "set twice" in done.stderr) == (2, True), done.output
 
 
 @pytest.mark.parametrize("change", ["release=26.05", "preempt_mode=off", "select={cores: 1}"])
