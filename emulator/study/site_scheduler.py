@@ -1,7 +1,8 @@
 """Under which scheduler the runs of a merger are: with `slurm:FILE`, a slurm.conf that knows the batch nodes alone.
 
 The on-demand nodes come behind them, in all partitions with `Nodes=ALL`, else in the largest. Queues of the batch log
-go to the partitions of their names, and jobs that their partition would never start are left out, as in `whatif`.
+go to the partitions of their names, nodes that jobs share or that were down to one without limits. Jobs that their
+partition would never start are left out, as in `whatif`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from emulator.runs.queue_partitions import partitions_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
 from emulator.schedulers.slurm.refusals import never_started
+from emulator.schedulers.slurm.settings import UNLIMITED_PARTITION
 
 if TYPE_CHECKING:
     from emulator.study.logs import Logs
@@ -31,8 +33,14 @@ def under_scheduler(logs: Logs, scheduler: str, ondemand_nodes: int) -> tuple[Lo
     try:
         has_both = len(site_nodes(read_lines(conf))) == nodes
         slurm = Slurm(conf=conf, nodes_added=0 if has_both else ondemand_nodes)
-        queues = partitions_by_name(slurm, nodes, logs.log.names_of("Queue"), logs.batch)
-        slurm = replace(slurm, queues=dict(queues.by_queue))
+        of_jobs = logs.batch.take(
+            logs.batch.queue != (-2 if logs.shared_queue is None else logs.shared_queue)
+        )
+        queues = partitions_by_name(slurm, nodes, logs.log.names_of("Queue"), of_jobs)
+        by_queue = dict(queues.by_queue)
+        if logs.shared_queue is not None:
+            by_queue[logs.shared_queue] = UNLIMITED_PARTITION
+        slurm = replace(slurm, queues=by_queue, unlimited_queue=logs.shared_queue)
         rules = slurm.rules(nodes)
         never, why = never_started(logs.batch, slurm, rules, nodes)
         notes = [*slurm.not_followed(logs.batch, nodes), *queues.not_followed(conf)]
@@ -51,7 +59,8 @@ def under_scheduler(logs: Logs, scheduler: str, ondemand_nodes: int) -> tuple[Lo
             f" nodes are put into the partition{'s' * (len(theirs) > 1)} {', '.join(theirs)}"
         )
     document = {
-        "slurm": {"conf": str(conf), "nodes_added": slurm.nodes_added, "queues": dict(queues.by_queue)}
+        "slurm": {"conf": str(conf), "nodes_added": slurm.nodes_added, "queues": by_queue}
+        | ({} if logs.shared_queue is None else {"unlimited_queue": logs.shared_queue})
     }
     kept = replace(
         logs, batch=logs.batch.take(~never), waited_us=logs.waited_us[~never], notes=(*logs.notes, *notes)

@@ -15,7 +15,7 @@ from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptTy
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.releases import AsWritten, Release  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
-from emulator.schedulers.slurm.rules import PriorityType, Rules
+from emulator.schedulers.slurm.rules import Partition, PriorityType, Rules
 from emulator.schedulers.slurm.select import CORES, Select, SharedNodes
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.select import Parameters
     from emulator.workload.table import JobTable
 
+UNLIMITED_PARTITION = "nodes that are held"
 _WHAT_NODES_HAVE = (
     "slurm: select: say what nodes have: `cores`, if all have as many, `kinds`, or a `conf` with NodeName lines of all"
     " nodes"
@@ -48,12 +49,13 @@ class SlurmSettings:
     `conf`: a slurm.conf. What is set beside it stands above it; what nobody sets is Slurm's default. `queues`:
     partition of a queue of the trace, by number. `shares`: of a user, by number; 1 for others. `ignores_term`: jobs
     do not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes,
-    the last ones, are lent for the whole run. `nodes_added`: so many, the last ones, are none of the conf's. `qos`:
-    a table of QOS, or a file of what `sacctmgr show qos` printed; `queue_qos`, `user_qos`: that of a queue's and a
-    user's jobs, by number, else it is `normal`; `cpus_per_node`: for limits in `cpu`. `associations`: a file of
-    what `sacctmgr show assoc` printed; `users`, `accounts`: the names of users and groups of the trace, by number.
-    `reservations`: advance ones, by name. `select`: jobs share nodes. `release`: whose rules, else `conf`'s if it is
-    what Slurm printed, else 22.05's. The rest: `rules.py`.
+    the last ones, are lent for the whole run. `nodes_added`: so many, the last ones, are none of the conf's.
+    `unlimited_queue`: jobs of this queue of the trace are in a partition beside the conf's, of its nodes and without
+    limits. `qos`: a table of QOS, or a file of what `sacctmgr show qos` printed; `queue_qos`, `user_qos`: that of a
+    queue's and a user's jobs, by number, else it is `normal`; `cpus_per_node`: for limits in `cpu`. `associations`:
+    a file of what `sacctmgr show assoc` printed; `users`, `accounts`: the names of users and groups of the trace,
+    by number. `reservations`: advance ones, by name. `select`: jobs share nodes. `release`: whose rules, else
+    `conf`'s if it is what Slurm printed, else 22.05's. The rest: `rules.py`.
     """
 
     conf: Path | None = None
@@ -62,6 +64,7 @@ class SlurmSettings:
     ignores_term: bool = False
     nodes_lent: int = 0
     nodes_added: int = 0
+    unlimited_queue: int | None = None
     qos: Path | dict[str, dict[str, int | float | str]] | None = None
     associations: Path | None = None
     users: dict[int, str] = field(default_factory=dict)
@@ -140,6 +143,8 @@ class SlurmSettings:
             said = {"priority_type": "multifactor", **said}  # the default since 23.11
         rules = self._with_qos(Rules(**said, associations=self._associations([])))
         rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
+        if self.unlimited_queue is not None:
+            rules = replace(rules, partitions=(*rules.partitions, self._unlimited(rules, node_count)))
         if self.select is not None:
             self._check_select(rules)
         known = {each.name for each in rules.partitions}
@@ -148,6 +153,11 @@ class SlurmSettings:
                 there = ", ".join(sorted(known))
                 raise ValueError(f"slurm: queue {number} goes to partition {name!r}; there are: {there}")
         return self._without_lent(rules, node_count) if self.nodes_lent else rules
+
+    def _unlimited(self, rules: Rules, node_count: int) -> Partition:
+        default = next(each for each in rules.partitions if each.name == rules.default_partition)
+        nodes = tuple(range(node_count - self.nodes_added))
+        return Partition(UNLIMITED_PARTITION, nodes, priority_tier=default.priority_tier, preempt_mode="off")
 
     @property
     def _in_cores(self) -> bool:
