@@ -186,12 +186,8 @@ class SlurmTwin(ClusterRules):
         self._job_ext["first_qos"][rows] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
             places
         ]
-        defaults = ("", *(each.qos for each in rules.associations))
-        own = self._job_ext["association"][rows].tolist()
-        self._job_ext["own_qos"][rows] = [
-            index.get(self._slurm.qos_name(user, queue, defaults[which + 1]), -1)
-            for user, queue, which in zip(jobs.user.tolist(), jobs.queue.tolist(), own, strict=True)
-        ]
+        own = self._slurm.qos_of_jobs(jobs, rules, self._job_ext["association"][rows])
+        self._job_ext["own_qos"][rows] = [index.get(name, -1) for name in own]
         self._job_ext["reservation"][rows] = [
             which_of(rules.reservations, number, user)
             for number, user in zip(jobs.number.tolist(), jobs.user.tolist(), strict=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from balancer.clock import US
+from balancer.nodelist import some
 from emulator.cluster.slurm_scheduler import Slurm, slurm_in
 from emulator.metrics.intervals import blocks, mean_in_blocks
 from emulator.number_text import grouped, number_of
@@ -23,7 +24,7 @@ from emulator.schedulers.slurm.node_sizes import parameters_in
 from emulator.schedulers.slurm.refusals import never_started
 from emulator.schedulers.slurm.select import has_memory
 from emulator.simulation.run import simulate
-from emulator.workload.requests import with_requests
+from emulator.workload.requests import with_qos, with_requests
 from emulator.workload.rules import ESTIMATE_MISSING, OVERRUN, not_read, processors, remarks, to_jobs
 
 if TYPE_CHECKING:
@@ -148,10 +149,16 @@ def read_site(
         raise ScenarioError(f"nodes.lent: {lent} of {work.nodes} nodes; some must be left")
     files = {"conf": conf, "qos": qos, "associations": associations}
     today: dict[str, Any] = {name: path for name, path in files.items() if path is not None}
+    work = with_qos(work, log)
     jobs, of_nodes, said = _shared(log, work, conf, procs_per_node)
     today |= of_nodes
     queues = partitions_by_name(_twin(today), work.nodes, queue_names, jobs)
     today["queues"] = dict(queues.by_queue)
+    today |= {"qos_names": dict(work.qos_names)} if work.qos_names else {}
+    if len(work.qos_names) > 1 and "qos" not in {**today, **changed}:
+        notes.append(
+            f"QOS of the log ({some([*work.qos_names.values()], 5)}): no table says what they are (--qos)"
+        )
     today |= people_by_name(_twin(today), log.user_names, log.group_names)
     notes += [*said, *_twin(today).not_followed(jobs, work.nodes), *queues.not_followed(conf)]
     then = {**today, **changed, **({LENT: lent} if lent else {})}

@@ -47,7 +47,7 @@ NO_FIRST_SIZE = "resized, and the row of its first size is not there; its wait i
 OTHER_NODES = "had another number of nodes than it asked for, and what it had counts"
 _GIVEN = (
     "number", "submit_s", "wait_s", "run_s", "allocated_procs", "requested_procs", "nodes", "requested_s",
-    "requested_memory_kb", "gpus", "host", "reservation", "status", "user", "group", "queue",
+    "requested_memory_kb", "gpus", "host", "reservation", "qos", "status", "user", "group", "queue",
 )  # fmt: skip
 """What a row says of its job, in this order."""
 
@@ -176,6 +176,7 @@ class SacctJobs:
                 gpus,
                 self._host(said),
                 rows.reservations.number(said.get("Reservation")),
+                rows.qos.number(said.get("QOS")),
                 _STATUS.get(row.state, 0),
                 rows.users.number(said.get("User") or said.get("UID")),
                 rows.groups.number(said.get("Group") or said.get("GID") or said.get("Account")),

@@ -87,17 +87,15 @@ def _kinds(
     jobs: JobTable, slurm: SlurmSettings, rules: Rules
 ) -> tuple[list[tuple[str, str, int]], NDArray[np.int64]]:
     """Partition, QOS and association of jobs, of those that take the same ones the first, and which kind each is."""
-    rows = slurm.associations_of(jobs, rules).row.tolist() if rules.associations else [-1] * len(jobs)
-    defaults = ["", *(each.qos for each in rules.associations)]
+    rows = np.full(len(jobs), -1)
+    if rules.associations:
+        rows = slurm.associations_of(jobs, rules).row
+    qos = slurm.qos_of_jobs(jobs, rules, rows) if rules.qos else [""] * len(jobs)
     together = _together(rules)
-    asked = list(zip(jobs.queue.tolist(), jobs.user.tolist(), rows, strict=True))
+    asked = list(zip(jobs.queue.tolist(), qos, rows.tolist(), strict=True))
     kind_of = {
-        (queue, user, row): (
-            slurm.queues.get(queue, rules.default_partition),
-            slurm.qos_name(user, queue, defaults[row + 1]) if rules.qos else "",
-            together[row],
-        )
-        for queue, user, row in set(asked)
+        (queue, name, row): (slurm.queues.get(queue, rules.default_partition), name, together[row])
+        for queue, name, row in set(asked)
     }
     kinds = sorted(set(kind_of.values()))
     number = {kind: place for place, kind in enumerate(kinds)}
