@@ -149,6 +149,12 @@ _NO_MEANING = re.compile(
     re.IGNORECASE,
 )
 _SCHEDULERS = ("sched/backfill", "sched/builtin")
+_OF_NODES = {
+    NODE, "nodehostname", "nodeaddr", "bcastaddr", "boards", "corespeccount", "corespersocket", "cpubind", "cpus",
+    "cpuspeclist", "feature", "features", "gres", "memspeclimit", "parameters", "port", "procs", "realmemory", "reason",
+    "sockets", "socketsperboard", "state", "threadspercore", "tmpdisk", "topology", "weight",
+}  # fmt: skip
+"""Keys of NodeName lines that are followed, or have no meaning for who starts when."""
 _UP = ("unknown", "idle", "cloud", "")
 
 
@@ -245,6 +251,17 @@ def _of_nodes(lines: Sequence[Line]) -> Iterator[str]:
         yield f"State={states} of {some(down, 5)}: the twin has these nodes up"
     if to_come := list(site_nodes(lines, to_come=True)):
         yield f"State=FUTURE of {some(to_come, 5)}: the twin has no nodes that are still to come"
+    for line in {line.place: line for line in nodes.values()}.values():
+        yield from _of_node_line(line)
+
+
+def _of_node_line(line: Line) -> Iterator[str]:
+    for key, value in line.words.items():
+        said = f"NodeName={_short(line.words[NODE])}: {line.spelt.get(key, key)}={_short(value)}"
+        if key == "restrictedcorespergpu":
+            yield f"{said}: Slurm would keep these cores for jobs with GPUs; in the twin any job may have them"
+        elif key not in _OF_NODES:
+            yield f"{said}: no key that is known here, so what it would have done is not"
 
 
 def _of_weights(lines: Sequence[Line], followed: Mapping[str, int] | None = None) -> Iterator[str]:

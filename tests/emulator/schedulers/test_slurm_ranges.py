@@ -9,7 +9,7 @@ import pytest
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.conf import read_conf
 from emulator.schedulers.slurm.conf_lines import ConfError
-from emulator.schedulers.slurm.select import Select
+from emulator.schedulers.slurm.select import Select, Size
 from emulator.schedulers.slurm.settings import SlurmSettings
 from emulator.schedulers.slurm.times import MOST
 from emulator.schedulers.slurm.unsupported_settings import not_followed
@@ -94,6 +94,39 @@ def test_a_node_is_no_larger_than_slurm_s_own(tmp_path: Path, node: str, problem
     path.write_text(f"SelectType=select/cons_tres\nNodeName=n1 {node}\n")
     with pytest.raises(ConfError, match=rf"slurm\.conf:2: .*{problem}"):
         SlurmSettings(conf=path, select=Select()).shared_nodes(1)
+
+
+@pytest.mark.parametrize(
+    ("node", "cores", "memory_mib"),
+    [
+        ("CPUs=64 RealMemory=1000 CoreSpecCount=2 MemSpecLimit=100", 62, 900),
+        ("Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CoreSpecCount=2 RealMemory=1000", 60, 1000),
+        ("CPUs=32 Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CoreSpecCount=2 RealMemory=1000", 30, 1000),
+        ("CPUs=64 CpuSpecList=0-3,32,34 RealMemory=1000", 58, 1000),
+    ],
+)
+def test_what_a_node_keeps_for_its_system_no_job_gets(
+    tmp_path: Path, node: str, cores: int, memory_mib: int
+) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text(f"SelectType=select/cons_tres\nNodeName=n1 {node}\n")
+    shared = SlurmSettings(conf=path, select=Select()).shared_nodes(1)
+    assert shared is not None
+    assert shared.sizes == (Size(cores, memory_mib, 0),)
+    path.write_text("SelectType=select/cons_tres\nNodeName=n1 CPUs=4 RealMemory=9 MemSpecLimit=9\n")
+    with pytest.raises(ConfError, match=r"slurm\.conf:2: MemSpecLimit leaves jobs no memory of node n1"):
+        SlurmSettings(conf=path, select=Select()).shared_nodes(1)
+
+
+def test_keys_of_nodes_that_are_not_followed_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text("NodeName=DEFAULT RealMemroy=9\nNodeName=n[1-2] CPUs=4 Port=7 RestrictedCoresPerGPU=2\n")
+    gpus = "NodeName=n[1-2]: RestrictedCoresPerGPU=2: Slurm would keep these cores for jobs with GPUs; "
+    gpus += "in the twin any job may have them"
+    assert not_followed(path) == (
+        f"slurm.conf: {gpus}",
+        "slurm.conf: NodeName=n[1-2]: RealMemroy=9: no key that is known here, so what it would have done is not",
+    )
 
 
 def test_what_select_and_reservations_say_has_bounds() -> None:
