@@ -68,6 +68,8 @@ _LATER_KEYS = ("dependencies", "cancelled", "queue_field", "usage_column", "time
 _OF_JOBS = {
     "workload", "seed", "nodes", "plugins", "features", "partitions", "qos", "shared_nodes", "moldable",
 }  # fmt: skip
+_OF_TWIN = ("conf", "nodes_added", "select", "qos")
+"""Settings of Slurm's twin by which jobs are read: how many nodes there are, what of them and which QOS jobs have."""
 _LATER_PARTS = (
     "limits", "qos", "features", "partitions", "reservations", "shared_nodes", "placement", "moldable", "failures",
     "maintenance", "energy",
@@ -145,7 +147,14 @@ class Scenario(Pluggable, _Part):
 
     def keys_of_jobs(self) -> str:
         """The keys by which its jobs are made and left out, as JSON: with the same ones, jobs are the same."""
-        return json.dumps(self.model_dump(mode="json", include=_OF_JOBS))
+        keys = self.model_dump(mode="json", include=_OF_JOBS)
+        decide = self.scheduler_config.decide
+        if isinstance(decide, str):
+            decide = {decide: {}}
+        if decide is not None and list(decide) == ["slurm"]:
+            said = decide["slurm"] or {}
+            keys["scheduler"] = {"slurm": {name: said[name] for name in _OF_TWIN if name in said}}
+        return json.dumps(keys, default=str)
 
 
 def _scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
