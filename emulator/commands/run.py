@@ -299,10 +299,15 @@ def _run(
     if baseline and clock == "live":
         raise ScenarioError("--baseline: a live run has none; leave it out")
     from emulator.report import files  # noqa: PLC0415
+    from emulator.runs.baseline import plain_scenario  # noqa: PLC0415
     from emulator.runs.preparation import prepare  # noqa: PLC0415
     from emulator.runs.runner import make_mechanism  # noqa: PLC0415
     from emulator.runs.trace_doubts import with_doubts  # noqa: PLC0415
 
+    if baseline and plain_scenario(scenario) is None:
+        raise ScenarioError(
+            f"--baseline: there is none beside {scenario.scheduler_config.label}; leave it out"
+        )
     files.check_target(folder)
     prepared = prepare(scenario)
     make_mechanism(scenario)  # a wrong parameter is an error before anything has run
