@@ -207,7 +207,8 @@ def _merge(**options: Any) -> None:
         f"{number_of(len(sweep.runs), 'run')}: {', '.join(number_of(*each) for each in counts)}; today's split first"
     )
     record = plausible.recorded(logs, weeks, [week_name(logs, week) for week in weeks])
-    doubts = _doubt(plausible.doubts_of_the_log(record, batch_nodes), options)
+    told = {name: options[name] for name in ("procs_per_node", "shared_nodes")}
+    doubts = _doubt(plausible.doubts_of_the_log(record, batch_nodes, **told), options)
     # Today first: if it is not understood, the other settings are not worth their time.
     rows, outcome = _run(
         Sweep(sweep.name, tuple(run for run in sweep.runs if run.varied[LABEL] == SPLIT)), store, options
