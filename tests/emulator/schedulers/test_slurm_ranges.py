@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from emulator.schedulers.config import SchedulerConfig
@@ -139,6 +140,19 @@ def test_gpus_of_several_types_are_named_where_jobs_wait_for_gpus(tmp_path: Path
     assert not_followed(path, slurm.shared_nodes(2)) == (
         "slurm.conf: types of GPUs (a100, h100): in the twin a job may have those of any type",
     )
+
+
+def test_a_job_that_is_refused_is_named_with_what_it_asks_for() -> None:
+    with pytest.raises(
+        ValueError, match=r"the first is job 1 \(2 nodes, 1 minute\): change that, or take them out"
+    ):
+        run(qos={"normal": {"MaxTRES": "node=1"}})
+    jobs = JobTable.build(submit_us=[0], run_us=[1], estimate_us=[1], nodes=[1]).with_extra(
+        cores=np.array([9]), gpus=np.array([1])
+    )
+    scheduler = SchedulerConfig(decide={"slurm": {"select": {"cores": 8, "gpus": 1}}})
+    with pytest.raises(ValueError, match=r"job 1 \(1 node, 1 minute, of each 9 cores, 1 GPUs\)"):
+        simulate(jobs, 2, scheduler)
 
 
 def test_what_select_and_reservations_say_has_bounds() -> None:
