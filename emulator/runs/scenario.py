@@ -42,7 +42,7 @@ from emulator.config.scenario_parts import (
     SharedNodesPart,
 )
 from emulator.config.scenario_parts import Part as _Part
-from emulator.plugins import KINDS
+from emulator.plugins import KINDS, named
 from emulator.runs import scenario_files
 from emulator.runs.platforms import taken_from, with_platform
 from emulator.schedulers.config import SchedulerConfig
@@ -148,11 +148,8 @@ class Scenario(Pluggable, _Part):
     def keys_of_jobs(self) -> str:
         """The keys by which its jobs are made and left out, as JSON: with the same ones, jobs are the same."""
         keys = self.model_dump(mode="json", include=_OF_JOBS)
-        decide = self.scheduler_config.decide
-        if isinstance(decide, str):
-            decide = {decide: {}}
-        if decide is not None and list(decide) == ["slurm"]:
-            said = decide["slurm"] or {}
+        said = named(self.scheduler_config.decide, "slurm")
+        if said is not None:
             keys["scheduler"] = {"slurm": {name: said[name] for name in _OF_TWIN if name in said}}
         return json.dumps(keys, default=str)
 

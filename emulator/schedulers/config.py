@@ -199,9 +199,10 @@ class SchedulerConfig:
         plugin, colon, conf = text.partition(":")
         if colon:
             return {plugin: conf if plugin == "like" else {"conf": conf}}
-        if text in plugin_names("emulator.schedulers"):
+        parts = text.split("+")
+        if text in plugin_names("emulator.schedulers") or len(parts) > len(_PARTS):
             return {text: {}}
-        return dict(zip(_PARTS, text.split("+"), strict=False))
+        return dict(zip(_PARTS, parts, strict=False))
 
     @classmethod
     def from_mapping(cls, options: dict[str, Any]) -> Self:
