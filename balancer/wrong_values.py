@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _LONGEST = 60
 """Of a value that is shown."""
 _WORDS = (
+    ("Input is not a valid path for <class 'pathlib.Path'>", "must be the name of a file"),
     ("Input should be ", "must be "),
     ("String should ", "must "),
     ("List should ", "must "),
