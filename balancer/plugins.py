@@ -320,7 +320,9 @@ def check_number(
     if at_least is not None and not value >= at_least:  # type: ignore[operator]
         raise ValueError(f"{owner}: {name} must be at least {at_least:g}, not {value!r}")
     if at_most is not None and not value <= at_most:  # type: ignore[operator]
-        raise ValueError(f"{owner}: {name} must be at most {at_most:g}, not {value!r}")
+        raise ValueError(
+            f"{owner}: {name} must be at most {int(at_most) if whole else f'{at_most:g}'}, not {value!r}"
+        )
 
 
 def installed(group: str) -> Mapping[str, EntryPoint]:

@@ -14,6 +14,7 @@ from emulator.kernel import reorder
 from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_points
 from emulator.kernel.rows import new_record, new_rows, rows_of
+from emulator.number_text import grouped, number_of
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import VIEW
 from emulator.schedulers.slurm import kernel
@@ -186,12 +187,8 @@ class SlurmTwin(ClusterRules):
         self._job_ext["first_qos"][rows] = np.array([index.get(each.qos, -1) for each in rules.partitions])[
             places
         ]
-        defaults = ("", *(each.qos for each in rules.associations))
-        own = self._job_ext["association"][rows].tolist()
-        self._job_ext["own_qos"][rows] = [
-            index.get(self._slurm.qos_name(user, queue, defaults[which + 1]), -1)
-            for user, queue, which in zip(jobs.user.tolist(), jobs.queue.tolist(), own, strict=True)
-        ]
+        own = self._slurm.qos_of_jobs(jobs, rules, self._job_ext["association"][rows])
+        self._job_ext["own_qos"][rows] = [index.get(name, -1) for name in own]
         self._job_ext["reservation"][rows] = [
             which_of(rules.reservations, number, user)
             for number, user in zip(jobs.number.tolist(), jobs.user.tolist(), strict=True)
@@ -246,14 +243,24 @@ class SlurmTwin(ClusterRules):
 
     def _check(self, jobs: JobTable, rows: t.Jobs) -> None:
         """Slurm would let such a job wait for ever."""
-        limit = rows["estimate_us"] // s.MINUTE
         for what, wrong in refusals(jobs, self._slurm, self._rules, len(self._nodes_seen)):
-            first = int(np.flatnonzero(wrong)[0])
+            ran_over = "minutes" in what and bool((jobs.run_us >= jobs.estimate_us)[wrong].any())
+            by_rule = "; limits that `overrun: extend` raised are the log's with `overrun: kill`"
+            first = self._asked_by(jobs, rows, int(np.flatnonzero(wrong)[0]))
             raise ValueError(
-                f"scheduler slurm: {what}, and {wrong.sum()} of its jobs ask for something else, the first is job "
-                f"{jobs.number[first]} ({jobs.nodes[first]} nodes, {limit[first]} minutes): change that, or leave them "
-                "out by a transform"
+                f"scheduler slurm: {what}, and {grouped(int(wrong.sum()))} of its jobs ask for something else, the"
+                f" first is {first}: change that, or take them out of the log{by_rule if ran_over else ''}"
             )
+
+    def _asked_by(self, jobs: JobTable, rows: t.Jobs, row: int) -> str:
+        """A job with what it asks for."""
+        limit = int(rows["estimate_us"][row]) // s.MINUTE
+        asks = [number_of(int(jobs.nodes[row]), "node"), number_of(limit, "minute")]
+        if self.shared is not None:
+            each = zip(self.shared.wants_of(jobs), ("cores", "MiB", "GPUs"), strict=True)
+            wants = [f"{grouped(int(count[row]))} {unit}" for count, unit in each if count[row] > 0]
+            asks += [f"of each {', '.join(wants)}"] if wants else []
+        return f"job {jobs.number[row]} ({', '.join(asks)})"
 
     def use(self, state: t.State) -> None:
         self._state = state

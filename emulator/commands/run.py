@@ -252,20 +252,32 @@ def scenario_of(
         "nodes": nodes, "scheduler": scheduler, "workload.overrun": overrun,
         "workload.time_zone": time_zone, "seed": seed, "live.speed": speed,
     }  # fmt: skip
-    more = tuple(f"{key}={value}" for key, value in values.items() if value is not None)
+    said = {key: value for key, value in values.items() if value is not None}
+    _check_said_once(said, changes)
+    changes = (*(f"{key}={value}" for key, value in said.items()), *changes)
     if path is not None and trace is not None:
         raise ScenarioError("give either a scenario file or --trace, not both")
     if path is not None and is_scenario_file(path):
-        return load(path, changes + more)
+        return load(path, changes)
     trace = path or trace
     if path is not None and "=" in path.name and not path.exists():
         raise ScenarioError(f"{path}: there is no such file; `--set {path}` changes a key of a scenario")
     if trace is None:
         raise ScenarioError("give a scenario file or a job log; scenarios/default.yaml is a good start")
     document = of_trace(trace)
-    for change in changes + more:
+    for change in changes:
         apply_change(document, change)
     return from_mapping(document, "command line")
+
+
+def _check_said_once(said: dict[str, Any], changes: tuple[str, ...]) -> None:
+    """Raises ScenarioError for a change of a key, or of all that it is in, that an option of its own says."""
+    for change in changes:
+        key = change.partition("=")[0].strip()
+        for name in said:
+            if f"{name}.".startswith(f"{key}."):
+                option = f"--{name.rpartition('.')[2].replace('_', '-')}"
+                raise ScenarioError(f"--set {change}: {option} says it, too; leave one of the two out")
 
 
 def _run(
@@ -287,10 +299,15 @@ def _run(
     if baseline and clock == "live":
         raise ScenarioError("--baseline: a live run has none; leave it out")
     from emulator.report import files  # noqa: PLC0415
+    from emulator.runs.baseline import plain_scenario  # noqa: PLC0415
     from emulator.runs.preparation import prepare  # noqa: PLC0415
     from emulator.runs.runner import make_mechanism  # noqa: PLC0415
     from emulator.runs.trace_doubts import with_doubts  # noqa: PLC0415
 
+    if baseline and plain_scenario(scenario) is None:
+        raise ScenarioError(
+            f"--baseline: there is none beside {scenario.scheduler_config.label}; leave it out"
+        )
     files.check_target(folder)
     prepared = prepare(scenario)
     make_mechanism(scenario)  # a wrong parameter is an error before anything has run

@@ -207,7 +207,8 @@ def _merge(**options: Any) -> None:
         f"{number_of(len(sweep.runs), 'run')}: {', '.join(number_of(*each) for each in counts)}; today's split first"
     )
     record = plausible.recorded(logs, weeks, [week_name(logs, week) for week in weeks])
-    doubts = _doubt(plausible.doubts_of_the_log(record, batch_nodes), options)
+    told = {name: options[name] for name in ("procs_per_node", "shared_nodes")}
+    doubts = _doubt(plausible.doubts_of_the_log(record, batch_nodes, **told), options)
     # Today first: if it is not understood, the other settings are not worth their time.
     rows, outcome = _run(
         Sweep(sweep.name, tuple(run for run in sweep.runs if run.varied[LABEL] == SPLIT)), store, options
@@ -478,6 +479,7 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         gpus_per_node=options["gpus_per_node"],
         down_nodes=options["down_nodes"],
         reservations=options["reservations"],
+        overrun="kill" if options["scheduler"].startswith("slurm") else "extend",
     )
     logs, options["decides"] = under_scheduler(logs, options["scheduler"], _split(options["nodes"])[1])
     weeks = usable_weeks(logs)

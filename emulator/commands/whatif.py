@@ -105,6 +105,8 @@ def _pairs(changes: tuple[str, ...]) -> dict[str, Any]:
         key, equals, text = change.partition("=")
         if not equals:
             raise ScenarioError(f"--set {change}: expected KEY=VALUE, for example bf_interval=60")
+        if key.strip() in found:
+            raise ScenarioError(f"--set {change}: {key.strip()} is set twice")
         try:
             found[key.strip()] = read_yaml(text)
         except yaml.YAMLError:

@@ -30,7 +30,7 @@ from emulator.workload.local_times import in_zone
 from emulator.workload.plugin_errors import jobs_from
 from emulator.workload.recorded_waits import RecordedWaits
 from emulator.workload.relations import ready_to_run
-from emulator.workload.requests import with_requests
+from emulator.workload.requests import with_qos, with_requests
 from emulator.workload.rules import TOO_WIDE, limited, to_jobs
 from emulator.workload.shared_memory import shared
 from emulator.workload.streams import stream
@@ -66,6 +66,8 @@ class Prepared:
     """Likewise, of the log's queues."""
     group_names: Mapping[int, str] = field(default_factory=dict)
     """Likewise, of its groups."""
+    qos_names: Mapping[int, str] = field(default_factory=dict)
+    """Likewise, of its QOS, where Slurm's twin has a table of them."""
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -84,7 +86,8 @@ def _prepare(scenario: Scenario) -> Prepared:
     if part.trace is not None:
         changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
         text = part.model_copy(update=_NO_CHANGES).model_dump_json()
-        work = _read_trace(text, _size_of(scenario), changed_ns, IN_USE.get(), _parts_of_nodes(scenario))
+        asks = _Asks(_parts_of_nodes(scenario), _has_qos(scenario))
+        work = _read_trace(text, _size_of(scenario), changed_ns, IN_USE.get(), asks)
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
         if not part.generate:
             prepared = replace(
@@ -92,6 +95,7 @@ def _prepare(scenario: Scenario) -> Prepared:
                 user_names=work.user_names,
                 queue_names=work.queue_names,
                 group_names=work.group_names,
+                qos_names=work.qos_names,
             )
     else:
         size = _size_of(scenario)
@@ -204,6 +208,13 @@ class _PartsOfNodes(NamedTuple):
     has_memory: bool
 
 
+class _Asks(NamedTuple):
+    """What is read of a trace beside sizes and times: parts of nodes, None for whole ones, and the QOS of jobs."""
+
+    parts: _PartsOfNodes | None
+    has_qos: bool
+
+
 def _parts_of_nodes(scenario: Scenario) -> _PartsOfNodes | None:
     """None where jobs have whole nodes. Raises ScenarioError."""
     part = scenario.shared_nodes
@@ -222,6 +233,15 @@ def _parts_of_nodes(scenario: Scenario) -> _PartsOfNodes | None:
     return _PartsOfNodes(procs, "requested", has_memory(parameters))
 
 
+def _has_qos(scenario: Scenario) -> bool:
+    """Whether Slurm's twin has a table of QOS. Raises ScenarioError."""
+    try:
+        twin = slurm_in(scenario.scheduler_config)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    return twin is not None and twin.qos is not None
+
+
 def _procs_per_node(scenario: Scenario, where: str, cores: int | None, fewest: int) -> int:
     """`cores` of all nodes, as `where` says them; None: they differ, `fewest` has the smallest."""
     said = scenario.workload.procs_per_node
@@ -236,7 +256,7 @@ def _read_trace(
     size: _Size,
     changed_ns: int,
     plugins: Plugins,
-    parts: _PartsOfNodes | None,
+    asks: _Asks,
 ) -> Workload:
     """The jobs of a trace; kept, because the runs of a sweep change the same long log in many ways.
 
@@ -244,12 +264,13 @@ def _read_trace(
     """
 
     def read() -> Workload:
-        return _read_anew(part_json, size, parts)
+        return _read_anew(part_json, size, asks)
 
-    return read() if plugins.things else shared(f"{part_json}\n{size}\n{changed_ns}\n{parts}", read)
+    return read() if plugins.things else shared(f"{part_json}\n{size}\n{changed_ns}\n{asks}", read)
 
 
-def _read_anew(part_json: str, size: _Size, parts: _PartsOfNodes | None) -> Workload:
+def _read_anew(part_json: str, size: _Size, asks: _Asks) -> Workload:
+    parts = asks.parts
     part = WorkloadPart.model_validate_json(part_json)
     trace = cast("Path", part.trace)
     with usage_in(trace, part.usage_column), in_zone(part.time_zone) as zone:
@@ -269,6 +290,8 @@ def _read_anew(part_json: str, size: _Size, parts: _PartsOfNodes | None) -> Work
         cancelled=part.cancelled,
         queue_field=part.queue_field,
     )
+    if asks.has_qos:
+        work = with_qos(work, log)
     if parts is None:
         return work
     counted = dict(work.counted)

@@ -74,7 +74,8 @@ def names_of(scenario: Scenario, prepared: Prepared) -> dict[str, Any]:
         return {}
     partitions = partitions_of(scenario, prepared)
     queues = {} if partitions is None else {"queues": partitions.by_queue}
-    return {**queues, **people_by_name(slurm, prepared.user_names, prepared.group_names)}
+    qos = {"qos_names": prepared.qos_names} if prepared.qos_names and not slurm.qos_names else {}
+    return {**queues, **qos, **people_by_name(slurm, prepared.user_names, prepared.group_names)}
 
 
 def _twin(scenario: Scenario) -> Slurm | None:

@@ -15,6 +15,7 @@ from emulator.cluster.slurm_scheduler import Slurm
 from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.metrics.wait_comparison import beside_recorded
 from emulator.plugin_failure import PluginError, plugin_error
+from emulator.plugins import named
 from emulator.record.run_record import UNDER_WAY
 from emulator.runs.job_sizes import MOLDABLE, check_moldable
 from emulator.runs.node_rules import (
@@ -143,8 +144,7 @@ def _with_names(scenario: Scenario, prepared: Prepared) -> SchedulerConfig:
         return scheduler
     if not found:
         return scheduler
-    said = scheduler.decide["slurm"] if isinstance(scheduler.decide, dict) else {}
-    return replace(scheduler, decide={"slurm": {**said, **found}})
+    return replace(scheduler, decide={"slurm": {**(named(scheduler.decide, "slurm") or {}), **found}})
 
 
 def _shared_machine(scenario: Scenario, prepared: Prepared) -> Machine:

@@ -7,6 +7,7 @@ with each result, so that a run can be repeated from its folder.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Mapping
 from functools import lru_cache
@@ -41,7 +42,7 @@ from emulator.config.scenario_parts import (
     SharedNodesPart,
 )
 from emulator.config.scenario_parts import Part as _Part
-from emulator.plugins import KINDS
+from emulator.plugins import KINDS, named
 from emulator.runs import scenario_files
 from emulator.runs.platforms import taken_from, with_platform
 from emulator.schedulers.config import SchedulerConfig
@@ -67,6 +68,8 @@ _LATER_KEYS = ("dependencies", "cancelled", "queue_field", "usage_column", "time
 _OF_JOBS = {
     "workload", "seed", "nodes", "plugins", "features", "partitions", "qos", "shared_nodes", "moldable",
 }  # fmt: skip
+_OF_TWIN = ("conf", "nodes_added", "select", "qos")
+"""Settings of Slurm's twin by which jobs are read: how many nodes there are, what of them and which QOS jobs have."""
 _LATER_PARTS = (
     "limits", "qos", "features", "partitions", "reservations", "shared_nodes", "placement", "moldable", "failures",
     "maintenance", "energy",
@@ -144,7 +147,11 @@ class Scenario(Pluggable, _Part):
 
     def keys_of_jobs(self) -> str:
         """The keys by which its jobs are made and left out, as JSON: with the same ones, jobs are the same."""
-        return json.dumps(self.model_dump(mode="json", include=_OF_JOBS))
+        keys = self.model_dump(mode="json", include=_OF_JOBS)
+        said = named(self.scheduler_config.decide, "slurm")
+        if said is not None:
+            keys["scheduler"] = {"slurm": {name: said[name] for name in _OF_TWIN if name in said}}
+        return json.dumps(keys, default=str)
 
 
 def _scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
@@ -293,11 +300,13 @@ def apply_change(document: dict[str, Any], change: str) -> None:
 def set_key(document: dict[str, Any], path: list[str], value: Any) -> None:
     """Set the value at a path of keys; in a list the key is a number, from 0. Raises ScenarioError."""
     place: Any = document
-    for name in path[:-1]:
+    for name, below in itertools.pairwise(path):
         key: Any = _index(place, name) if isinstance(place, list) else name
         inner = place[key] if isinstance(place, list) else place.get(key)
         if isinstance(inner, str):
-            inner = {inner: {}}  # `mechanism: balancer` is short for `mechanism: {balancer: {}}`
+            # `mechanism: balancer` is short for `mechanism: {balancer: {}}`
+            is_scheduler = path[0] == "scheduler" and place is document and inner != below
+            inner = SchedulerConfig.written_out(inner) if is_scheduler else {inner: {}}
         elif inner is None:
             inner = {}
         elif not isinstance(inner, dict | list):

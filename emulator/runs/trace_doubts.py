@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from emulator.runs.scenario import Scenario
 
 
+_NOTHING_WRONG = "`emulator trace check` finds nothing wrong with the log"
+
+
 def with_doubts(found: dict[str, Any], scenario: Scenario, nodes: int) -> dict[str, Any]:
     """Recorded and simulated waits with what is likely wrong, where they are far apart; the log is read once more.
 
@@ -25,23 +28,26 @@ def with_doubts(found: dict[str, Any], scenario: Scenario, nodes: int) -> dict[s
     """
     if not is_far(found):
         return found
-    doubts = _doubts(scenario, nodes)
+    twin = slurm_in(scenario.scheduler_config)
+    shares = scenario.shared_nodes is not None or (twin is not None and twin.select is not None)
+    doubts = [] if shares else _doubts(scenario, nodes)  # `check` does not know jobs that share nodes
     if not doubts:
-        why = (
-            "there may have been more nodes, jobs that share nodes, or jobs on nodes that others do not get"
-            if found[SIMULATED] > found[RECORDED]
-            else "nodes may have been down or reserved, or the site's priorities and limits kept jobs waiting"
-        )
-        doubts = [f"`emulator trace check` finds nothing wrong with the log; {why}."]
+        if found[SIMULATED] <= found[RECORDED]:
+            why = (
+                "nodes may have been down or reserved, or the site's priorities and limits kept jobs waiting"
+            )
+        elif shares:
+            why = "there may have been more nodes, or jobs on nodes that others do not get"
+        else:
+            why = "there may have been more nodes, jobs that share nodes, or jobs on nodes that others do not get"
+        doubts = [f"{why[0].upper()}{why[1:]}." if shares else f"{_NOTHING_WRONG}; {why}."]
     return found | {LIKELY: doubts}
 
 
 def _doubts(scenario: Scenario, nodes: int) -> list[str]:
-    """What looks wrong with the log of a scenario; nothing where jobs share nodes, which `check` does not know."""
+    """What looks wrong with the log of a scenario."""
     part = scenario.workload
-    twin = slurm_in(scenario.scheduler_config)
-    shares = scenario.shared_nodes is not None or (twin is not None and twin.select is not None)
-    if part.trace is None or shares:
+    if part.trace is None:
         return []
     with scenario.plugged_in():
         reader = find_format(part.trace)

@@ -28,6 +28,8 @@ EndOrder = Literal["submit", "start", "expected_end"]
 SubmitPass = Literal["always", "if_it_fits"]
 
 _OF_EVENTS = ("exact_ends_first", "submits_first", "submit_pass", "ends_in_order_of")
+_PARTS = ("order", "backfill", "choice")
+"""What a text names, in this order."""
 """Options that say which events have a pass, and in which order those of one time happen; with `pass: event`, in
 virtual time."""
 
@@ -178,13 +180,10 @@ class SchedulerConfig:
         the rules of another simulator (`like.py`).
         """
         plugin, colon, conf = text.partition(":")
-        if plugin == "like" and colon:
-            return cls.from_mapping({"like": conf})
-        if colon and conf and plugin in plugin_names("emulator.schedulers"):
-            return cls(decide={plugin: {"conf": conf}})
-        names = ("order", "backfill", "choice")
+        if colon and (plugin == "like" or (conf and plugin in plugin_names("emulator.schedulers"))):
+            return cls.from_mapping(cls.written_out(text))
         parts = text.split("+")
-        if len(parts) > len(names) or not all(parts):
+        if len(parts) > len(_PARTS) or not all(parts):
             raise ValueError(f"scheduler {text!r}: expected ORDER[+BACKFILL[+CHOICE]], for example fcfs+easy")
         known = {
             name for group in ("queue_orders", "schedulers") for name in plugin_names(f"emulator.{group}")
@@ -192,7 +191,18 @@ class SchedulerConfig:
         if parts[0] in get_args(Backfill) and parts[0] not in known:
             whole = "+".join(("fcfs", *parts))
             raise ValueError(f"scheduler {text!r}: {parts[0]} is a backfill rule, for example of {whole}")
-        return cls(**_with_plugins(dict(zip(names, parts, strict=False))))
+        return cls(**_with_plugins(dict(zip(_PARTS, parts, strict=False))))
+
+    @classmethod
+    def written_out(cls, text: str) -> dict[str, Any]:
+        """The keys that such a text is short for, right or wrong ones."""
+        plugin, colon, conf = text.partition(":")
+        if colon:
+            return {plugin: conf if plugin == "like" else {"conf": conf}}
+        parts = text.split("+")
+        if text in plugin_names("emulator.schedulers") or len(parts) > len(_PARTS):
+            return {text: {}}
+        return dict(zip(_PARTS, parts, strict=False))
 
     @classmethod
     def from_mapping(cls, options: dict[str, Any]) -> Self:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from emulator.workload.overruns import Overrun
     from emulator.workload.sharing import Shared
     from emulator.workload.swf import SwfLog
     from emulator.workload.workload import Workload
@@ -94,6 +95,7 @@ def read_logs(
     gpus_per_node: int | None = None,
     down_nodes: Path | None = None,
     reservations: Path | None = None,
+    overrun: Overrun = "extend",
 ) -> Logs:
     """The tables of both logs. Raises ScenarioError where they have no time in common, or one does not say its time.
 
@@ -102,7 +104,7 @@ def read_logs(
     a node has, None: guessed). Where the log names the node of a job, it is on that one.
 
     `down_nodes`: a file that says when nodes of the batch cluster were down (`outages.py`); `reservations`: one that
-    says when reservations held some (`reservations.py`), whose jobs are left out.
+    says when reservations held some (`reservations.py`), whose jobs are left out. `overrun`: of batch jobs.
 
     `lay_together`: the first submits of both are taken to be at the same time.
 
@@ -128,7 +130,7 @@ def read_logs(
             shared_queue = max(int(batch.column("queue").max(initial=0)), 0) + 1
         down = unavailable.as_jobs(shared_queue)
     notes += unavailable.notes
-    work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, origin_s=0)
+    work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, overrun=overrun, origin_s=0)
     fits = _fits(batch, work, batch_nodes)
     notes += _left_out("batch", work, int((~fits).sum()), batch_nodes)
     leases, lease_notes = _leases(ondemand, cores_per_node, batch_nodes)

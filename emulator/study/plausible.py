@@ -135,8 +135,13 @@ def beside_simulated(
     return together
 
 
-def doubts_of_the_log(found: Sequence[Today], nodes: int) -> list[str]:
-    """What cannot be true of a cluster of so many nodes, before anything is simulated."""
+def doubts_of_the_log(
+    found: Sequence[Today], nodes: int, *, procs_per_node: int = 1, shared_nodes: bool = False
+) -> list[str]:
+    """What cannot be true of a cluster of so many nodes, before anything is simulated.
+
+    `procs_per_node`, `shared_nodes`: what the study was told, so that this is not proposed.
+    """
     crowded = [each for each in found if each.crowded is not None and each.crowded > _CROWDED_SHARE]
     loaded = [each for each in found if each.load > _LOADED]
     doubts = []
@@ -153,10 +158,11 @@ def doubts_of_the_log(found: Sequence[Today], nodes: int) -> list[str]:
             f"The jobs of week {worst.week} ask for {worst.load:.1f} times the node-time of {grouped(nodes)} nodes."
         )
     if doubts:
-        doubts.append(
-            "Likely the log counts processors: say --procs-per-node; or jobs share nodes: say --shared-nodes too; or"
-            " there were more nodes: say so in --nodes."
-        )
+        counts = f"a node has more processors than --procs-per-node {procs_per_node}"
+        if procs_per_node == 1:
+            counts = "the log counts processors: say --procs-per-node"
+        shares = "" if shared_nodes else " jobs share nodes: say --shared-nodes too; or"
+        doubts.append(f"Likely {counts}; or{shares} there were more nodes: say so in --nodes.")
     return doubts
 
 

@@ -1,7 +1,8 @@
 """Under which scheduler the runs of a merger are: with `slurm:FILE`, a slurm.conf that knows the batch nodes alone.
 
 The on-demand nodes come behind them, in all partitions with `Nodes=ALL`, else in the largest. Queues of the batch log
-go to the partitions of their names, and jobs that their partition would never start are left out, as in `whatif`.
+go to the partitions of their names, nodes that jobs share or that were down to one without limits. Jobs that their
+partition would never start are left out, as in `whatif`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from emulator.cluster.slurm_scheduler import Slurm
-from emulator.number_text import grouped
+from emulator.number_text import grouped, number_of
 from emulator.runs.queue_partitions import partitions_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
-from emulator.schedulers.slurm.refusals import refusals
+from emulator.schedulers.slurm.refusals import never_started
+from emulator.schedulers.slurm.settings import UNLIMITED_PARTITION
 
 if TYPE_CHECKING:
     from emulator.study.logs import Logs
@@ -33,20 +33,24 @@ def under_scheduler(logs: Logs, scheduler: str, ondemand_nodes: int) -> tuple[Lo
     try:
         has_both = len(site_nodes(read_lines(conf))) == nodes
         slurm = Slurm(conf=conf, nodes_added=0 if has_both else ondemand_nodes)
-        queues = partitions_by_name(slurm, nodes, logs.log.names_of("Queue"), logs.batch)
-        slurm = replace(slurm, queues=dict(queues.by_queue))
+        of_jobs = logs.batch.take(
+            logs.batch.queue != (-2 if logs.shared_queue is None else logs.shared_queue)
+        )
+        queues = partitions_by_name(slurm, nodes, logs.log.names_of("Queue"), of_jobs)
+        by_queue = dict(queues.by_queue)
+        if logs.shared_queue is not None:
+            by_queue[logs.shared_queue] = UNLIMITED_PARTITION
+        slurm = replace(slurm, queues=by_queue, unlimited_queue=logs.shared_queue)
         rules = slurm.rules(nodes)
-        fits = np.ones(len(logs.batch), np.bool_)
-        for _, wrong in refusals(logs.batch, slurm, rules, nodes):
-            fits &= ~wrong
+        never, why = never_started(logs.batch, slurm, rules, nodes)
         notes = [*slurm.not_followed(logs.batch, nodes), *queues.not_followed(conf)]
     except ValueError as error:
         raise ScenarioError(f"--scheduler {scheduler}: {error}") from error
-    if not fits.any():
-        raise ScenarioError(f"--scheduler {scheduler}: its partitions would start none of the jobs")
-    if not fits.all():
+    if never.all():
+        raise ScenarioError(f"--scheduler {scheduler}: it would start none of the jobs: {why}")
+    if never.any():
         notes.append(
-            f"batch: left out: {grouped(int((~fits).sum()))} jobs that {conf.name} would never start"
+            f"batch: left out: {number_of(int(never.sum()), 'job')} that {conf.name} would never start: {why}"
         )
     if slurm.nodes_added:
         theirs = [each.name for each in rules.partitions if each.nodes is None or nodes - 1 in each.nodes]
@@ -55,9 +59,10 @@ def under_scheduler(logs: Logs, scheduler: str, ondemand_nodes: int) -> tuple[Lo
             f" nodes are put into the partition{'s' * (len(theirs) > 1)} {', '.join(theirs)}"
         )
     document = {
-        "slurm": {"conf": str(conf), "nodes_added": slurm.nodes_added, "queues": dict(queues.by_queue)}
+        "slurm": {"conf": str(conf), "nodes_added": slurm.nodes_added, "queues": by_queue}
+        | ({} if logs.shared_queue is None else {"unlimited_queue": logs.shared_queue})
     }
     kept = replace(
-        logs, batch=logs.batch.take(fits), waited_us=logs.waited_us[fits], notes=(*logs.notes, *notes)
+        logs, batch=logs.batch.take(~never), waited_us=logs.waited_us[~never], notes=(*logs.notes, *notes)
     )
     return kept, document

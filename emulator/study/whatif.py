@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from balancer.clock import US
+from balancer.nodelist import some
 from emulator.cluster.slurm_scheduler import Slurm, slurm_in
 from emulator.metrics.intervals import blocks, mean_in_blocks
 from emulator.number_text import grouped, number_of
@@ -20,11 +21,11 @@ from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.node_sizes import parameters_in
-from emulator.schedulers.slurm.refusals import refusals
+from emulator.schedulers.slurm.refusals import never_started
 from emulator.schedulers.slurm.select import has_memory
 from emulator.simulation.run import simulate
-from emulator.workload.requests import with_requests
-from emulator.workload.rules import not_read, processors, remarks, to_jobs
+from emulator.workload.requests import with_qos, with_requests
+from emulator.workload.rules import ESTIMATE_MISSING, OVERRUN, not_read, processors, remarks, to_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -103,6 +104,10 @@ def settings(changes: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     found, lent = {}, 0
     for key, value in changes.items():
         name = key.replace(".", "_").lower()
+        if value is None:
+            raise ScenarioError(f"{key}: it needs a value; leave it out for today's")
+        if name in found or (name == LENT and lent):
+            raise ScenarioError(f"{key}: it is set twice")
         if name == LENT:
             if not isinstance(value, int) or value < 0:
                 raise ScenarioError(f"nodes.lent: how many nodes, not {value!r}")
@@ -134,33 +139,39 @@ def read_site(
     is_said = nodes is not None or log.says_size
     if conf is not None and not is_said:
         nodes = Slurm(conf=conf).site_nodes
-    work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node or 1, origin_s=0)
+    work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node or 1, overrun="run_on", origin_s=0)
     notes = [] if is_said else [f"{number_of(work.nodes, 'node')}, by the NodeName lines of {conf}"]
     notes += [f"left out: {grouped(count)} {reason}" for reason, count in work.left_out.items()]
-    notes += [*not_read(work), *remarks(log)]
+    notes += [*not_read(work), *remarks(log), *_of_limits(work)]
     queue_names = log.names_of("Queue")
     changed, lent = settings(changes)
     if lent >= work.nodes:
         raise ScenarioError(f"nodes.lent: {lent} of {work.nodes} nodes; some must be left")
     files = {"conf": conf, "qos": qos, "associations": associations}
     today: dict[str, Any] = {name: path for name, path in files.items() if path is not None}
+    work = with_qos(work, log)
     jobs, of_nodes, said = _shared(log, work, conf, procs_per_node)
     today |= of_nodes
     queues = partitions_by_name(_twin(today), work.nodes, queue_names, jobs)
     today["queues"] = dict(queues.by_queue)
+    today |= {"qos_names": dict(work.qos_names)} if work.qos_names else {}
+    if len(work.qos_names) > 1 and "qos" not in {**today, **changed}:
+        notes.append(
+            f"QOS of the log ({some([*work.qos_names.values()], 5)}): no table says what they are (--qos)"
+        )
     today |= people_by_name(_twin(today), log.user_names, log.group_names)
     notes += [*said, *_twin(today).not_followed(jobs, work.nodes), *queues.not_followed(conf)]
     then = {**today, **changed, **({LENT: lent} if lent else {})}
     fits = np.ones(len(jobs), np.bool_)
     for parameters, whose in ((today, "today's"), (then, "the changed")):
-        allowed = _allowed(jobs, _twin(parameters), work.nodes)
-        if not allowed[fits].all():
-            notes.append(
-                f"left out: {grouped(int((fits & ~allowed).sum()))} jobs that {whose} settings would never start"
-            )
-        fits &= allowed
-    if not fits.any():
-        raise ScenarioError("no job is left that both settings would start")
+        slurm = _twin(parameters)
+        never, why = never_started(jobs.take(fits), slurm, slurm.rules(work.nodes), work.nodes)
+        if never.any():
+            left_out = number_of(int(never.sum()), "job")
+            notes.append(f"left out: {left_out} that {whose} settings would never start: {why}")
+        if never.all():
+            raise ScenarioError(f"{whose} settings would start none of the jobs: {why}")
+        fits[fits] = ~never
     waited_us = np.rint(log.column("wait_s")[work.rows] * US).astype(np.int64)
     unknown = int((waited_us[fits] < 0).sum())
     if 0 < unknown < fits.sum():
@@ -176,6 +187,14 @@ def read_site(
         changed=then,
         notes=tuple(notes),
     )
+
+
+def _of_limits(work: Workload) -> Iterator[str]:
+    """Sentences on jobs whose limits are not what Slurm knew of them."""
+    if missing := work.counted.get(ESTIMATE_MISSING):
+        yield f"{number_of(missing, 'job')}: the log does not say the limit; the run time is taken for it"
+    if over := work.counted.get(OVERRUN):
+        yield f"{number_of(over, 'job')} ran longer than the limit; the twin ends them at it"
 
 
 def _twin(parameters: Mapping[str, Any]) -> Slurm:
@@ -253,14 +272,6 @@ def _waits(site: Site, parameters: Mapping[str, Any], on_progress: OnProgress | 
     rows = place[np.searchsorted(record.jobs.number[place], site.jobs.number)]
     waits: NDArray[np.int64] = record.start_us[rows] - site.jobs.submit_us
     return waits
-
-
-def _allowed(jobs: JobTable, slurm: Slurm, nodes: int) -> NDArray[np.bool_]:
-    """Which jobs their nodes, partition and QOS would ever start."""
-    allowed = np.ones(len(jobs), np.bool_)
-    for _, wrong in refusals(jobs, slurm, slurm.rules(nodes), nodes):
-        allowed &= ~wrong
-    return allowed
 
 
 def _kinds(site: Site) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:

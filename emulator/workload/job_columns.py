@@ -4,6 +4,8 @@ from __future__ import annotations
 
 QOS = "qos"
 """The place of a job's QOS in the table of a scenario's `qos`, by name."""
+QOS_OF_LOG = "qos_of_log"
+"""The number of the QOS that the log says of a job, where Slurm's twin has a table of them."""
 TIER = "qos_tier"
 """The rank of its priority, 0 the highest; where priorities differ."""
 FACTOR_PPB = "qos_factor_ppb"

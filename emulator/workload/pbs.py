@@ -7,8 +7,8 @@ end - start, not `resources_used.walltime`, which excludes the prologue. Nodes a
 where there is none those of `exec_vnode`, `unique_node_count` and `total_execution_slots` (Torque), else what was
 asked for: `Resource_List.nodes` or `select`, or `nodect` (which counts chunks in OpenPBS) and `ncpus`. On a Cray the
 host that is named started the job: its processes are `Resource_List.mppwidth`. GPUs are `exec_gpus`, those of
-`exec_vnode`, or asked for. A request that is not understood is unknown, and that is told; the job stays. A record
-without `ctime` was submitted at its `qtime`.
+`exec_vnode`, or asked for, and so is memory (`mem` of `exec_vnode` or `Resource_List`, else `pmem`). A request that is
+not understood is unknown, and that is told; the job stays. A record without `ctime` was submitted at its `qtime`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ _RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;[A-Za-z]{1,2};[^
 _DAY = re.compile(r"\d{8}(\.gz|\.xz)?")
 _WORD = re.compile(r"([^\s=]+)=(\"[^\"]*\"|\S*)")
 _NUMBER = re.compile(r"\d{1,18}")
-_SIZE = re.compile(r"(\d{1,18})([kmgt]?)(b|w)", re.IGNORECASE)
-_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d{1,18})([kmgtp]?)([bw]?)", re.IGNORECASE)
+_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_MOST_BYTES = 1 << 60
 _A_WORD = 8
 """Bytes of a word, in which sizes may be said."""
 _EXEC_HOST = re.compile(r"([^/+]+)/([^+]+)")
 _VNODE = re.compile(r"([^():+]+)((?::[^:+()]+)+)")
 """A chunk's part on a node, within `(n1:ncpus=8:ngpus=2+n2:ncpus=8)+(n3:ncpus=4)`."""
 _VNODE_CPUS = re.compile(r":ncpus=(\d{1,9})")
+_VNODE_MEMORY = re.compile(r":mem=(\w+)")
 _VNODE_GPUS = re.compile(r":(?:ngpus|naccelerators)=(\d{1,9})")
 _ACCOUNTING = "take the files themselves, server_priv/accounting"
 _FIELDS = 4
@@ -146,6 +148,7 @@ def _take(line: str, rows: Rows) -> None:
         nodes=nodes or -1,
         requested_s=requested.limit_s,
         used_memory_kb=_memory_kb(record, procs),
+        requested_memory_kb=_requested_kb(record, procs, rows),
         gpus=_gpus(record) or requested.gpus or -1,
         host=rows.host_of(names),
         status=rows.known(_status, record["Exit_status"], "Exit_status", -1)
@@ -285,11 +288,35 @@ def _gpus(record: dict[str, str]) -> int:
 
 def _memory_kb(record: dict[str, str], procs: int) -> int:
     """Kilobytes a processor, as SWF counts them."""
-    match = _SIZE.fullmatch(record.get("resources_used.mem", ""))
-    if match is None:
+    try:
+        of_all = _size_bytes(record.get("resources_used.mem", ""), "resources_used.mem")
+    except Malformed:  # many versions write none, or what they could not measure
         return -1
-    of_all = int(match[1]) * _BYTES[match[2].lower()] * (_A_WORD if match[3].lower() == "w" else 1)
     return of_all // 1024 // max(procs, 1)
+
+
+def _requested_kb(record: dict[str, str], procs: int, rows: Rows) -> int:
+    """Kilobytes a processor that the job was given, else asked for; -1 if that is unsaid."""
+    if given := _VNODE_MEMORY.findall(record.get("exec_vnode", "")):
+        of_all = sum(rows.known(_size_bytes, each, "mem of exec_vnode", 0) for each in given)
+    elif "Resource_List.mem" in record:
+        of_all = rows.known(_size_bytes, record["Resource_List.mem"], "Resource_List.mem", 0)
+    elif "Resource_List.pmem" in record:
+        of_all = procs * rows.known(_size_bytes, record["Resource_List.pmem"], "Resource_List.pmem", 0)
+    else:
+        return -1
+    return round(of_all / 1024 / max(procs, 1)) or -1
+
+
+def _size_bytes(text: str, name: str) -> int:
+    """Of `4gb`, `512kw` or `1024`. Raises Malformed naming the field."""
+    match = _SIZE.fullmatch(text.strip("\"'"))
+    if match is None:
+        raise Malformed(f"{name} is {text[:40]!r}, not memory such as 4gb")
+    found = int(match[1]) * _BYTES[match[2].lower()] * (_A_WORD if match[3].lower() == "w" else 1)
+    if found > _MOST_BYTES:
+        raise Malformed(f"{name} is {text[:40]!r}, more than any machine has")
+    return found
 
 
 def _status(text: str, name: str) -> int:

@@ -1,13 +1,15 @@
-"""What the jobs of a log ask for beside processors: memory and GPUs, and how all of it lies on nodes."""
+"""What the jobs of a log ask for beside processors: memory and GPUs, how all of it lies on nodes, and a QOS."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from emulator.workload.job_columns import QOS_OF_LOG
 from emulator.workload.rules import processors
-from emulator.workload.swf import GPUS_KEY, SwfLog
+from emulator.workload.swf import GPUS_KEY, QOS_KEY, SwfLog
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,3 +58,12 @@ def with_requests(
     of_all = gpus(log)
     of_each = np.zeros(len(rows), np.int64) if of_all is None else -(-of_all[rows] // nodes)
     return work.jobs.with_extra(cores=cores, memory_kib=memory, gpus=of_each)
+
+
+def with_qos(work: Workload, log: SwfLog) -> Workload:
+    """The jobs with the number of the QOS that the log says of each, and what these are called."""
+    found = log.further(QOS_KEY)
+    if found is None:
+        return work
+    numbers = found[work.rows].astype(np.int64)
+    return replace(work, jobs=work.jobs.with_extra(**{QOS_OF_LOG: numbers}), qos_names=log.names_of("Qos"))

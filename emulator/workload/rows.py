@@ -22,6 +22,7 @@ from emulator.workload.swf import (
     HEADING,
     HOST_KEY,
     NODES_KEY,
+    QOS_KEY,
     RESERVATION_KEY,
     SAMPLES,
     UNKNOWN,
@@ -63,7 +64,13 @@ __all__ = [
     "count_or_0", "files_of", "first_line", "first_lines", "in_years", "json_line", "lines_of", "no_name_twice",
     "read_records", "seconds_between", "span_s", "units_a_second", "unix_time_s", "whole", "without_nuls",
 ]  # fmt: skip
-_FURTHER = {"nodes": NODES_KEY, "gpus": GPUS_KEY, "host": HOST_KEY, "reservation": RESERVATION_KEY}
+_FURTHER = {
+    "nodes": NODES_KEY,
+    "gpus": GPUS_KEY,
+    "host": HOST_KEY,
+    "reservation": RESERVATION_KEY,
+    "qos": QOS_KEY,
+}
 """What accounting logs say beyond SWF, each in a column that the header names."""
 
 
@@ -133,7 +140,7 @@ class Rows:
     """Jobs one by one into a log.
 
     Beside the columns of SWF there are the number of whole nodes (`nodes`), GPUs (`gpus`), the number of the one node
-    that a job ran on (`host`, see `host_of`), and that of its `reservation`.
+    that a job ran on (`host`, see `host_of`), and those of its `reservation` and `qos`.
     """
 
     def __init__(self, clock: LocalTimes | None = None) -> None:
@@ -147,7 +154,7 @@ class Rows:
         self.clock = LocalTimes() if clock is None else clock
         """Reads the times that say no offset from UTC."""
         self.users, self.groups, self.queues = Names(), Names(), Names()
-        self.hosts, self.reservations = Names(), Names()
+        self.hosts, self.reservations, self.qos = Names(), Names(), Names()
         self.passed_over: dict[str, int] = {}
         """How many records of the file are no jobs of their own, by what they are."""
         self.remarks: dict[str, int] = {}
@@ -315,6 +322,7 @@ class Rows:
             *(f"; Note: {count} jobs: {what}" for what, count in remarks.items()),
             *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
             *(f"; Reservation: {number} {name}" for name, number in self.reservations.numbers.items()),
+            *(f"; Qos: {number} {name}" for name, number in self.qos.numbers.items()),
         ]
         # Of the others nothing is known, and they take no room.
         said = [name for name, column in self._columns.items() if column]

@@ -47,7 +47,7 @@ NO_FIRST_SIZE = "resized, and the row of its first size is not there; its wait i
 OTHER_NODES = "had another number of nodes than it asked for, and what it had counts"
 _GIVEN = (
     "number", "submit_s", "wait_s", "run_s", "allocated_procs", "requested_procs", "nodes", "requested_s",
-    "requested_memory_kb", "gpus", "host", "reservation", "status", "user", "group", "queue",
+    "requested_memory_kb", "gpus", "host", "reservation", "qos", "status", "user", "group", "queue",
 )  # fmt: skip
 """What a row says of its job, in this order."""
 
@@ -152,7 +152,8 @@ class SacctJobs:
             self.rows.remark(OTHER_NODES)
         size = row.procs if row.procs > 0 else nodes
         gpus = gpus_of(said, nodes)
-        if "+" in (said.get("JobID") or row.job) and self._is_component(row, size, gpus):
+        memory = memory_kb(said, size, nodes, self.rows)
+        if "+" in (said.get("JobID") or row.job) and self._is_component(row, size, gpus, memory):
             return
         if "Cluster" in said:
             self.rows.remark_on_source("cluster", said["Cluster"])
@@ -172,10 +173,11 @@ class SacctJobs:
                 size,
                 nodes,
                 row.limit_s,
-                memory_kb(said, size, nodes, rows),
+                memory,
                 gpus,
                 self._host(said),
                 rows.reservations.number(said.get("Reservation")),
+                rows.qos.number(said.get("QOS")),
                 _STATUS.get(row.state, 0),
                 rows.users.number(said.get("User") or said.get("UID")),
                 rows.groups.number(said.get("Group") or said.get("GID") or said.get("Account")),
@@ -184,7 +186,7 @@ class SacctJobs:
         )
         self._keep_key(row)
 
-    def _is_component(self, row: Row, size: int, gpus: int) -> bool:
+    def _is_component(self, row: Row, size: int, gpus: int, memory: int) -> bool:
         """Whether it is a further component of a heterogeneous job; then its size is added to the first one's, once."""
         leader, plus, component = row.said.get("JobID", row.job).partition("+")
         if not plus or not component.isdecimal():
@@ -198,6 +200,12 @@ class SacctJobs:
         self.rows.pass_over(SAME_RUN if is_again else COMPONENTS)
         if is_again:
             return True
+        procs, of_first = (
+            max(self.rows.value(name, at), 0) for name in ("allocated_procs", "requested_memory_kb")
+        )
+        if memory > 0 or of_first:
+            of_all = of_first * procs + max(memory, 0) * max(size, 0)
+            self.rows.put("requested_memory_kb", at, round(of_all / max(procs + max(size, 0), 1)))
         for name, more in (
             ("nodes", row.nodes), ("allocated_procs", size), ("requested_procs", size), ("gpus", gpus),
         ):  # fmt: skip

@@ -75,6 +75,7 @@ def _row(job: Any) -> dict[str, str]:
         "ReqCPUS": requested.get("cpu"),
         "AllocTRES": _tres(allocated),
         "NodeList": job.get("nodes"),
+        "QOS": job.get("qos"),
         "Reservation": _part(job, "reservation").get("name") or None,  # 21.08 writes 0 for none
         "Cluster": job.get("cluster"),
         "User": job.get("user"),

@@ -58,8 +58,8 @@ _FIRST_UNIX_S = 10**8
 """A time of 1973. No log runs for three years before its first job, so such submits are Unix times."""
 NODES_KEY = "NodesColumn"
 """Header key of ours: the column beyond the 18th that has the number of whole nodes, from accounting logs."""
-GPUS_KEY, HOST_KEY, RESERVATION_KEY = "GpusColumn", "HostColumn", "ReservationColumn"
-"""The same for a job's GPUs, for the number of the one node that it ran on, and for that of its reservation."""
+GPUS_KEY, HOST_KEY, RESERVATION_KEY, QOS_KEY = "GpusColumn", "HostColumn", "ReservationColumn", "QosColumn"
+"""The same for a job's GPUs, for the number of the one node that it ran on, of its reservation, and of its QOS."""
 
 SAMPLES = "sample of usage"
 """What is passed over where nobody knows jobs, only how much was in use."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -16,6 +17,7 @@ class Part(BaseModel, extra="forbid"):
     speed: float = Field(default=1, gt=0)
     mood: Literal["calm", "wild"] = "calm"
     on: bool = True
+    file: Path = Path()
     names: list[str] = Field(default_factory=list, min_length=0, max_length=1)
 
 
@@ -36,6 +38,7 @@ def wrong(**values):
         ({"mood": "odd"}, "mood: must be 'calm' or 'wild', not 'odd'"),
         ({"on": "maybe"}, "on: must be true or false, not 'maybe'"),
         ({"names": 4}, "names: must be a list, not 4"),
+        ({"file": 4}, "file: must be the name of a file, not 4"),
         ({"nods": 4}, "nods: there is no such key"),
         ({"nodes": "x" * 100}, "nodes: must be a whole number"),
     ],

@@ -89,6 +89,14 @@ def test_many_runs_do_not_go_into_the_folder_of_one(tmp_path):
             "--baseline: a live run has none; leave it out",
         ),
         (
+            ["run", TRACES / "day-64.swf", "--scheduler", "slurm", "--baseline"],
+            "--baseline: there is none beside slurm; leave it out",
+        ),
+        (
+            ["run", TRACES / "day-64.swf", "--baseline"],
+            "--baseline: there is none beside fcfs+easy; leave it out",
+        ),
+        (
             ["run", TRACES / "day-64.swf", "--stream", "--baseline"],
             "--stream goes with none of --clock live, --watch, --check, --baseline, --keep",
         ),

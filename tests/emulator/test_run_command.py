@@ -506,3 +506,52 @@ def test_a_run_of_an_accounting_log_tells_what_is_no_job_of_its_own(emulator, tm
     assert "no job of its own: step of a job  2" in result.output
     summary = json.loads((tmp_path / "results" / "summary.json").read_text())
     assert (summary["jobs_run"], summary["jobs_changed"]) == (1, {"no job of its own: step of a job": 2})
+
+
+def test_a_key_below_what_an_option_says_is_set_in_it(emulator, log_file, tmp_path):
+    """The option goes first: it does not undo what was set."""
+    (tmp_path / "slurm.conf").write_text("NodeName=n[001-004] CPUs=4\nPartitionName=all Nodes=ALL\n")
+    words = ["run", log_file(1, 2), "--nodes", 4, "--no-report", "--out", tmp_path / "out"]
+    for scheduler, change, wrong in (
+        ("slurm:slurm.conf", "scheduler.slurm.bf_interval=-7", "bf_interval must be at least 1, not -7"),
+        ("slurm", "scheduler.slurm.bf_interval=-7", "bf_interval must be at least 1, not -7"),
+        ("fcfs+conservative", "scheduler.cycle_s=-1", "cycle_s must be at least 0, not -1"),
+        (
+            "fcfs+easy+best_fit+more",
+            "scheduler.cycle_s=60",
+            "unknown scheduler option 'fcfs+easy+best_fit+more'",
+        ),
+    ):
+        refused = emulator(*words, "--scheduler", scheduler, "--set", change)
+        assert (refused.exit_code, wrong in refused.output) == (2, True), refused.output
+    assert emulator(*words, "--scheduler", "sjf+easy", "--set", "scheduler.cycle_s=60").exit_code == 0
+    scheduler = json.loads((tmp_path / "out/summary.json").read_text())["scenario"]["scheduler"]
+    assert scheduler == {"order": "sjf", "backfill": "easy", "cycle_s": 60}
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "slurm:", "{slurm: null}", "{slurm: {}}", "{decide: slurm}"])
+def test_a_scheduler_without_parameters_may_be_written_in_any_way(emulator, tmp_path, scheduler):
+    log = tmp_path / "sacct.txt"  # which has names of queues
+    log.write_text(
+        "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|State|User|Partition\n1|100|100|60|1|COMPLETED|ann|a\n"
+    )
+    done = emulator(
+        "run", log, "--nodes", 2, "--scheduler", scheduler, "--no-report", "--out", tmp_path / "out"
+    )
+    assert done.exit_code == 0, done.output
+    assert "batch jobs run" in done.output
+
+
+@pytest.mark.parametrize(
+    ("option", "change"),
+    [
+        (["--scheduler", "sjf+easy"], "scheduler=fcfs"),
+        (["--seed", 2], "seed=3"),
+        (["--overrun", "kill"], "workload={}"),
+        (["--overrun", "kill"], "workload.overrun=extend"),
+    ],
+)
+def test_what_an_option_and_a_change_both_say_is_refused(emulator, log_file, option, change):
+    refused = emulator("run", log_file(1, 2), "--nodes", 4, *option, "--set", change)
+    assert refused.exit_code == 2
+    assert f"--set {change}: {option[0]} says it, too; leave one of the two out" in refused.output

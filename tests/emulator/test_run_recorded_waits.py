@@ -103,6 +103,20 @@ def test_a_log_that_looks_right_and_is_far_off_is_told_what_else_there_is(tmp_pa
     assert "mean 5 h, simulated 0 s: more than 2 times apart" in text
 
 
+@pytest.mark.parametrize("waited_h", [0, 5])
+def test_of_jobs_that_share_nodes_nothing_is_said_that_was_not_looked_at(tmp_path, waited_h):
+    # One at a time on one node, or five days apart.
+    log = sacct(
+        tmp_path / "sacct.txt", *[(waited_h * 86_400 * at, waited_h * HOUR, 2 * HOUR, 1) for at in range(5)]
+    )
+    _, summary = run(log, tmp_path / "out", "--nodes", "1", "--set", "shared_nodes={cores: 16}")
+    assert summary["recorded_waits"]["likely"] == [
+        "Nodes may have been down or reserved, or the site's priorities and limits kept jobs waiting."
+        if waited_h
+        else "There may have been more nodes, or jobs on nodes that others do not get."
+    ]
+
+
 def test_a_log_without_waits_and_jobs_that_are_not_as_the_log_has_them_are_not_compared(crowded, tmp_path):
     log = tmp_path / "log.swf"
     log.write_text("; MaxNodes: 8\n; MaxProcs: 8\n1 0 -1 3600 8 -1 -1 8 7200 -1 1 1 1 -1 1 -1 -1 -1\n")

@@ -11,8 +11,8 @@ from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError, read_lines
 from emulator.schedulers.slurm.preemption_settings import exempt_time, grace_time, preempt_mode, preempt_type
 from emulator.schedulers.slurm.releases import followed
-from emulator.schedulers.slurm.rules import Partition
-from emulator.schedulers.slurm.times import INFINITE, UNLIMITED, minutes
+from emulator.schedulers.slurm.rules import Partition, Rules
+from emulator.schedulers.slurm.times import INFINITE, MOST, UNLIMITED, minutes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,15 +21,22 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.releases import Release
 
 
-def _number(text: str, what: str = "") -> int:
+def _number(text: str, what: str = "", most: int = MOST) -> int:
     try:
-        return int(text)
+        found = int(text)
     except ValueError:
         raise ValueError(f"{what}{' is ' if what else ''}{text!r}: expected a whole number") from None
+    if found > most:
+        raise ValueError(f"{what}{' is ' if what else ''}{text}: more than {most}, the most that Slurm takes")
+    return found
 
 
 def _whole(text: str) -> int:
     return INFINITE if text.lower() in UNLIMITED else _number(text)
+
+
+def _setting_or_most(text: str) -> int:
+    return min(_whole(text), MOST)
 
 
 def _yes(text: str) -> bool:
@@ -37,7 +44,7 @@ def _yes(text: str) -> bool:
 
 
 def _seconds(text: str) -> int:
-    return minutes(text) * 60
+    return min(minutes(text) * 60, MOST)
 
 
 def _no_half_life(text: str) -> int:
@@ -47,7 +54,7 @@ def _no_half_life(text: str) -> int:
 VERSION = "slurm_version"
 """The key under which `scontrol show config` prints it."""
 _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "overtimelimit": ("over_time_limit", _whole),
+    "overtimelimit": ("over_time_limit", _setting_or_most),
     "killwait": ("kill_wait", _whole),
     "jobrequeue": ("job_requeue", _yes),
     "preempttype": ("preempt_type", preempt_type),
@@ -80,6 +87,7 @@ FOLLOWED_OF_PARTITIONS = frozenset((
     "minnodes", "qos", "state", "preemptmode", "gracetime",
 ))  # fmt: skip
 """Likewise of a partition's line."""
+_MOST_TIER = 65_533
 _STATES = ("UP", "DOWN", "DRAIN", "INACTIVE")
 _ENFORCE_LIMITS = {"limits", "safe", "all"}
 """Words of AccountingStorageEnforce under which limits count (slurm.conf's manual page)."""
@@ -104,7 +112,9 @@ def read_conf(path: Path, node_count: int, added: int = 0) -> dict[str, Any]:
                 if is_default:
                     found["default_partition"] = partition.name
             else:
-                found |= _setting(key.lower(), value.strip())
+                said = _setting(key.lower(), value.strip())
+                Rules(**{name: each for name, each in said.items() if each is not None})  # of wrong values
+                found |= said
         except ValueError as error:
             raise ConfError(f"{place}: {line.removesuffix(' OverSubscribe=EXCLUSIVE')}: {error}") from error
     found = {key: value for key, value in found.items() if value is not None}
@@ -193,8 +203,8 @@ def _partition(line: str, names: tuple[str, ...]) -> tuple[Partition, bool]:
     partition = Partition(
         name=said["partitionname"],
         nodes=nodes,
-        priority_tier=_number(said.get("prioritytier", shared), "PriorityTier"),
-        priority_job_factor=_number(said.get("priorityjobfactor", shared), "PriorityJobFactor"),
+        priority_tier=_number(said.get("prioritytier", shared), "PriorityTier", _MOST_TIER),
+        priority_job_factor=_number(said.get("priorityjobfactor", shared), "PriorityJobFactor", _MOST_TIER),
         max_time=minutes(said.get("maxtime", "INFINITE")),
         max_nodes=_whole(said.get("maxnodes", "UNLIMITED")),
         min_nodes=_whole(said.get("minnodes", "0")),

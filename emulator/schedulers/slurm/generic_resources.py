@@ -47,6 +47,9 @@ def gpus_not_followed(lines: Sequence[Line], conf: Path, gpus: Mapping[str, int]
         waits = f"{' or '.join(map(str, twins))} of each node" if twins else "none"
         yield f"{_FILE}: AutoDetect: what GPUs nodes have is not said; in the twin jobs wait for {waits}"
         return
+    types = _types(nodes, conf.parent / _FILE)
+    if len(types) > 1 and any(gpus.values()):
+        yield f"types of GPUs ({', '.join(sorted(types))}): in the twin a job may have those of any type"
     alike: dict[tuple[int, int], list[str]] = {}
     for node, count in counts.items():
         alike.setdefault((count, gpus.get(node, 0)), []).append(node)
@@ -83,6 +86,17 @@ def _gpus(item: str) -> int:
     if name.lower() != "gpu":
         return 0
     return int(rest[-1]) if rest and rest[-1].isdecimal() else 1
+
+
+def _types(nodes: Mapping[str, Line], path: Path) -> set[str]:
+    """What types of GPUs NodeName lines and the gres.conf say, in lower case as Slurm compares them."""
+    items = [item for line in nodes.values() for item in line.words.get("gres", "").split(",")]
+    parts = [item.partition("(")[0].removesuffix(":no_consume").lower().split(":") for item in items]
+    found = {rest[0] for name, *rest in parts if name == "gpu" and rest and not rest[0].isdecimal()}
+    if path.is_file():
+        said = (words for _, words in read_words(path) if words.get("name", "").lower() == "gpu")
+        found |= {words["type"].lower() for words in said if "type" in words}
+    return found - {"no_consume"}
 
 
 def _of_file(path: Path, nodes: Mapping[str, int]) -> tuple[dict[str, int], bool]:

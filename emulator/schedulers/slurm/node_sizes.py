@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import mul
 from typing import TYPE_CHECKING
 
-from balancer.nodelist import some
+from balancer.nodelist import expand, some
 from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf_lines import ConfError, own_names, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_of_site
-from emulator.schedulers.slurm.select import Size, has_memory
+from emulator.schedulers.slurm.select import MOST_CORES, Size, has_memory
+from emulator.schedulers.slurm.times import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,10 +45,16 @@ def sizes_in(conf: Path, node_count: int, parameters: Parameters) -> tuple[Size,
         if name not in nodes:
             raise ConfError(f"{conf}: no NodeName line says what node {name} has; say `cores` in `select`")
         line = nodes[name]
-        memory = _number(line, "realmemory", 0) if has_memory(parameters) else 0
+        memory = _memory(line) if has_memory(parameters) else 0
         if has_memory(parameters) and not memory:
             raise ConfError(f"{line.place}: {parameters} needs the RealMemory of node {name}")
-        found.append(Size(_cpus(line), memory, gpus[name]))
+        if memory < 0:
+            raise ConfError(f"{line.place}: MemSpecLimit leaves jobs no memory of node {name}")
+        if not 1 <= (cores := _cpus(line)) <= MOST_CORES:
+            raise ConfError(f"{line.place}: node {name} has {cores} CPUs; expected 1 to {MOST_CORES}")
+        if gpus[name] > MOST_CORES:
+            raise ConfError(f"{line.place}: node {name} has {gpus[name]} GPUs; expected at most {MOST_CORES}")
+        found.append(Size(cores, memory, gpus[name]))
     return tuple(found)
 
 
@@ -82,11 +87,26 @@ def threads_not_followed(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _cpus(line: Line) -> int:
-    """As `CPUs` says, else by its sockets, cores and threads (slurm.conf's manual page)."""
-    if said := _number(line, "cpus", 0) or _number(line, "procs", 0):
-        return said
+    """As `CPUs` says, else by its sockets, cores and threads, without those that no job gets.
+
+    The latter are CoreSpecCount or CpuSpecList (slurm.conf's manual page).
+    """
     sockets = _number(line, "sockets", 0) or _number(line, "boards", 1) * _number(line, "socketsperboard", 1)
-    return reduce(mul, (_number(line, key, 1) for key in ("corespersocket", "threadspercore")), sockets)
+    cores, threads = sockets * _number(line, "corespersocket", 1), _number(line, "threadspercore", 1)
+    found = _number(line, "cpus", 0) or _number(line, "procs", 0) or cores * threads
+    of_a_core = 1 if found == cores else threads  # CPUs may count cores, whatever threads these have
+    if "cpuspeclist" not in line.words:
+        return found - _number(line, "corespeccount", 0) * of_a_core
+    try:
+        return found - len(expand(f"[{line.words['cpuspeclist']}]"))
+    except ValueError as error:
+        raise ConfError(f"{line.place}: CpuSpecList={line.words['cpuspeclist']}: {error}") from error
+
+
+def _memory(line: Line) -> int:
+    """MiB of a node, without those that no job gets; 0 if the line does not say it, -1 if none are left."""
+    found = _number(line, "realmemory", 0)
+    return (found - _number(line, "memspeclimit", 0) or -1) if found else 0
 
 
 def _number(line: Line, key: str, default: int) -> int:
@@ -95,4 +115,8 @@ def _number(line: Line, key: str, default: int) -> int:
     text = line.words[key]
     if not text.isdecimal():
         raise ConfError(f"{line.place}: {line.spelt[key]}={text}: expected a whole number")
+    if int(text) > MOST:
+        raise ConfError(
+            f"{line.place}: {line.spelt[key]}={text}: more than {MOST}, the most that Slurm takes"
+        )
     return int(text)

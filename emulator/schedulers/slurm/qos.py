@@ -327,7 +327,7 @@ def _value(key: str, place: str, said: LeftOut, reader: LimitReader) -> int:
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
         return UNDEFINED if limit == INFINITE else limit
-    return int(_number(text, where))
+    return int(min(_number(text, where), INFINITE))
 
 
 def _number(text: str, where: str) -> float:
@@ -347,7 +347,7 @@ def _nodes(where: str, said: LeftOut, reader: LimitReader, *, at_least: bool) ->
         match = _LIMIT.fullmatch(each)
         if match is None:
             raise ValueError(f"{where}: expected TRES=NUMBER, such as node=4")
-        kind, count = match[1].lower(), int(match[2])
+        kind, count = match[1].lower(), min(int(match[2]), INFINITE)
         if kind == ("cpu" if reader.in_cores else "node"):
             found.append(count)
         elif kind == "cpu" and reader.cpus_per_node is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.number_text import grouped
 from emulator.schedulers.slurm.qos import UNDEFINED, Qos
 from emulator.schedulers.slurm.reservations import which_of
 from emulator.schedulers.slurm.tables import MINUTE
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
 
+_MOST_REASONS = 3
 _Bound = tuple[str, str, int | None, int | None]
 """Who says it, of nodes, cores or minutes, at least, at most."""
 
@@ -65,21 +67,35 @@ def refusals(
                 yield f"{who} takes {what}", wrong
 
 
+def never_started(
+    jobs: JobTable, slurm: SlurmSettings, rules: Rules, node_count: int
+) -> tuple[NDArray[np.bool_], str]:
+    """Which jobs are refused, and why: who takes what, as often as it is the first reason of a job."""
+    never = np.zeros(len(jobs), np.bool_)
+    why: dict[str, int] = {}
+    for what, wrong in refusals(jobs, slurm, rules, node_count):
+        if count := int((wrong & ~never).sum()):
+            why[what] = why.get(what, 0) + count
+        never |= wrong
+    most = sorted(why, key=lambda what: -why[what])
+    said = [f"{grouped(why[what])} since {what}" for what in most[:_MOST_REASONS]]
+    others = sum(why[what] for what in most[_MOST_REASONS:])
+    return never, ", ".join([*said, *([f"{grouped(others)} for other reasons"] if others else [])])
+
+
 def _kinds(
     jobs: JobTable, slurm: SlurmSettings, rules: Rules
 ) -> tuple[list[tuple[str, str, int]], NDArray[np.int64]]:
     """Partition, QOS and association of jobs, of those that take the same ones the first, and which kind each is."""
-    rows = slurm.associations_of(jobs, rules).row.tolist() if rules.associations else [-1] * len(jobs)
-    defaults = ["", *(each.qos for each in rules.associations)]
+    rows = np.full(len(jobs), -1)
+    if rules.associations:
+        rows = slurm.associations_of(jobs, rules).row
+    qos = slurm.qos_of_jobs(jobs, rules, rows) if rules.qos else [""] * len(jobs)
     together = _together(rules)
-    asked = list(zip(jobs.queue.tolist(), jobs.user.tolist(), rows, strict=True))
+    asked = list(zip(jobs.queue.tolist(), qos, rows.tolist(), strict=True))
     kind_of = {
-        (queue, user, row): (
-            slurm.queues.get(queue, rules.default_partition),
-            slurm.qos_name(user, queue, defaults[row + 1]) if rules.qos else "",
-            together[row],
-        )
-        for queue, user, row in set(asked)
+        (queue, name, row): (slurm.queues.get(queue, rules.default_partition), name, together[row])
+        for queue, name, row in set(asked)
     }
     kinds = sorted(set(kind_of.values()))
     number = {kind: place for place, kind in enumerate(kinds)}

@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from emulator.config.node_names import default_node_names, named_nodes
+from emulator.schedulers.slurm.times import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,8 +48,8 @@ def reserved_on(said: Mapping[str, Reservation], node_count: int) -> tuple[Reser
     found: list[Reserved] = []
     for name, each in sorted(said.items()):
         where = f"slurm: reservation {name}"
-        if not 0 <= each.start_s < each.end_s:
-            raise ValueError(f"{where}: start_s must be at least 0 and before end_s")
+        if not 0 <= each.start_s < each.end_s <= MOST:
+            raise ValueError(f"{where}: start_s must be at least 0 and before end_s, which is at most {MOST}")
         nodes = tuple(sorted(named_nodes(where, each.nodes, names)))
         users, jobs = frozenset(each.users), frozenset(each.jobs)
         found.append(Reserved(name, each.start_s, each.end_s, nodes, users, jobs))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType
 from emulator.schedulers.slurm.releases import RELEASES
-from emulator.schedulers.slurm.times import INFINITE
+from emulator.schedulers.slurm.times import INFINITE, MOST
 
 if TYPE_CHECKING:
     from emulator.schedulers.slurm.associations import Association
@@ -95,7 +95,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         for name in ("bf_resolution", "bf_window", "priority_max_age", "priority_calc_period"):
-            check_number("slurm", name, getattr(self, name), at_least=1, whole=True)
+            check_number("slurm", name, getattr(self, name), at_least=1, at_most=MOST, whole=True)
         for name in (
             "default_queue_depth", "sched_min_interval", "bf_max_job_test", "bf_max_job_user",
             "bf_min_age_reserve", "bf_after_quiet",
@@ -103,11 +103,13 @@ class Rules:
             "priority_weight_job_size", "priority_weight_partition", "priority_weight_qos",
             "priority_decay_half_life",
         ):  # fmt: skip
-            check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
-        check_number("slurm", "preempt_exempt_time", self.preempt_exempt_time, at_least=-1, whole=True)
+            check_number("slurm", name, getattr(self, name), at_least=0, at_most=MOST, whole=True)
+        check_number(
+            "slurm", "preempt_exempt_time", self.preempt_exempt_time, at_least=-1, at_most=MOST, whole=True
+        )
         for name in ("sched_interval", "bf_interval"):
             if getattr(self, name) != -1:  # never
-                check_number("slurm", name, getattr(self, name), at_least=1, whole=True)
+                check_number("slurm", name, getattr(self, name), at_least=1, at_most=MOST, whole=True)
         if self.priority_type not in ("basic", "multifactor"):
             raise ValueError(f"slurm: priority_type is basic or multifactor, not {self.priority_type!r}")
         for name, kinds in (("preempt_type", get_args(PreemptType)), ("preempt_mode", get_args(PreemptMode))):

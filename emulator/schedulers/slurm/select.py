@@ -12,6 +12,7 @@ import numpy as np
 
 from emulator.config.node_names import default_node_names, nodes_by_kind
 from emulator.plugins import check_number
+from emulator.schedulers.slurm.times import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 Parameters = Literal["CR_CPU", "CR_Core", "CR_CPU_Memory", "CR_Core_Memory"]
 CORES: Parameters = "CR_Core"
+MOST_CORES = 65_533
+"""The most cores, and GPUs, of a node: Slurm counts them in 16 bits."""
 _KIB_PER_MIB = 1024
 
 
@@ -81,10 +84,12 @@ class Select:
             self._check(f"kinds.{name} ", kind)
 
     def _check(self, where: str, kind: NodeKind) -> None:
-        check_number("slurm", f"select {where}cores", kind.cores, at_least=1, whole=True)
-        check_number("slurm", f"select {where}memory_mb", kind.memory_mb, at_least=0, whole=True)
-        check_number("slurm", f"select {where}gpus", kind.gpus, at_least=0, whole=True)
-        check_number("slurm", f"select {where}weight", kind.weight, at_least=0, whole=True)
+        check_number("slurm", f"select {where}cores", kind.cores, at_least=1, at_most=MOST_CORES, whole=True)
+        check_number(
+            "slurm", f"select {where}memory_mb", kind.memory_mb, at_least=0, at_most=MOST, whole=True
+        )
+        check_number("slurm", f"select {where}gpus", kind.gpus, at_least=0, at_most=MOST_CORES, whole=True)
+        check_number("slurm", f"select {where}weight", kind.weight, at_least=0, at_most=MOST, whole=True)
         parameters = self.parameters or CORES
         if has_memory(parameters) != bool(kind.memory_mb):
             does = (

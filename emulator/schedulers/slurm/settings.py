@@ -6,6 +6,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from balancer.nodelist import some
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
 from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
@@ -15,20 +18,34 @@ from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptTy
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.releases import AsWritten, Release  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
-from emulator.schedulers.slurm.rules import PriorityType, Rules
+from emulator.schedulers.slurm.rules import Partition, PriorityType, Rules
 from emulator.schedulers.slurm.select import CORES, Select, SharedNodes
 from emulator.schedulers.slurm.unsupported_settings import not_followed
+from emulator.workload.job_columns import QOS_OF_LOG
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
     from emulator.schedulers.slurm.associations import Association, JobAssociations
     from emulator.schedulers.slurm.qos import LeftOut
     from emulator.schedulers.slurm.select import Parameters
     from emulator.workload.table import JobTable
 
+UNLIMITED_PARTITION = "nodes that are held"
 _WHAT_NODES_HAVE = (
     "slurm: select: say what nodes have: `cores`, if all have as many, `kinds`, or a `conf` with NodeName lines of all"
     " nodes"
 )
+
+
+def _by_number(name: str, said: Mapping[Any, Any]) -> Iterator[tuple[int, Any]]:
+    """What is said of users, groups or queues of the trace, by their numbers. Raises ValueError."""
+    for number, each in said.items():
+        if not str(number).removeprefix("-").isdecimal():
+            raise ValueError(f"slurm: {name}: expected numbers of the trace, not {number!r}")
+        yield int(number), each
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +55,14 @@ class SlurmSettings:
     `conf`: a slurm.conf. What is set beside it stands above it; what nobody sets is Slurm's default. `queues`:
     partition of a queue of the trace, by number. `shares`: of a user, by number; 1 for others. `ignores_term`: jobs
     do not end at the signal that tells them of their limit, only `kill_wait` later. `nodes_lent`: so many nodes,
-    the last ones, are lent for the whole run. `nodes_added`: so many, the last ones, are none of the conf's. `qos`:
-    a table of QOS, or a file of what `sacctmgr show qos` printed; `queue_qos`, `user_qos`: that of a queue's and a
-    user's jobs, by number, else it is `normal`; `cpus_per_node`: for limits in `cpu`. `associations`: a file of
-    what `sacctmgr show assoc` printed; `users`, `accounts`: the names of users and groups of the trace, by number.
-    `reservations`: advance ones, by name. `select`: jobs share nodes. `release`: whose rules, else `conf`'s if it is
-    what Slurm printed, else 22.05's. The rest: `rules.py`.
+    the last ones, are lent for the whole run. `nodes_added`: so many, the last ones, are none of the conf's.
+    `unlimited_queue`: jobs of this queue of the trace are in a partition beside the conf's, of its nodes and
+    without limits. `qos`: a table of QOS, or a file of what `sacctmgr show qos` printed; `queue_qos`, `user_qos`:
+    that of a queue's and a user's jobs, by number, else the log's, whose names `qos_names` are, else `normal`;
+    `cpus_per_node`: for limits in `cpu`. `associations`: a file of what `sacctmgr show assoc` printed; `users`,
+    `accounts`: the names of users and groups of the trace, by number. `reservations`: advance ones, by name.
+    `select`: jobs share nodes. `release`: whose rules, else `conf`'s if it is what Slurm printed, else 22.05's. The
+    rest: `rules.py`.
     """
 
     conf: Path | None = None
@@ -52,10 +71,12 @@ class SlurmSettings:
     ignores_term: bool = False
     nodes_lent: int = 0
     nodes_added: int = 0
+    unlimited_queue: int | None = None
     qos: Path | dict[str, dict[str, int | float | str]] | None = None
     associations: Path | None = None
     users: dict[int, str] = field(default_factory=dict)
     accounts: dict[int, str] = field(default_factory=dict)
+    qos_names: dict[int, str] = field(default_factory=dict)
     queue_qos: dict[int, str] = field(default_factory=dict)
     user_qos: dict[int, str] = field(default_factory=dict)
     cpus_per_node: int | None = None
@@ -99,14 +120,14 @@ class SlurmSettings:
             check_number("slurm", name, getattr(self, name), at_least=0, whole=True)
         for number, share in self.shares.items():
             check_number("slurm", f"shares of {number}", share, above=0)
-        object.__setattr__(self, "shares", {int(number): float(each) for number, each in self.shares.items()})
+        object.__setattr__(self, "shares", {n: float(each) for n, each in _by_number("shares", self.shares)})
         if self.cpus_per_node is not None:
             check_number("slurm", "cpus_per_node", self.cpus_per_node, at_least=1, whole=True)
         if self.associations is not None and self.shares:
             raise ValueError("slurm: shares are those of the associations; leave one of the two out")
-        for name in ("queues", "queue_qos", "user_qos", "users", "accounts"):
-            said = getattr(self, name)
-            object.__setattr__(self, name, {int(number): str(each) for number, each in said.items()})
+        for name in ("queues", "qos_names", "queue_qos", "user_qos", "users", "accounts"):
+            said = _by_number(name, getattr(self, name))
+            object.__setattr__(self, name, {number: str(each) for number, each in said})
 
     def _said(self) -> dict[str, Any]:
         known = {each.name for each in fields(Rules)}
@@ -130,6 +151,8 @@ class SlurmSettings:
             said = {"priority_type": "multifactor", **said}  # the default since 23.11
         rules = self._with_qos(Rules(**said, associations=self._associations([])))
         rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
+        if self.unlimited_queue is not None:
+            rules = replace(rules, partitions=(*rules.partitions, self._unlimited(rules, node_count)))
         if self.select is not None:
             self._check_select(rules, node_count)
         known = {each.name for each in rules.partitions}
@@ -138,6 +161,11 @@ class SlurmSettings:
                 there = ", ".join(sorted(known))
                 raise ValueError(f"slurm: queue {number} goes to partition {name!r}; there are: {there}")
         return self._without_lent(rules, node_count) if self.nodes_lent else rules
+
+    def _unlimited(self, rules: Rules, node_count: int) -> Partition:
+        default = next(each for each in rules.partitions if each.name == rules.default_partition)
+        nodes = tuple(range(node_count - self.nodes_added))
+        return Partition(UNLIMITED_PARTITION, nodes, priority_tier=default.priority_tier, preempt_mode="off")
 
     @property
     def _in_cores(self) -> bool:
@@ -195,6 +223,8 @@ class SlurmSettings:
             read_qos(self.qos, self.cpus_per_node, left_out=left_out, in_cores=self._in_cores)
             found += [f"{self.qos.name}: {each}" for each in left_out]
         rules = self.rules(node_count)
+        if self.qos is not None:
+            found += self._without_qos(jobs, rules)
         if rules.preempt_type == "qos" and self.qos is None:
             where = "" if self.conf is None else f"{self.conf.name}: "
             found.append(f"{where}PreemptType=preempt/qos: no table says which QOS preempt others (qos)")
@@ -216,9 +246,27 @@ class SlurmSettings:
         known = slice(node_count - self.nodes_added)
         return replace(shared, sizes=shared.sizes[known], weights=shared.weights[known])
 
-    def qos_name(self, user: int, queue: int, default: str = "") -> str:
-        """The QOS of a job. `default`: its association's."""
-        return self.queue_qos.get(queue) or self.user_qos.get(user) or default or NORMAL
+    def qos_of_jobs(self, jobs: JobTable, rules: Rules, associations: NDArray[np.int64]) -> list[str]:
+        """The QOS of each job: of its queue or user if that is set, else the log's, its association's, normal."""
+        defaults = [*(each.qos or NORMAL for each in rules.associations), NORMAL]
+        known = {each.name for each in rules.qos}
+        names = {number: name for number, name in self.qos_names.items() if name in known}
+        said = jobs.column(QOS_OF_LOG, -1).tolist()
+        return [
+            self.queue_qos.get(queue) or self.user_qos.get(user) or names.get(number) or defaults[row]
+            for queue, user, number, row in zip(
+                jobs.queue.tolist(), jobs.user.tolist(), said, associations.tolist(), strict=True
+            )
+        ]
+
+    def _without_qos(self, jobs: JobTable, rules: Rules) -> list[str]:
+        """Sentences on QOS of the log that no table has."""
+        numbers = np.unique(jobs.column(QOS_OF_LOG, -1)).tolist()
+        known = {each.name for each in rules.qos}
+        missing = sorted({self.qos_names[each] for each in numbers if each in self.qos_names} - known)
+        if not missing:
+            return []
+        return [f"QOS of the log that no table has, taken for the user's default: {some(missing, 5)}"]
 
     def associations_of(self, jobs: JobTable, rules: Rules) -> JobAssociations:
         """Whose association each job has. Raises ValueError if nobody says who the users are."""

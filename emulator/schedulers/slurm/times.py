@@ -6,6 +6,8 @@ import re
 
 INFINITE = 1 << 40
 """Stands for INFINITE and UNLIMITED, in any unit."""
+MOST = (1 << 32) - 1
+"""The largest number of a setting: Slurm keeps them in 32 bits."""
 UNLIMITED = frozenset({"infinite", "unlimited", "-1"})
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _HOURS_MINUTES_SECONDS = 3
@@ -35,4 +37,4 @@ def seconds(text: str) -> int:
         hours, minute, second = numbers
     else:
         hours, minute, second = 0, *[*numbers, 0][:2]
-    return ((int(days or 0) * 24 + hours) * 60 + minute) * 60 + second
+    return min(((int(days or 0) * 24 + hours) * 60 + minute) * 60 + second, INFINITE)

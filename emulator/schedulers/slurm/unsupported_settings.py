@@ -148,6 +148,13 @@ _NO_MEANING = re.compile(
     r"|boot_time|eiotimeout|hash_val|multiple_slurmd|next_job_id|disable.*|allowspec.*|usempi.*|salloc.*|sched.*debug|sched.*log.*|gres.*plugin.*|license(params|parameters)",
     re.IGNORECASE,
 )
+_SCHEDULERS = ("sched/backfill", "sched/builtin")
+_OF_NODES = {
+    NODE, "nodehostname", "nodeaddr", "bcastaddr", "boards", "corespeccount", "corespersocket", "cpubind", "cpus",
+    "cpuspeclist", "feature", "features", "gres", "memspeclimit", "parameters", "port", "procs", "realmemory", "reason",
+    "sockets", "socketsperboard", "state", "threadspercore", "tmpdisk", "topology", "weight",
+}  # fmt: skip
+"""Keys of NodeName lines that are followed, or have no meaning for who starts when."""
 _UP = ("unknown", "idle", "cloud", "")
 
 
@@ -166,6 +173,8 @@ def not_followed(path: Path, shared: SharedNodes | None = None) -> tuple[str, ..
             found += _of_parameters(line.value)
         elif line.name == VERSION and not line.value.startswith(f"{followed(line.value)}."):
             found.append(f"{line.key}={line.value}: the twin goes by the rules of {followed(line.value)}")
+        elif line.name == "schedulertype" and line.value.lower() not in _SCHEDULERS:
+            found.append(f"{line.key}={line.value}: the twin knows it not, and takes {_SCHEDULERS[0]}")
         elif line.name == "preempttype" and not is_known_type(line.value):
             found.append(f"{line.key}={line.value}: {_NO_PREEMPTION}")
         elif line.name == "preemptmode" and (why := mode_not_followed(line.value)):
@@ -190,14 +199,14 @@ def not_followed(path: Path, shared: SharedNodes | None = None) -> tuple[str, ..
 def _said_by(shared: SharedNodes) -> dict[str, str]:
     """The value of each key that says what `select` says."""
     gpus = {"grestypes": "gpu"} if shared.has_gpus else {}
-    return {"selecttype": "select/cons_tres", "selecttypeparameters": shared.parameters.lower(), **gpus}
+    return {"selecttype": "select/cons_tres", "selecttypeparameters": shared.parameters, **gpus}
 
 
 def _of_setting(line: Line, by_select: Mapping[str, str]) -> Iterator[str]:
     why = _NOT_FOLLOWED.get(line.name)
     if line.name in by_select:
-        if line.value.lower() != by_select[line.name]:
-            yield f"{line.key}={_short(line.value)}: {_BY_SELECT}"
+        if line.value.lower() != by_select[line.name].lower():
+            yield f"{line.key}={_short(line.value)}: the twin takes {by_select[line.name]}"
     elif why is not None:
         if not _says_nothing(line.value, _NOTHING.get(line.name, set())):
             yield f"{line.key}={_short(line.value)}: {why}"
@@ -242,6 +251,17 @@ def _of_nodes(lines: Sequence[Line]) -> Iterator[str]:
         yield f"State={states} of {some(down, 5)}: the twin has these nodes up"
     if to_come := list(site_nodes(lines, to_come=True)):
         yield f"State=FUTURE of {some(to_come, 5)}: the twin has no nodes that are still to come"
+    for line in {line.place: line for line in nodes.values()}.values():
+        yield from _of_node_line(line)
+
+
+def _of_node_line(line: Line) -> Iterator[str]:
+    for key, value in line.words.items():
+        said = f"NodeName={_short(line.words[NODE])}: {line.spelt.get(key, key)}={_short(value)}"
+        if key == "restrictedcorespergpu":
+            yield f"{said}: Slurm would keep these cores for jobs with GPUs; in the twin any job may have them"
+        elif key not in _OF_NODES:
+            yield f"{said}: no key that is known here, so what it would have done is not"
 
 
 def _of_weights(lines: Sequence[Line], followed: Mapping[str, int] | None = None) -> Iterator[str]:

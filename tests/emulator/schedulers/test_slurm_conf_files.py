@@ -480,11 +480,10 @@ def test_nodes_of_which_a_line_says_too_little_are_refused_with_it(tmp_path: Pat
 
 def test_what_select_does_not_say_of_nodes_and_gpus_is_named(tmp_path: Path) -> None:
     said = ALIKE.replace("cons_tres", "linear").replace("=gpu\n", "=gpu,nvme\n") + "NodeName=n3\n"
-    why = "in the twin jobs share nodes as `select` says"
     assert named_beside(conf(tmp_path, said), parameters="CR_CPU", gpus=4) == [
-        f"SelectType=select/linear: {why}",
-        f"SelectTypeParameters=CR_Core: {why}",
-        f"GresTypes=gpu,nvme: {why}",
+        "SelectType=select/linear: the twin takes select/cons_tres",
+        "SelectTypeParameters=CR_Core: the twin takes CR_CPU",
+        "GresTypes=gpu,nvme: the twin takes gpu",
         "no GPUs a node of n3: in the twin each has 4",
     ]
     conf(tmp_path, "AutoDetect=nvml\n", "gres.conf")

@@ -290,7 +290,7 @@ def test_wrong_settings_are_told(settings: dict[str, Any], said: str) -> None:
     [
         (
             (0, 10, 31 * 60, 1),
-            r"partition debug takes limits up to 30 minutes.* job 1 \(1 nodes, 31 minutes\)",
+            r"partition debug takes limits up to 30 minutes.* job 1 \(1 node, 31 minutes\)",
         ),
         ((0, 10, 60, 3), "partition debug takes no more than 2 nodes"),
     ],

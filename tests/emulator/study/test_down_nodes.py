@@ -75,6 +75,19 @@ def test_today_with_the_nodes_that_were_down_has_the_waits_of_the_log(site):
         assert today["jobs"] == 7 * 20
 
 
+def test_under_a_slurm_conf_nodes_are_down_for_longer_than_a_partition_s_limit(site):
+    """They are no jobs that its partitions could refuse, or keep waiting."""
+    conf = site / "slurm.conf"
+    conf.write_text("PartitionName=all Nodes=ALL MaxTime=1-0 MaxNodes=2\nPartitionName=one Nodes=n001\n")
+    more = ["--down-nodes", str(site / "events.txt"), "--scheduler", f"slurm:{conf}"]
+    done = study(site, *more)
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert [each for each in document["notes"] if "left out" in each or "no such partition" in each] == []
+    for today in document["today"]:
+        assert today["simulated_wait_min"] == pytest.approx(today["recorded_wait_min"], rel=0.01)
+
+
 def test_a_week_begins_with_the_nodes_that_are_down_and_no_more_than_there_are(site):
     logs = read_logs(
         load(site / "batch.swf"),

@@ -69,6 +69,18 @@ def test_one_core_jobs_of_shared_nodes_cannot_be_jobs_of_whole_nodes():
     """The log of 8 nodes of 16 cores, half busy: 64 jobs of one core at any time."""
     jobs = [(0, 0, WEEK, 1)] * 64
     whole = recorded(logs(*jobs), [0], ["one"])
+    for told, likely in (
+        (
+            {},
+            "the log counts processors: say --procs-per-node; or jobs share nodes: say --shared-nodes too; or",
+        ),
+        (
+            {"procs_per_node": 4},
+            "a node has more processors than --procs-per-node 4; or jobs share nodes: say",
+        ),
+        ({"shared_nodes": True}, "the log counts processors: say --procs-per-node; or there were more nodes"),
+    ):
+        assert f"Likely {likely}" in doubts_of_the_log(whole, 8, **told)[-1]
     said = " ".join(doubts_of_the_log(whole, 8))
     assert "up to 64 nodes were in use at once" in said
     assert "8.0 times the node-time of 8 nodes" in said

@@ -178,8 +178,48 @@ def test_lent_nodes_are_nobodys_and_jobs_that_they_make_impossible_are_left_out_
     assert found["groups"][0]["today_min"] == mean_min(waits_of(jobs, **slurm))
     assert found["groups"][0]["changed_min"] == mean_min(waits_of(jobs, **slurm, nodes_lent=5))
     assert found["notes"][-1] == (
-        f"left out: {len(made_jobs()) - len(jobs)} jobs that the changed settings would never start"
+        f"left out: {len(made_jobs()) - len(jobs)} jobs that the changed settings would never start: "
+        "50 since partition batch takes no more than 3 nodes, 12 since partition debug takes no more than 3 nodes"
     )
+
+
+def with_a_time_out(jobs):
+    """These, but the fifth ran to the longest limit of its partition, and 20 s more until it was dead."""
+    submit, _, _, nodes, _, account = jobs[4]
+    return [*jobs[:4], (submit, 3620, 60, nodes, 2, account), *jobs[5:]]
+
+
+def test_a_job_that_ran_to_its_partition_s_limit_is_one_of_the_twin_too(tmp_path, conf):
+    jobs = with_a_time_out(made_jobs())
+    waits = waits_of(jobs, conf=conf, queues={1: "batch", 2: "debug"})
+    found = answered(
+        written(jobs, tmp_path / "log.swf", waits), "--slurm-conf", str(conf), "--set", "bf_interval=60"
+    )
+    everybody = found["groups"][0]
+    assert (everybody["jobs"], everybody["today_min"]) == (
+        len(jobs),
+        pytest.approx(everybody["recorded_min"]),
+    )
+    assert found["notes"] == ["1 job ran longer than the limit; the twin ends them at it"]
+
+
+def test_jobs_whose_limit_the_log_does_not_say_are_counted(tmp_path, conf):
+    path = written(made_jobs(), tmp_path / "log.swf", [0] * len(made_jobs()))
+    lines = [line.split() for line in path.read_text().splitlines()]
+    path.write_text("\n".join(" ".join(w if w[0] == ";" else [*w[:8], "-1", *w[9:]]) for w in lines))
+    found = answered(path, "--slurm-conf", str(conf), "--set", "bf_interval=60")
+    assert found["notes"][0] == "280 jobs: the log does not say the limit; the run time is taken for it"
+
+
+def test_a_run_under_extended_limits_says_which_rule_keeps_them(tmp_path, conf):
+    jobs = with_a_time_out(made_jobs())
+    log = written(jobs, tmp_path / "log.swf", [0] * len(jobs))
+    words = ["run", str(log), "--scheduler", f"slurm:{conf}", "--no-report", "--out", str(tmp_path / "out")]
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 2
+    assert "partition debug takes limits up to 60 minutes" in " ".join(refused.output.split())
+    assert "are the log's with `overrun: kill`" in " ".join(refused.output.split())
+    assert CliRunner().invoke(main, [*words, "--overrun", "kill"]).exit_code == 0
 
 
 def test_progress_is_of_both_runs_as_one(site, conf):
@@ -229,12 +269,22 @@ def test_partitions_that_the_slurm_conf_does_not_have_are_named(whatif, tmp_path
         ("reservations={r: {node: ALL}}", "reservations: r.node: there is no such key"),
         ("defer=maybe", "defer: must be true or false, not 'maybe'"),
         ("release=23.02", "release is one of 22.05, 24.11, 26.05, not 23.02"),
+        ("bf_interval=", "bf_interval: it needs a value"),
+        (f"bf_interval={10**22}", f"bf_interval must be at most 4294967295, not {10**22}"),
+        ("shares={ann: 3}", "shares: expected numbers of the trace, not 'ann'"),
+        ("queues={debug: batch}", "queues: expected numbers of the trace, not 'debug'"),
     ],
 )
 def test_a_change_that_cannot_be_made_is_named_with_status_2(whatif, change, reason):
     done = whatif("--set", change)
     assert done.exit_code == 2, done.output
     assert reason in done.stderr
+
+
+def test_a_setting_that_is_changed_twice_is_refused(whatif):
+    for again in ("bf_interval=20", "BF.Interval=20"):
+        done = whatif("--set", "bf_interval=10", "--set", again)
+        assert (done.exit_code, "set twice" in done.stderr) == (2, True), done.output
 
 
 @pytest.mark.parametrize("change", ["release=26.05", "preempt_mode=off", "select={cores: 1}"])

@@ -58,6 +58,46 @@ def test_workloads_made_of_one_generated_log_share_it(made):
     assert len(made) == 3
 
 
+LOG = """\
+JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|State|User|QOS
+1|1767225600|1767225600|600|20|1|2|COMPLETED|ann|high
+2|1767225601|1767225601|600|20|1|2|COMPLETED|bob|low
+3|1767225602|1767225602|600|20|2|8|COMPLETED|ann|high
+4|1767225603|1767225603|600|20|1|2|COMPLETED|bob|low
+"""
+
+
+@pytest.mark.parametrize(
+    "slurm",
+    [
+        {},
+        {"select": {}},
+        {"select": {"cores": 4}},
+        {"qos": {"high": {}, "low": {"GrpJobs": 1}}, "enforce_limits": True},
+    ],
+)
+def test_a_run_of_slurm_s_twin_has_the_jobs_that_it_has_alone(tmp_path, slurm):
+    """Their nodes, cores and QOS are read as its settings say; two whose other settings differ share them."""
+    (tmp_path / "log.txt").write_text(LOG)
+    (tmp_path / "slurm.conf").write_text(
+        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nNodeName=c[1-2] CPUs=4\n"
+        "PartitionName=all Nodes=ALL\n"
+    )
+    one, other = (
+        from_mapping({
+            "workload": {"trace": str(tmp_path / "log.txt")},
+            "scheduler": {"slurm": {"conf": str(tmp_path / "slurm.conf"), "bf_interval": each, **slurm}},
+        })
+        for each in (30, 60)
+    )  # fmt: skip
+    found, alone = execute.prepared_for(one), preparation.prepare(one)
+    assert (found.nodes, found.qos_names) == (alone.nodes, alone.qos_names) == (2, alone.qos_names)
+    assert found.jobs.extra.keys() == alone.jobs.extra.keys()
+    for name, column in alone.jobs.extra.items():
+        assert found.jobs.extra[name].tolist() == column.tolist()
+    assert execute.prepared_for(other) is found
+
+
 def test_the_last_few_workloads_are_kept_and_of_large_ones_the_last(made, monkeypatch):
     mixes = ("W1", "W2", "W3", "W4")
     kept = [execute.prepared_for(scenario(notices=mix)) for mix in mixes]

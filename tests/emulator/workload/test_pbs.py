@@ -302,6 +302,30 @@ def test_memory_has_units(text_file, record, said, kb):
 
 
 @pytest.mark.parametrize(
+    ("said", "kb"),
+    [
+        ({"Resource_List.mem": "4gb"}, 1 << 20),
+        ({"Resource_List.mem": "4194304", "Resource_List.pmem": "9gb"}, 1024),  # bytes
+        ({"Resource_List.pmem": "512mb"}, 512 << 10),
+        (
+            {"Resource_List.mem": "4gb", "exec_vnode": "(n1:ncpus=2:mem=6291456kb)+(n2:ncpus=2:mem=2gb)"},
+            2 << 20,
+        ),
+        ({"exec_vnode": "(n1:ncpus=2+n2:ncpus=2:mem=4000mb:ngpus=1)"}, 1000 << 10),
+        ({"Resource_List.mem": "much"}, -1),
+        ({"Resource_List.mem": "0b"}, -1),
+        ({"exec_vnode": f"(n1:ncpus=4:mem={10**17}pb)", "resources_used.mem": f"{10**17}tb"}, -1),
+        ({}, -1),
+    ],
+)
+def test_memory_that_was_given_or_asked_for_is_for_each_processor(text_file, record, said, kb):
+    """Jobs that share nodes take this much of them."""
+    log = load(text_file(record(**said)))
+    assert (log.column("allocated_procs").tolist(), log.column("requested_memory_kb").tolist()) == ([4], [kb])
+    assert any("Resource_List.mem" in each for each in log.remarks) == ("much" in said.values())
+
+
+@pytest.mark.parametrize(
     ("asked", "nodes", "procs"),
     [
         ({"Resource_List.mppwidth": 64, "Resource_List.mppnppn": 2}, 32, 64),

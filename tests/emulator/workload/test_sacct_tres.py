@@ -102,6 +102,15 @@ def test_a_heterogeneous_job_has_the_gpus_of_all_its_components_and_no_one_node(
     assert log.further(HOST_KEY).tolist() == [-1, 2]
 
 
+def test_a_heterogeneous_job_has_the_memory_of_all_its_components(text_file):
+    """Of each processor the mean: 4 of 8 GiB and 12 of 4 GiB in all."""
+    head = "JobIDRaw|JobID|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|AllocTRES"
+    rows = ["5|5+0|100|100|60|1|4|COMPLETED|cpu=4,mem=8G", "6|5+1|100|100|60|3|12|COMPLETED|cpu=12,mem=4G"]
+    log = load(text_file(head, *rows))
+    assert (log.column("allocated_procs").tolist(), log.nodes.tolist()) == ([16], [4])
+    assert log.column("requested_memory_kb").tolist() == [12 * 1024 * 1024 // 16]
+
+
 def test_sacct_json_says_the_same(tmp_path):
     job = {
         "job_id": 1, "association": {}, "state": {"current": ["COMPLETED"]}, "nodes": "nid001",
