@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ _MEMBER = re.compile(r"(literal|dict|list|tuple|set)\[|constrained-|function-")
 """Of a place: pydantic's names for the forms of a key that has several."""
 _INSTANCE = re.compile(r" or instance of \w+")
 _WORDS = (
-    ("Input is not a valid path for <class 'pathlib.Path'>", "must be the name of a file"),
+    (f"Input is not a valid path for {Path}", "must be the name of a file"),
     ("Input should be ", "must be "),
     ("String should ", "must "),
     ("List should ", "must "),

@@ -101,6 +101,15 @@ def other_release(scenario: Scenario, root: Path | None, version: Callable[[], s
     return f"scheduler.slurm.{key} says Slurm {told}, and {here} has {found or 'none'}; make the two the same"
 
 
+def check_qos(prepared: Prepared) -> None:
+    """Raises ScenarioError where jobs of the log have a QOS in the twin alone."""
+    if prepared.qos_names:
+        raise ScenarioError(
+            "scheduler.slurm.qos: in virtual time jobs have the QOS that the log says of each, and the real Slurm"
+            " would not hear of it; leave qos out, or the log's column"
+        )
+
+
 def check_partitions(scenario: Scenario, prepared: Prepared, live_queues: Mapping[int, str]) -> None:
     """Raises ScenarioError where queues of the log go to partitions of their names in the twin alone."""
     try:

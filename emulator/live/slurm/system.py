@@ -15,6 +15,7 @@ from emulator.live.slurm.batch import SlurmBatch
 from emulator.live.slurm.programs import FakeTimeError, Programs, find_library, problem_with_address
 from emulator.live.slurm.requirements import (
     check_partitions,
+    check_qos,
     other_release,
     problem_with_preemption,
     unheard_setting,
@@ -90,6 +91,7 @@ class SlurmSystem:
         if unheard := unheard_setting(scenario, settings, told) or self._unenforced(scenario):
             raise ScenarioError(unheard)
         check_partitions(scenario, prepared, self.partitions)
+        check_qos(prepared)
         problem = ""
         decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         if ability(machine, HasSlots) is not None:  # type: ignore[type-abstract]

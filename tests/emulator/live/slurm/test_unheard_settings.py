@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from emulator.cluster.slurm_scheduler import Slurm
-from emulator.live.slurm.requirements import check_partitions, unheard_setting
+from emulator.live.slurm.requirements import check_partitions, check_qos, unheard_setting
 from emulator.live.slurm.system import SlurmSystem
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
@@ -14,7 +14,7 @@ from emulator.runs.scenario import ScenarioError, from_mapping
 
 VALUES = {
     "conf": "site.conf", "queues": {1: "batch"}, "shares": {1: 2.0}, "qos": {"normal": {"priority": 1}},
-    "queue_qos": {1: "normal"}, "user_qos": {1: "normal"}, "priority_type": "multifactor",
+    "queue_qos": {1: "normal"}, "qos_names": {1: "normal"}, "user_qos": {1: "normal"}, "priority_type": "multifactor",
     "reservations": {"r": {"start_s": 10, "end_s": 20}}, "select": {"cores": 4},
     "associations": "assoc.txt", "users": {1: "ann"}, "accounts": {1: "physics"}, "release": "26.05",
     "preempt_type": "partition_prio", "preempt_mode": "requeue",
@@ -104,3 +104,15 @@ def test_a_run_names_the_queues_that_have_no_partition(named_queues):
     record = run_virtual(named_queues, prepare(named_queues))
     conf = named_queues.scheduler_config.decide["slurm"]["conf"]
     assert f"no such partition in {conf}, taken for the default one: gone" in record.not_followed
+
+
+def test_a_log_that_says_the_qos_of_each_job_is_refused_where_the_twin_alone_would_follow_it(tmp_path):
+    (tmp_path / "log.txt").write_text(
+        "JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|State|AllocNodes|QOS\n"
+        "1|100|100|60|2|COMPLETED|1|high\n2|100|100|60|2|COMPLETED|1|normal\n"
+    )
+    document = {"name": "qos", "nodes": 4, "workload": {"trace": str(tmp_path / "log.txt")}}
+    table = {"scheduler": {"slurm": {"qos": {"high": {"Priority": 1}, "normal": {}}}}}
+    with pytest.raises(ScenarioError, match=r"^scheduler\.slurm\.qos: .* the log says of each"):
+        check_qos(prepare(from_mapping(document | table)))
+    check_qos(prepare(from_mapping(document | {"scheduler": "slurm"})))
