@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from balancer.plugins import Plugins
+    from emulator.cluster.slurm_scheduler import Slurm
     from emulator.workload.workload import Workload
 
 _NO_CHANGES: dict[str, list[Any]] = {"generate": [], "transforms": []}
@@ -83,11 +84,11 @@ def _prepare(scenario: Scenario) -> Prepared:
         parse_generators(part.generate)
     except ValueError as error:
         raise ScenarioError(f"workload: {error}") from error
+    size, asks = _of_nodes(scenario)
     if part.trace is not None:
         changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
         text = part.model_copy(update=_NO_CHANGES).model_dump_json()
-        asks = _Asks(_parts_of_nodes(scenario), _has_qos(scenario))
-        work = _read_trace(text, _size_of(scenario), changed_ns, IN_USE.get(), asks)
+        work = _read_trace(text, size, changed_ns, IN_USE.get(), asks)
         prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
         if not part.generate:
             prepared = replace(
@@ -98,7 +99,6 @@ def _prepare(scenario: Scenario) -> Prepared:
                 qos_names=work.qos_names,
             )
     else:
-        size = _size_of(scenario)
         nodes = size.said or size.of_site
         if nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
@@ -186,15 +186,11 @@ class _Size(NamedTuple):
     of_site: int | None
 
 
-def _size_of(scenario: Scenario) -> _Size:
-    """Raises ScenarioError for a slurm.conf that cannot be used."""
-    if scenario.nodes is not None:
+def _size_of(scenario: Scenario, twin: Slurm | None) -> _Size:
+    """Raises ValueError for a slurm.conf that cannot be used."""
+    if scenario.nodes is not None or twin is None:
         return _Size(scenario.nodes, None)
-    try:
-        twin = slurm_in(scenario.scheduler_config)
-        return _Size(None, None if twin is None else twin.site_nodes)
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
+    return _Size(None, twin.site_nodes)
 
 
 class _PartsOfNodes(NamedTuple):
@@ -211,35 +207,34 @@ class _PartsOfNodes(NamedTuple):
 class _Asks(NamedTuple):
     """What is read of a trace beside sizes and times: parts of nodes, None for whole ones, and the QOS of jobs."""
 
-    parts: _PartsOfNodes | None
-    has_qos: bool
+    parts: _PartsOfNodes | None = None
+    has_qos: bool = False
 
 
-def _parts_of_nodes(scenario: Scenario) -> _PartsOfNodes | None:
-    """None where jobs have whole nodes. Raises ScenarioError."""
+def _of_nodes(scenario: Scenario) -> tuple[_Size, _Asks]:
+    """How many nodes there are, and what is read of a trace because of them. Raises ScenarioError."""
+    try:
+        twin = slurm_in(scenario.scheduler_config)
+        size = _size_of(scenario, twin)
+        if scenario.workload.trace is None:
+            return size, _Asks()
+        return size, _Asks(_parts_of_nodes(scenario, twin), twin is not None and twin.qos is not None)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+
+
+def _parts_of_nodes(scenario: Scenario, twin: Slurm | None) -> _PartsOfNodes | None:
+    """None where jobs have whole nodes. Raises ValueError."""
     part = scenario.shared_nodes
     if part is not None:
         fewest = part.cores or min(each.cores for each in part.kinds.values())
         procs = _procs_per_node(scenario, "shared_nodes.cores", part.cores, fewest)
         return _PartsOfNodes(procs, part.job_memory, part.has_memory)
-    try:
-        twin = slurm_in(scenario.scheduler_config)
-        if twin is None or twin.select is None:
-            return None
-        fewest, parameters = twin.fewest_cores, twin.select_parameters
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
-    procs = _procs_per_node(scenario, "scheduler.slurm.select.cores", twin.select.cores, fewest)
-    return _PartsOfNodes(procs, "requested", has_memory(parameters))
-
-
-def _has_qos(scenario: Scenario) -> bool:
-    """Whether Slurm's twin has a table of QOS. Raises ScenarioError."""
-    try:
-        twin = slurm_in(scenario.scheduler_config)
-    except ValueError as error:
-        raise ScenarioError(str(error)) from error
-    return twin is not None and twin.qos is not None
+    if twin is None or twin.select is None:
+        return None
+    cores = twin.select.cores
+    procs = _procs_per_node(scenario, "scheduler.slurm.select.cores", cores, twin.fewest_cores)
+    return _PartsOfNodes(procs, "requested", has_memory(twin.select_parameters))
 
 
 def _procs_per_node(scenario: Scenario, where: str, cores: int | None, fewest: int) -> int:

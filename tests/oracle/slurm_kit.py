@@ -166,6 +166,16 @@ def agrees(seed: int) -> None:
     assert_lawful(record)
 
 
+def assert_same_runs(
+    record: RunRecord, reference: SlurmReference, seed: int, has: list[Wants] | None = None
+) -> None:
+    """Every run begins and ends when, where and how the reference says. `has`: as of `schedule`."""
+    reference.run()
+    expected = [(job.number, run.start, run.end, run.nodes, run.outcome) for job, run in reference.runs]
+    assert sorted(all_runs(record, has)) == sorted(expected), f"seed {seed}"
+    assert_lawful(record)
+
+
 def agrees_on_shared_nodes(seed: int) -> None:
     """Likewise where jobs share nodes."""
     rng = np.random.default_rng(seed)
@@ -215,42 +225,24 @@ def agrees_on_failing_nodes(seed: int) -> None:
         association_of(said, rules),
         outs=outages.outs,
     )
-    reference.run()
-    expected = [(job.number, run.start, run.end, run.nodes, run.outcome) for job, run in reference.runs]
-    assert sorted(all_runs(record)) == sorted(expected), f"seed {seed}"
-    assert_lawful(record)
+    assert_same_runs(record, reference, seed)
 
 
 def agrees_on_preemption(seed: int) -> None:
     """Every run begins and ends when, where and how the reference says."""
     rng = np.random.default_rng([31, seed])
-    said, rules, jobs, nodes = random_case(rng, plain=rng.random() < 0.6)
-    rules, queues = with_random_preemption(rng, rules, nodes)
-    said = replace(said, queues=queues)
-    if rng.random() < 0.5:
-        rules, user_qos = with_random_preempting_qos(rng, rules, jobs)
-        said = replace(said, user_qos=user_qos)
-    jobs = [job._replace(nodes=min(job.nodes, max(1, nodes // 2))) for job in jobs]
+    said, rules, jobs, nodes = random_case_of_preemption(rng)
     record = with_rules(said, rules, jobs, nodes)
     reference = PreemptingReference(
         rules, nodes, jobs, said.queues, said.shares, said.user_qos, association_of(said, rules)
     )
-    reference.run()
-    expected = [(job.number, run.start, run.end, run.nodes, run.outcome) for job, run in reference.runs]
-    assert sorted(all_runs(record)) == sorted(expected), f"seed {seed}"
-    assert_lawful(record)
+    assert_same_runs(record, reference, seed)
 
 
 def agrees_on_preemption_on_shared_nodes(seed: int) -> None:
     """Likewise where jobs share nodes, which have one weight."""
     rng = np.random.default_rng([37, seed])
-    said, rules, jobs, nodes = random_case(rng, sharing=True, plain=rng.random() < 0.6)
-    rules, queues = with_random_preemption(rng, rules, nodes)
-    said = replace(said, queues=queues)
-    if rng.random() < 0.5:
-        rules, user_qos = with_random_preempting_qos(rng, rules, jobs)
-        said = replace(said, user_qos=user_qos)
-    jobs = [job._replace(nodes=min(job.nodes, max(1, nodes // 2))) for job in jobs]
+    said, rules, jobs, nodes = random_case_of_preemption(rng, sharing=True)
     select, has, wants = with_random_cores(rng, said, rules, jobs, nodes)
     kinds = {name: replace(kind, weight=1) for name, kind in select.kinds.items()}
     rules = replace(rules, qos=tuple(replace(each, grp_nodes=-1, user_nodes=-1) for each in rules.qos))
@@ -268,10 +260,21 @@ def agrees_on_preemption_on_shared_nodes(seed: int) -> None:
         weights=[1] * nodes,
         wants=wants,
     )
-    reference.run()
-    expected = [(job.number, run.start, run.end, run.nodes, run.outcome) for job, run in reference.runs]
-    assert sorted(all_runs(record, has)) == sorted(expected), f"seed {seed}"
-    assert_lawful(record)
+    assert_same_runs(record, reference, seed, has)
+
+
+def random_case_of_preemption(
+    rng: np.random.Generator, *, sharing: bool = False
+) -> tuple[Slurm, Rules, list[Job], int]:
+    """By tiers, or half of the time by QOS; no job wants more than half of the nodes."""
+    said, rules, jobs, nodes = random_case(rng, sharing=sharing, plain=rng.random() < 0.6)
+    rules, queues = with_random_preemption(rng, rules, nodes)
+    said = replace(said, queues=queues)
+    if rng.random() < 0.5:
+        rules, user_qos = with_random_preempting_qos(rng, rules, jobs)
+        said = replace(said, user_qos=user_qos)
+    jobs = [job._replace(nodes=min(job.nodes, max(1, nodes // 2))) for job in jobs]
+    return said, rules, jobs, nodes
 
 
 def with_random_preemption(

@@ -174,9 +174,10 @@ class PreemptingReference(SlurmReference):
         reserved: list[tuple[int, int, frozenset[int]]],
         now: int,
     ) -> int:
-        if nodes & self.being_cleaned(now):
+        free = self.with_room(job, set(nodes), self.running)
+        if free & self.being_cleaned(now):
             return now + US
-        if not any(nodes & run.nodes for run in self.running.values()):
+        if nodes <= free:
             return super().start_now(job, nodes, reserved, now)
         left = self.left_by_plan(job, reserved, now)
         reserved.append((*self.blocks(job, now, now), nodes))

@@ -59,21 +59,3 @@ class PreemptingSharingReference(PreemptingReference, SharingReference):
         running = {other: run for other, run in self.running.items() if other not in gone}
         free = self.with_room(job, nodes, running)
         return self.choose(job, free, running) if len(free) >= job.nodes else frozenset()
-
-    def start_now(
-        self,
-        job: Job,
-        nodes: frozenset[int],
-        reserved: list[tuple[int, int, frozenset[int]]],
-        now: int,
-    ) -> int:
-        free = self.with_room(job, set(nodes), self.running)
-        if free & self.being_cleaned(now):
-            return now + US
-        if nodes <= free:
-            self.start(job, nodes, now)
-            return now
-        left = self.left_by_plan(job, reserved, now)
-        reserved.append((*self.blocks(job, now, now), nodes))
-        self.preempt(job, left - self.out, now)
-        return now
