@@ -141,6 +141,7 @@ class SlurmTwin(ClusterRules):
         places = np.array([named.get(number, default) for number in jobs.queue.tolist()], np.int64)
         self._check(jobs, rows)
         self._job_ext["partition"][known] = places
+        self._fill_parts(jobs, places)
         self._job_ext["user"][known] = [
             self._users.setdefault(user, len(self._users)) for user in jobs.user.tolist()
         ]
@@ -153,6 +154,20 @@ class SlurmTwin(ClusterRules):
             self._fixed[known] = self._unchanging(jobs, places)
         keys = -self._job_ext["rank"][known] * s.TIER_STEP - (self._fixed[known] + 1e-6).astype(np.int64)
         rows["key"][:] = keys
+
+    def _fill_parts(self, jobs: JobTable, places: NDArray[np.int64]) -> None:
+        """Which nodes each job may have: its partition's, those of them that meet its constraint if it has one."""
+        of_job, constraints = self._slurm.constraints_of(jobs, len(self._nodes_seen))
+        parts, rows = [*self._parts], places.copy()
+        for place, which in sorted(
+            {*zip(places[of_job >= 0].tolist(), of_job[of_job >= 0].tolist(), strict=True)}
+        ):
+            rows[(places == place) & (of_job == which)] = len(parts)
+            meets = np.zeros_like(self._parts[place])
+            meets[list(constraints[which].nodes)] = 1
+            parts.append(self._parts[place] & meets)
+        self._parts = np.array(parts)
+        self._job_ext["parts_row"][: len(jobs)] = rows
 
     def _fill_associations(self, jobs: JobTable) -> None:
         """Whose association each job has, and whose share: the association's, else the user's."""
@@ -317,6 +332,8 @@ class SlurmTwin(ClusterRules):
         """Nodes will fail and be maintained. Returns whether jobs that lose one wait again. Raises ValueError."""
         if self._slurm.select is not None:
             raise ValueError("scheduler slurm: select: nodes that jobs share do not fail in the twin")
+        if len(self._parts) > len(self._rules.partitions):
+            raise ValueError("scheduler slurm: nodes do not fail in the twin where jobs have constraints")
         if self._rules.preempts:
             raise ValueError(
                 "scheduler slurm: nodes do not fail in the twin where jobs preempt others; say preempt_type: none"

@@ -30,7 +30,7 @@ from emulator.workload.local_times import in_zone
 from emulator.workload.plugin_errors import jobs_from
 from emulator.workload.recorded_waits import RecordedWaits
 from emulator.workload.relations import ready_to_run
-from emulator.workload.requests import with_qos, with_requests
+from emulator.workload.requests import with_constraints, with_qos, with_requests
 from emulator.workload.rules import TOO_WIDE, limited, to_jobs
 from emulator.workload.shared_memory import shared
 from emulator.workload.streams import stream
@@ -69,6 +69,8 @@ class Prepared:
     """Likewise, of its groups."""
     qos_names: Mapping[int, str] = field(default_factory=dict)
     """Likewise, of its QOS, where Slurm's twin has a table of them."""
+    constraint_names: Mapping[int, str] = field(default_factory=dict)
+    """Likewise, of what its jobs ask of nodes, for Slurm's twin."""
 
 
 def prepare(scenario: Scenario) -> Prepared:
@@ -97,6 +99,7 @@ def _prepare(scenario: Scenario) -> Prepared:
                 queue_names=work.queue_names,
                 group_names=work.group_names,
                 qos_names=work.qos_names,
+                constraint_names=work.constraint_names,
             )
     else:
         nodes = size.said or size.of_site
@@ -205,10 +208,11 @@ class _PartsOfNodes(NamedTuple):
 
 
 class _Asks(NamedTuple):
-    """What is read of a trace beside sizes and times: parts of nodes, None for whole ones, and the QOS of jobs."""
+    """What is read of a trace beside sizes and times: parts of nodes, None for whole ones, QOS and constraints."""
 
     parts: _PartsOfNodes | None = None
     has_qos: bool = False
+    has_constraints: bool = False
 
 
 def _of_nodes(scenario: Scenario) -> tuple[_Size, _Asks]:
@@ -218,7 +222,8 @@ def _of_nodes(scenario: Scenario) -> tuple[_Size, _Asks]:
         size = _size_of(scenario, twin)
         if scenario.workload.trace is None:
             return size, _Asks()
-        return size, _Asks(_parts_of_nodes(scenario, twin), twin is not None and twin.qos is not None)
+        has_qos = twin is not None and twin.qos is not None
+        return size, _Asks(_parts_of_nodes(scenario, twin), has_qos, has_constraints=twin is not None)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
 
@@ -287,6 +292,8 @@ def _read_anew(part_json: str, size: _Size, asks: _Asks) -> Workload:
     )
     if asks.has_qos:
         work = with_qos(work, log)
+    if asks.has_constraints:
+        work = with_constraints(work, log)
     if parts is None:
         return work
     counted = dict(work.counted)

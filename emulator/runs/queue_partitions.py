@@ -75,7 +75,15 @@ def names_of(scenario: Scenario, prepared: Prepared) -> dict[str, Any]:
     partitions = partitions_of(scenario, prepared)
     queues = {} if partitions is None else {"queues": partitions.by_queue}
     qos = {"qos_names": prepared.qos_names} if prepared.qos_names and not slurm.qos_names else {}
-    return {**queues, **qos, **people_by_name(slurm, prepared.user_names, prepared.group_names)}
+    constraints = {}
+    if prepared.constraint_names and not slurm.constraint_names:
+        constraints["constraint_names"] = prepared.constraint_names
+    return {
+        **queues,
+        **qos,
+        **constraints,
+        **people_by_name(slurm, prepared.user_names, prepared.group_names),
+    }
 
 
 def _twin(scenario: Scenario) -> Slurm | None:

@@ -24,7 +24,7 @@ from emulator.schedulers.slurm.node_sizes import parameters_in
 from emulator.schedulers.slurm.refusals import never_started
 from emulator.schedulers.slurm.select import has_memory
 from emulator.simulation.run import simulate
-from emulator.workload.requests import with_qos, with_requests
+from emulator.workload.requests import with_constraints, with_qos, with_requests
 from emulator.workload.rules import ESTIMATE_MISSING, OVERRUN, not_read, processors, remarks, to_jobs
 
 if TYPE_CHECKING:
@@ -149,12 +149,13 @@ def read_site(
         raise ScenarioError(f"nodes.lent: {lent} of {work.nodes} nodes; some must be left")
     files = {"conf": conf, "qos": qos, "associations": associations}
     today: dict[str, Any] = {name: path for name, path in files.items() if path is not None}
-    work = with_qos(work, log)
+    work = with_constraints(with_qos(work, log), log)
     jobs, of_nodes, said = _shared(log, work, conf, procs_per_node)
     today |= of_nodes
     queues = partitions_by_name(_twin(today), work.nodes, queue_names, jobs)
     today["queues"] = dict(queues.by_queue)
     today |= {"qos_names": dict(work.qos_names)} if work.qos_names else {}
+    today |= {"constraint_names": dict(work.constraint_names)} if work.constraint_names else {}
     if len(work.qos_names) > 1 and "qos" not in {**today, **changed}:
         notes.append(
             f"QOS of the log ({some([*work.qos_names.values()], 5)}): no table says what they are (--qos)"

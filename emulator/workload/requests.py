@@ -1,4 +1,4 @@
-"""What the jobs of a log ask for beside processors: memory and GPUs, how all of it lies on nodes, and a QOS."""
+"""What the jobs of a log ask for beside processors: memory and GPUs, how all of it lies on nodes, QOS and features."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from emulator.workload.job_columns import QOS_OF_LOG
+from emulator.workload.job_columns import CONSTRAINT_OF_LOG, QOS_OF_LOG
 from emulator.workload.rules import processors
-from emulator.workload.swf import GPUS_KEY, QOS_KEY, SwfLog
+from emulator.workload.swf import CONSTRAINT_KEY, GPUS_KEY, QOS_KEY, SwfLog
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,3 +67,16 @@ def with_qos(work: Workload, log: SwfLog) -> Workload:
         return work
     numbers = found[work.rows].astype(np.int64)
     return replace(work, jobs=work.jobs.with_extra(**{QOS_OF_LOG: numbers}), qos_names=log.names_of("Qos"))
+
+
+def with_constraints(work: Workload, log: SwfLog) -> Workload:
+    """The jobs with the number of the constraint that the log says of each, and what these are."""
+    found = log.further(CONSTRAINT_KEY)
+    if found is None:
+        return work
+    numbers = found[work.rows].astype(np.int64)
+    return replace(
+        work,
+        jobs=work.jobs.with_extra(**{CONSTRAINT_OF_LOG: numbers}),
+        constraint_names=log.names_of("Constraint"),
+    )

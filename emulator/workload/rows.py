@@ -17,6 +17,7 @@ from balancer.nodelist import some
 from emulator.workload.files import TraceError, has_returns_alone, is_cut, open_trace
 from emulator.workload.local_times import LocalTimes
 from emulator.workload.swf import (
+    CONSTRAINT_KEY,
     FIELDS,
     GPUS_KEY,
     HEADING,
@@ -70,6 +71,7 @@ _FURTHER = {
     "host": HOST_KEY,
     "reservation": RESERVATION_KEY,
     "qos": QOS_KEY,
+    "constraint": CONSTRAINT_KEY,
 }
 """What accounting logs say beyond SWF, each in a column that the header names."""
 
@@ -140,7 +142,7 @@ class Rows:
     """Jobs one by one into a log.
 
     Beside the columns of SWF there are the number of whole nodes (`nodes`), GPUs (`gpus`), the number of the one node
-    that a job ran on (`host`, see `host_of`), and those of its `reservation` and `qos`.
+    that a job ran on (`host`, see `host_of`), and those of its `reservation`, `qos` and `constraint`.
     """
 
     def __init__(self, clock: LocalTimes | None = None) -> None:
@@ -154,7 +156,7 @@ class Rows:
         self.clock = LocalTimes() if clock is None else clock
         """Reads the times that say no offset from UTC."""
         self.users, self.groups, self.queues = Names(), Names(), Names()
-        self.hosts, self.reservations, self.qos = Names(), Names(), Names()
+        self.hosts, self.reservations, self.qos, self.constraints = Names(), Names(), Names(), Names()
         self.passed_over: dict[str, int] = {}
         """How many records of the file are no jobs of their own, by what they are."""
         self.remarks: dict[str, int] = {}
@@ -323,6 +325,7 @@ class Rows:
             *(f"; Queue: {number} {name}" for name, number in self.queues.numbers.items()),
             *(f"; Reservation: {number} {name}" for name, number in self.reservations.numbers.items()),
             *(f"; Qos: {number} {name}" for name, number in self.qos.numbers.items()),
+            *(f"; Constraint: {number} {name}" for name, number in self.constraints.numbers.items()),
         ]
         # Of the others nothing is known, and they take no room.
         said = [name for name, column in self._columns.items() if column]

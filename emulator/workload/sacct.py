@@ -31,12 +31,12 @@ from emulator.workload.sacct_jobs import SacctJobs
 from emulator.workload.sacct_row import COLUMNS, NEEDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from emulator.workload.swf import SwfLog
 
-_FREE_TEXT = {"SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir"}
+_FREE_TEXT = {"SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir", "Constraints"}
 _HAS_COMMAS = {"AllocTRES", "ReqTRES", "NodeList"}
 _CALLED = {name.lower(): name for name in (*COLUMNS, *_FREE_TEXT)}
 """As sacct calls its columns: tables that went through another program have them in small letters."""
@@ -163,14 +163,16 @@ def _by_character(heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
     if ends_in_mark:
         names.pop()
     count = len(names)
-    # Free text may contain the separator; as the last column it can be told from the others.
-    most = count - 1 if names[-1] in _FREE_TEXT else -1
+    at = _with_marks(names)
 
     def cut(line: str) -> list[str]:
         if mark != "|" and '"' in line:
             fields = csv_fields(line, mark)
         else:
-            fields = (line.removesuffix(mark) if ends_in_mark else line).split(mark, most)
+            fields = (line.removesuffix(mark) if ends_in_mark else line).split(mark)
+            if len(fields) > count and at is not None:
+                behind = at + 1 + len(fields) - count
+                fields[at:behind] = [mark.join(fields[at:behind])]
         if len(fields) != count:
             with_commas = [name for name in names if name in _HAS_COMMAS] if mark == "," else []
             raise Malformed(
@@ -178,12 +180,24 @@ def _by_character(heading: str) -> tuple[list[str], Callable[[str], list[str]]]:
                 + (
                     f"({with_commas[0]} has commas of its own: run sacct with --parsable2)"
                     if with_commas
-                    else f"(a {mark!r} in a name? put JobName or SubmitLine last, or leave it out)"
+                    else f"(a {mark!r} in a name? put JobName, SubmitLine or Constraints last, or leave it out)"
                 )
             )
         return fields
 
     return names, cut
+
+
+def _with_marks(names: Sequence[str]) -> int | None:
+    """The column that may have the separator in its text: the only one of such texts, or the last; None if unknown.
+
+    Constraints have it often (`ib|avx`): where others may have it, too, they have to be the last.
+    """
+    free = [place for place, name in enumerate(names) if name in _FREE_TEXT]
+    if len(free) == 1:
+        return free[0]
+    is_last = names[-1] in _FREE_TEXT and "Constraints" not in names[:-1]
+    return len(names) - 1 if is_last else None
 
 
 def _by_widths(heading: str, dashes: str) -> tuple[list[str], Callable[[str], list[str]]]:

@@ -22,7 +22,7 @@ from emulator.workload.rows import (
     whole,
 )
 from emulator.workload.sacct_row import HOW_TO_AVOID, NOT_ENDED, UNSAID, read_row
-from emulator.workload.sacct_tres import gpus_of, memory_kb
+from emulator.workload.sacct_tres import constraint_of, gpus_of, memory_kb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ NO_FIRST_SIZE = "resized, and the row of its first size is not there; its wait i
 OTHER_NODES = "had another number of nodes than it asked for, and what it had counts"
 _GIVEN = (
     "number", "submit_s", "wait_s", "run_s", "allocated_procs", "requested_procs", "nodes", "requested_s",
-    "requested_memory_kb", "gpus", "host", "reservation", "qos", "status", "user", "group", "queue",
+    "requested_memory_kb", "gpus", "host", "reservation", "qos", "constraint", "status", "user", "group", "queue",
 )  # fmt: skip
 """What a row says of its job, in this order."""
 
@@ -178,6 +178,7 @@ class SacctJobs:
                 self._host(said),
                 rows.reservations.number(said.get("Reservation")),
                 rows.qos.number(said.get("QOS")),
+                rows.constraints.number(constraint_of(said)),
                 _STATUS.get(row.state, 0),
                 rows.users.number(said.get("User") or said.get("UID")),
                 rows.groups.number(said.get("Group") or said.get("GID") or said.get("Account")),

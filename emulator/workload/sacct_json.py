@@ -74,6 +74,8 @@ def _row(job: Any) -> dict[str, str]:
         "AllocCPUS": allocated.get("cpu"),
         "ReqCPUS": requested.get("cpu"),
         "AllocTRES": _tres(allocated),
+        "ReqTRES": _tres(requested),
+        "Constraints": job.get("constraints") or None,
         "NodeList": job.get("nodes"),
         "QOS": job.get("qos"),
         "Reservation": _part(job, "reservation").get("name") or None,  # 21.08 writes 0 for none

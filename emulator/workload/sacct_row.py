@@ -66,8 +66,8 @@ NEEDED = (
 """One of each must be there."""
 COLUMNS = (
     *(name for choice in NEEDED for name in choice), "Eligible", "Suspended", "TimelimitRaw", "Timelimit",
-    "ReqTRES", "ReqMem", "AllocGRES", "ReqGRES", "Reservation", "QOS", "Cluster", "User", "UID", "Group", "GID",
-    "Account", "Partition",
+    "ReqTRES", "ReqMem", "AllocGRES", "ReqGRES", "Reservation", "QOS", "Constraints", "Cluster", "User", "UID",
+    "Group", "GID", "Account", "Partition",
 )  # fmt: skip
 """All that are read."""
 _kept_whole, _kept_span_s = lru_cache(MOST_KEPT)(whole), lru_cache(MOST_KEPT)(span_s)

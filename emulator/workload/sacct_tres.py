@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from emulator.workload.rows import Rows
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d{1,15})")
+_TYPE_OF_GPUS = re.compile(r"(?:^|,)gres/gpu:([^=,]+)=|(?:^|,)(?:gres:)?gpu:([A-Za-z][^:,(]*)")
 _GPUS_OF_A_NODE = re.compile(r"(?:^|,)(?:gres:)?gpu(?::[A-Za-z][^:,(]*)?(?::(\d{1,15}))?(?=[,(]|$)")
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([KMGTPE]?)([nc]?)")
 """Memory; before Slurm 21.08 `ReqMem` says whether it is of each node (`4Gn`) or processor (`4000Mc`)."""
@@ -97,3 +98,16 @@ def gpus_of(said: Mapping[str, str], nodes: int) -> int:
         if name in said and (of_a_node := _GPUS_OF_A_NODE.findall(said[name])):
             return sum(int(count or 1) for count in of_a_node) * max(nodes, 1)
     return -1
+
+
+def constraint_of(said: Mapping[str, str]) -> str:
+    """What the job asked its nodes to have: features, and the types of the GPUs that it asked for; else empty."""
+    return _constraint(said.get("Constraints", ""), said.get("ReqTRES", ""), said.get("ReqGRES", ""))
+
+
+def _constraint(features: str, tres: str, gres: str) -> str:
+    if "gpu:" not in tres and "gpu:" not in gres:  # most have none
+        return "".join(features.split())
+    types = sorted({(new or old).lower() for new, old in _TYPE_OF_GPUS.findall(f"{tres},{gres}")})
+    asked = [f"({''.join(features.split())})"] if features else []
+    return "&".join([*asked, *(f"gpu:{each}" for each in types)])

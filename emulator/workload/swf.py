@@ -59,7 +59,8 @@ _FIRST_UNIX_S = 10**8
 NODES_KEY = "NodesColumn"
 """Header key of ours: the column beyond the 18th that has the number of whole nodes, from accounting logs."""
 GPUS_KEY, HOST_KEY, RESERVATION_KEY, QOS_KEY = "GpusColumn", "HostColumn", "ReservationColumn", "QosColumn"
-"""The same for a job's GPUs, for the number of the one node that it ran on, of its reservation, and of its QOS."""
+CONSTRAINT_KEY = "ConstraintColumn"
+"""The same for a job's GPUs and the numbers of the one node that it ran on, its reservation, QOS and constraint."""
 
 SAMPLES = "sample of usage"
 """What is passed over where nobody knows jobs, only how much was in use."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 HEADER_KEY = re.compile(r"^;\s*([A-Za-z]\w*)\s*:\s*(.*?)\s*$")
 _ONCE = re.compile(r"UnixStartTime|MaxProcs|MaxNodes|[A-Z][a-z]+Column")
-_NUMBERED = {"Queue", "Reservation", "Qos"}
+_NUMBERED = {"Queue", "Reservation", "Qos", "Constraint"}
 """Keys that one log has once, and those that it has once for each number."""
 
 

@@ -32,7 +32,7 @@ class Workload:
     `jobs`, by reason: `len(jobs) + sum(left_out.values())` is the number of rows. `counted` counts what was
     changed or noticed on the way. `shift_s` was taken off all submit times, so that the first is 0.
     `wait_us` are the waits of the jobs that the log recorded, -1 where it has none. `user_names`, `group_names`:
-    as in the log. `queue_names`, `qos_names`: those that its header has, by number.
+    as in the log. `queue_names`, `qos_names`, `constraint_names`: those that its header has, by number.
     """
 
     jobs: JobTable
@@ -47,3 +47,4 @@ class Workload:
     group_names: Mapping[int, str] = field(default_factory=dict)
     queue_names: Mapping[int, str] = field(default_factory=dict)
     qos_names: Mapping[int, str] = field(default_factory=dict)
+    constraint_names: Mapping[int, str] = field(default_factory=dict)

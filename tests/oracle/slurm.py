@@ -45,6 +45,8 @@ class SlurmReference:
     association_of: dict[int, int] = field(default_factory=dict)
     """The place of each user's association among those of the rules."""
     outs: list[Out] = field(default_factory=list)
+    may_have: dict[int, frozenset[int]] = field(default_factory=dict)
+    """The nodes that meet the constraint of each user who has one."""
 
     def __post_init__(self) -> None:
         self.future = sorted(self.jobs, key=lambda job: (job.submit_us, job.number))
@@ -187,6 +189,9 @@ class SlurmReference:
         return self.queues.get(job.queue, self.rules.default_partition)
 
     def nodes_of(self, job: Job) -> set[int]:
+        return {node for node in self.partition_nodes(job) if node in self.may_have.get(job.user, {node})}
+
+    def partition_nodes(self, job: Job) -> set[int]:
         listed = self.partitions[self.partition(job)].nodes
         return set(range(self.node_count)) if listed is None else set(listed)
 
@@ -402,7 +407,7 @@ class SlurmReference:
                     blocked.add(own)
                 elif others_leave or not self.is_kept_out(job, now, kept):
                     blocked.add(self.partition(job))
-                    kept |= self.nodes_of(job)
+                    kept |= self.partition_nodes(job)
 
     # -- backfill ------------------------------------------------------------------------------------------
 

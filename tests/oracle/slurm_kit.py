@@ -108,6 +108,8 @@ def with_rules(  # noqa: PLR0917
         user_qos=slurm.user_qos,
         select=slurm.select,
         users=slurm.users,
+        features=slurm.features,
+        user_constraint=slurm.user_constraint,
     )
     table = job_table(jobs)
     if wants:
@@ -153,14 +155,65 @@ def association_of(said: Slurm, rules: Rules) -> dict[int, int]:
     return {number: places[name] for number, name in said.users.items() if name in places}
 
 
+def with_random_constraints(  # noqa: PLR0917
+    seed: int,
+    said: Slurm,
+    rules: Rules,
+    jobs: list[Job],
+    nodes: int,
+    has: list[Wants] | None = None,
+    wants: dict[int, Wants] | None = None,
+) -> tuple[Slurm, dict[int, frozenset[int]]]:
+    """A third of the time some users ask for one or two features, if all their jobs find nodes with these.
+
+    The nodes that meet each user's constraint go with it. `has`, `wants`: where jobs share nodes.
+    """
+    rng = np.random.default_rng([43, seed])
+    may_have: dict[int, frozenset[int]] = {}
+    if rng.random() < 0.67:
+        return said, may_have
+    features = {name: frozenset(np.flatnonzero(rng.random(nodes) < 0.7).tolist()) for name in "ab"}
+    if not all(features.values()):
+        return said, may_have
+    found = {
+        "a": features["a"],
+        "a&b": features["a"] & features["b"],
+        "(a|b)": features["a"] | features["b"],
+    }
+    places = {each.name: each.nodes for each in rules.partitions}
+
+    def fits(job: Job, text: str) -> bool:
+        listed = places[said.queues.get(job.queue, rules.default_partition)]
+        mine = found[text] if listed is None else found[text].intersection(listed)
+        if has is not None and wants is not None:
+            mine = frozenset(node for node in mine if all(map(ge, has[node], wants[job.number])))
+        return job.nodes <= len(mine)
+
+    asked: dict[int, str] = {}
+    for user in range(3):
+        text = list(found)[rng.integers(3)]
+        if rng.random() < 0.6 and found[text] and all(fits(job, text) for job in jobs if job.user == user):
+            asked[user], may_have[user] = text, found[text]
+    names = {name: ",".join(f"n{node + 1:03}" for node in sorted(those)) for name, those in features.items()}
+    return replace(said, features=names, user_constraint=asked), may_have
+
+
 def agrees(seed: int) -> None:
     """Every job starts and ends when, and where, the reference says."""
     rng = np.random.default_rng(seed)
     said, rules, jobs, nodes = random_case(rng)
+    said, may_have = with_random_constraints(seed, said, rules, jobs, nodes)
     rules = replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes)
     reference = SlurmReference(
-        rules, nodes, jobs, said.queues, said.shares, said.user_qos, association_of(said, rules)
+        rules,
+        nodes,
+        jobs,
+        said.queues,
+        said.shares,
+        said.user_qos,
+        association_of(said, rules),
+        may_have=may_have,
     )
     assert schedule(record) == reference.run(), f"seed {seed}"
     assert_lawful(record)
@@ -183,6 +236,7 @@ def agrees_on_shared_nodes(seed: int) -> None:
     select, has, wants = with_random_cores(rng, said, rules, jobs, nodes)
     said, rules = with_limits_in_cores(rng, said, rules, jobs, wants)
     said, rules = replace(said, select=select), replace(rules, release=random_release(rng))
+    said, may_have = with_random_constraints(seed, said, rules, jobs, nodes, has, wants)
     record = with_rules(said, rules, jobs, nodes, wants)
     reference = SharingReference(
         rules,
@@ -195,6 +249,7 @@ def agrees_on_shared_nodes(seed: int) -> None:
         node_has=has,
         weights=[*select.on(nodes).weights],
         wants=wants,
+        may_have=may_have,
     )
     assert schedule(record, has) == reference.run(), f"seed {seed}"
     assert_lawful(record)
@@ -232,9 +287,17 @@ def agrees_on_preemption(seed: int) -> None:
     """Every run begins and ends when, where and how the reference says."""
     rng = np.random.default_rng([31, seed])
     said, rules, jobs, nodes = random_case_of_preemption(rng)
+    said, may_have = with_random_constraints(seed, said, rules, jobs, nodes)
     record = with_rules(said, rules, jobs, nodes)
     reference = PreemptingReference(
-        rules, nodes, jobs, said.queues, said.shares, said.user_qos, association_of(said, rules)
+        rules,
+        nodes,
+        jobs,
+        said.queues,
+        said.shares,
+        said.user_qos,
+        association_of(said, rules),
+        may_have=may_have,
     )
     assert_same_runs(record, reference, seed)
 
@@ -247,6 +310,7 @@ def agrees_on_preemption_on_shared_nodes(seed: int) -> None:
     kinds = {name: replace(kind, weight=1) for name, kind in select.kinds.items()}
     rules = replace(rules, qos=tuple(replace(each, grp_nodes=-1, user_nodes=-1) for each in rules.qos))
     said = replace(said, select=replace(select, kinds=kinds))
+    said, may_have = with_random_constraints(seed, said, rules, jobs, nodes, has, wants)
     record = with_rules(said, rules, jobs, nodes, wants)
     reference = PreemptingSharingReference(
         rules,
@@ -259,6 +323,7 @@ def agrees_on_preemption_on_shared_nodes(seed: int) -> None:
         node_has=has,
         weights=[1] * nodes,
         wants=wants,
+        may_have=may_have,
     )
     assert_same_runs(record, reference, seed, has)
 

@@ -73,7 +73,7 @@ class PreemptingReference(SlurmReference):
         theirs = [
             other
             for other, run in self.running.items()
-            if run.nodes & self.nodes_of(job) and self.may_take(job, other, now)
+            if run.nodes & self.partition_nodes(job) and self.may_take(job, other, now)
         ]
         return sorted(
             theirs, key=lambda other: (self.first_to_leave(other), other.nodes, other.submit_us, other.number)

@@ -203,7 +203,7 @@ class SlurmBatch:
             hooks=self._hook_scripts() if site.has_balancer else {},
             has_mechanism=site.batch_decides,
             database_port=database_port if self._system.has_database else None,
-            shared=self._requirements.shared,
+            shared=self._requirements.shared, features=self._requirements.features,
             has_outages=has_outages(site.scenario),
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")

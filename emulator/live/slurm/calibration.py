@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 _NEVER_KILLED = 1 << 30
-_EXTRA_SETTINGS = ("qos", "queue_qos", "user_qos", "cpus_per_node", "shares", "reservations", "select")
+_EXTRA_SETTINGS = (
+    "qos", "queue_qos", "user_qos", "cpus_per_node", "shares", "reservations", "select", "features",
+    "constraint_names", "queue_constraint", "user_constraint",
+)  # fmt: skip
 """What Slurm keeps in its database or state, and a scenario says under `scheduler: {slurm: ...}`."""
 _PHASES = 6
 """So many ways are tried how its cycles and its blocks of time may have lain to the run's clock."""

@@ -13,7 +13,7 @@ import re
 import subprocess
 import threading
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
@@ -25,7 +25,7 @@ from emulator.live.slurm.core_record import in_cores
 from emulator.runs.queue_partitions import partitions_of
 from emulator.runs.scenario import ScenarioError
 from emulator.runs.scenario_events import outages_of
-from emulator.schedulers.slurm.conf_fragment import hostlist
+from emulator.schedulers.slurm.conf_fragment import feature_word, hostlist
 from emulator.schedulers.slurm.reservations import reserved_on, which_of
 from emulator.workload.table import Kind
 
@@ -44,7 +44,15 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.select import SharedNodes
     from emulator.workload.table import JobTable
 
-_CARRIED_OUT = {"reservations", "select", "release"}
+_CARRIED_OUT = {
+    "reservations",
+    "select",
+    "release",
+    "features",
+    "queue_constraint",
+    "user_constraint",
+    "constraint_names",
+}
 _IN_THE_DATABASE = {
     "qos": "qos",
     "queue_qos": "qos",
@@ -101,6 +109,26 @@ def other_release(scenario: Scenario, root: Path | None, version: Callable[[], s
     return f"scheduler.slurm.{key} says Slurm {told}, and {here} has {found or 'none'}; make the two the same"
 
 
+def check_constraints(scenario: Scenario, prepared: Prepared) -> None:
+    """Raises ScenarioError where jobs have constraints in the twin alone."""
+    machine = scenario.scheduler_config.make_machine()
+    if not isinstance(machine, Slurm):
+        return
+    by_log = replace(machine, constraint_names=machine.constraint_names or prepared.constraint_names)
+    _, found = by_log.constraints_of(prepared.jobs, prepared.nodes)
+    if found and by_log.constraint_names != machine.constraint_names:
+        named = ", ".join(f"{number}: {text!r}" for number, text in by_log.constraint_names.items())
+        raise ScenarioError(
+            "scheduler.slurm.constraint_names: in virtual time jobs have the constraints that the log says; for the"
+            f" real Slurm say them here, {{{named}}}, or leave out the log's column"
+        )
+    if found and machine.select is None:
+        raise ScenarioError(
+            "scheduler.slurm: constraints are for virtual time where jobs have whole nodes: say `select`, or leave them"
+            " out"
+        )
+
+
 def check_qos(prepared: Prepared) -> None:
     """Raises ScenarioError where jobs of the log have a QOS in the twin alone."""
     if prepared.qos_names:
@@ -126,11 +154,16 @@ def check_partitions(scenario: Scenario, prepared: Prepared, live_queues: Mappin
 
 @dataclass(frozen=True, slots=True)
 class SlurmRequirements:
-    """`reserved`: of a run's nodes, which are called `names`. `shared`: what they have, None unless jobs share them."""
+    """`reserved`: of a run's nodes, which are called `names`. `shared`: what they have, None unless jobs share them.
+
+    `machine`: the scenario's settings of Slurm, if it has some. `features`: nodes with each that its jobs ask for.
+    """
 
     names: tuple[str, ...]
     reserved: tuple[Reserved, ...] = ()
     shared: SharedNodes | None = None
+    machine: Slurm | None = None
+    features: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
     def by(cls, scenario: Scenario, names: tuple[str, ...]) -> Self:
@@ -139,7 +172,8 @@ class SlurmRequirements:
         if not isinstance(machine, Slurm):
             return cls(names)
         try:
-            return cls(names, reserved_on(machine.reservations, len(names)), machine.shared_nodes(len(names)))
+            reserved, shared = reserved_on(machine.reservations, len(names)), machine.shared_nodes(len(names))
+            return cls(names, reserved, shared, machine, machine.features_on(len(names)) if shared else {})
         except ValueError as error:
             raise ScenarioError(f"scheduler: {error}") from error
 
@@ -164,6 +198,11 @@ class SlurmRequirements:
                 options += ["--ntasks-per-node=1", f"--cpus-per-task={cores}"]
                 options += [f"--mem={memory_mb}M"] if self.shared.has_memory else []
                 options += [f"--gres=gpu:{gpus}"] if gpus else []
+        if self.machine is not None and self.features:
+            of_job, constraints = self.machine.constraints_of(jobs, len(self.names))
+            for row in np.flatnonzero(of_job >= 0).tolist():
+                text = feature_word(constraints[of_job[row]].text)
+                found.setdefault(int(jobs.number[row]), []).append(f"--constraint={text}")
         return found
 
     def make_reservations(self, ask: Callable[..., str], users: Iterable[str], begun_s: int) -> None:

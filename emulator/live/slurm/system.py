@@ -14,6 +14,7 @@ from emulator.live.slurm import database
 from emulator.live.slurm.batch import SlurmBatch
 from emulator.live.slurm.programs import FakeTimeError, Programs, find_library, problem_with_address
 from emulator.live.slurm.requirements import (
+    check_constraints,
     check_partitions,
     check_qos,
     other_release,
@@ -92,6 +93,7 @@ class SlurmSystem:
             raise ScenarioError(unheard)
         check_partitions(scenario, prepared, self.partitions)
         check_qos(prepared)
+        check_constraints(scenario, prepared)
         problem = ""
         decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         if ability(machine, HasSlots) is not None:  # type: ignore[type-abstract]

@@ -197,9 +197,9 @@ def look_at_plan(twin: Twin, row: int, first: int, tried: int, limit: int) -> in
     """
     parts, slots, kept = twin.parts, twin.slots, twin.kept
     is_new = twin.registers.since_24_11 != 0
-    partition = twin.job_ext[row].partition
+    parts_row = twin.job_ext[row].parts_row
     for which in range(kept.shape[1]):
-        twin.first_mask[which] = parts[partition, which]
+        twin.first_mask[which] = parts[parts_row, which]
     close_reserved(twin, row, tried, tried + limit, twin.first_mask)
     for which in range(kept.shape[1]):
         twin.second_mask[which] = twin.first_mask[which]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.schedulers.slurm.conf_lines import NODE_SET, PARTITION, nodes_of, own_names, read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from emulator.schedulers.slurm.conf_lines import Line
@@ -204,12 +204,14 @@ def slurm_conf(
     database_port: int | None = None,
     address: str = "127.0.0.1",
     shared: SharedNodes | None = None,
+    features: Mapping[str, Collection[int]] | None = None,
     has_outages: bool = False,
 ) -> str:
     """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld. `has_mechanism`: it acts on running jobs.
 
     `address`: where `host` leads. `database_port`: where slurmdbd listens, if there is one. `shared`: what nodes have
-    that jobs share. `has_outages`: a node that is set down stays so until it is told to resume.
+    that jobs share, `features`: the nodes with each of these. `has_outages`: a node that is set down stays so until it
+    is told to resume.
     """
     if has_outages:
         fragment = _with(fragment, "ReturnToService=1")
@@ -225,7 +227,7 @@ def slurm_conf(
     lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]
     lines += [f"{name}={value}\n" for name, value in _DEFAULTS.items() if name.lower() not in keys]
     lines += [f"{name}={script}\n" for name, script in hooks.items()]
-    lines += _nodes(names, node_ports, host, address, shared)
+    lines += _nodes(names, node_ports, host, address, shared, features or {})
     if not fragment.partitions:
         lines.append(
             "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE\n"
@@ -241,20 +243,35 @@ def slurm_conf(
     return text.replace("OverSubscribe=EXCLUSIVE", "OverSubscribe=NO")
 
 
-def _nodes(
-    names: Sequence[str], ports: Sequence[int], host: str, address: str, shared: SharedNodes | None
+def _nodes(  # noqa: PLR0917 - once
+    names: Sequence[str],
+    ports: Sequence[int],
+    host: str,
+    address: str,
+    shared: SharedNodes | None,
+    features: Mapping[str, Collection[int]],
 ) -> list[str]:
-    """One line for all of a size: every command of Slurm reads the file, and a line for each node makes that slow."""
+    """One line for nodes that are alike: every command of Slurm reads the file, and one for each makes that slow."""
     if len(names) != len(ports):
         raise ValueError(f"{len(names)} nodes cannot have {len(ports)} ports")
-    groups = {"CPUs=1 RealMemory=100": list(range(len(names)))}
-    if shared is not None:
-        groups = {_shape(size, weight): nodes for (size, weight), nodes in shared.alike.items()}
+    groups: dict[str, list[int]] = {}
+    for node in range(len(names)):
+        shape = (
+            "CPUs=1 RealMemory=100" if shared is None else _shape(shared.sizes[node], shared.weights[node])
+        )
+        has = [name for name in sorted(features) if node in features[name]]
+        shape += f" Feature={','.join(map(feature_word, has))}" if has else ""
+        groups.setdefault(shape, []).append(node)
     return [
         f"NodeName={hostlist([names[node] for node in nodes])} NodeHostname={host} NodeAddr={address}"
         f" Port={hostlist([str(ports[node]) for node in nodes])} {shape} State=UNKNOWN\n"
         for shape, nodes in groups.items()
     ]
+
+
+def feature_word(text: str) -> str:
+    """A feature, or a constraint of some, as slurm.conf may say it: a type of GPU is no feature there."""
+    return text.replace("gpu:", "gpu_")
 
 
 def _shape(size: Size, weight: int) -> str:

@@ -223,13 +223,15 @@ def nodes_of(line: Line, lines: Sequence[Line]) -> list[str] | None:
             found += expanded(sets[name], "nodes")
         feature = sets[name].words.get("feature")
         if feature is not None:
-            found += [node for node, each in site_nodes(lines).items() if feature in _features(each)]
+            found += [node for node, each in site_nodes(lines).items() if feature in features_of(each)]
     to_come = site_nodes(lines, to_come=True)
     return [name for name in dict.fromkeys(found) if name not in to_come]
 
 
-def _features(line: Line) -> list[str]:
-    return ",".join(line.words.get(key, "") for key in ("feature", "features")).split(",")
+def features_of(line: Line) -> list[str]:
+    """What a NodeName line says that its nodes have."""
+    said = ",".join(line.words.get(key, "") for key in ("feature", "features")).split(",")
+    return [name for name in map(str.strip, said) if name]
 
 
 def own_names(lines: Sequence[Line], names: Sequence[str]) -> tuple[str, ...]:

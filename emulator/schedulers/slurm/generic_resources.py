@@ -12,7 +12,7 @@ from balancer.nodelist import expand, some
 from emulator.schedulers.slurm.conf_lines import NODE, ConfError, read_words, site_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from emulator.schedulers.slurm.conf_lines import Line
@@ -47,9 +47,11 @@ def gpus_not_followed(lines: Sequence[Line], conf: Path, gpus: Mapping[str, int]
         waits = f"{' or '.join(map(str, twins))} of each node" if twins else "none"
         yield f"{_FILE}: AutoDetect: what GPUs nodes have is not said; in the twin jobs wait for {waits}"
         return
-    types = _types(nodes, conf.parent / _FILE)
-    if len(types) > 1 and any(gpus.values()):
-        yield f"types of GPUs ({', '.join(sorted(types))}): in the twin a job may have those of any type"
+    for node, types in gpu_types_of_site(lines, conf).items():
+        if len(types) > 1 and gpus.get(node, 0):
+            listed = ", ".join(sorted(types))
+            yield f"types of GPUs ({listed}) of node {node}: in the twin a job that asks for one may have those of any"
+            break
     alike: dict[tuple[int, int], list[str]] = {}
     for node, count in counts.items():
         alike.setdefault((count, gpus.get(node, 0)), []).append(node)
@@ -88,15 +90,33 @@ def _gpus(item: str) -> int:
     return int(rest[-1]) if rest and rest[-1].isdecimal() else 1
 
 
-def _types(nodes: Mapping[str, Line], path: Path) -> set[str]:
-    """What types of GPUs NodeName lines and the gres.conf say, in lower case as Slurm compares them."""
-    items = [item for line in nodes.values() for item in line.words.get("gres", "").split(",")]
-    parts = [item.partition("(")[0].removesuffix(":no_consume").lower().split(":") for item in items]
-    found = {rest[0] for name, *rest in parts if name == "gpu" and rest and not rest[0].isdecimal()}
-    if path.is_file():
-        said = (words for _, words in read_words(path) if words.get("name", "").lower() == "gpu")
-        found |= {words["type"].lower() for words in said if "type" in words}
-    return found - {"no_consume"}
+def gpu_types_of_site(lines: Sequence[Line], conf: Path) -> dict[str, set[str]]:
+    """The types of each node's GPUs, in lower case as Slurm compares them: by its NodeName line, and the gres.conf."""
+    nodes = site_nodes(lines)
+    found = {name: _types(line.words.get("gres", "")) for name, line in nodes.items()}
+    path = conf.parent / _FILE
+    for place, words in read_words(path) if path.is_file() else ():
+        if words.get("name", "").lower() == "gpu" and "type" in words:
+            for name in _nodes_of(place, words, nodes):
+                found.setdefault(name, set()).add(words["type"].lower())
+    return found
+
+
+def _types(gres: str) -> set[str]:
+    parts = [
+        item.partition("(")[0].removesuffix(":no_consume").lower().split(":") for item in gres.split(",")
+    ]
+    return {rest[0] for name, *rest in parts if name == "gpu" and rest and not rest[0].isdecimal()} - {
+        "no_consume"
+    }
+
+
+def _nodes_of(place: str, words: Mapping[str, str], nodes: Iterable[str]) -> list[str]:
+    """Those that a line of gres.conf names, else all. Raises ConfError."""
+    try:
+        return expand(words[NODE], once=True) if NODE in words else [*nodes]
+    except ValueError as error:
+        raise ConfError(f"{place}: {error}") from error
 
 
 def _of_file(path: Path, nodes: Mapping[str, int]) -> tuple[dict[str, int], bool]:
@@ -108,11 +128,10 @@ def _of_file(path: Path, nodes: Mapping[str, int]) -> tuple[dict[str, int], bool
         if words.get("name", "").lower() != "gpu":
             continue
         try:
-            names = expand(words[NODE], once=True) if NODE in words else [*nodes]
             count = _count(words)
         except ValueError as error:
             raise ConfError(f"{place}: {error}") from error
-        for name in names:
+        for name in _nodes_of(place, words, nodes):
             found[name] = found.get(name, 0) + count
     return found, detects
 

@@ -105,10 +105,10 @@ def shared_room(state: State, twin: Twin, row: int, now: int) -> bool:
     job = state.job
     job_ext, parts = twin.job_ext, twin.parts
     room = twin.room
-    partition = job_ext[row].partition
+    parts_row = job_ext[row].parts_row
     for which in range(room.shape[0]):
         twin.second_mask[which] = (
-            parts[partition, which]
+            parts[parts_row, which]
             and twin.nodes[which].cleaned_us <= now
             and (job_ext[row].reservation >= 0 or not twin.first_mask[which])
             and has_room_now(twin, row, which)

@@ -27,7 +27,7 @@ def is_open(state: State, twin: Twin, row: int, which: int) -> bool:
     The first mask has those that the main loop keeps for others but not from who asks for an advance reservation.
     """
     asks = twin.job_ext[row].reservation >= 0
-    is_its = twin.parts[twin.job_ext[row].partition, which] and (asks or not twin.first_mask[which])
+    is_its = twin.parts[twin.job_ext[row].parts_row, which] and (asks or not twin.first_mask[which])
     return bool(is_its and state.node[twin.room[which].first_core].offline == 0)
 
 

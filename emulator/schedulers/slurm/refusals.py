@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from emulator.schedulers.slurm.associations import Association
+    from emulator.schedulers.slurm.constraints import Constraint
     from emulator.schedulers.slurm.rules import Partition, Rules
     from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
@@ -41,14 +42,18 @@ def refusals(
     by_name = {each.name: each for each in rules.qos}
     kinds, kind_of = _kinds(jobs, slurm, rules)
     partitions = {each.name: each for each in rules.partitions}
+    of_job, constraints = slurm.constraints_of(jobs, node_count)
     for place, (partition, qos, association) in enumerate(kinds):
         mine = (kind_of == place) & (jobs.kind == Kind.BATCH)
         own = partitions[partition]
         if own.state != "UP" and mine.any():
             yield f"partition {own.name} is {own.state}: it takes no jobs", mine
             continue
-        if shared is not None:
-            yield from shared.refusals_in(jobs, mine, own)
+        for who, these, nodes in _by_nodes(own, mine, of_job, constraints, node_count):
+            if (wrong := these & (jobs.nodes > len(nodes))).any() and len(nodes) < _nodes_in(own, node_count):
+                yield f"{who} takes no more than {len(nodes)} nodes", wrong
+            if shared is not None:
+                yield from shared.refusals_in(jobs, these, who, nodes)
         bounds = [*_of_partition(own, node_count)]
         if rules.enforce_limits:
             names = dict.fromkeys((own.qos, qos))
@@ -126,10 +131,30 @@ def _beyond_reservations(
                 yield f"reservation {each.name} takes {what}", mine & wrong
 
 
+def _by_nodes(
+    partition: Partition,
+    mine: NDArray[np.bool_],
+    of_job: NDArray[np.int64],
+    constraints: Sequence[Constraint],
+    node_count: int,
+) -> Iterator[tuple[str, NDArray[np.bool_], list[int]]]:
+    """(what it is called, which jobs, their nodes) of a partition's jobs that may have the same nodes."""
+    nodes = [*(range(node_count) if partition.nodes is None else partition.nodes)]
+    for which in np.unique(of_job[mine]).tolist():
+        who, left = f"partition {partition.name}", nodes
+        if which >= 0:
+            text, meeting = constraints[which]
+            who, left = f"constraint {text} in {who}", [node for node in nodes if node in meeting]
+        yield who, mine & (of_job == which), left
+
+
+def _nodes_in(partition: Partition, node_count: int) -> int:
+    return node_count if partition.nodes is None else len(partition.nodes)
+
+
 def _of_partition(partition: Partition, node_count: int) -> Iterator[_Bound]:
     who = f"partition {partition.name}"
-    there = node_count if partition.nodes is None else len(partition.nodes)
-    yield who, "nodes", partition.min_nodes, min(partition.max_nodes, there)
+    yield who, "nodes", partition.min_nodes, min(partition.max_nodes, _nodes_in(partition, node_count))
     yield who, "minutes", None, partition.max_time
 
 

@@ -62,15 +62,15 @@ def is_kept_out(state: State, twin: Twin, row: int, now: int) -> bool:
         return False
     job, node = state.job, state.node
     room, parts = twin.room, twin.parts
-    partition = twin.job_ext[row].partition
+    parts_row = twin.job_ext[row].parts_row
     for which in range(parts.shape[1]):
-        twin.second_mask[which] = parts[partition, which]
+        twin.second_mask[which] = parts[parts_row, which]
     close_reserved(twin, row, now, now + job[row].estimate_us, twin.second_mask)
     fewer = 0
     up = 0
     for which in range(parts.shape[1]):
-        fewer += parts[partition, which] - twin.second_mask[which]
-        up += parts[partition, which] and node[room[which].first_core].offline == 0
+        fewer += parts[parts_row, which] - twin.second_mask[which]
+        up += parts[parts_row, which] and node[room[which].first_core].offline == 0
         if twin.second_mask[which]:
             is_taken = twin.first_mask[which] != 0
             for core in range(room[which].first_core, room[which].first_core + room[which].cores):

@@ -15,11 +15,10 @@ from emulator.plugins import check_number
 from emulator.schedulers.slurm.times import MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from emulator.schedulers.slurm.rules import Partition
     from emulator.workload.table import JobTable
 
 Parameters = Literal["CR_CPU", "CR_Core", "CR_CPU_Memory", "CR_Core_Memory"]
@@ -202,10 +201,9 @@ class SharedNodes:
                 yield what, wrong
 
     def refusals_in(
-        self, jobs: JobTable, mine: NDArray[np.bool_], partition: Partition
+        self, jobs: JobTable, mine: NDArray[np.bool_], who: str, nodes: Sequence[int]
     ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """Likewise of those jobs of a partition for which it has enough nodes, but not of this size."""
-        nodes = range(len(self.sizes)) if partition.nodes is None else partition.nodes
+        """Likewise of those jobs that may have these nodes, of which there are enough, but not of this size."""
         if len(set(self.sizes)) == 1 or not nodes:
             return
         wants = np.stack(self.wants_of(jobs), axis=1)
@@ -213,4 +211,4 @@ class SharedNodes:
         fits = (wants[:, None, :] <= sizes[None, :, :]).all(axis=2) @ counts
         wrong = mine & (jobs.nodes > fits) & (jobs.nodes <= len(nodes))
         if wrong.any():
-            yield f"partition {partition.name} gives a job nodes that can hold its part", wrong
+            yield f"{who} gives a job nodes that can hold its part", wrong

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from balancer.nodelist import some
+from emulator.config.node_names import default_node_names, named_nodes
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
 from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
+from emulator.schedulers.slurm.constraints import (
+    Constraint,
+    constraints_in,
+    constraints_not_followed,
+    features_asked,
+    features_in,
+    nodes_with,
+)
 from emulator.schedulers.slurm.node_sizes import fewest_cores_in, parameters_in, sizes_in, weights_in
 from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
@@ -21,7 +30,7 @@ from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import Partition, PriorityType, Rules
 from emulator.schedulers.slurm.select import CORES, Select, SharedNodes
 from emulator.schedulers.slurm.unsupported_settings import not_followed
-from emulator.workload.job_columns import QOS_OF_LOG
+from emulator.workload.job_columns import CONSTRAINT_OF_LOG, QOS_OF_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +43,11 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 UNLIMITED_PARTITION = "nodes that are held"
+_NAMES = (
+    "queues", "qos_names", "queue_qos", "user_qos", "users", "accounts", "constraint_names", "queue_constraint",
+    "user_constraint",
+)  # fmt: skip
+"""Settings that have a text for a number of the trace."""
 _WHAT_NODES_HAVE = (
     "slurm: select: say what nodes have: `cores`, if all have as many, `kinds`, or a `conf` with NodeName lines of all"
     " nodes"
@@ -60,8 +74,10 @@ class SlurmSettings:
     without limits. `qos`: a table of QOS, or a file of what `sacctmgr show qos` printed; `queue_qos`, `user_qos`:
     that of a queue's and a user's jobs, by number, else the log's, whose names `qos_names` are, else `normal`;
     `cpus_per_node`: for limits in `cpu`. `associations`: a file of what `sacctmgr show assoc` printed; `users`,
-    `accounts`: the names of users and groups of the trace, by number. `reservations`: advance ones, by name.
-    `select`: jobs share nodes. `release`: whose rules, else `conf`'s if it is what Slurm printed, else 22.05's. The
+    `accounts`: the names of users and groups of the trace, by number. `features`: nodes with each (a list of names),
+    beside those of `conf`; `queue_constraint`, `user_constraint`: what a queue's and a user's jobs ask for, by number,
+    else the log's, whose texts `constraint_names` are. `reservations`: advance ones, by name. `select`: jobs share
+    nodes. `release`: whose rules, else `conf`'s if it is what Slurm printed, else 22.05's. The
     rest: `rules.py`.
     """
 
@@ -81,6 +97,10 @@ class SlurmSettings:
     user_qos: dict[int, str] = field(default_factory=dict)
     cpus_per_node: int | None = None
     enforce_limits: bool | None = None
+    features: dict[str, str] = field(default_factory=dict)
+    constraint_names: dict[int, str] = field(default_factory=dict)
+    queue_constraint: dict[int, str] = field(default_factory=dict)
+    user_constraint: dict[int, str] = field(default_factory=dict)
     reservations: dict[str, Reservation] = field(default_factory=dict)
     select: Select | None = None
     release: AsWritten | None = None
@@ -125,9 +145,12 @@ class SlurmSettings:
             check_number("slurm", "cpus_per_node", self.cpus_per_node, at_least=1, whole=True)
         if self.associations is not None and self.shares:
             raise ValueError("slurm: shares are those of the associations; leave one of the two out")
-        for name in ("queues", "qos_names", "queue_qos", "user_qos", "users", "accounts"):
+        for name in _NAMES:
             said = _by_number(name, getattr(self, name))
             object.__setattr__(self, name, {number: str(each) for number, each in said})
+        for name in ("queue_constraint", "user_constraint"):
+            for text in getattr(self, name).values():
+                features_asked(text)
 
     def _said(self) -> dict[str, Any]:
         known = {each.name for each in fields(Rules)}
@@ -155,6 +178,7 @@ class SlurmSettings:
             rules = replace(rules, partitions=(*rules.partitions, self._unlimited(rules, node_count)))
         if self.select is not None:
             self._check_select(rules, node_count)
+        self._check_constraints(node_count)
         known = {each.name for each in rules.partitions}
         for number, name in self.queues.items():
             if name not in known:
@@ -225,6 +249,7 @@ class SlurmSettings:
         rules = self.rules(node_count)
         if self.qos is not None:
             found += self._without_qos(jobs, rules)
+        found += self._constraints_not_followed(jobs, node_count)
         if rules.preempt_type == "qos" and self.qos is None:
             where = "" if self.conf is None else f"{self.conf.name}: "
             found.append(f"{where}PreemptType=preempt/qos: no table says which QOS preempt others (qos)")
@@ -267,6 +292,61 @@ class SlurmSettings:
         if not missing:
             return []
         return [f"QOS of the log that no table has, taken for the user's default: {some(missing, 5)}"]
+
+    def features_on(self, node_count: int) -> dict[str, frozenset[int]]:
+        """The nodes with each feature. Raises ValueError."""
+        names = default_node_names(node_count)
+        here = names[: node_count - self.nodes_added]
+        found = {} if self.conf is None else features_in(self.conf, here)
+        said = {
+            name: named_nodes(f"slurm: features.{name}", nodes, names)
+            for name, nodes in self.features.items()
+        }
+        return {
+            name: found.get(name, frozenset()) | said.get(name, frozenset()) for name in {**found, **said}
+        }
+
+    def constraints_of(
+        self, jobs: JobTable, node_count: int
+    ) -> tuple[NDArray[np.int64], tuple[Constraint, ...]]:
+        """Which constraint each job has, -1 for none, and the constraints. Raises ValueError."""
+        numbers = jobs.column(CONSTRAINT_OF_LOG).tolist()
+        texts = [
+            self.queue_constraint.get(queue)
+            or self.user_constraint.get(user)
+            or self.constraint_names.get(number, "")
+            for queue, user, number in zip(jobs.queue.tolist(), jobs.user.tolist(), numbers, strict=True)
+        ]
+        return constraints_in(texts, self.features_on(node_count) if any(texts) else {})
+
+    def _constraints_not_followed(self, jobs: JobTable, node_count: int) -> Iterator[str]:
+        """Sentences on what the log's jobs asked for."""
+        features = self.features_on(node_count)
+        numbers = np.unique(jobs.column(CONSTRAINT_OF_LOG)).tolist()
+        asked = {self.constraint_names[each] for each in numbers if each in self.constraint_names}
+        yield from constraints_not_followed(sorted(asked), features)
+        differ = sorted(name for name, nodes in features.items() if len(nodes) < node_count)
+        if differ and not (asked or self.queue_constraint or self.user_constraint):
+            yield (
+                f"features of nodes ({some(differ, 5)}): the log does not say which jobs ask for them (sacct:"
+                " Constraints, ReqTRES)"
+            )
+
+    def _check_constraints(self, node_count: int) -> None:
+        """Those that are none of the log's have nodes."""
+        if not (self.queue_constraint or self.user_constraint):
+            return
+        features = self.features_on(node_count)
+        for name in ("queue_constraint", "user_constraint"):
+            for number, text in getattr(self, name).items():
+                unknown = sorted(features_asked(text) - {*features})
+                there = ", ".join(sorted(features)) or "none"
+                if unknown:
+                    raise ValueError(
+                        f"slurm: {name} {number}: no node has feature {unknown[0]!r}; there are: {there}"
+                    )
+                if not nodes_with(text, features):
+                    raise ValueError(f"slurm: {name} {number}: no node has all of {text!r}")
 
     def associations_of(self, jobs: JobTable, rules: Rules) -> JobAssociations:
         """Whose association each job has. Raises ValueError if nobody says who the users are."""

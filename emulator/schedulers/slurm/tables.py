@@ -87,6 +87,8 @@ class JobExtension:
     """What Slurm knows of a job, one row a job."""
 
     partition: int
+    parts_row: int
+    """Its row of `parts`."""
     rank: int
     """Before priorities: the level of its QOS among those that preempt, then the tier of its partition."""
     user: int
@@ -254,7 +256,7 @@ class Twin(NamedTuple):
     fixed: NDArray[np.float64]
     """What of a job's priority never changes."""
     parts: Bytes
-    """The nodes of each partition."""
+    """The nodes of each partition, then what of them jobs with a constraint may have."""
     nodes: Rows[SeenNode]
     slots: Rows[Slot]
     """The plan, with `kept`."""

@@ -111,7 +111,7 @@ _WORDS = {
     "sched_max_job_start": "a pass has no limit of starts in the twin",
     "max_job_bf": "Slurm calls it bf_max_job_test since 14.03",
     "batch_sched_delay": "a submit starts a pass at once in the twin",
-    "delay_boot": "features are no reason to wait in the twin",
+    "delay_boot": "no node boots for a feature in the twin",
     "max_switch_wait": "the twin has no switches",
     "pack_serial_at_end": _IN_A_ROW,
     "reduce_completing_frag": "a job that ends leaves its nodes at once in the twin",
@@ -122,7 +122,7 @@ _WORDS = {
     "time_min_as_soft_limit": "a job has one limit in the twin",
     "preempt_strict_order": _NO_PREEMPTION, "preempt_youngest_first": _NO_PREEMPTION,
     "preempt_reorder_count": _NO_PREEMPTION, "preempt_send_user_signal": _NO_PREEMPTION,
-    "extra_constraints": "features are no reason to wait in the twin",
+    "extra_constraints": "the twin knows features alone",
     "spec_cores_first": _WHOLE_NODES,
 }  # fmt: skip
 _WORDS_OF_NO_MEANING = re.compile(

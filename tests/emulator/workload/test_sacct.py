@@ -97,6 +97,14 @@ def test_free_text_in_the_last_column_may_contain_the_separator(text_file, row):
     assert len(load(path)) == 1
 
 
+def test_one_column_of_free_text_may_contain_the_separator_wherever_it_is(text_file, row):
+    path = text_file(f"Constraints|{HEADER}", f"ib|avx|{row()}")
+    assert load(path).names_of("Constraint") == {1: "ib|avx"}
+    behind = text_file(f"Constraints|{HEADER}|JobName", f"ib|avx|{row()}|mine")
+    with pytest.raises(ValueError, match="put JobName, SubmitLine or Constraints last"):
+        load(behind)
+
+
 def test_output_without_the_needed_columns_says_how_to_get_them(output_of):
     with pytest.raises(
         ValueError, match=r"recorded.txt:1: sacct's output has no column Submit; run it with --format="

@@ -88,16 +88,30 @@ def test_jobs_ask_for_their_reservation_and_their_part_of_nodes():
     ]
 
 
+def test_jobs_ask_for_the_features_of_their_nodes_and_these_have_a_line_for_each_set_of_them(tmp_path):
+    said = {"features": {"ib": "n[001-002]", "gpu:a100": "n002"}, "user_constraint": {7: "ib&gpu:a100"}}
+    found = asked(select={"cores": 8}, **said)
+    options = found.options(jobs(user=[7, 1, 1]))
+    assert [each[2:] for each in options.values()] == [["--constraint=ib&gpu_a100"], [], []]
+    text = conf_of(Select(8).on(3), tmp_path, found.features)
+    lines = [line.split() for line in text.splitlines() if line.startswith("NodeName=")]
+    assert [(words[0], *(word for word in words if word.startswith("Feature="))) for words in lines] == [
+        ("NodeName=n001", "Feature=ib"),
+        ("NodeName=n002", "Feature=gpu_a100,ib"),
+        ("NodeName=n003",),
+    ]
+
+
 def test_other_schedulers_ask_for_nothing():
     found = asked_of("fcfs+easy")
     assert (found.options(jobs()), found.shared) == ({}, None)
 
 
-def conf_of(shared, folder):
+def conf_of(shared, folder, features=None):
     nodes = len(shared.sizes)
     return slurm_conf(
         Fragment(), NAMES[:nodes], home=folder, spool=folder, log=folder, jobcomp=folder, host="here", user="me",
-        port=1, node_ports=range(2, 2 + nodes), speed=1, hooks={}, shared=shared,
+        port=1, node_ports=range(2, 2 + nodes), speed=1, hooks={}, shared=shared, features=features,
     )  # fmt: skip
 
 

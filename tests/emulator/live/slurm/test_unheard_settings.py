@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from emulator.cluster.slurm_scheduler import Slurm
-from emulator.live.slurm.requirements import check_partitions, check_qos, unheard_setting
+from emulator.live.slurm.requirements import (
+    check_constraints,
+    check_partitions,
+    check_qos,
+    unheard_setting,
+)
 from emulator.live.slurm.system import SlurmSystem
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
@@ -16,10 +21,13 @@ VALUES = {
     "conf": "site.conf", "queues": {1: "batch"}, "shares": {1: 2.0}, "qos": {"normal": {"priority": 1}},
     "queue_qos": {1: "normal"}, "qos_names": {1: "normal"}, "user_qos": {1: "normal"}, "priority_type": "multifactor",
     "reservations": {"r": {"start_s": 10, "end_s": 20}}, "select": {"cores": 4},
-    "associations": "assoc.txt", "users": {1: "ann"}, "accounts": {1: "physics"}, "release": "26.05",
-    "preempt_type": "partition_prio", "preempt_mode": "requeue",
+    "features": {"ib": "n001"}, "constraint_names": {1: "ib"}, "queue_constraint": {1: "ib"},
+    "user_constraint": {1: "ib"}, "associations": "assoc.txt", "users": {1: "ann"}, "accounts": {1: "physics"},
+    "release": "26.05", "preempt_type": "partition_prio", "preempt_mode": "requeue",
 }  # fmt: skip
-CARRIED_OUT = {"reservations", "select", "release"}  # release: by other_release
+CARRIED_OUT = {"reservations", "select", "release"} | {  # release: by other_release
+    "features", "constraint_names", "queue_constraint", "user_constraint",
+}  # fmt: skip
 IN_THE_DATABASE = {"qos", "queue_qos", "user_qos", "cpus_per_node", "shares"}
 SWITCHES = {each.name for each in fields(Slurm) if each.name not in VALUES and "bool" in str(each.type)}
 
@@ -116,3 +124,25 @@ def test_a_log_that_says_the_qos_of_each_job_is_refused_where_the_twin_alone_wou
     with pytest.raises(ScenarioError, match=r"^scheduler\.slurm\.qos: .* the log says of each"):
         check_qos(prepare(from_mapping(document | table)))
     check_qos(prepare(from_mapping(document | {"scheduler": "slurm"})))
+
+
+def test_constraints_of_a_log_are_said_for_the_real_slurm_too_and_where_jobs_share_nodes(tmp_path):
+    (tmp_path / "log.txt").write_text(
+        "JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|State|AllocNodes|AllocCPUS|Constraints\n"
+        "1|100|100|60|2|COMPLETED|1|1|ib\n2|100|100|60|2|COMPLETED|1|1|\n"
+    )
+
+    def said(**slurm):
+        document = {"name": "ib", "nodes": 4, "workload": {"trace": str(tmp_path / "log.txt")}}
+        return from_mapping(document | {"scheduler": {"slurm": slurm}})
+
+    def check(**slurm):
+        check_constraints(said(**slurm), prepare(said(**slurm)))
+
+    features, names, select = {"ib": "n002"}, {1: "ib"}, {"cores": 4}
+    with pytest.raises(ScenarioError, match=r"^scheduler\.slurm\.constraint_names: .* \{1: 'ib'\}"):
+        check(features=features, select=select)
+    with pytest.raises(ScenarioError, match=r"constraints are for virtual time .* say `select`"):
+        check(features=features, constraint_names=names)
+    check(features=features, constraint_names=names, select=select)
+    check()  # no node has the feature: in both clocks the jobs have any
