@@ -189,7 +189,8 @@ class SlurmReference:
         return self.queues.get(job.queue, self.rules.default_partition)
 
     def nodes_of(self, job: Job) -> set[int]:
-        return {node for node in self.partition_nodes(job) if node in self.may_have.get(job.user, {node})}
+        nodes = self.partition_nodes(job)
+        return nodes & self.may_have.get(job.user, nodes)
 
     def partition_nodes(self, job: Job) -> set[int]:
         listed = self.partitions[self.partition(job)].nodes
