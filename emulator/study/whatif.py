@@ -20,8 +20,10 @@ from emulator.number_text import grouped, number_of
 from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.conf import release_in
 from emulator.schedulers.slurm.node_sizes import parameters_in
 from emulator.schedulers.slurm.refusals import never_started
+from emulator.schedulers.slurm.releases import NEWEST
 from emulator.schedulers.slurm.select import has_memory
 from emulator.simulation.run import simulate
 from emulator.workload.requests import with_constraints, with_qos, with_requests
@@ -209,7 +211,7 @@ def _shared(
     """The jobs with what they want of their nodes, what the twin is told of these, and what is to say of it."""
     if procs_per_node is not None:
         return work.jobs, {"cpus_per_node": procs_per_node} if procs_per_node > 1 else {}, []
-    parameters = None if conf is None else parameters_in(conf)
+    parameters = None if conf is None else parameters_in(conf, release_in(conf) or NEWEST)
     if conf is None or parameters is None or log.nodes is None or not (processors(log)[work.rows] > 0).any():
         return work.jobs, {}, []
     counted: dict[str, int] = {}

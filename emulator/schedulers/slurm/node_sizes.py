@@ -16,21 +16,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from emulator.schedulers.slurm.conf_lines import Line
+    from emulator.schedulers.slurm.releases import Release
     from emulator.schedulers.slurm.select import Parameters
 
 _SHARING = {"select/cons_tres", "select/cons_res"}
 
 
-def parameters_in(conf: Path) -> Parameters | None:
+def parameters_in(conf: Path, release: Release) -> Parameters | None:
     """What jobs share of nodes by SelectType; None where they have whole ones, or no line says what nodes have.
 
-    Without SelectTypeParameters these are cores and memory, which is Slurm's default. Raises ConfError.
+    What is not said is the release's default: of SelectTypeParameters cores and memory. A file that says neither
+    SelectType nor RealMemory means cores alone. Raises ConfError.
     """
     lines = read_lines(conf)
     said = {line.name: line.value.lower() for line in lines}
-    if said.get("selecttype") not in _SHARING or not site_nodes(lines):
+    default = "select/linear" if release == "22.05" else "select/cons_tres"  # since 23.11
+    nodes = site_nodes(lines)
+    if said.get("selecttype", default) not in _SHARING or not nodes:
         return None
-    words = said.get("selecttypeparameters", "cr_core_memory")
+    has_memory = "selecttype" in said or all("realmemory" in line.words for line in nodes.values())
+    words = said.get("selecttypeparameters", "cr_core_memory" if has_memory else "cr_core")
     if "cr_cpu" in words:
         return "CR_CPU_Memory" if "memory" in words else "CR_CPU"
     return "CR_Core_Memory" if "memory" in words else "CR_Core"

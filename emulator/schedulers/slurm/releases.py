@@ -9,6 +9,7 @@ from pydantic import BeforeValidator
 
 Release = Literal["22.05", "24.11", "26.05"]
 RELEASES: tuple[Release, ...] = get_args(Release)
+NEWEST = RELEASES[-1]
 AsWritten = Annotated[
     Release, BeforeValidator(lambda said: f"{said:.2f}" if isinstance(said, float) else said)
 ]

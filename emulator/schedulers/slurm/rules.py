@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from emulator.plugins import check_number
 from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType
-from emulator.schedulers.slurm.releases import RELEASES
+from emulator.schedulers.slurm.releases import NEWEST, RELEASES
 from emulator.schedulers.slurm.times import INFINITE, MOST
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Rules:
     (-1: nobody).
     """
 
-    release: Release = "22.05"
+    release: Release = NEWEST
     backfill: bool = True
     default_queue_depth: int = 100
     sched_interval: int = 60

@@ -25,11 +25,11 @@ from emulator.schedulers.slurm.constraints import (
 from emulator.schedulers.slurm.node_sizes import fewest_cores_in, parameters_in, sizes_in, weights_in
 from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
-from emulator.schedulers.slurm.releases import AsWritten, Release  # noqa: TC001 - as Path
+from emulator.schedulers.slurm.releases import NEWEST, AsWritten, Release
 from emulator.schedulers.slurm.reservations import Reservation, reserved_on
 from emulator.schedulers.slurm.rules import Partition, PriorityType, Rules
 from emulator.schedulers.slurm.select import CORES, Select, SharedNodes
-from emulator.schedulers.slurm.unsupported_settings import not_followed
+from emulator.schedulers.slurm.unsupported_settings import WHOLE_NODES, not_followed
 from emulator.workload.job_columns import CONSTRAINT_OF_LOG, QOS_OF_LOG
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class SlurmSettings:
     `accounts`: the names of users and groups of the trace, by number. `features`: nodes with each (a list of names),
     beside those of `conf`; `queue_constraint`, `user_constraint`: what a queue's and a user's jobs ask for, by number,
     else the log's, whose texts `constraint_names` are. `reservations`: advance ones, by name. `select`: jobs share
-    nodes. `release`: whose rules, else `conf`'s if it is what Slurm printed, else 22.05's. The
+    nodes. `release`: whose rules, else `conf`'s if it is what Slurm printed, else
+    the newest's. The
     rest: `rules.py`.
     """
 
@@ -170,7 +171,7 @@ class SlurmSettings:
             )
         read = {} if self.conf is None else read_conf(self.conf, node_count, self.nodes_added)
         said = read | self._said()
-        if said.get("release", "22.05") != "22.05":
+        if said.get("release", NEWEST) != "22.05":
             said = {"priority_type": "multifactor", **said}  # the default since 23.11
         rules = self._with_qos(Rules(**said, associations=self._associations([])))
         rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
@@ -220,7 +221,7 @@ class SlurmSettings:
         """What of nodes jobs share: cores and memory, or cores alone. Raises ConfError."""
         select = self.select or Select(1)
         of_conf = select.cores is None and not select.kinds and self.conf is not None
-        by_conf = parameters_in(cast("Path", self.conf)) if of_conf else None
+        by_conf = parameters_in(cast("Path", self.conf), self.said_release() or NEWEST) if of_conf else None
         return select.parameters or by_conf or CORES
 
     @property
@@ -242,6 +243,7 @@ class SlurmSettings:
     def not_followed(self, jobs: JobTable, node_count: int) -> tuple[str, ...]:
         """What `conf` and the tables say that the twin does not do with these jobs, as sentences. Raises ValueError."""
         found = [] if self.conf is None else list(not_followed(self.conf, self._of_site(node_count)))
+        found += self._nodes_by_default()
         if isinstance(self.qos, Path):
             left_out: list[LeftOut] = []
             read_qos(self.qos, self.cpus_per_node, left_out=left_out, in_cores=self._in_cores)
@@ -262,6 +264,14 @@ class SlurmSettings:
                 said.append(FAIR_TREE)
             found += [f"{self.associations.name}: {each}" for each in said]
         return tuple(found)
+
+    def _nodes_by_default(self) -> Iterator[str]:
+        """A sentence on a `conf` without SelectType, whose default is another one than whole nodes."""
+        if self.conf is None or self.select is not None:
+            return
+        says = any(line.name == "selecttype" for line in read_lines(self.conf))
+        if not says and parameters_in(self.conf, self.said_release() or NEWEST):
+            yield f"{self.conf.name}: no SelectType, which means select/cons_tres since Slurm 23.11: {WHOLE_NODES}"
 
     def _of_site(self, node_count: int) -> SharedNodes | None:
         """The same of the nodes that `conf` knows."""

@@ -32,10 +32,10 @@ _MEMORY = "memory is no reason to wait, unless `select` is set"
 _NO_PREEMPTION = "the twin preempts by tiers and QOS in the default order"
 _ASLEEP = "nodes never sleep in the twin, so no job waits for one to boot"
 _SCRIPTS = "scripts take no time in the twin"
-_WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
+WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
 _BY_SELECT = "in the twin jobs share nodes as `select` says"
 _IF_SHARED = {
-    _WHOLE_NODES: _BY_SELECT,
+    WHOLE_NODES: _BY_SELECT,
     _MEMORY: "in the twin a job has the memory that it says, else all of its nodes",
 }
 """What stands in place of these where jobs share nodes."""
@@ -44,8 +44,8 @@ _IN_A_ROW = "the twin chooses whole nodes by their place in a row"
 _ANY_NUMBER = "the twin takes any number of jobs"
 _WHO = "Slurm would refuse others; in the twin everybody may use it"
 _NOT_FOLLOWED = {
-    "selecttype": _WHOLE_NODES,
-    "selecttypeparameters": _WHOLE_NODES,
+    "selecttype": WHOLE_NODES,
+    "selecttypeparameters": WHOLE_NODES,
     "preemptparameters": _NO_PREEMPTION,
     "schedulertimeslice": "jobs do not take turns on a node in the twin",
     "licenses": "the twin has no licences",
@@ -83,13 +83,13 @@ _OF_PARTITIONS = {
     "allowallocnodes": _WHO, "rootonly": _WHO, "reqresv": _WHO,
     "alternate": "no job moves to another partition in the twin",
     "maxcpuspernode": "Slurm would use no more of a node; jobs have whole nodes in the twin unless `select` is set",
-    "maxcpuspersocket": _WHOLE_NODES,
-    "oversubscribe": _WHOLE_NODES,
-    "shared": _WHOLE_NODES,
-    "selecttypeparameters": _WHOLE_NODES,
-    "cr_socket": _WHOLE_NODES,
+    "maxcpuspersocket": WHOLE_NODES,
+    "oversubscribe": WHOLE_NODES,
+    "shared": WHOLE_NODES,
+    "selecttypeparameters": WHOLE_NODES,
+    "cr_socket": WHOLE_NODES,
     "lln": _IN_A_ROW,
-    "exclusiveuser": _WHOLE_NODES,
+    "exclusiveuser": WHOLE_NODES,
     "exclusivetopo": "the twin has no switches",
     "topology": "the twin has no switches",
     "overtimelimit": "OverTimeLimit is that of the whole file in the twin",
@@ -123,7 +123,7 @@ _WORDS = {
     "preempt_strict_order": _NO_PREEMPTION, "preempt_youngest_first": _NO_PREEMPTION,
     "preempt_reorder_count": _NO_PREEMPTION, "preempt_send_user_signal": _NO_PREEMPTION,
     "extra_constraints": "the twin knows features alone",
-    "spec_cores_first": _WHOLE_NODES,
+    "spec_cores_first": WHOLE_NODES,
 }  # fmt: skip
 _WORDS_OF_NO_MEANING = re.compile(
     r"bf_(yield_\w+|max_time|window_linear|busy_nodes|running_job_reserve|licenses)|max_rpc_cnt|build_queue_timeout"

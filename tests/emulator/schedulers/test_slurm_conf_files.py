@@ -16,6 +16,7 @@ from emulator.schedulers.slurm.conf_fragment import read_fragment
 from emulator.schedulers.slurm.conf_lines import ConfError, read_lines, site_nodes
 from emulator.schedulers.slurm.node_sizes import parameters_in
 from emulator.schedulers.slurm.refusals import refusals
+from emulator.schedulers.slurm.releases import RELEASES
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.select import NodeKind, Select, SharedNodes, Size
 from emulator.schedulers.slurm.settings import SlurmSettings
@@ -193,7 +194,11 @@ def test_a_run_its_report_and_whatif_name_it_too(tmp_path: Path) -> None:
         True,
     )
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert summary["not_followed"] == [f"slurm.conf: {each}" for each in NOT_FOLLOWED]
+    *found, by_default = summary["not_followed"]
+    assert found == [f"slurm.conf: {each}" for each in NOT_FOLLOWED]
+    assert by_default.startswith(
+        "slurm.conf: no SelectType, which means select/cons_tres since Slurm 23.11: "
+    )
     assert "CompleteWait=32: Slurm would start" in (tmp_path / "out" / "report.html").read_text()
     assert load(tmp_path / "out").not_followed == tuple(summary["not_followed"])
     asked = ["whatif", "--log", str(log), "--slurm-conf", str(path), "--set", "bf_interval=30", "--json"]
@@ -417,10 +422,25 @@ def test_what_partitions_say_of_shared_nodes_is_named_beside_select(tmp_path: Pa
 )
 def test_what_a_site_s_jobs_share_is_read_of_its_file(tmp_path: Path, said: str, found: str | None) -> None:
     path = conf(tmp_path, f"{said}NodeName=n[1-2] CPUs=4\n")
-    assert parameters_in(path) == found
-    assert SlurmSettings(conf=path, select=Select()).select_parameters == (found or "CR_Core")
+    assert parameters_in(path, "22.05") == found
+    assert SlurmSettings(conf=path, select=Select(), release="22.05").select_parameters == (
+        found or "CR_Core"
+    )
     assert SlurmSettings(conf=path, select=Select(4)).select_parameters == "CR_Core"
-    assert parameters_in(conf(tmp_path, said)) is None  # nobody says what nodes have
+    assert parameters_in(conf(tmp_path, said), "22.05") is None  # nobody says what nodes have
+
+
+def test_a_file_without_select_type_has_the_default_of_its_release(tmp_path: Path) -> None:
+    path = conf(tmp_path, "NodeName=n[1-2] CPUs=4\n")
+    assert [parameters_in(path, each) for each in RELEASES] == [None, "CR_Core", "CR_Core"]
+    assert parameters_in(conf(tmp_path, "NodeName=n[1-2] CPUs=4 RealMemory=9\n"), "24.11") == "CR_Core_Memory"
+    path = conf(tmp_path, "NodeName=n[1-2] CPUs=4\n")
+    jobs = JobTable.empty()
+    (named,) = SlurmSettings(conf=path).not_followed(jobs, 2)
+    assert named.startswith(
+        "slurm.conf: no SelectType, which means select/cons_tres since Slurm 23.11: jobs have whole"
+    )
+    assert SlurmSettings(conf=path, release="22.05").not_followed(jobs, 2) == ()
 
 
 MIXED = """\
@@ -439,7 +459,7 @@ def test_nodes_have_what_their_lines_say_unless_select_says_it(tmp_path: Path) -
     found = SlurmSettings(conf=path, select=Select(**memory)).shared_nodes(4)
     sizes = (Size(16, 64000, 0), Size(16, 64000, 1), Size(48, 512000, 0), Size(16, 64000, 4))
     assert found == SharedNodes("CR_Core_Memory", sizes, (1, 1, 1, 20))
-    without = SlurmSettings(conf=path, select=Select()).shared_nodes(4)
+    without = SlurmSettings(conf=path, select=Select(), release="22.05").shared_nodes(4)
     assert without == SharedNodes(
         "CR_Core", tuple(size._replace(memory_mib=0) for size in sizes), (1, 1, 1, 20)
     )

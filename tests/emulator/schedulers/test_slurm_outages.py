@@ -70,7 +70,7 @@ def runs_of(
     windows: list[Window],
     **settings: Any,
 ) -> dict[int, list[tuple[float, float, str]]]:
-    cluster = slurm_cluster(nodes, jobs, Slurm(**settings))
+    cluster = slurm_cluster(nodes, jobs, Slurm(**{"release": "22.05", **settings}))
     told = [Outage(int(begin * US), int(end * US), node) for node, begin, end in failures]
     lost = not cluster.rules.expect_outages()
     loop = Loop(

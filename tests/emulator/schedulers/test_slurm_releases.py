@@ -60,8 +60,8 @@ def test_the_default_priority_is_that_of_the_release() -> None:
     assert Slurm(release="26.05", priority_type="basic").rules(4).priority_type == "basic"
 
 
-def test_nobody_names_a_release_and_it_is_22_05() -> None:
-    assert Slurm().rules(4).release == "22.05"
+def test_nobody_names_a_release_and_it_is_the_newest() -> None:
+    assert Slurm().rules(4).release == RELEASES[-1] == "26.05"
 
 
 @pytest.mark.parametrize(
