@@ -163,14 +163,15 @@ def with_random_constraints(  # noqa: PLR0917
     nodes: int,
     has: list[Wants] | None = None,
     wants: dict[int, Wants] | None = None,
+    share: float = 0.33,
 ) -> tuple[Slurm, dict[int, frozenset[int]]]:
-    """A third of the time some users ask for one or two features, if all their jobs find nodes with these.
+    """In this share of cases some users ask for one or two features, if all their jobs find nodes with these.
 
     The nodes that meet each user's constraint go with it. `has`, `wants`: where jobs share nodes.
     """
     rng = np.random.default_rng([43, seed])
     may_have: dict[int, frozenset[int]] = {}
-    if rng.random() < 0.67:
+    if rng.random() >= share:
         return said, may_have
     features = {name: frozenset(np.flatnonzero(rng.random(nodes) < 0.7).tolist()) for name in "ab"}
     if not all(features.values()):
@@ -192,17 +193,17 @@ def with_random_constraints(  # noqa: PLR0917
     asked: dict[int, str] = {}
     for user in range(3):
         text = list(found)[rng.integers(3)]
-        if rng.random() < 0.6 and found[text] and all(fits(job, text) for job in jobs if job.user == user):
+        if rng.random() < 0.8 and found[text] and all(fits(job, text) for job in jobs if job.user == user):
             asked[user], may_have[user] = text, found[text]
     names = {name: ",".join(f"n{node + 1:03}" for node in sorted(those)) for name, those in features.items()}
     return replace(said, features=names, user_constraint=asked), may_have
 
 
-def agrees(seed: int) -> None:
-    """Every job starts and ends when, and where, the reference says."""
+def agrees(seed: int, constrained: float = 0.33) -> None:
+    """Every job starts and ends when, and where, the reference says. `constrained`: share of cases with constraints."""
     rng = np.random.default_rng(seed)
     said, rules, jobs, nodes = random_case(rng)
-    said, may_have = with_random_constraints(seed, said, rules, jobs, nodes)
+    said, may_have = with_random_constraints(seed, said, rules, jobs, nodes, share=constrained)
     rules = replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes)
     reference = SlurmReference(

@@ -15,6 +15,7 @@ from emulator.simulation.run import make_cluster, simulate
 from emulator.workload.formats import load
 from emulator.workload.swf import write_swf
 from emulator.workload.table import JobTable
+from gates import GATE
 from oracle.slurm_kit import agrees
 
 FEATURES = {"a": frozenset({0, 1}), "b": frozenset({1, 2}), "gpu:h100": frozenset({2, 3})}
@@ -93,6 +94,18 @@ def test_a_job_waits_for_nodes_with_its_feature_and_holds_up_its_partition():
     assert starts_min(table, **asked, select={"cores": 1}) == [0, 10, 0, 0]
 
 
+def test_it_holds_up_all_nodes_of_its_partition_and_not_only_those_with_the_feature(tmp_path):
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(
+        "SchedulerType=sched/builtin\nPartitionName=first Nodes=n[002-004] PriorityTier=2\n"
+        "PartitionName=all Nodes=ALL Default=YES\n"
+    )
+    table = jobs((1, 1, 10), (1, 2, 5), (2, 1, 10), (2, 1, 10))
+    asked = {"conf": conf, "queues": {1: "first"}, "user_constraint": {1: "ib"}}
+    table.queue[:2] = 1
+    assert starts_min(table, **asked) == [0, 10, 0, 10], "n001 alone is none of the partition's"
+
+
 def test_a_job_that_too_few_nodes_could_hold_is_refused_with_its_constraint():
     with pytest.raises(ValueError, match="constraint ib in partition batch takes no more than 2 nodes"):
         starts_min(jobs((1, 3, 1)), user_constraint={1: "ib"})
@@ -117,9 +130,9 @@ def test_nodes_do_not_fail_where_jobs_have_constraints():
         cluster.rules.expect_outages()
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_random_workloads_with_constraints_run_as_the_reference_says(seed):
-    agrees(1000 + seed)
+def test_random_workloads_with_constraints_run_as_the_reference_says():
+    for seed in range(GATE.reference_workloads):
+        agrees(seed, constrained=1.0)
 
 
 CONF = """\
