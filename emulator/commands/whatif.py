@@ -26,6 +26,8 @@ if TYPE_CHECKING:
               help="What sacct printed, or any other job log.")  # fmt: skip
 @click.option("--slurm-conf", "conf", metavar="FILE", type=click.Path(path_type=Path),
               help="Today's slurm.conf; without it, Slurm's defaults.")  # fmt: skip
+@click.option("--release", metavar="VERSION", help="Its version of Slurm, such as 24.11.5. [default: what scontrol"
+              " show config printed, if FILE is that, else the newest that is known]")  # fmt: skip
 @click.option("--qos", metavar="FILE", type=click.Path(path_type=Path),
               help="Its QOS: what sacctmgr show qos --parsable2 printed.")  # fmt: skip
 @click.option("--associations", metavar="FILE", type=click.Path(path_type=Path),
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 def whatif(  # noqa: PLR0917 - click passes them by name
     log_path: Path,
     conf: Path | None,
+    release: str | None,
     qos: Path | None,
     associations: Path | None,
     changes: tuple[str, ...],
@@ -71,6 +74,7 @@ def whatif(  # noqa: PLR0917 - click passes them by name
             nodes=nodes,
             procs_per_node=procs_per_node,
             conf=conf,
+            release=release,
             changes=_pairs(changes),
             qos=qos,
             associations=associations,

@@ -23,7 +23,7 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.conf import release_in
 from emulator.schedulers.slurm.node_sizes import parameters_in
 from emulator.schedulers.slurm.refusals import never_started
-from emulator.schedulers.slurm.releases import NEWEST
+from emulator.schedulers.slurm.releases import NEWEST, followed
 from emulator.schedulers.slurm.select import has_memory
 from emulator.simulation.run import simulate
 from emulator.workload.requests import with_constraints, with_qos, with_requests
@@ -130,10 +130,11 @@ def read_site(
     procs_per_node: int | None = None,
     conf: Path | None,
     changes: Mapping[str, Any],
+    release: str | None = None,
     qos: Path | None = None,
     associations: Path | None = None,
 ) -> Site:
-    """The jobs that both settings can run. `qos`, `associations`: what sacctmgr printed.
+    """The jobs that both settings can run. `release`: the site's; `qos`, `associations`: what sacctmgr printed.
 
     Jobs share nodes where `conf` says so and the log says what they had of their nodes, unless `procs_per_node` takes
     these as whole. Raises TraceError, ScenarioError and ValueError.
@@ -151,8 +152,12 @@ def read_site(
         raise ScenarioError(f"nodes.lent: {lent} of {work.nodes} nodes; some must be left")
     files = {"conf": conf, "qos": qos, "associations": associations}
     today: dict[str, Any] = {name: path for name, path in files.items() if path is not None}
+    if release is not None:
+        today["release"] = followed(release)
+    elif conf is None or release_in(conf) is None:
+        notes.append(f"nobody says the site's version of Slurm: the rules of {NEWEST} are taken (--release)")
     work = with_constraints(with_qos(work, log), log)
-    jobs, of_nodes, said = _shared(log, work, conf, procs_per_node)
+    jobs, of_nodes, said = _shared(log, work, today, procs_per_node)
     today |= of_nodes
     queues = partitions_by_name(_twin(today), work.nodes, queue_names, jobs)
     today["queues"] = dict(queues.by_queue)
@@ -206,12 +211,14 @@ def _twin(parameters: Mapping[str, Any]) -> Slurm:
 
 
 def _shared(
-    log: SwfLog, work: Workload, conf: Path | None, procs_per_node: int | None
+    log: SwfLog, work: Workload, files: Mapping[str, Any], procs_per_node: int | None
 ) -> tuple[JobTable, dict[str, Any], list[str]]:
     """The jobs with what they want of their nodes, what the twin is told of these, and what is to say of it."""
     if procs_per_node is not None:
         return work.jobs, {"cpus_per_node": procs_per_node} if procs_per_node > 1 else {}, []
-    parameters = None if conf is None else parameters_in(conf, release_in(conf) or NEWEST)
+    said_of = {name: files[name] for name in ("conf", "release") if name in files}
+    conf = files.get("conf")
+    parameters = None if conf is None else parameters_in(conf, _twin(said_of).said_release() or NEWEST)
     if conf is None or parameters is None or log.nodes is None or not (processors(log)[work.rows] > 0).any():
         return work.jobs, {}, []
     counted: dict[str, int] = {}
@@ -219,9 +226,9 @@ def _shared(
     said = [f"jobs share nodes, as {conf.name} says (whole nodes: --procs-per-node)"]
     said += [f"{grouped(count)} jobs: {what}" for what, count in counted.items()]
     today: dict[str, Any] = {"select": {}}
-    twin = _twin({"conf": conf, "select": {}, "preempt_type": "none"})
+    twin = _twin({**said_of, "select": {}, "preempt_type": "none"})
     shared = twin.shared_nodes(work.nodes)
-    if shared is not None and len({*shared.weights}) > 1 and _twin({"conf": conf}).rules(work.nodes).preempts:
+    if shared is not None and len({*shared.weights}) > 1 and _twin(said_of).rules(work.nodes).preempts:
         said.append(
             f"{conf.name}: PreemptType: on nodes of several weights jobs that share them do not preempt others in the"
             " twin"

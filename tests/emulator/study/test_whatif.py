@@ -200,7 +200,24 @@ def test_a_job_that_ran_to_its_partition_s_limit_is_one_of_the_twin_too(tmp_path
         len(jobs),
         pytest.approx(everybody["recorded_min"]),
     )
-    assert found["notes"] == ["1 job ran longer than the limit; the twin ends them at it"]
+    assert found["notes"] == [
+        "1 job ran longer than the limit; the twin ends them at it",
+        "nobody says the site's version of Slurm: the rules of 26.05 are taken (--release)",
+    ]
+
+
+def test_the_site_s_version_of_slurm_says_whose_rules_both_runs_follow(whatif, conf):
+    def said(*more):
+        done = whatif("--slurm-conf", str(conf), "--set", "nodes.lent=1", *more, "--json")
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    old, new = said("--release", "23.02.6"), said("--release", "26.05")
+    assert old["groups"][0]["today_min"] != new["groups"][0]["today_min"]
+    assert said()["groups"] == new["groups"]
+    assert ["--release" in " ".join(each["notes"]) for each in (old, new, said())] == [False, False, True]
+    done = whatif("--slurm-conf", str(conf), "--set", "nodes.lent=1", "--release", "new")
+    assert (done.exit_code, "'new' is no version of Slurm, as 24.11.5" in done.output) == (2, True)
 
 
 def test_jobs_whose_limit_the_log_does_not_say_are_counted(tmp_path, conf):
