@@ -164,10 +164,9 @@ def _has(thing: Any, name: str) -> bool:
         return hasattr(thing, method)
     if method.startswith("."):
         function = getattr(getattr(thing, method[1:], None), "__func__", getattr(thing, method[1:], None))
-        return isinstance(function, FunctionType) and _form(function) in {
-            f"({parameters}",
-            f"(self, {parameters}",
-        }
+        return isinstance(function, FunctionType) and (
+            _form(function) == f"({parameters}" or _form(function).partition(", ")[2] == parameters
+        )
     return isinstance(thing, FunctionType) and _form(thing) == f"({parameters}"
 
 

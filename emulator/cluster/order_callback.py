@@ -126,6 +126,8 @@ class OrderHook(PassHook):
 
     def check(self) -> None:
         """Raises PluginError if the order has failed since the last look."""
+        if isinstance(self._failure, KeyboardInterrupt):
+            raise self._failure
         code = int(self._registers.order_failed)
         if not code:
             return
