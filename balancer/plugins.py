@@ -68,6 +68,8 @@ class FromFile:
     sha256: str
     """Of the file."""
     thing: Any = field(compare=False, repr=False)
+    identity: int = 0
+    """Of what a program gave: which thing it is. Its text says nothing of values that it closes over."""
 
 
 @dataclass(frozen=True, slots=True)

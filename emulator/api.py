@@ -247,7 +247,9 @@ def _with_own(plugins: Iterable[Any], values: Mapping[str, Any]) -> tuple[Plugin
     try:
         every = list(plugins)
         known = load_plugin_files([each for each in every if isinstance(each, str)], KINDS, known)
-        named(every)
+        for each in every:
+            if not isinstance(each, str):
+                known, _ = with_plugin_object(known, each, KINDS, may_rename=False)
         written: dict[str, Any] = named(values)
     except PluginError as error:
         raise ScenarioError(f"plugins: {error}") from error
