@@ -274,7 +274,7 @@ def _with_plugins(options: dict[str, Any]) -> dict[str, Any]:
         item = found.get(given)
         if isinstance(item, str | dict) and _name(item) in plugin_names(kind):
             found[own] = found.pop(given)
-    if "decide" in found and "backfill" in found:
+    if "order" in options and "order" not in found and "backfill" in found:
         raise ValueError(
             f"scheduler backfill: {_name(found['decide'])} is a whole scheduler, behind which nothing backfills; "
             "leave it out"

@@ -1,0 +1,27 @@
+"""SWF logs with lines of partial executions: the line that sums the job up is the job, the others are none."""
+
+from __future__ import annotations
+
+import emulator
+from emulator.workload.formats import load
+
+LINE = "{} {} 0 {} 2 -1 -1 2 60 -1 {} 1 1 -1 1 -1 -1 -1\n"
+
+
+def log_of(folder, *rows):
+    path = folder / "log.swf"
+    path.write_text("; MaxProcs: 4\n" + "".join(LINE.format(*row) for row in rows))
+    return path
+
+
+def test_parts_of_a_job_that_has_a_line_of_its_own_are_passed_over(tmp_path):
+    path = log_of(
+        tmp_path, (1, 0, 30, 1), (1, 0, 10, 2), (1, -1, 20, 3), (2, 5, 7, 0), (3, 9, 8, 4), (4, 9, 8, 2)
+    )
+    log = load(path)
+    assert log.column("number").tolist() == [1, 2, 3, 4], "3 and 4 have no other line"
+    assert log.passed_over == {"partial executions of jobs (status 2, 3 or 4)": 2}
+    assert log.records == 6
+    summary = emulator.run(path).summary
+    assert summary["jobs_run"] == 4
+    assert summary["jobs_changed"] == {"no job of its own: partial executions of jobs (status 2, 3 or 4)": 2}
