@@ -160,3 +160,25 @@ def test_a_file_of_stored_jobs_that_is_none_or_has_impossible_ones_is_named(name
     )
     store.save(JobTable.build(submit_us=[0], run_us=[US], nodes=[0]), path)
     assert f"{path}: nodes of job 1 is 0; {LEAST} 1" in error_of(generate=[{"stored_jobs": str(path)}])
+
+
+def test_numbers_and_ranges_of_numpy_are_numbers_and_ranges():
+    jobs = {"submit_s": [0, 0], "run_s": [5, 5], "nodes": [2, 2]}
+    assert emulator.run(jobs, nodes=np.int64(2), seed=np.int32(3)).summary["seed"] == 3
+    assert (
+        emulator.run(jobs, nodes=2, changes={"scheduler": {"cycle_s": np.int64(7)}}).summary["max_wait_s"]
+        == 7
+    )
+    for values in (range(2, 5), np.arange(2, 5)):
+        found = emulator.sweep(jobs, {"nodes": values}, seeds=np.int64(1), jobs=1)
+        assert found.table["nodes"].to_pylist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize("values", [4, "fcfs+easy"])
+def test_a_key_of_a_grid_has_a_list(values):
+    with pytest.raises(
+        emulator.ScenarioError, match=r"grid: nodes: a list of values is expected, not .* alone"
+    ):
+        emulator.sweep({"submit_s": [0], "run_s": [5], "nodes": [2]}, {"nodes": values})
+    with pytest.raises(emulator.ScenarioError, match="jobs: at least 1 run at the same time, not 0"):
+        emulator.sweep({"submit_s": [0], "run_s": [5], "nodes": [2]}, {"nodes": [4]}, jobs=0)
