@@ -200,12 +200,16 @@ def reason(error: ValueError) -> str:
 
 
 def with_plugin_object(
-    plugins: Plugins, thing: Any, kinds: Mapping[str, tuple[tuple[str, ...], ...]]
+    plugins: Plugins,
+    thing: Any,
+    kinds: Mapping[str, tuple[tuple[str, ...], ...]],
+    *,
+    may_rename: bool = True,
 ) -> tuple[Plugins, str]:
     """These and one that a program has in its hands (a function, a class, an object); and its name. Raises PluginError.
 
     It is known in this process alone, for as long as it is in use, and is written down as `python:NAME`. Where its
-    name is taken it gets another one: nobody but the program has to say it.
+    name is taken it gets another one, unless somebody has to say it (`may_rename`).
     """
     for each in plugins.things:
         if each.thing is thing:
@@ -216,6 +220,10 @@ def with_plugin_object(
     base = name = _name(written, thing)
     count = 1
     while plugins.find(group, name) is not None or name in installed(group):
+        if not may_rename:
+            raise PluginError(
+                f"there is {a_noun(group)} {name!r} already; give {written} another name with an attribute `name`"
+            )
         count += 1
         name = f"own_{base}" if count == 2 else f"own_{base}_{count}"  # noqa: PLR2004 - the second of its name
     try:
@@ -224,7 +232,9 @@ def with_plugin_object(
         text = repr(thing)
     if not hasattr(thing, "__name__"):
         thing = copy.deepcopy(thing)  # so that one run does not go on with what another has left in it
-    found = FromFile(group, name, f"{IN_PYTHON}:{name}", hashlib.sha256(text.encode()).hexdigest(), thing)
+    found = FromFile(
+        group, name, f"{IN_PYTHON}:{name}", hashlib.sha256(text.encode()).hexdigest(), thing, id(thing)
+    )
     return Plugins((*plugins.things, found)), name
 
 

@@ -68,6 +68,8 @@ class FromFile:
     sha256: str
     """Of the file."""
     thing: Any = field(compare=False, repr=False)
+    identity: int = 0
+    """Of what a program gave: which thing it is. Its text says nothing of values that it closes over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +166,9 @@ def _has(thing: Any, name: str) -> bool:
         return hasattr(thing, method)
     if method.startswith("."):
         function = getattr(getattr(thing, method[1:], None), "__func__", getattr(thing, method[1:], None))
-        return isinstance(function, FunctionType) and _form(function) in {
-            f"({parameters}",
-            f"(self, {parameters}",
-        }
+        return isinstance(function, FunctionType) and (
+            _form(function) == f"({parameters}" or _form(function).partition(", ")[2] == parameters
+        )
     return isinstance(thing, FunctionType) and _form(thing) == f"({parameters}"
 
 

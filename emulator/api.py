@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from balancer.plugin_files import IN_PYTHON, in_use, load_plugin_files, with_plugin_object
 from balancer.plugins import IN_USE, PluginError
@@ -28,7 +30,7 @@ from emulator.validation.laws import assert_lawful
 from emulator.workload.frames import GivenJobs, is_jobs, jobs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from os import PathLike
 
     import pyarrow as pa
@@ -176,8 +178,12 @@ def sweep(
     from emulator.sweeps.store import PARQUET, Store  # noqa: PLC0415
     from emulator.sweeps.sweep import describe, run_sweep  # noqa: PLC0415
 
+    if jobs is not None and jobs < 1:
+        raise ScenarioError(f"jobs: at least 1 run at the same time, not {jobs}")
     source, changes = _of_jobs(source, changes or {})
-    known, own = _with_own(plugins, {"grid": grid or {}, "points": points, "changes": changes})
+    known, own = _with_own(
+        plugins, {"grid": grid or {}, "points": points, "changes": changes, "seeds": seeds}
+    )
     has_own = any(each.source.startswith(IN_PYTHON) for each in known.things)
     with ExitStack() as stack:
         stack.enter_context(in_use(known))
@@ -188,9 +194,9 @@ def sweep(
             told = {
                 "name": base["name"],
                 "scenario": base,
-                "grid": {key: list(values) for key, values in own["grid"].items()},
+                "grid": {key: _values(key, values) for key, values in own["grid"].items()},
                 "points": own["points"],
-                "seeds": seeds if seeds is None or isinstance(seeds, int) else list(seeds),
+                "seeds": own["seeds"],
             }
             plan = expand(sweep_of(told, "sweep"), base)
         folder = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -207,6 +213,13 @@ def sweep(
         table = pq.read_table(folder / PARQUET)
     failed = tuple((describe(each), reason) for each, reason in outcome.failed)
     return SweepResult(table, failed, plan.varied_keys)
+
+
+def _values(key: str, values: Any) -> list[Any]:
+    """Those of a key of a grid. Raises ScenarioError where it is one value, no list."""
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise ScenarioError(f"grid: {key}: a list of values is expected, not {values!r} alone: [{values!r}]")
+    return list(values)
 
 
 def _is_file(source: Source) -> bool:
@@ -232,6 +245,8 @@ def _with_own(plugins: Iterable[Any], values: Mapping[str, Any]) -> tuple[Plugin
 
     def named(value: Any) -> Any:
         nonlocal known
+        if isinstance(value, np.generic | np.ndarray | range):
+            value = list(value) if isinstance(value, range) else value.tolist()
         if is_jobs(value):
             known, name = with_plugin_object(known, GivenJobs(jobs_of(value)), KINDS)
             return {"generate": [name]}
@@ -247,7 +262,9 @@ def _with_own(plugins: Iterable[Any], values: Mapping[str, Any]) -> tuple[Plugin
     try:
         every = list(plugins)
         known = load_plugin_files([each for each in every if isinstance(each, str)], KINDS, known)
-        named(every)
+        for each in every:
+            if not isinstance(each, str):
+                known, _ = with_plugin_object(known, each, KINDS, may_rename=False)
         written: dict[str, Any] = named(values)
     except PluginError as error:
         raise ScenarioError(f"plugins: {error}") from error

@@ -82,6 +82,8 @@ def make_plugin(group: str, item: object) -> Any:
     """As `balancer.plugins.make_plugin`; a function is the plug-in with the one method that it stands for."""
     try:
         made = plugins.make_plugin(group, item)
+    except PluginError as error:
+        raise PluginError(f"{error}{_form_missed(group, item)}") from error
     except (TypeError, ValueError):  # what a class says of its parameters
         raise
     except Exception as error:
@@ -89,6 +91,16 @@ def make_plugin(group: str, item: object) -> Any:
         raise PluginError(f"{who} failed when it was made: {type(error).__name__}: {error}") from error
     _no_deaf_methods(group, item, made)
     return plugins.from_function(made, KINDS.get(group, ()))
+
+
+def _form_missed(group: str, item: object) -> str:
+    """Of a plug-in that is taken for another kind because its method has other parameters: those that it needs."""
+    forms = [each[0].removeprefix(".") for each in KINDS.get(group, ()) if each[0].startswith(".")]
+    name = item if isinstance(item, str) else next(iter(item), "") if isinstance(item, dict) else ""
+    others = (each for each in plugins.IN_USE.get().things if each.group != group and each.name == name)
+    if forms and any(hasattr(each.thing, forms[0].partition("(")[0]) for each in others):
+        return f"; {plugins.a_noun(group)} has {forms[0]}"
+    return ""
 
 
 def _no_deaf_methods(group: str, item: object, made: object) -> None:

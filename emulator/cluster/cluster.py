@@ -346,20 +346,20 @@ class Cluster(ClusterTables):
     def take_offline(self, nodes: Iterable[int], now_us: int) -> None:  # noqa: ARG002 - kept for symmetry
         """Take nodes out of the batch pool: idle ones now, busy ones when their job ends."""
         self._keep_nodes()
-        _TAKE_OFFLINE(self._state, t.node_array(nodes))
+        _TAKE_OFFLINE(self._state, self.known_nodes(nodes))
         self.rules.nodes_have_moved()
 
     def bring_online(self, nodes: Iterable[int], now_us: int) -> None:
         """Put nodes back into the batch pool (they count as idle since now)."""
         self._returns += 1
-        _BRING_ONLINE(self._state, t.node_array(nodes), now_us)
+        _BRING_ONLINE(self._state, self.known_nodes(nodes), now_us)
         self.rules.nodes_have_moved()
 
     def start_on(self, job: int, nodes: Iterable[int], now_us: int) -> None:
         """Run a lease on these nodes, which must be offline and idle."""
         self.must_be(job, JobState.FUTURE, "be started")
         self._keep_nodes()
-        chosen = t.node_array(nodes)
+        chosen = self.known_nodes(nodes)
         wrong = chosen[(self._node_offline[chosen] == 0) | (self._node_job[chosen] >= 0)]
         for node in wrong:
             raise IllegalJobTransition(

@@ -16,6 +16,7 @@ from emulator.kernel import tables as t
 from emulator.kernel.columns import fill, longer
 from emulator.kernel.job_states import JobState
 from emulator.kernel.rows import clear, new_record, new_rows, plain
+from emulator.schedulers.dynamic import sort_keys
 from emulator.schedulers.tiers import with_tiers
 from emulator.workload.table import joined
 
@@ -146,7 +147,7 @@ class ClusterTables(ClusterViews):
             "run_row": -1,
         }
         if self._has_fixed_keys:
-            columns["key"] = self._order(jobs, self.scheduler)
+            columns["key"] = sort_keys(self._order(jobs, self.scheduler), len(jobs))
         if self._hook is not None:
             self._hook.learn(jobs, first)
         rows = self._job[first : first + len(jobs)]

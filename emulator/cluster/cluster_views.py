@@ -12,6 +12,7 @@ import numpy as np
 
 from emulator.cluster.views import TableViews, read_only
 from emulator.kernel.job_states import JobState, RunOutcome
+from emulator.kernel.tables import node_array
 from emulator.record.layout import LaidOutLater, nodes_of_runs
 from emulator.workload.table import COLUMNS, JobTable
 
@@ -221,8 +222,17 @@ class ClusterViews(TableViews):
         self._free[: registers.idle_nodes] = np.flatnonzero(is_free)[::-1]
         registers.counts_only = False
 
+    def known_nodes(self, nodes: Iterable[int]) -> NDArray[np.int64]:
+        """These nodes as an array. Raises ValueError for one that is not there."""
+        chosen = node_array(nodes)
+        for node in chosen[(chosen < 0) | (chosen >= self.node_count)].tolist():
+            raise ValueError(f"there is no node {node}; nodes are 0 to {self.node_count - 1}")
+        return chosen
+
     def must_be(self, job: int, state: JobState, action: str) -> None:
         """Raises IllegalJobTransition, with the job's history, unless the job is in this state."""
+        if not 0 <= job < len(self):
+            raise ValueError(f"there is no job in row {job}; rows are 0 to {len(self) - 1}")
         found = int(self._job["state"][job])
         if found != state:
             raise IllegalJobTransition(

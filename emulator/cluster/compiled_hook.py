@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,13 @@ from emulator.kernel.reorder import (
 from emulator.kernel.rows import dtype_of
 from emulator.kernel.tables import Job, Registers, Run
 from emulator.schedulers.dynamic import WAITING
+from emulator.schedulers.plain import Compiled
 
 if TYPE_CHECKING:
     import numpy as np
 
     from emulator.kernel.reorder import Floats
     from emulator.kernel.tables import Ints32
-    from emulator.schedulers.plain import Compiled
 
 _INT = ir.IntType(64)
 _OURS = f"{__name__.partition('.')[0]}."
@@ -115,26 +116,57 @@ def hook() -> Any:
     return compiler().cfunc(types.void(types.int64, types.int64), cache=keeps_code())(reorder)
 
 
-def compiled_score(score: Any, parameters: np.dtype[Any]) -> Any:
-    """The machine code of an order's `score`, from the cache if it is one of ours.
+def compiled_score(order: Any, parameters: np.dtype[Any]) -> Any:
+    """The machine code of an order's `score`: of one of ours from the cache, and it raises nothing.
 
-    Of another one nobody would notice that what it calls has changed.
+    That of another one is compiled anew, since nobody would notice that what it calls has changed, and its answer is
+    NaN where it raises: machine code that Python did not call can raise nothing. Raises ValueError if it has none.
     """
     signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
-    is_ours = (score.__module__ or "").startswith(_OURS)  # none: typed at a prompt
-    return compiler().cfunc(signature, cache=is_ours and keeps_code())(score)
-
-
-def compiled_function(order: Compiled, parameters: np.dtype[Any]) -> Any:
-    """The machine code of a function of a job. Raises ValueError if it has none."""
-    function = numba.njit(order.function)
-    signature = types.float64(numba.from_dtype(parameters), numba.from_dtype(WAITING))
+    score = type(order).score
+    if (score.__module__ or "").startswith(_OURS) and not isinstance(
+        order, Compiled
+    ):  # none: typed at a prompt
+        return compiler().cfunc(signature, cache=keeps_code())(score)
     try:
-        return numba.cfunc(signature)(lambda _, job: float(function(job)))
-    except NumbaError as error:
-        said = next(
-            (line for line in str(error).splitlines() if line and not line.startswith("Failed in")), ""
-        )
-        raise ValueError(
-            f"{order.__name__} cannot be compiled ({said.strip()}); without @emulator.compiled it runs in Python"
-        ) from error
+        return numba.cfunc(signature)(_guarded(order))
+    except (NumbaError, KeyError) as error:  # KeyError: a field that a record does not have
+        raise ValueError(_why_not(order, parameters, error)) from error
+
+
+def _guarded(order: Any) -> Any:
+    if isinstance(order, Compiled):
+        function = numba.njit(order.function)
+
+        def guarded(_: Any, job: Any) -> float:
+            try:
+                return float(function(job))
+            except Exception:  # noqa: BLE001 - `OrderHook.check` asks again in Python, which says what it was
+                return math.nan
+
+        return guarded
+    score = numba.njit(type(order).score)
+
+    def guarded_score(parameters: Any, job: Any) -> float:
+        try:
+            return float(score(parameters, job))
+        except Exception:  # noqa: BLE001 - likewise
+            return math.nan
+
+    return guarded_score
+
+
+def _why_not(order: Any, parameters: np.dtype[Any], error: Exception) -> str:
+    """Why there is no machine code, and what to do."""
+    name = getattr(order, "__name__", type(order).__name__)
+    if isinstance(error, KeyError):
+        numbers = ", ".join(parameters.names or ()) or "none"
+        reads = f"it reads {error.args[0]}; of a job there are {', '.join(WAITING.names or ())}"
+        return f"{name} cannot be compiled ({reads}; of its parameters, those that are finite numbers: {numbers})"
+    said = next((line for line in str(error).splitlines() if line and not line.startswith("Failed in")), "")
+    cure = (
+        "without @emulator.compiled it runs"
+        if isinstance(order, Compiled)
+        else "a method called `rank` in its place runs"
+    )
+    return f"{name} cannot be compiled ({said.strip()}); {cure} in Python"

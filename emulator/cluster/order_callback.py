@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,15 @@ from emulator.kernel.columns import longer
 from emulator.kernel.entry_points import entry_points
 from emulator.kernel.rows import address_of, new_rows
 from emulator.plugin_failure import plugin_error
-from emulator.schedulers.dynamic import VIEW, AskedInLoop, HasFairShare, HasFixed, order_keys
+from emulator.schedulers.dynamic import (
+    VIEW,
+    AskedInLoop,
+    FairShare,
+    HasFairShare,
+    HasFixed,
+    one_a_job,
+    order_keys,
+)
 from emulator.schedulers.plain import Compiled, Ranks
 
 if TYPE_CHECKING:
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
 
 _COUNT_USAGE, _LOOK_AT_USAGE = entry_points(r.count_usage, r.look_at_usage)
 _NO_PARAMETERS = np.dtype([("none", "f8")])
+_NO_PLACE = "the priority NaN, which has no place in an order"
 
 
 class OrderHook(PassHook):
@@ -38,13 +48,13 @@ class OrderHook(PassHook):
         self.name = name
         self._order = order
         self._node_count = node_count
-        self._fair = order.fair_share() if isinstance(order, HasFairShare) else None
+        self._fair = _fair_share(order) if isinstance(order, HasFairShare) else None
         self._indices: dict[int, int] = {}
         self._accounts = new_rows(r.Account, 64)
         self._open = np.zeros(node_count + 8, np.int64)
         self._counted = new_rows(r.Counted, 1)
         self._view = np.zeros(0, VIEW)
-        self._event = next(name for name in ("score", "rank", "priority") if hasattr(order, name))
+        self._event = _only_method(order)
         self._ranks = order if isinstance(order, Ranks) else None
         self._seen = SeenJobs()
         self._given = new_rows(r.Given, 1)
@@ -53,11 +63,7 @@ class OrderHook(PassHook):
             self._parameters: NDArray[Any] = _record_of(order)
             from emulator.cluster import compiled_hook  # noqa: PLC0415 - it loads Numba
 
-            self._score: Any = (
-                compiled_hook.compiled_function(order, self._parameters.dtype)
-                if isinstance(order, Compiled)
-                else compiled_hook.compiled_score(type(order).score, self._parameters.dtype)
-            )
+            self._score: Any = compiled_hook.compiled_score(order, self._parameters.dtype)
             self._compiled: Any = compiled_hook.hook()
         else:
             self._parameters, self._score = np.zeros(1), None
@@ -78,7 +84,7 @@ class OrderHook(PassHook):
             rows["account"] = [self._index(int(number)) for number in numbers]
             self._give_accounts()
         if isinstance(self._order, HasFixed):
-            rows["fixed"] = self._order.fixed(jobs, self._node_count)
+            rows["fixed"] = one_a_job(self._order.fixed(jobs, self._node_count), len(jobs), "fixed")
 
     def _index(self, number: int) -> int:
         """The place of an account, which is new perhaps."""
@@ -120,15 +126,31 @@ class OrderHook(PassHook):
 
     def check(self) -> None:
         """Raises PluginError if the order has failed since the last look."""
+        if isinstance(self._failure, KeyboardInterrupt):
+            raise self._failure
         code = int(self._registers.order_failed)
         if not code:
             return
         error = self._failure
         if code == t.OrderFailure.NOT_A_NUMBER or error is None:
-            error = ValueError("it gave a job the priority NaN, which has no place in an order")
+            error = self._of_compiled()
         raise plugin_error(
             f"queue order {self.name}", self._event, int(self._registers.now), error
         ) from error
+
+    def _of_compiled(self) -> Exception:
+        """What a compiled order, which gave NaN or raised, says in Python."""
+        order: Any = self._order
+        registers = self._registers
+        for row in np.sort(self._queue[registers.queue_lo : registers.queue_hi]).tolist():
+            job = SimpleNamespace(**dict(zip(VIEW.names or (), self._view[row].item(), strict=True)))
+            try:
+                if math.isnan(_number(order.score(job))):
+                    return ValueError(f"it gave the job in row {row} {_NO_PLACE}")
+            except Exception as error:  # noqa: BLE001 - it goes into the error that the caller raises
+                self._event = f"score of the job in row {row}"
+                return error
+        return ValueError(f"it gave a job {_NO_PLACE}")
 
     def _address(self) -> int:
         return super()._address() if self._score is None else int(self._compiled.address)
@@ -181,7 +203,7 @@ class OrderHook(PassHook):
         if np.isnan(given).any():
             row = int(rows[np.isnan(given).argmax()])
             which = f"the job in row {row}" if self._ranks is None else f"job {self._seen[row].number}"
-            raise ValueError(f"it gave {which} the priority NaN, which has no place in an order")
+            raise ValueError(f"it gave {which} {_NO_PLACE}")
         keys = -order_keys(given)
         job["key"][rows] = np.where(job["key"][rows] == t.FRONT, t.FRONT, keys)
         r.sort_queue(job, self._queue, self._registers, self._spare)
@@ -194,6 +216,11 @@ class OrderHook(PassHook):
 
 def _record_of(order: Any) -> NDArray[np.void]:
     """The numbers among an order's parameters, as the compiled function sees them: one record of floats."""
+    if not is_dataclass(order) and not isinstance(order, Compiled):
+        raise ValueError(
+            f"{type(order).__name__} has `score`, which is compiled with the fields of a dataclass as its parameters: "
+            "make it a dataclass; a method called `rank` in its place runs in Python"
+        )
     numbers = {
         field.name: float(value)
         for field in (() if isinstance(order, Compiled) else fields(order))
@@ -201,6 +228,22 @@ def _record_of(order: Any) -> NDArray[np.void]:
     }
     dtype = np.dtype([(name, "f8") for name in numbers]) if numbers else _NO_PARAMETERS
     return np.array([tuple(numbers.values()) or (0.0,)], dtype)
+
+
+def _only_method(order: object) -> str:
+    """The method that is asked for priorities. Raises ValueError for an order with several."""
+    first, *others = (name for name in ("score", "rank", "priority") if hasattr(order, name))
+    if others:
+        raise ValueError(f"{type(order).__name__} has {first} and {others[0]}; an order has one of them")
+    return first
+
+
+def _fair_share(order: HasFairShare) -> FairShare:
+    """Raises TypeError for what is none."""
+    found: object = order.fair_share()
+    if not isinstance(found, FairShare):
+        raise TypeError(f"fair_share returned {found!r}; return a FairShare (emulator.schedulers.dynamic)")
+    return found
 
 
 def _number(said: Any) -> float:

@@ -30,7 +30,7 @@ class PassHook(ABC):
 
     def __init__(self, inner: PassHook | None = None) -> None:
         self._inner = inner
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._hook: ctypes._CFunctionType | None = None
 
     def learn(self, jobs: JobTable, first: int) -> None:
@@ -57,12 +57,14 @@ class PassHook(ABC):
 
     def check(self) -> None:
         """Raise what has failed since the last look, with the name of the plug-in that it is of."""
+        if isinstance(self._failure, KeyboardInterrupt):
+            raise self._failure  # nobody's fault: the user ends the program
         if self._failure is not None:
             self._raise(self._failure)
         if self._inner is not None:
             self._inner.check()
 
-    def _raise(self, failure: Exception) -> None:
+    def _raise(self, failure: BaseException) -> None:
         raise failure
 
     def _safely(self, do: Callable[[int], None], now_us: int) -> None:
@@ -71,7 +73,7 @@ class PassHook(ABC):
             return
         try:
             do(now_us)
-        except Exception as error:  # noqa: BLE001 - as said
+        except BaseException as error:  # noqa: BLE001 - as said; sys.exit and Ctrl-C would be lost as well
             self._failure = error
             self._state.registers.order_failed = t.OrderFailure.RAISED
             self._state.registers.instants_left = 0

@@ -36,7 +36,7 @@ class PolicyHook(ChoiceHook):
         super().learn(jobs, first)
         self._seen.learn(jobs, first)
 
-    def _raise(self, failure: Exception) -> None:
+    def _raise(self, failure: BaseException) -> None:
         event = getattr(self._policy, "event", "decide")
         raise plugin_error(self._name, event, int(self._state.registers.now), failure) from failure
 

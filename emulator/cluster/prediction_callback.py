@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from emulator.workload.table import JobTable
 
 
+_YEAR_S = 31_557_600.0
 _EXPECT = entry_point(reshape.expect)
 
 
@@ -61,7 +62,7 @@ class PredictionHook(PassHook):
         """Before `exact_ends_first` looks who ends when it was expected to: who ran on before now does not."""
         self._predictions.correct(self._state, now_us - 1)
 
-    def _raise(self, failure: Exception) -> None:
+    def _raise(self, failure: BaseException) -> None:
         row, now_us = f"run time predictor {self._name}", int(self._state.registers.now)
         raise plugin_error(row, self._predictions.event, now_us, failure) from failure
 
@@ -208,5 +209,10 @@ class Predictions:
             )
         if not math.isfinite(said):
             return estimate_us
+        if said > max(_YEAR_S, estimate_us / US):
+            raise ValueError(
+                f"it says that job {seen_job.number} runs for {said!r} s, more than a year, and its estimate is "
+                f"{seconds(estimate_us):g} s; return seconds (fields that end in _us are microseconds)"
+            )
         length_us = max(round(float(said) * US), 1)
         return length_us if may_exceed else min(length_us, estimate_us)

@@ -95,7 +95,7 @@ class Accounting:
         taken: list[int] = []
         busy: list[int] = []
         node_job = self.cluster.node_job
-        for node in nodes:
+        for node in self.cluster.known_nodes(nodes).tolist():
             (busy if node_job[node] >= 0 else taken).append(int(node))
         self.cluster.take_offline(taken, self.now_us)
         self._moved(taken, NodePool.OD_RESERVE)
@@ -112,7 +112,7 @@ class Accounting:
         self._held.difference_update(given)
 
     def take_down(self, nodes: Iterable[int]) -> list[int]:
-        failed = [int(node) for node in nodes]
+        failed = self.cluster.known_nodes(nodes).tolist()
         stopped = sorted({int(job) for job in self.cluster.node_job[failed] if job >= 0})
         stopped += self._with_memory_on(failed)
         for job in stopped:
@@ -186,11 +186,18 @@ class Accounting:
     # Jobs that wait.
 
     def start(self, job: int, nodes: Iterable[int]) -> None:
-        chosen = _listed(nodes)
+        chosen = self.cluster.known_nodes(nodes).tolist()
+        if len({*chosen}) < len(chosen):
+            raise ValueError(f"job {self.cluster.number(job)} cannot start on a node twice: {chosen}")
         if int(self.cluster.state[job]) == JobState.QUEUED:
             self.running.start(job, chosen, self.now_us)
             self._lend(chosen)
         else:
+            wanted = self.cluster.nodes_wanted(job)
+            if len(chosen) != wanted:
+                raise ValueError(
+                    f"job {self.cluster.number(job)} wants {wanted} nodes and would start on {chosen}"
+                )
             length_us = self.running.length_us(job, len(chosen))
             self.cluster.start_on(job, chosen, self.now_us)
             self._moved(chosen, NodePool.OD_ALLOC)
@@ -249,6 +256,7 @@ class Accounting:
     def preempt(
         self, job: int, save: Save = Save.NONE, *, write_us: int = 0, front: bool = False
     ) -> list[int]:
+        save, write_us = Save(save), whole_of("write_us", write_us)
         if save is Save.NOW and write_us:
             written_us = self.running.begin_save(job, write_us, self.now_us)
             self._lease_ends.pop(job, None)
@@ -265,11 +273,13 @@ class Accounting:
         return nodes
 
     def checkpoint(self, job: int, *, write_us: int = 0) -> None:
-        self.running.checkpoint(job, write_us, self.now_us)
+        self.running.checkpoint(job, whole_of("write_us", write_us), self.now_us)
         self._effects.run_changes(job)
 
     def resize(self, job: int, nodes: Iterable[int], *, pause_us: int = 0) -> None:
-        added, freed = self.running.resize(job, nodes, self.now_us, pause_us=pause_us)
+        pause_us = whole_of("pause_us", pause_us)
+        chosen = self.cluster.known_nodes(nodes)
+        added, freed = self.running.resize(job, chosen, self.now_us, pause_us=pause_us)
         self._left(freed)
         self._lend(added)
         self._effects.run_changes(job)
@@ -303,7 +313,8 @@ class Accounting:
             self._effects.run_changes(job)
 
     def set_rate(self, job: int, numerator: int, denominator: int) -> None:
-        self.running.set_rate(job, numerator, denominator, self.now_us)
+        rate = whole_of("numerator", numerator), whole_of("denominator", denominator)
+        self.running.set_rate(job, *rate, self.now_us)
         self._effects.run_changes(job)
 
     def _stopped(self, job: int, nodes: NDArray[Any]) -> list[int]:
@@ -319,6 +330,7 @@ class Accounting:
     # What it wants to be told.
 
     def wake(self, at_us: int) -> None:
+        at_us = whole_of("at_us", at_us)
         wake_us = max(at_us, self.now_us)
         if wake_us == self._wake_us:  # that point is on the agenda already
             return
@@ -404,6 +416,13 @@ class Accounting:
 
     def left(self, job: int, row: int) -> tuple[int, int]:
         return self.running.left(job, row)
+
+
+def whole_of(name: str, value: Any) -> int:
+    """A whole number that is at least 0, as an integer, also 3.6e9. Raises ValueError."""
+    if isinstance(value, int | float | np.number) and 0 <= value <= NEVER_US and value == int(value):
+        return int(value)
+    raise ValueError(f"{name} is a whole number (times: of microseconds), at least 0, not {value!r}")
 
 
 def _listed(nodes: Iterable[int]) -> list[int]:

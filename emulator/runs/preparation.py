@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -23,6 +26,7 @@ from emulator.runs.node_rules import (
 from emulator.runs.qos_rules import jobs_with_qos
 from emulator.runs.scenario import Scenario, ScenarioError
 from emulator.schedulers.slurm.select import has_memory
+from emulator.workload.formats import GROUP as FORMATS
 from emulator.workload.formats import load
 from emulator.workload.generators import GROUP as GENERATORS
 from emulator.workload.generators import parse_generators
@@ -40,7 +44,6 @@ from emulator.workload.usage_columns import usage_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -62,7 +65,7 @@ class Prepared:
     recorded: RecordedWaits | None = None
     """Of the log's jobs; None where they are not run as the log has them."""
     user_names: Mapping[int, str] = field(default_factory=dict)
-    """By their numbers in the jobs; empty where jobs are generated, whose users have numbers of their own."""
+    """By their numbers in the jobs. Users and groups of generated jobs have other numbers where the log has names."""
     queue_names: Mapping[int, str] = field(default_factory=dict)
     """Likewise, of the log's queues."""
     group_names: Mapping[int, str] = field(default_factory=dict)
@@ -90,27 +93,33 @@ def _prepare(scenario: Scenario) -> Prepared:
     if part.trace is not None:
         changed_ns = part.trace.stat().st_mtime_ns if part.trace.exists() else 0
         text = part.model_copy(update=_NO_CHANGES).model_dump_json()
-        work = _read_trace(text, size, changed_ns, IN_USE.get(), asks)
-        prepared = Prepared(work.jobs, work.nodes, work.left_out, work.counted, _recorded(work, part))
-        if not part.generate:
-            prepared = replace(
-                prepared,
-                user_names=work.user_names,
-                queue_names=work.queue_names,
-                group_names=work.group_names,
-                qos_names=work.qos_names,
-                constraint_names=work.constraint_names,
-            )
+        read = _read_trace.__wrapped__ if _is_given_in_python(FORMATS) else _read_trace
+        work = read(text, size, changed_ns, IN_USE.get(), asks)
+        prepared = Prepared(
+            work.jobs,
+            work.nodes,
+            work.left_out,
+            work.counted,
+            _recorded(work, part),
+            user_names=work.user_names,
+            queue_names=work.queue_names,
+            group_names=work.group_names,
+            qos_names=work.qos_names,
+            constraint_names=work.constraint_names,
+        )
     else:
         nodes = size.said or size.of_site
         if nodes is None:
             raise ScenarioError("nodes: how many nodes? (a generated workload has no header to tell)")
         prepared = Prepared(JobTable.empty(), nodes)
     generate = json.dumps(part.generate, default=str)
-    if part.trace is None:
-        jobs = _only_generated(generate, scenario.seed, prepared.nodes, IN_USE.get())
+    if part.trace is None and not _is_given_in_python(GENERATORS):
+        changed = _last_changes(part.generate)
+        jobs = _only_generated(generate, scenario.seed, prepared.nodes, IN_USE.get(), changed)
+    elif part.trace is None:
+        jobs = _with_generated(JobTable.empty(), generate, scenario.seed, prepared.nodes)
     else:
-        jobs = _with_generated(prepared.jobs, generate, scenario.seed, prepared.nodes)
+        jobs = _with_generated(prepared.jobs, generate, scenario.seed, prepared.nodes, prepared)
     counted = dict(prepared.counted)
     jobs = limited(jobs, part.overrun, counted)
     try:
@@ -142,18 +151,54 @@ def _recorded(work: Workload, part: WorkloadPart) -> RecordedWaits | None:
     return RecordedWaits(work.jobs.number, work.wait_us)
 
 
-def _with_generated(jobs: JobTable, generate_json: str, seed: int, nodes: int) -> JobTable:
+def _with_generated(
+    jobs: JobTable, generate_json: str, seed: int, nodes: int, log: Prepared | None = None
+) -> JobTable:
     for number, generator in enumerate(parse_generators(json.loads(generate_json))):
         name = f"workload.generate.{number}"
         try:
-            jobs = jobs.merge(jobs_from(GENERATORS, generator, "generate", stream(seed, name), nodes=nodes))
+            made = jobs_from(GENERATORS, generator, "generate", stream(seed, name), nodes=nodes)
+            jobs = jobs.merge(made if log is None else _strangers(made, log))
         except ValueError as error:
             raise ScenarioError(f"{name}: {error}") from error
     return jobs
 
 
+def _strangers(made: JobTable, log: Prepared) -> JobTable:
+    """Generated jobs whose users and groups are none of those that the log names: numbers behind the largest of these.
+
+    A queue keeps its number: it is the log's queue. Raises ValueError where numbers run out.
+    """
+    labels: dict[str, Any] = {}
+    for label, names in (("user", log.user_names), ("group", log.group_names)):
+        known = getattr(made, label) >= 0
+        numbers = getattr(made, label).astype(np.int64) + np.where(known, max(names, default=-1) + 1, 0)
+        if numbers.max(initial=0) > np.iinfo(np.int32).max:
+            raise ValueError(
+                f"its largest {label} is {getattr(made, label).max()}, which leaves none for the log's"
+            )
+        labels[label] = numbers.astype(np.int32)
+    return replace(made, **labels)
+
+
+def _is_given_in_python(group: str) -> bool:
+    """Whether plug-ins of this kind may do something else at each call, as a cell of a notebook that is run anew."""
+    return any(each.group == group and each.identity for each in IN_USE.get().things)
+
+
+def _last_changes(items: Any) -> tuple[int, ...]:
+    """When the files that generators name were changed last."""
+    if isinstance(items, dict | list):
+        inner = items.values() if isinstance(items, dict) else items
+        return tuple(chain.from_iterable(map(_last_changes, inner)))
+    is_file = isinstance(items, str | os.PathLike) and os.path.isfile(items)  # noqa: PTH113 - no error for what is no path
+    return (Path(items).stat().st_mtime_ns,) if is_file else ()
+
+
 @lru_cache(maxsize=1)
-def _only_generated(generate_json: str, seed: int, nodes: int, _: Plugins) -> JobTable:
+def _only_generated(
+    generate_json: str, seed: int, nodes: int, _: Plugins, _changed: tuple[int, ...]
+) -> JobTable:
     """Kept, because a sweep makes many workloads of one generated log; its runs come in the order of the sweep."""
     return _with_generated(JobTable.empty(), generate_json, seed, nodes)
 

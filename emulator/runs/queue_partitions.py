@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.cluster.slurm_scheduler import slurm_in
+from emulator.workload.table import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +50,7 @@ def partitions_by_name(
 ) -> QueuePartitions:
     """The partitions of the log's queues. Raises ValueError for a slurm.conf that cannot be used."""
     known = {each.name for each in slurm.rules(nodes).partitions}
-    queues = np.unique(jobs.queue)
+    queues = np.unique(jobs.queue[jobs.kind == Kind.BATCH])
     has_jobs = {queue_names.get(number, str(number)) for number in queues[queues >= 0].tolist()}
     by_queue = {number: name for number, name in queue_names.items() if name in known}
     return QueuePartitions(by_queue, tuple(sorted(has_jobs - known)), bool((queues < 0).any()))

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, get_type_hints, runtime_checkable
 
 from balancer.plugins import nearest, plugin_names
-from emulator.plugins import check_number, make_plugin
+from emulator.plugins import check_number, find_plugin, make_plugin
 from emulator.schedulers.like import PEERS
 
 if TYPE_CHECKING:
@@ -28,10 +28,12 @@ EndOrder = Literal["submit", "start", "expected_end"]
 SubmitPass = Literal["always", "if_it_fits"]
 
 _OF_EVENTS = ("exact_ends_first", "submits_first", "submit_pass", "ends_in_order_of")
-_PARTS = ("order", "backfill", "choice")
-"""What a text names, in this order."""
 """Options that say which events have a pass, and in which order those of one time happen; with `pass: event`, in
 virtual time."""
+_OF_CHOICES = ("choice", "estimates", "reservation", "spare_nodes", "protect_head", "end_at_shadow")
+"""Options of EASY that say who starts behind the head."""
+_PARTS = ("order", "backfill", "choice")
+"""What a text names, in this order."""
 
 
 @runtime_checkable
@@ -97,6 +99,7 @@ class SchedulerConfig:
             raise ValueError(
                 "scheduler head_waits: goes with `reservation: kept`, `pass: instant`, no cycle_s"
             )
+        self._check_unused()
         if self.commit and (self.backfill == "conservative" or self.is_plain):
             raise ValueError("scheduler commit: goes with `backfill: none` and `easy`, which have a head")
         self._check_start_delay(plain_passes=plain_passes)
@@ -110,6 +113,20 @@ class SchedulerConfig:
         self.make_order()
         self.make_plain()
         self._check_predictor()
+
+    def _check_unused(self) -> None:
+        """Raises ValueError for an option that nobody follows, because somebody's own code decides in its place."""
+        own = self.decide if self.rule is None else self.rule
+        for name in _OF_CHOICES if own is not None else ():
+            if self._is_set(name):
+                raise ValueError(
+                    f"scheduler {name}: {_name(own)} decides by itself who starts behind the head; leave it out"
+                )
+        order = find_plugin(ORDERS, self.order_name) if self.priorities else None
+        if self.order_name != "priority" and str(getattr(order, "__module__", "")).startswith("emulator."):
+            raise ValueError(
+                f"scheduler priorities: the order {self.order_name} has none; take `order: priority`"
+            )
 
     def _check_start_delay(self, *, plain_passes: bool) -> None:
         check_number("scheduler", "start_delay_s", self.start_delay_s, at_least=0)
@@ -257,6 +274,11 @@ def _with_plugins(options: dict[str, Any]) -> dict[str, Any]:
         item = found.get(given)
         if isinstance(item, str | dict) and _name(item) in plugin_names(kind):
             found[own] = found.pop(given)
+    if "order" in options and "order" not in found and "backfill" in found:
+        raise ValueError(
+            f"scheduler backfill: {_name(found['decide'])} is a whole scheduler, behind which nothing backfills; "
+            "leave it out"
+        )
     if isinstance(item := found.get("backfill"), dict) and _name(item) in get_args(Backfill):
         name, inner = _name(item), item[_name(item)]
         beside = (

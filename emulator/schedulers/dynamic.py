@@ -94,6 +94,23 @@ def order_keys(priorities: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.where(bits < 0, -size, size)
 
 
+def one_a_job(said: object, jobs: int, method: str = "") -> NDArray[Any]:
+    """What an order says of all jobs: one number each, no NaN. Raises TypeError."""
+    found = np.asarray(said)
+    if found.dtype.kind not in "biuf" or found.shape != (jobs,) or np.isnan(found).any():
+        it = method or "it"
+        raise TypeError(
+            f"{it} returned {found.dtype} of shape {found.shape} of {jobs} jobs; return one number a job, no NaN"
+        )
+    return found
+
+
+def sort_keys(said: object, jobs: int) -> NDArray[np.int64]:
+    """The keys that an order that never changes gave so many jobs; fractions become whole numbers in their order."""
+    found = one_a_job(said, jobs)
+    return order_keys(found) if found.dtype.kind == "f" else found.astype(np.int64, copy=False)
+
+
 def numbered(owner: str, name: str, values: object) -> dict[int, float]:
     """The parameter that maps numbers of users, groups or queues to something. Raises ValueError."""
     if not isinstance(values, dict):

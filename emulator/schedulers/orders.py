@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from emulator.schedulers.dynamic import sort_keys
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -77,5 +79,4 @@ def static_keys(jobs: JobTable, config: SchedulerConfig, who: str) -> NDArray[np
             f"{who}: the queue order {config.order_name} is called at each pass, and this machine sorts its queue by "
             "what does not change: use fcfs, sjf, ljf, smallest, largest, priority, f1, f2, f3 or f4"
         )
-    keys: NDArray[np.int64] = order(jobs, config)
-    return keys
+    return sort_keys(order(jobs, config), len(jobs))

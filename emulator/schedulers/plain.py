@@ -9,6 +9,7 @@ Each is a function, or the one method of a class whose constructor takes paramet
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -175,6 +176,8 @@ def compiled(function: Callable[[Any], float]) -> Compiled:
     It may do arithmetic, call `min`, `max` and what `math` has, and look at what a compiled order sees of a job
     (`WAITING` in `schedulers/dynamic.py`): that is all a `Job` has but for `number` and what only running jobs have.
     """
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"@emulator.compiled is for a function of (job), not for {function!r}")
     return Compiled(function)
 
 

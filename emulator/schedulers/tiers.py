@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.schedulers.dynamic import sort_keys
 from emulator.workload.job_columns import TIER
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class _Tiers:
 
     def __init__(self, order: QueueOrder, jobs: JobTable, config: SchedulerConfig) -> None:
         self._order = order
-        widest = int(np.abs(order(jobs, config)).max(initial=0))
+        widest = int(np.abs(sort_keys(order(jobs, config), len(jobs))).max(initial=0))
         is_same = config.order_name in _SAME_WHENEVER
         self._span = 2 * widest + 1 if is_same else _WIDE
         self._dropped = _LAST_DIGITS if widest > self._span // 2 else 0
@@ -47,7 +48,7 @@ class _Tiers:
             )
 
     def __call__(self, jobs: JobTable, config: SchedulerConfig) -> NDArray[np.int64]:
-        keys = self._order(jobs, config) >> self._dropped
+        keys = sort_keys(self._order(jobs, config), len(jobs)) >> self._dropped
         if np.abs(keys).max(initial=0) > self._span // 2:
             raise ValueError(f"the keys of {config.order_name} leave no room for priorities of QOS")
         return np.asarray(jobs.column(TIER, 0) * self._span + keys)

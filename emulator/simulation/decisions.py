@@ -125,8 +125,10 @@ class Decisions:
             self._call(self._at_predicted.on_predicted, job, actions)
         elif point == NOTICE and self._at_notice is not None:
             self._call(self._at_notice.on_notice, job, actions)
-        elif point == TIMER and self._at_timer is not None:
+        elif point == TIMER:
             actions.woken()
+            if self._at_timer is None:
+                raise self._failed("wake", TypeError("it asked to be woken and has no on_timer"))
             self.count_timers()
             self._call(self._at_timer.on_timer, actions)
 

@@ -9,6 +9,7 @@ completions, arrivals, predicted arrivals, notices; then submits and one pass.
 from __future__ import annotations
 
 from functools import partial
+from numbers import Integral
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -134,7 +135,7 @@ class Actions(Protocol):
         """Reserved nodes that were down work again, and are still reserved."""
 
     def wake(self, at_us: int) -> None:
-        """Call `on_timer` at this time; replaces an earlier wish."""
+        """Call `on_timer` at this time (a past one: at once); replaces an earlier wish."""
 
     def watch_ends(self, watching: bool) -> None:
         """Call `on_job_end` whenever batch jobs ended, before the scheduling pass sees their nodes."""
@@ -272,6 +273,11 @@ def mechanism_of(item: object) -> Mechanism:
         name = type(mechanism).__name__
         raise TypeError(
             f"{name} is no mechanism: it has neither on_arrival nor make_machine (docs/mechanisms.md)"
+        )
+    notice_us: object = getattr(mechanism, "notice_us", 0)
+    if hasattr(mechanism, "on_notice") and not (isinstance(notice_us, Integral) and int(notice_us) >= 0):
+        raise TypeError(
+            f"{plugin_name(item)}: notice_us is a whole number of microseconds, at least 0, not {notice_us!r}"
         )
     for tile in getattr(mechanism, "tiles", ()):
         if not isinstance(tile, Tile):

@@ -63,7 +63,25 @@ class SweepFile(BaseModel):
             raise ValueError(f"grid: {empty[0]} has no values")
         if isinstance(self.seeds, int) and self.seeds < 1:
             raise ValueError(f"seeds: at least 1, not {self.seeds}")
+        self._check_once()
         return self
+
+    def _check_once(self) -> None:
+        """Raises ValueError for what is said twice: a seed that counts as two makes an interval too narrow."""
+        seeds = self.seeds if isinstance(self.seeds, list) else []
+        for where, values in {
+            "seeds": seeds,
+            **{f"grid: {key}": each for key, each in self.grid.items()},
+        }.items():
+            for place, value in enumerate(values):
+                if any(value == other and type(value) is type(other) for other in values[:place]):
+                    raise ValueError(f"{where}: {value!r} is there twice; for timings say `repeats`")
+        in_points = {key for point in self.points for key in point}
+        for key in self.grid:
+            if key in in_points:
+                raise ValueError(f"{key} is in the grid and in a point; say it in one of them")
+        if self.seeds is not None and SEED in in_points | {*self.grid, *self.set}:
+            raise ValueError("seeds: there is a key `seed` as well; say it in one of them")
 
 
 @dataclass(frozen=True, slots=True)

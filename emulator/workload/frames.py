@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
+from emulator.workload.sound_jobs import sound
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def is_jobs(value: Any) -> bool:
 def jobs_of(value: Any) -> JobTable:
     """The table as jobs. Raises ValueError that names the column, and the row from 0."""
     if isinstance(value, JobTable):
-        return value
+        return _sound(value)
     names = _checked_names(value)
     columns: dict[str, Any] = {}
     rows: dict[str, int] = {}
@@ -90,6 +91,16 @@ def jobs_of(value: Any) -> JobTable:
     if len(np.unique(numbers)) != len(numbers):
         raise ValueError("jobs: a number is there twice in the column number")
     return JobTable.build(**columns)
+
+
+def _sound(jobs: JobTable) -> JobTable:
+    """The same jobs. Raises ValueError where there is none, or one that cannot be."""
+    if not len(jobs):
+        raise ValueError("jobs: there is no row")
+    try:
+        return sound(jobs)
+    except ValueError as error:
+        raise ValueError(f"jobs: {error}") from error
 
 
 def _checked_names(value: Any) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from balancer.plugins import whose
 from emulator.plugins import PluginError
 from emulator.workload.files import TraceError
+from emulator.workload.sound_jobs import sound
 from emulator.workload.table import JobTable
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def answer_of(group: str, thing: object, method: str, kind: type[_Answer], *argu
 
 def jobs_from(group: str, thing: object, method: str, *arguments: Any, **named: Any) -> JobTable:
     """What a generator or transform makes. Raises PluginError where one of a user's own fails or makes no job table."""
+    own = is_own(thing)
+    arguments = tuple(each.read_only() if own and isinstance(each, JobTable) else each for each in arguments)
     with errors_named(group, thing, method):
         found = getattr(thing, method)(*arguments, **named)
     if not isinstance(found, JobTable):
@@ -71,7 +74,12 @@ def jobs_from(group: str, thing: object, method: str, *arguments: Any, **named: 
             f"{whose(group, thing)}: {method} must return a JobTable (emulator.workload.table), not "
             f"{_a_thing(found)}"
         )
-    return found
+    if not own:
+        return found
+    try:
+        return sound(found)
+    except ValueError as error:
+        raise PluginError(f"{whose(group, thing)}: {method}: {error}") from error
 
 
 class OwnFormat:

@@ -127,6 +127,7 @@ def to_jobs(
     fields = {"user": "user", "group": "group", "status": "status", "queue": queue_field}
     labels: dict[str, Any] = {name: _labels(log, at, rows, counted) for name, at in fields.items()}
     extra = _cancellations(cancel_s[rows], counted)
+    counted |= _not_said(log, rows, dependencies, cancelled, queue_field)
     if dependencies is not None:
         waits, counted[PRECEDING_GONE] = preceding(log, rows, number, dependencies)
         extra |= waits
@@ -156,6 +157,22 @@ def to_jobs(
     )
 
 
+def _not_said(
+    log: SwfLog, rows: NDArray[np.intp], dependencies: str | None, cancelled: str, queue_field: str
+) -> dict[str, int]:
+    """What was asked of a log of which no job says it: such a key changes nothing."""
+    asked = {
+        "dependencies: the log says of no job which it waits for": dependencies is not None
+        and not (log.column("preceding")[rows] > 0).any(),
+        "cancelled: no job of the log has status 5": cancelled == "at_time"
+        and not (log.column("status")[rows] == _CANCELLED).any(),
+        "queue_field: the log says of no job in which partition it was": queue_field == "partition"
+        and not (log.column("partition")[rows] >= 0).any(),
+    }
+    return {what: len(rows) for what, is_silent in asked.items() if is_silent}
+
+
+_CANCELLED = 5
 _VALUES: dict[str, tuple[str, ...]] = {
     "overrun": get_args(Overrun),
     "size": get_args(Size),

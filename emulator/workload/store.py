@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from balancer.whole_file import replacing
+from emulator.workload.sound_jobs import sound
 from emulator.workload.table import COLUMNS, JobTable
 
 if TYPE_CHECKING:
@@ -38,14 +40,7 @@ def load(path: Path) -> JobTable:
 
     Raises ValueError naming the file and the column, FileNotFoundError if there is none.
     """
-    if path.suffix == ".parquet":
-        read = pq.read_table(path)
-        columns: dict[str, Any] = {name: read.column(name).to_numpy() for name in read.column_names}
-    elif path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            columns = dict(arrays)
-    else:
-        raise ValueError(f"{path}: a job table is stored as .parquet or .npz")
+    columns = _columns(path)
     for name in _REQUIRED:
         if name not in columns:
             raise ValueError(f"{path}: column {name} is missing")
@@ -57,6 +52,20 @@ def load(path: Path) -> JobTable:
             known = f"{', '.join(COLUMNS)} and {_EXTRA}NAME for further ones"
             raise ValueError(f"{path}: unknown column {name}; known are {known}")
     try:
-        return JobTable.build(**columns, extra=extra)
+        return sound(JobTable.build(**columns, extra=extra))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _columns(path: Path) -> dict[str, Any]:
+    """Raises ValueError for a file that is not what its suffix says."""
+    if path.suffix not in {".parquet", ".npz"}:
+        raise ValueError(f"{path}: a job table is stored as .parquet or .npz")
+    try:
+        if path.suffix == ".parquet":
+            read = pq.read_table(path)
+            return {name: read.column(name).to_numpy() for name in read.column_names}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (pa.ArrowInvalid, BadZipFile, EOFError, ValueError) as error:
+        raise ValueError(f"{path}: this is no {path.suffix} file of jobs ({error})") from error

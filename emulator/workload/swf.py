@@ -20,6 +20,8 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 
 from emulator.workload.files import TraceError, has_returns_alone, open_trace, write_whole
+from emulator.workload.other_files import hint_of_bytes
+from emulator.workload.swf_bursts import without_bursts
 from emulator.workload.swf_header import HEADER_KEY, Header
 
 if TYPE_CHECKING:
@@ -228,7 +230,7 @@ class SwfFormat:
     def can_read(self, path: Path) -> bool:
         """True if the name says .swf, or if the file starts with a header line or a line of 18 numbers."""
         if ".swf" in (suffix.lower() for suffix in path.suffixes[-2:]):
-            return True
+            return hint_of_bytes(path) is None
         with open_trace(path) as stream:
             start = stream.read(1 << 16)
         if b"\0" in start[:_FEW_BYTES]:  # UTF-16, or no text
@@ -247,7 +249,7 @@ class SwfFormat:
         with open_trace(path) as stream:
             for block in _blocks(stream, path):
                 reader.take(block)
-        return reader.log()
+        return without_bursts(reader.log())
 
     def read_blocks(self, path: Path, *, lenient: bool = False) -> Iterator[SwfLog]:
         """The log in parts, in order, each with the header so far; `malformed` counts the lines of its part."""

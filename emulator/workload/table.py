@@ -77,11 +77,13 @@ class JobTable:
         """
         count = len(submit_us)
         numbers = np.arange(1, count + 1) if number is None else number
+        _check_whole("submit_us", submit_us)
         submits = np.asarray(submit_us, np.int64)
         _check_rows("number", numbers, count)
         order = np.lexsort((np.asarray(numbers), submits))
 
         def column(name: str, values: object, dtype: type[np.generic]) -> NDArray[np.generic]:
+            _check_whole(name, values)
             array = np.asarray(values, dtype)
             if array.ndim == 0:
                 return np.full(count, array, dtype)
@@ -151,6 +153,11 @@ class JobTable:
             found.append(suffix)
         return found
 
+    def read_only(self) -> Self:
+        """The same jobs for code that might write into them: other runs may use the same arrays."""
+        extra = {name: _shown(values) for name, values in self.extra.items()}
+        return replace(self, **{name: _shown(getattr(self, name)) for name in COLUMNS}, extra=extra)
+
     @property
     def is_in_order(self) -> bool:
         """Whether the rows are sorted, as they should be, by (submit, number)."""
@@ -177,6 +184,12 @@ class JobTable:
         return replace(self, extra=self.extra | added)
 
 
+def _shown(values: NDArray[Any]) -> NDArray[Any]:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
 def _any_of(numbers: NDArray[np.int64], used: NDArray[np.int64]) -> bool:
     """Whether one of the numbers is taken."""
     # `np.intersect1d` makes both unique by hashing, which took nine tenths of the time in which a sweep makes its jobs.
@@ -189,6 +202,16 @@ def _any_of(numbers: NDArray[np.int64], used: NDArray[np.int64]) -> bool:
 
 COLUMNS = tuple(field.name for field in fields(JobTable) if field.name != "extra")
 """The columns that every table has."""
+
+
+def _check_whole(name: str, values: object) -> None:
+    """Raises ValueError for a number that no column of whole numbers has; fractions of a microsecond are dropped."""
+    found = np.asarray(values)
+    if found.dtype.kind != "f":
+        return
+    wrong = found[~np.isfinite(found) | ((np.floor(found) != found) & (not name.endswith("_us")))]
+    for value in wrong.ravel().tolist():
+        raise ValueError(f"column {name} has {value}, which is no whole number")
 
 
 def _check_rows(name: str, values: Sized, count: int) -> None:

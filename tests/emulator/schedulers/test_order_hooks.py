@@ -270,7 +270,7 @@ def test_jobs_of_many_users_may_come_one_by_one():
         ({"fails": {"at_s": 50, "how": "short"}}, "ValueError: it gave priorities of shape (0,) to 3 waiting jobs"),
         ({"fails": {"at_s": 50, "how": "nan"}}, f"ValueError: it gave the job in row 1 {_NAN}"),
         ({"fails": {"at_s": 50, "how": "write"}}, "ValueError: assignment destination is read-only"),
-        ({"failscompiled": {"at_s": 50}}, f"ValueError: it gave a job {_NAN}"),
+        ({"failscompiled": {"at_s": 50}}, f"ValueError: it gave the job in row 1 {_NAN}"),
     ],
 )  # fmt: skip
 def test_an_order_that_fails_ends_the_run_at_once_and_is_named(order, message):

@@ -278,7 +278,7 @@ def test_a_function_of_no_known_form_is_told_what_forms_there_are(log):
 
 @pytest.mark.parametrize("mechanism", ["malleable", "realtime", "hybrid"])
 def test_a_machine_with_a_scheduler_of_its_own_refuses_another(mechanism, log):
-    with pytest.raises(emulator.ScenarioError, match=r"cannot replace|cannot decide"):
+    with pytest.raises(emulator.ScenarioError, match=r"cannot replace|cannot decide|nothing backfills"):
         emulator.run(log, nodes=4, mechanism=mechanism, scheduler={"order": own["easy"], "backfill": "conservative"}
                      if mechanism == "malleable" else own["easy"])  # fmt: skip
 

@@ -107,3 +107,43 @@ def test_without_a_table_the_log_s_qos_are_named(emulator):
 def test_qos_survive_a_conversion_to_swf(emulator, tmp_path):
     write_swf(load(tmp_path / "log.txt"), tmp_path / "log.swf")
     assert mean_wait_s(emulator, "log.swf") == mean_wait_s(emulator, "log.txt")
+
+
+LEASES = "workload.generate=[{bursty_leases: {days: 1}}]"
+
+
+def test_leases_beside_a_log_leave_its_names_of_qos_queues_and_users(emulator, tmp_path):
+    """Without a mechanism they are refused, so the log's jobs run as alone."""
+
+    def run(*more):
+        scheduler = "scheduler={slurm: {conf: slurm.conf, qos: qos.txt}}"
+        said = emulator(
+            "run", "log.txt", "--nodes", NODES, "--set", scheduler, "--out", "out", *more, "--json"
+        )
+        found = json.loads(said)
+        return found["mean_wait_s"], found["jobs_run"], found.get("not_followed")
+
+    assert run("--set", LEASES) == run()
+    assert "ann" in (tmp_path / "out/users.csv").read_text()
+    rest = "PartitionName=rest Nodes=ALL Default=YES\n"
+    (tmp_path / "slurm.conf").write_text(CONF.replace("Default=YES", "MaxNodes=1") + rest)
+    words = ["run", "log.txt", "--nodes", str(NODES), "--scheduler", "slurm:slurm.conf", "--set", LEASES]
+    done = CliRunner().invoke(main, words)
+    assert "partition all takes no more than 1 nodes" in done.output, (
+        "its queues are partitions by their names"
+    )
+
+
+def test_generated_users_are_none_of_those_that_the_log_names(emulator, tmp_path):
+    import emulator as api  # noqa: PLC0415 - the fixture has its name
+
+    made = [{"daily_batch": {"days": 0.1, "load": 1, "users": 3, "groups": 2}}]
+    found = api.run(
+        {"nodes": NODES, "workload": {"trace": str(tmp_path / "log.txt"), "generate": made}}, seed=2
+    )
+    jobs = found.to_pandas()
+    named = load(tmp_path / "log.txt").user_names
+    generated = jobs[~jobs.job.isin(range(1, 41))]
+    assert len(generated) > 0
+    assert {*generated.user} <= {max(named) + 1 + number for number in (1, 2, 3)}
+    assert {*jobs[jobs.job.isin(range(1, 41))].user} <= {*named}

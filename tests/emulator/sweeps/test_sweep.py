@@ -228,6 +228,16 @@ def test_a_window_has_figures_of_its_own(sweep_file, tmp_path):
         ({"grid": {"workload.generate.7.x": [1]}}, "7 is no place in a list of 2"),
         ({"base": "x.yaml"}, "give either `base`"),
         ({"set": {"workload.trace": "absent.swf"}}, "absent.swf does not exist"),
+        ({"seeds": [1, 2, 1]}, "seeds: 1 is there twice; for timings say `repeats`"),
+        ({"grid": {RESERVE: [0, 6, 0]}}, f"grid: {RESERVE}: 0 is there twice"),
+        (
+            {"grid": {RESERVE: [0]}, "points": [{RESERVE: 1}]},
+            f"{RESERVE} is in the grid and in a point; say it in one",
+        ),
+        (
+            {"grid": {"seed": [1, 2]}, "seeds": 3},
+            "seeds: there is a key `seed` as well; say it in one of them",
+        ),
     ],
 )
 def test_a_wrong_sweep_file_is_an_error_before_any_run(sweep_file, keys, text):

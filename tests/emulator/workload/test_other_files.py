@@ -121,6 +121,13 @@ def test_a_file_that_is_no_text_is_named_too(tmp_path, content, says):
         load(path)
 
 
+@pytest.mark.parametrize("name", ["log.swf.zst", "log.swf"])
+def test_a_name_says_nothing_against_the_bytes(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\x28\xb5\x2f\xfdrest")
+    with pytest.raises(TraceError, match="compressed with zstd: unpack it"):
+        load(tmp_path / name)
+
+
 def test_what_is_not_known_gets_no_hint(tmp_path):
     path = tmp_path / "tried"
     path.write_text("a shopping list\n")
