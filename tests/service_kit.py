@@ -8,7 +8,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
-from balancer.clock import micros, wall_us
+from balancer.clock import micros
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
 from balancer.drivers.marks import Stamp, noted, parse
 from balancer.ledger.replay import replay
@@ -23,6 +23,7 @@ from balancer.service.metrics import Metrics
 from balancer.timestamps import iso
 from ledger_kit.empty import empty_ledger
 from manual_clock import ManualClock
+from polling import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -325,14 +326,6 @@ def check_replay(ledger: Ledger) -> None:
     """What the events say is what the tables hold."""
     with ledger.whole() as (base, log, stored, _):
         assert replay(log, base) == stored
-
-
-def until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
-    """Wait for something that other threads bring about."""
-    limit_us, pause = wall_us() + micros(limit_s), threading.Event()
-    while not condition():
-        assert wall_us() < limit_us, "it did not come true in time"
-        pause.wait(0.002)
 
 
 @contextmanager

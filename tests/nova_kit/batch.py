@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from balancer.client import Balancer
-from nova_kit.rig import until
+from polling import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

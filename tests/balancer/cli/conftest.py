@@ -8,15 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from balancer.client import Balancer
-from balancer.clock import wall_us
+from polling import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _PBSNODES = """#!{python} -S
@@ -87,21 +87,19 @@ class Service:
         self.environment = other.environment
 
     def wait_for_log(self, text: str) -> None:
-        limit_us, pause = wall_us() + 60_000_000, threading.Event()
-        while text not in self.log.read_text(encoding="utf-8"):
-            assert self.process is not None
-            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")[-4000:]
-            assert wall_us() < limit_us, f"the service does not log {text!r}"
-            pause.wait(0.02)
+        self._until(lambda: text in self.log.read_text(encoding="utf-8"), f"the service logs {text!r}")
 
     def wait_until_ready(self) -> None:
-        assert self.process is not None
-        limit_us, pause = wall_us() + 60_000_000, threading.Event()
-        while not self.ready.exists():
-            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")[-4000:]
-            assert wall_us() < limit_us, "the service does not get ready"
-            pause.wait(0.02)
+        self._until(self.ready.exists, "the service is ready")
         self.url = json.loads(self.ready.read_text(encoding="utf-8"))["url"]
+
+    def _until(self, condition: Callable[[], bool], wanted: str) -> None:
+        def is_so() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")[-4000:]
+            return condition()
+
+        until(is_so, wanted)
 
     def kill(self) -> None:
         assert self.process is not None

@@ -11,7 +11,8 @@ from balancer.client import Balancer, Unreachable
 from balancer.clock import wall_us
 from balancer.nova.balancer_calls import Asker
 from balancer.nova.question import Create, QuestionSettings
-from service_kit import running, until
+from polling import until
+from service_kit import running
 
 HOSTS = ("n01", "n02", "n03", "n04", "n05", "n06")
 

@@ -4,7 +4,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 import yaml
@@ -20,6 +19,7 @@ from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
 from fleet_kit.both_clocks import NeverMind, nothing_is_lost, proofs_in
+from polling import until
 
 pytestmark = pytest.mark.live
 SAME = f"{WENT_ON}: nothing that was under way differs"
@@ -158,12 +158,6 @@ def test_a_run_whose_command_was_killed_goes_on_and_nothing_is_lost(tmp_path):
     record = files.load(tmp_path / "results")
     nothing_is_lost(record)
     assert record.marks[0].text.startswith(f"{WENT_ON}: ")
-
-
-def until(condition):
-    pause = threading.Event()
-    while not condition():
-        pause.wait(0.05)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import distributed
@@ -24,19 +23,11 @@ from emulator.sweeps.pools import DaskCluster, Here
 from emulator.sweeps.pools import _text as text_of
 from emulator.sweeps.store import Store
 from emulator.sweeps.sweep import run_sweep
+from polling import until
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
 MEASURED = {"wall_s", "jobs_per_s"}
-
-
-def wait_until(condition, limit_s: float = 120) -> None:
-    pause = threading.Event()
-    for _ in range(int(limit_s / 0.05)):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not happen in time")
 
 
 class Cluster:
@@ -47,7 +38,7 @@ class Cluster:
 
     def begin(self, workers: int = 2) -> None:
         self.start("dask_scheduler", "--port", "0", "--no-dashboard", "--no-jupyter")
-        wait_until(lambda: self.address_file.exists() and self.address_file.read_text().endswith("}"))
+        until(lambda: self.address_file.exists() and self.address_file.read_text().endswith("}"))
         self.address = json.loads(self.address_file.read_text())["address"]
         self.workers = [
             self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard")
