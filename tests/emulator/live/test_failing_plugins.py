@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from balancer.clock import US
-from emulator.cli import main
+from command_line import emulate
 from emulator.kernel.job_states import JobState
 from emulator.live.run_requirements import requirements_of
 from emulator.plugin_failure import PluginError
@@ -252,9 +251,7 @@ class TestCommand:
 
         def command(*more):
             out = tmp_path / "out"
-            done = CliRunner().invoke(
-                main, ["run", str(tmp_path / "failing.yaml"), "--out", str(out), "--quiet", *more]
-            )
+            done = emulate("run", tmp_path / "failing.yaml", "--out", out, "--quiet", *more)
             return done, out
 
         return command
