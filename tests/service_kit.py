@@ -8,9 +8,9 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from balancer.algorithms.basic import Basic
-from balancer.clock import micros, wall_us
+from balancer.clock import micros
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
-from balancer.drivers.marks import Stamp, noted, parse
+from balancer.drivers.marks import Stamp, mark_text, parse
 from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
 from balancer.policy_settings import ReserveRule, Settings
@@ -23,6 +23,7 @@ from balancer.service.metrics import Metrics
 from balancer.timestamps import iso
 from ledger_kit.empty import empty_ledger
 from manual_clock import ManualClock
+from polling import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -62,7 +63,7 @@ class FakeBatch:
     def reclaim_nodes(self, nodes: Iterable[str], *, why: str = "") -> None:
         self._command("reclaim", nodes)
         self._mark(nodes, "reclaim", marked=True)
-        mark = parse(noted("ours", why), "ours")
+        mark = parse(mark_text("ours", why), "ours")
         if mark is not None and mark.stamp is not None and "reclaim" not in self.without_effect:
             self.stamps |= dict.fromkeys(nodes, mark.stamp)
 
@@ -325,14 +326,6 @@ def check_replay(ledger: Ledger) -> None:
     """What the events say is what the tables hold."""
     with ledger.whole() as (base, log, stored, _):
         assert replay(log, base) == stored
-
-
-def until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
-    """Wait for something that other threads bring about."""
-    limit_us, pause = wall_us() + micros(limit_s), threading.Event()
-    while not condition():
-        assert wall_us() < limit_us, "it did not come true in time"
-        pause.wait(0.002)
 
 
 @contextmanager

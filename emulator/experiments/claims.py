@@ -48,9 +48,9 @@ def worlds(rows: Iterable[Mapping[str, Any]]) -> tuple[World, ...]:
 Measure = "Callable[[World], float]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper says, and when we say that it holds.
+    """What a paper says, and when we say that it holds: a row, in this order.
 
     `measure` computes our figure from the runs of one seed. `criterion` says what kind of claim it is and decides
     over the seeds whether it holds; it was written down before the runs. `also` measures the same under another
@@ -230,6 +230,12 @@ def middle(found: Sequence[World], label: str, figure: str) -> float | None:
     """The median over the seeds of a run's figure; None if nobody has it."""
     values = _values(lambda world: world(label, figure), found)
     return median(values) if values else None
+
+
+def middle_text(found: Sequence[World], label: str, figure: str, factor: float) -> str:
+    """The median in other units, for a table; '' if nobody has it."""
+    value = middle(found, label, figure)
+    return "" if value is None else f"{value * factor:.1f}"
 
 
 # How figures are shown.

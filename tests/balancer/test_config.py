@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 from pydantic import ValidationError
 
 from balancer.config import Config, ConfigError, read_config
 from balancer.console import serve
-from balancer.console.commands import cli
+from command_line import balance
 from emulator.config.scenario_parts import EnergyPart
 
 OLD_NAMES = {"idle_reserve_s": "idle_hold_s", "quarantine_s": "hold_s"}
@@ -32,7 +31,7 @@ def test_the_option_goes_over_the_file_by_whichever_names(written, option, tmp_p
     file.write_text(f"nodes: n1\n{written}: 1\n")
     served = []
     monkeypatch.setattr(serve, "serve", lambda config, _: served.append(config.idle_reserve_s))
-    CliRunner().invoke(cli, ["serve", "--config", str(file), option, "7"], catch_exceptions=False)
+    balance("serve", "--config", file, option, "7", catch_exceptions=False)
     assert served == [7.0]
 
 
@@ -74,7 +73,7 @@ def test_a_scenarios_part_takes_no_truth_value_for_a_number():
 
 @pytest.mark.parametrize("option", ["--driver", "--algorithm", "--clock"])
 def test_an_option_without_a_name_is_a_wrong_call(option):
-    ended = CliRunner().invoke(cli, ["serve", "--nodes", "n1", option, ""])
+    ended = balance("serve", "--nodes", "n1", option, "")
     assert (ended.exit_code, "no name is given" in ended.output) == (2, True)
 
 
@@ -92,7 +91,7 @@ def test_an_option_without_a_name_is_a_wrong_call(option):
 )
 @pytest.mark.parametrize("seconds", ["nan", "inf", "1e300"])
 def test_a_time_that_is_none_is_a_wrong_call(command, seconds):
-    ended = CliRunner().invoke(cli, [*command, seconds])
+    ended = balance(*command, seconds)
     assert (ended.exit_code, f"Invalid value for '{command[-1]}'" in ended.output) == (2, True)
 
 
@@ -100,5 +99,5 @@ def test_a_time_that_is_none_is_a_wrong_call(command, seconds):
 @pytest.mark.parametrize("command", [["status"], ["ledger", "adopt"], ["predictor", "backtest", "peak"]])
 def test_an_address_that_is_none_is_a_wrong_call(command, url, monkeypatch):
     monkeypatch.setenv("BALANCER_URL", url)
-    ended = CliRunner().invoke(cli, command)
+    ended = balance(*command)
     assert (ended.exit_code, "is no address of a service" in ended.output) == (2, True)

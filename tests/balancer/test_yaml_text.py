@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 import balancer
 import emulator
 from balancer.config import ConfigError, read_config
-from balancer.console.commands import cli
 from balancer.wrong_values import not_yaml
 from balancer.yaml_text import read_yaml
+from command_line import balance
 from emulator.runs.scenario import ScenarioError, read_document
 
 OF_PROGRAMS = {"schedulers/slurm/sacctmgr.py"}
@@ -69,5 +68,5 @@ def test_no_module_reads_yaml_of_people_otherwise():
 
 
 def test_a_predictors_parameter_that_is_no_yaml_is_a_wrong_call():
-    ended = CliRunner().invoke(cli, ["predict", "--once", "--set", "combine={"])
+    ended = balance("predict", "--once", "--set", "combine={")
     assert (ended.exit_code, "--set combine={: not valid YAML" in ended.output) == (2, True)

@@ -6,9 +6,8 @@ import json
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.live.containers import startup
 from emulator.live.roles import RunSettings
 from emulator.live.run_files import RunFiles
@@ -101,7 +100,7 @@ def written(folder, content, name="scenario.yaml"):
 
 
 def emulator(*arguments):
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    result = emulate(*arguments)
     return result.exit_code, result.stdout, result.stderr
 
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.plugins import plugin_names
-
-
-def emulate(*arguments, **environment):
-    return CliRunner().invoke(main, list(arguments), env=environment, prog_name="emulator")
 
 
 def completed(words, place):
     """What the shell is offered for the word at `place`."""
-    done = emulate(_EMULATOR_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(place))
+    asked = {"_EMULATOR_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+    done = emulate(env=asked)
     return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
 

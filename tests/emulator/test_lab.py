@@ -9,9 +9,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.number_text import grouped, percent
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +66,7 @@ def do(tmp_path, monkeypatch):
 
 def invoke(*words):
     one_core = ("--jobs", "1") if words[0] == "sweep" else ()
-    done = CliRunner().invoke(main, [*words, *one_core], prog_name="emulator")
+    done = emulate(*words, *one_core)
     assert done.exit_code == 0, done.output
     return done.output
 

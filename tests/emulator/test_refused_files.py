@@ -6,9 +6,8 @@ import errno
 import os
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.report import files
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps import store
@@ -19,7 +18,7 @@ from testdata import TRACES
 
 def refused(*words):
     """What the command says."""
-    done = CliRunner().invoke(main, [str(word) for word in words])
+    done = emulate(*words)
     assert done.exit_code == 2, (done.output, done.exception)
     assert done.stderr.count("\n") == 1
     assert "[Errno" not in done.stderr

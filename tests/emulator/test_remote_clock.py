@@ -1,18 +1,16 @@
 """The clock of a run as another host sees it: its limits count, its turn is told, its place is given back."""
 
 import socket
-import threading
 
 import pytest
 
-from balancer.clock import NEVER_US, wall_us
+from balancer.clock import NEVER_US
 from emulator.clock.clock_master import SharedClockMaster
 from emulator.clock.clock_server import ClockServer
 from emulator.clock.event_priority import EventPriority
 from emulator.clock.remote_clock import RemoteClock, open_clock
 from emulator.clock.shared_clock import SharedClock
-
-_LIMIT_US = 120_000_000
+from polling import until
 
 
 @pytest.fixture
@@ -43,13 +41,6 @@ def connect(served):
         clock.leave()
 
 
-def _until(condition):
-    end_us, pause = wall_us() + _LIMIT_US, threading.Event()
-    while not condition():
-        assert wall_us() < end_us
-        pause.wait(0.005)
-
-
 def test_the_clock_stands_at_an_alarm_of_another_host_until_it_is_moved(master, connect):
     clock = connect()
     alarm = clock.alarm(EventPriority.JOB_END)
@@ -60,7 +51,7 @@ def test_the_clock_stands_at_an_alarm_of_another_host_until_it_is_moved(master, 
     assert [str(party) for party in master.living()] == ["n001"]
     assert (clock.speed, clock.is_held, clock.stopped) == (1e6, True, False)
     alarm.set(NEVER_US)
-    _until(lambda: clock.now_us() > 5_000_000)
+    until(lambda: clock.now_us() > 5_000_000)
 
 
 def test_at_one_time_the_lower_rank_goes_first_wherever_it_is(master, connect):
@@ -80,20 +71,20 @@ def test_whoever_holds_the_clock_from_another_host_has_it_when_the_call_returns(
     clock = connect()
     master.start()
     with clock.paused() as at_us:
-        _until(lambda: master.now_us() >= at_us and master.holders())
+        until(lambda: master.now_us() >= at_us and master.holders())
         stood_us = master.now_us()
         assert [str(holder.party) for holder in master.holders()] == ["n001"]
         assert clock.now_us() == stood_us
-    _until(lambda: clock.now_us() > stood_us)
+    until(lambda: clock.now_us() > stood_us)
 
 
 def test_a_host_that_is_gone_gives_its_place_back_and_the_clock_goes_on(master, connect):
     clock = connect()
     clock.alarm(EventPriority.TIMER).set(1_000_000)
     master.start()
-    _until(lambda: master.now_us() == 1_000_000)
+    until(lambda: master.now_us() == 1_000_000)
     clock.leave()
-    _until(lambda: master.now_us() > 1_000_000)
+    until(lambda: master.now_us() > 1_000_000)
     assert master.living() == []
 
 

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.report import files
 from emulator.validation.laws import check
 from oracle.reference import ORDERS
@@ -43,10 +42,7 @@ def emulator(tmp_path, monkeypatch):
     """Run a command in this process, standing in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments):
-        return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-    return run
+    return emulate
 
 
 @pytest.fixture
@@ -490,10 +486,10 @@ class TestManners:
         assert emulator("gui").stdout == f"{kind}/mine/report.html\n"
 
     def test_completion_is_told_by_the_shell_that_asks(self, monkeypatch):
-        script = CliRunner().invoke(main, prog_name="emulator", env={"_EMULATOR_COMPLETE": "bash_source"})
+        script = emulate(env={"_EMULATOR_COMPLETE": "bash_source"})
         assert "_emulator_completion" in script.stdout
         asked = {"_EMULATOR_COMPLETE": "bash_complete", "COMP_WORDS": "emulator comp", "COMP_CWORD": "1"}
-        assert CliRunner().invoke(main, prog_name="emulator", env=asked).stdout == "plain,compare\n"
+        assert emulate(env=asked).stdout == "plain,compare\n"
 
 
 def test_a_run_of_an_accounting_log_tells_what_is_no_job_of_its_own(emulator, tmp_path):

@@ -6,10 +6,9 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from click.testing import CliRunner
 
 import emulator
-from emulator.cli import main
+from command_line import emulate
 from emulator.metrics.summary import summarize
 from emulator.metrics.wait_comparison import beside_recorded, means
 from emulator.report.files import load
@@ -41,7 +40,7 @@ def sacct(path, *jobs):
 
 
 def run(log, out, *more):
-    done = CliRunner().invoke(main, ["run", str(log), "--out", str(out), "--quiet", *more])
+    done = emulate("run", log, "--out", out, "--quiet", *more)
     assert done.exit_code == 0, done.output
     return done.stdout, json.loads((out / "summary.json").read_text())
 
@@ -55,7 +54,7 @@ def crowded(tmp_path):
 def test_waits_far_from_those_of_the_log_are_told_with_what_trace_check_says(crowded, tmp_path):
     text, summary = run(crowded, tmp_path / "out", "--nodes", "8")
     found = summary["recorded_waits"]
-    checked = CliRunner().invoke(main, ["trace", "check", str(crowded), "--nodes", "8", "--json"])
+    checked = emulate("trace", "check", crowded, "--nodes", "8", "--json")
     doubts = json.loads(checked.stdout)["doubts"]
     assert doubts[0].startswith("Up to 24 nodes were in use at once")
     assert found == {

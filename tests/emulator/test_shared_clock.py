@@ -11,11 +11,12 @@ from itertools import cycle
 
 import pytest
 
-from balancer.clock import NEVER_US, US, SystemClock, micros, seconds, wall_us
+from balancer.clock import NEVER_US, US, SystemClock, seconds, wall_us
 from emulator.clock.clock_master import Pace, SharedClockMaster
 from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock, alarm_of
 from manual_clock import ManualClock
+from polling import until
 
 FAST = 100_000
 HOLDS = 'hold = clock.paused(); hold.__enter__(); print("held", flush=True); sys.stdin.readline()'
@@ -54,15 +55,6 @@ def in_another_process(code, *arguments):
 
 def line_of(process):
     return process.stdout.readline().strip()
-
-
-def until(condition, limit_s=120):
-    """Wait until `condition()` is true."""
-    end_us = wall_us() + micros(limit_s)
-    pause = threading.Event()
-    while not condition():
-        assert wall_us() < end_us, "waited too long"
-        pause.wait(0.001)
 
 
 class TestSharedClock:

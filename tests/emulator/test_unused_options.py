@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 
 
 @pytest.mark.parametrize(
@@ -39,6 +38,6 @@ from emulator.cli import main
 )
 def test_it_is_named(tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, words)
+    done = emulate(*words)
     assert (done.exit_code, said in done.stderr) == (2, True), done.output
     assert not list(tmp_path.iterdir())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from balancer.client import Balancer
+from polling import until
 
 HOME_S = 120.0
 """Within this time of the last release nothing is lent any more: mostly commands that Slurm takes its time for."""
@@ -38,7 +39,7 @@ class Service:
         more = {"check": True} | more
         return subprocess.run(command, capture_output=True, text=True, **more).stdout.strip()  # noqa: PLW1510
 
-    def start(self, eventually):
+    def start(self):
         self.ready.unlink(missing_ok=True)
         with (self.folder / "log").open("a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
@@ -50,7 +51,7 @@ class Service:
                 stderr=log,
                 start_new_session=True,
             )
-        eventually(lambda: self.ready.exists() or self.process.poll() is not None)
+        until(lambda: self.ready.exists() or self.process.poll() is not None)
         url = json.loads(self.ready.read_text(encoding="utf-8"))["url"]
         (self.folder / "url").write_text(url, encoding="utf-8")
         self.port = int(url.rpartition(":")[2])

@@ -4,12 +4,11 @@ import os
 import re
 import subprocess
 import tempfile
-import threading
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from balancer.clock import micros, wall_us
+from polling import until
 
 _LIMIT_S = 60
 
@@ -72,11 +71,8 @@ def another_host():
             stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
         stack.callback(_end, engine)
-        pause, end_us = threading.Event(), wall_us() + micros(_LIMIT_S)
-        while not host.answers():
-            assert engine.poll() is None, (folder / "log").read_text()
-            assert wall_us() < end_us, (folder / "log").read_text()
-            pause.wait(0.2)
+        until(lambda: engine.poll() is not None or host.answers(), (folder / "log").read_text, _LIMIT_S)
+        assert engine.poll() is None, (folder / "log").read_text()
         yield host
 
 

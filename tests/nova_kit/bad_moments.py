@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import uuid
 
-from nova_kit.rig import until
 from nova_kit.site import NODES
+from polling import until
 
 CASES = []
 _PLACEMENT = {"OpenStack-API-Version": "placement 1.28"}

@@ -17,30 +17,20 @@ from typing import TYPE_CHECKING, Any
 import openstack
 import sqlalchemy as sa
 
-from balancer.clock import wall_us
 from emulator.live.nova import environment
 from emulator.live.nova.environment import DATABASES, RAM_MB, VCPUS, NovaConf
 from emulator.live.nova.front import Front, FrontConfig
 from emulator.live.nova.system import SERVICES
+from polling import until
 
 __all__ = ["RAM_MB", "VCPUS", "Agent", "Nova", "until"]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from ledger_kit.postgresql import Server as Postgres
 
 ENVIRONMENT = environment.environment()
-
-
-def until(condition: Callable[[], Any], what: str, limit_s: float = 120.0) -> Any:
-    """What the condition gives, once it is something."""
-    limit_us, pause = wall_us() + round(limit_s * 1e6), threading.Event()
-    while not (found := condition()):
-        assert wall_us() < limit_us, f"not in {limit_s:g} s: {what}"
-        pause.wait(0.1)
-    return found
 
 
 class Nova:

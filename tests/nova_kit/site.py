@@ -13,7 +13,8 @@ from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
 from ledger_kit import postgresql
 from nova_kit.batch import Batch
-from nova_kit.rig import RAM_MB, VCPUS, Agent, Nova, until
+from nova_kit.rig import RAM_MB, VCPUS, Agent, Nova
+from polling import until
 
 NODES = tuple(f"n{number:02d}" for number in range(1, 7))
 

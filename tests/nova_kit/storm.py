@@ -15,8 +15,8 @@ import requests
 
 from balancer.client import BalancerError
 from balancer.clock import micros, wall_us
-from nova_kit.rig import until
 from nova_kit.site import NODES
+from polling import until
 
 _REFUSED = (openstack.exceptions.SDKException, requests.RequestException, BalancerError, AssertionError)
 _AT_REST = {"ACTIVE", "ERROR", "VERIFY_RESIZE", "SHUTOFF"}

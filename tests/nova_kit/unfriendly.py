@@ -10,8 +10,8 @@ import uuid
 
 import openstack.exceptions
 
-from nova_kit.rig import until
 from nova_kit.site import NODES
+from polling import until
 
 
 def _statuses(site, name, count):

@@ -7,12 +7,11 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from balancer.clock import US, wall_us
+from polling import until
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorials" / "operator.md"
@@ -37,13 +36,6 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
         'href="reference/claims.html#the-twin-and-the-real-slurm"' in pages["slurm-twin.html"]
     )  # a file's page
     assert [name for name, text in pages.items() if _FETCHED.search(text)] == []
-
-
-def until(condition, limit_s=60):
-    end_us, pause = wall_us() + limit_s * US, threading.Event()
-    while not condition():
-        assert wall_us() < end_us, "this took too long"
-        pause.wait(0.02)
 
 
 def shell_of(page):

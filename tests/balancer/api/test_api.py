@@ -20,18 +20,6 @@ ROOT = Path(__file__).parents[3]
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
-@pytest.fixture
-def api(world):
-    """`api(nodes=..., ...)` -> (world, HTTP client) with every node known and settled."""
-
-    def make(**options):
-        w = world(**options)
-        w.settled()
-        return w, create_app(w.engine, max_waiting=2).test_client()
-
-    return make
-
-
 def problem(response, status: int, code: str) -> dict:
     assert response.status_code == status
     assert response.content_type == MEDIA_TYPE

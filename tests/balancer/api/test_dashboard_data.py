@@ -6,28 +6,16 @@ import html
 import re
 from pathlib import Path
 
-import pytest
 from flask import render_template
 
 import balancer.api
 import emulator.report
 from balancer.clock import micros, seconds
-from balancer.http.app import create_app
 from balancer.lifecycle.states import STATE_WORDS, NodeState
 from balancer.service.decision import KIND
 from balancer.service.pools import SLOT_US, PoolHistory
 
 ASSETS = Path(balancer.api.__file__).parent / "assets"
-
-
-@pytest.fixture
-def board(world):
-    def make(**options):
-        w = world(**options)
-        w.settled()
-        return w, create_app(w.engine).test_client()
-
-    return make
 
 
 def counts_at(pools, at_us, state="OD_ALLOC"):
@@ -37,8 +25,8 @@ def counts_at(pools, at_us, state="OD_ALLOC"):
     return [counts[column] for since_s, counts in pools["steps"] if since_s < end_s][-1]
 
 
-def test_the_pools_of_the_last_day_follow_the_log(board):
-    w, http = board(nodes=4, reserve=2, reconcile_period_s=0)
+def test_the_pools_of_the_last_day_follow_the_log(api):
+    w, http = api(nodes=4, reserve=2, reconcile_period_s=0)
     begun_us = w.clock.now_us()
     w.clock.advance_to(begun_us + 50 * SLOT_US)
     w.asked(1)
@@ -67,15 +55,15 @@ def test_the_pools_of_the_last_day_follow_the_log(board):
     assert kept == [counts_at(followed, begun_us + minute * SLOT_US) for minute in range(len(kept))]
 
 
-def test_a_new_service_has_a_day_that_begins_with_it(board):
-    w, http = board(nodes=3, reserve=1)
+def test_a_new_service_has_a_day_that_begins_with_it(api):
+    w, http = api(nodes=3, reserve=1)
     pools = http.get("/dashboard/pools").json
     assert pools["start_s"] == pools["end_s"] == w.clock.now_us() / 1e6
     assert [sum(counts) for _, counts in pools["steps"]] == [3]
 
 
-def test_what_was_a_day_ago_is_forgotten_and_the_state_then_is_known(board):
-    w, http = board(nodes=2, reserve=1, reconcile_period_s=0)
+def test_what_was_a_day_ago_is_forgotten_and_the_state_then_is_known(api):
+    w, http = api(nodes=2, reserve=1, reconcile_period_s=0)
     w.asked(1)
     w.settled()
     w.clock.advance_to(w.clock.now_us() + micros(3 * 86_400))
@@ -86,8 +74,8 @@ def test_what_was_a_day_ago_is_forgotten_and_the_state_then_is_known(board):
     assert pools["end_s"] - pools["start_s"] > 86_300
 
 
-def test_the_log_leaves_out_what_changed_nothing(board):
-    w, http = board(nodes=3, reserve=1)
+def test_the_log_leaves_out_what_changed_nothing(api):
+    w, http = api(nodes=3, reserve=1)
     w.asked(1)
     for _ in range(50):
         w.clock.advance_to(w.clock.now_us() + micros(60))
@@ -100,8 +88,8 @@ def test_the_log_leaves_out_what_changed_nothing(board):
             assert event["body"].keys() & {"moved", "decided", "contested", "overdue", "ended"}
 
 
-def test_a_waiting_request_says_why_and_what_would_end_it(board):
-    w, http = board(nodes=3, reserve=1, wait_s=600)
+def test_a_waiting_request_says_why_and_what_would_end_it(api):
+    w, http = api(nodes=3, reserve=1, wait_s=600)
     w.start_job("7", "n02", "n03")
     w.engine.submit_request(2)
     w.engine.submit_request(1)
@@ -112,8 +100,8 @@ def test_a_waiting_request_says_why_and_what_would_end_it(board):
     ]
 
 
-def test_nodes_are_rows_with_their_job_and_what_is_odd_about_them(board):
-    w, http = board(nodes=3, reserve=0)
+def test_nodes_are_rows_with_their_job_and_what_is_odd_about_them(api):
+    w, http = api(nodes=3, reserve=0)
     w.start_job("7.server", "n02", hook=False)
     end_s = round(seconds(w.clock.now_us())) + 100
     w.engine.update_nodes(busy=("n02",), job="7.server", remaining_us=micros(100))
@@ -149,8 +137,8 @@ def test_the_colours_of_the_pools_are_those_of_the_report():
         assert re.findall(f"--{state}: (#[0-9a-f]+)", ours) == re.findall(f"--{name}: (#[0-9a-f]+)", theirs)
 
 
-def test_the_page_of_the_api_has_every_call_and_every_field(board):
-    _, http = board(nodes=2)
+def test_the_page_of_the_api_has_every_call_and_every_field(api):
+    _, http = api(nodes=2)
     answer = http.get("/docs")
     page = html.unescape(answer.text)
     spec = http.get("/openapi.json").json
@@ -167,8 +155,8 @@ def test_the_page_of_the_api_has_every_call_and_every_field(board):
     assert "style=" not in page
 
 
-def test_only_a_service_with_tokens_offers_to_log_out(board):
-    _, http = board(nodes=2)
+def test_only_a_service_with_tokens_offers_to_log_out(api):
+    _, http = api(nodes=2)
     assert "logout" not in http.get("/", headers={"Accept": "text/html"}).text
     page = {"has_login": True, "version": "1"}
     with http.application.app_context():
@@ -183,8 +171,8 @@ def test_the_pages_fetch_nothing_from_elsewhere():
         assert "eval" not in text, file.name
 
 
-def test_an_event_that_names_thousands_of_nodes_is_told_in_short(board):
-    w, http = board(nodes=400, reserve=400)
+def test_an_event_that_names_thousands_of_nodes_is_told_in_short(api):
+    w, http = api(nodes=400, reserve=400)
     w.asked(400)
     told = http.get("/dashboard/now").json["events"]
     assert {"long": True} in [event["body"] for event in told]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from balancer.client import Balancer
-from service_kit import running, until
+from polling import until
+from service_kit import running
 
 PAGE = (Path(__file__).parents[3] / "docs" / "balancer" / "managers.md").read_text(encoding="utf-8")
 

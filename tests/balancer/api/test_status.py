@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from balancer.clock import micros
 from balancer.drivers.base import NodeStatus, UnclearError
-from balancer.http.app import create_app
-
-
-@pytest.fixture
-def watched(world):
-    def make(**options):
-        w = world(**options)
-        return w, create_app(w.engine).test_client()
-
-    return make
 
 
 def sample(http, name):
@@ -24,9 +12,8 @@ def sample(http, name):
     return float(lines[0].split()[1])
 
 
-def test_the_status_of_a_quiet_service(watched):
-    w, http = watched(nodes=3, reserve=1)
-    w.settled()
+def test_the_status_of_a_quiet_service(api):
+    w, http = api(nodes=3, reserve=1)
     status = http.get("/v1/status").json
     assert status["nodes"] == {
         "OD_RESERVE": 1, "OD_ALLOC": 0, "OA_IDLE": 2, "OA_BUSY": 0, "DOWN": 0, "RECLAIMING": 0, "RESTORING": 0,
@@ -45,9 +32,8 @@ def test_the_status_of_a_quiet_service(watched):
     assert status["newest_event"] == w.engine.ledger.last_seq()
 
 
-def test_the_age_of_the_last_hook_is_shown(watched):
-    w, http = watched(nodes=2)
-    w.settled()
+def test_the_age_of_the_last_hook_is_shown(api):
+    w, http = api(nodes=2)
     assert (http.get("/v1/status").json["last_hook_s"], sample(http, "balancer_hook_age_seconds")) == (
         None,
         float("inf"),
@@ -58,9 +44,8 @@ def test_the_age_of_the_last_hook_is_shown(watched):
     assert sample(http, "balancer_hook_age_seconds") == 40
 
 
-def test_jobs_that_no_hook_told_of_are_shown(watched):
-    w, http = watched(nodes=2)
-    w.settled()
+def test_jobs_that_no_hook_told_of_are_shown(api):
+    w, http = api(nodes=2)
     w.start_job("1", "n02", hook=False)
     for _ in range(2):
         w.clock.advance_to(w.clock.now_us() + micros(20))
@@ -71,9 +56,8 @@ def test_jobs_that_no_hook_told_of_are_shown(watched):
     )
 
 
-def test_a_batch_system_that_cannot_be_reached_is_shown_at_once_and_ends_readiness_after_its_bound(watched):
-    w, http = watched(nodes=2, unreachable_s=90)
-    w.settled()
+def test_a_batch_system_that_cannot_be_reached_is_shown_at_once_and_ends_readiness_after_its_bound(api):
+    w, http = api(nodes=2, unreachable_s=90)
     w.batch.fails = dict.fromkeys(("status", "status all"), UnclearError("pbsnodes did not end in time"))
     w.clock.advance_to(w.clock.now_us() + micros(60))
     w.engine.reconcile()
@@ -95,9 +79,8 @@ def test_a_batch_system_that_cannot_be_reached_is_shown_at_once_and_ends_readine
     assert http.get("/readyz").status_code == 200
 
 
-def test_a_cloud_that_cannot_be_reached_is_shown_and_does_not_end_readiness(watched):
-    w, http = watched(nodes=2)
-    w.settled()
+def test_a_cloud_that_cannot_be_reached_is_shown_and_does_not_end_readiness(api):
+    w, http = api(nodes=2)
     w.cloud.hosts = None
     w.engine.reconcile()
     assert http.get("/v1/status").json["cloud"]["error"] == "the cloud did not answer in time"
@@ -105,9 +88,8 @@ def test_a_cloud_that_cannot_be_reached_is_shown_and_does_not_end_readiness(watc
     assert http.get("/readyz").status_code == 200
 
 
-def test_the_metrics_say_who_waits_and_how_long_and_how_old_grants_are(watched):
-    w, http = watched(nodes=2, wait_s=600)
-    w.settled()
+def test_the_metrics_say_who_waits_and_how_long_and_how_old_grants_are(api):
+    w, http = api(nodes=2, wait_s=600)
     w.engine.submit_request(1)
     w.settled()
     w.clock.advance_to(w.clock.now_us() + micros(30))
@@ -122,9 +104,8 @@ def test_the_metrics_say_who_waits_and_how_long_and_how_old_grants_are(watched):
     assert sample(http, "balancer_ledger_size_bytes") > 4096
 
 
-def test_the_metrics_tell_nodes_that_sleep_from_those_that_are_broken(watched):
-    w, http = watched(nodes=4)
-    w.settled()
+def test_the_metrics_tell_nodes_that_sleep_from_those_that_are_broken(api):
+    w, http = api(nodes=4)
     asleep = NodeStatus("down", note="asleep", is_asleep=True)
     w.batch.reports = {"n01": asleep, "n02": NodeStatus("down"), "n03": asleep, "n04": NodeStatus("idle")}
     w.engine.reconcile()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from balancer.clock import micros, seconds
 from balancer.drivers.base import NodeStatus
-from balancer.http.app import create_app
 from balancer.lending import Lending
 from balancer.service.freeze import Order
 from balancer.timestamps import iso
@@ -15,13 +16,8 @@ HOUR_US = micros(3600)
 
 
 @pytest.fixture
-def site(world):
-    def make(**options):
-        w = world(reconcile_period_s=0, **options)
-        w.settled()
-        return w, create_app(w.engine).test_client()
-
-    return make
+def site(api):
+    return partial(api, reconcile_period_s=0)
 
 
 def passes(w, time_us):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from click.testing import CliRunner
 
 import service_kit
 from balancer.client import Balancer, Refused
-from balancer.console.commands import cli
+from command_line import balance
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def asked(served, tmp_path):
         w.settled()
 
         def run(*arguments, said=""):
-            ended = CliRunner().invoke(cli, [*arguments, "--url", url], input=said)
+            ended = balance(*arguments, "--url", url, input=said)
             # Without what the service logs meanwhile.
             return ended.exit_code, "".join(x for x in ended.output.splitlines(True) if "\x1b[" not in x)
 

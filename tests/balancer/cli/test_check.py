@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from balancer.auth.identity import Role
 from balancer.auth.tokens import TokenFile
-from balancer.console.commands import cli
 from balancer.drivers.base import NodeStatus, SiteCheck
 from balancer.drivers.marks import Stamp
 from balancer.drivers.torque import TorqueDriver
@@ -24,6 +22,7 @@ from balancer.ledger import filesystem
 from balancer.ledger.filelock import lock
 from balancer.ledger.store import Ledger
 from balancer.lifecycle.states import NodeState
+from command_line import balance
 from ledger_kit.places import entry, node
 
 OWN = ("ok      the ledger can be opened", "ok      127.0.0.1:0 can be listened on")
@@ -39,7 +38,7 @@ def check(service, monkeypatch, tmp_path):
 
     def run(*arguments, nodes="n[01-03]", **keys):
         (tmp_path / "check.yaml").write_text(yaml.safe_dump({"port": 0, **keys}))
-        ended = CliRunner().invoke(cli, ["check", "--config", "check.yaml", "--nodes", nodes, *arguments])
+        ended = balance("check", "--config", "check.yaml", "--nodes", nodes, *arguments)
         return ended.exit_code, ended.output.splitlines()
 
     return run

@@ -16,7 +16,8 @@ import balancer.client
 from balancer.client import Balancer, Refused, Unreachable, of_environment
 from balancer.client_records import Node, node_of
 from balancer.clock import US
-from service_kit import running, until
+from polling import until
+from service_kit import running
 
 
 @pytest.fixture

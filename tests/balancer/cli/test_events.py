@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
 from balancer.client import Balancer
 from balancer.client_records import LogEvent
-from balancer.console.commands import cli
+from command_line import balance
 
 NEWEST = 9
 
@@ -27,7 +26,7 @@ def log(monkeypatch):
 
 
 def shown(*options):
-    ended = CliRunner().invoke(cli, ["events", *options])
+    ended = balance("events", *options)
     return ended.exit_code, [line.split()[0] for line in ended.output.splitlines()[1:]]
 
 
@@ -43,5 +42,5 @@ def test_the_last_ones_are_the_newest():
 
 @pytest.mark.parametrize("option", ["--after", "--limit"])
 def test_the_last_ones_need_no_other_bounds(option):
-    ended = CliRunner().invoke(cli, ["events", "--last", "2", option, "1"])
+    ended = balance("events", "--last", "2", option, "1")
     assert (ended.exit_code, ended.output) == (2, f"balancer: {option}: --last says which; leave it out\n")

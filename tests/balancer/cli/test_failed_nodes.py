@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from click.testing import CliRunner
-
 from balancer.client import Balancer
 from balancer.client_records import DownNode
-from balancer.console.commands import cli
 from balancer.timestamps import parse_iso
+from command_line import balance
 
 
 def lines(*command):
-    done = CliRunner().invoke(cli, [*command])
+    done = balance(*command)
     assert done.exit_code == 0, done.output
     return [line.split() for line in done.output.splitlines()]
 

@@ -19,7 +19,7 @@ from balancer.http.app import openapi_text
 
 if TYPE_CHECKING:
     from pathlib import Path
-from service_kit import until
+from polling import until
 
 _HEAD = b"POST /v1/request_nodes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 

@@ -15,7 +15,7 @@ import pytest
 
 from balancer.client import BalancerError, NotObtainable
 from balancer.service.service_manager import beat_s
-from service_kit import until
+from polling import until
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 
 import pytest
-from click.testing import CliRunner
 
 from balancer.console import freeze
-from balancer.console.commands import cli
 from balancer.console_kit import file_error
+from command_line import balance
 
 COMMANDS = {
     "freeze": ["freeze", "--reason", "disk", "--db", "{}"],
@@ -33,7 +32,7 @@ COMMANDS = {
 def test_each_command_says_so_in_one_line(tmp_path, command, name):
     (tmp_path / "file").touch()
     words = [word.format(tmp_path / name, here=tmp_path / "file") for word in command]
-    done = CliRunner().invoke(cli, words)
+    done = balance(*words)
     assert isinstance(done.exception, SystemExit), repr(done.exception)
     assert "Traceback" not in done.output
     assert (done.exit_code, "balancer: " in done.output or "Error: " in done.output) == (2, True)
@@ -47,14 +46,14 @@ def test_a_right_that_is_missing_says_whose_it_is():
 
 def test_a_token_file_that_is_no_text_is_named(tmp_path):
     (tmp_path / "token").write_bytes(b"\xff\xfe")
-    done = CliRunner().invoke(cli, ["status"], env={"BALANCER_TOKEN_FILE": str(tmp_path / "token")})
+    done = balance("status", env={"BALANCER_TOKEN_FILE": str(tmp_path / "token")})
     assert (done.exit_code, "BALANCER_TOKEN_FILE cannot be read" in done.output) == (2, True)
 
 
 @pytest.mark.parametrize("content", ["", "secret-1\nsecret-2\n", "secret\u00e9"])
 def test_a_token_file_without_one_token_is_told_and_never_shown(tmp_path, content):
     (tmp_path / "token").write_text(content, encoding="utf-8")
-    done = CliRunner().invoke(cli, ["status"], env={"BALANCER_TOKEN_FILE": str(tmp_path / "token")})
+    done = balance("status", env={"BALANCER_TOKEN_FILE": str(tmp_path / "token")})
     assert (done.exit_code, done.output) == (
         2,
         "balancer: $BALANCER_TOKEN_FILE holds no token: one line is expected, as `balancer token create` prints it\n",
@@ -63,7 +62,7 @@ def test_a_token_file_without_one_token_is_told_and_never_shown(tmp_path, conten
 
 def test_nodes_in_a_file_that_is_no_text_are_told_with_its_name(tmp_path):
     (tmp_path / "nodes").write_bytes(b"\xff\xfe")
-    done = CliRunner().invoke(cli, ["check", "--nodes", str(tmp_path / "nodes")])
+    done = balance("check", "--nodes", tmp_path / "nodes")
     assert (done.exit_code, f"{tmp_path / 'nodes'} cannot be read" in done.output) == (2, True)
 
 
@@ -73,6 +72,6 @@ def test_a_user_without_a_name_may_freeze(tmp_path, monkeypatch):
 
     monkeypatch.setattr(freeze.getpass, "getuser", nobody)
     (tmp_path / "ledger.db").touch()
-    done = CliRunner().invoke(cli, ["freeze", "--reason", "disk", "--db", str(tmp_path / "ledger.db")])
+    done = balance("freeze", "--reason", "disk", "--db", tmp_path / "ledger.db")
     assert done.exit_code == 0, done.output
     assert '"uid ' in (tmp_path / "ledger.db.frozen").read_text(encoding="utf-8")

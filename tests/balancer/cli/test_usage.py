@@ -8,13 +8,12 @@ import time
 from datetime import datetime
 
 import pytest
-from click.testing import CliRunner
 from werkzeug.serving import make_server
 
 from balancer.clock import micros
-from balancer.console.commands import cli
 from balancer.console.usage import begins
 from balancer.http.app import create_app
+from command_line import balance
 
 HOUR_US = micros(3600)
 MONDAY_US = micros(datetime.fromisoformat("2026-03-02T00:00:00+00:00").timestamp())
@@ -46,9 +45,7 @@ def command(world, monkeypatch):
     server = make_server("127.0.0.1", 0, create_app(w.engine), threaded=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    yield lambda *options: CliRunner().invoke(
-        cli, ["usage", "--url", f"http://127.0.0.1:{server.port}", *options]
-    )
+    yield lambda *options: balance("usage", "--url", f"http://127.0.0.1:{server.port}", *options)
     server.shutdown()
     thread.join()
     server.server_close()

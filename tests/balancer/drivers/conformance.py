@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from balancer.clock import micros, wall_us
 from balancer.drivers.base import DriverError, NodeStatus, RefusedError
 from balancer.drivers.openpbs import OpenPbsDriver, OpenPbsSettings
 from balancer.drivers.slurm import SlurmDriver, SlurmSettings
 from balancer.drivers.torque import TorqueDriver, TorqueSettings
+from polling import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,14 +50,6 @@ class Working(Protocol):
     def end_job(self, node: str) -> None: ...
 
 
-def eventually(condition: Callable[[], object], limit_s: float = 180.0) -> None:
-    end_us = wall_us() + micros(limit_s)
-    pause = threading.Event()
-    while not condition():
-        assert wall_us() < end_us, "this took too long"
-        pause.wait(0.05)
-
-
 def contract(site: Working, free: str, other: str) -> None:
     """Lend an idle and a busy node and give both back; every command twice, and once with an unknown name."""
     driver = site.driver
@@ -66,13 +57,13 @@ def contract(site: Working, free: str, other: str) -> None:
     def status(node: str) -> NodeStatus:
         return driver.get_status_of_nodes([node])[node]
 
-    eventually(lambda: status(free) == status(other) == NodeStatus("idle"))
+    until(lambda: status(free) == status(other) == NodeStatus("idle"))
     for _ in range(2):
         driver.reclaim_nodes([free])
-        eventually(lambda: status(free).is_handed_over)
+        until(lambda: status(free).is_handed_over)
     assert status(free).marked
     site.start_job(other)
-    eventually(lambda: status(other).state == "busy" and status(other).jobs)
+    until(lambda: status(other).state == "busy" and status(other).jobs)
     for _ in range(2):
         driver.reclaim_nodes([other])
         assert status(other).state == "offline"
@@ -81,19 +72,19 @@ def contract(site: Working, free: str, other: str) -> None:
         assert not status(other).is_handed_over
     for _ in range(2):
         driver.restore_nodes([other])
-        eventually(lambda: status(other).state == "busy" and not status(other).marked)
+        until(lambda: status(other).state == "busy" and not status(other).marked)
     driver.reclaim_nodes([other])
     site.end_job(other)
-    eventually(lambda: status(other).is_handed_over)
+    until(lambda: status(other).is_handed_over)
     assert status("nowhere").state == "unknown"
     for change in (driver.restore_nodes, driver.reclaim_nodes, driver.restore_nodes):
         with suppress(RefusedError):  # one wrong name does not keep the others from changing
             change(["nowhere", free, other])
         wanted = "offline" if change == driver.reclaim_nodes else "idle"
-        eventually(lambda wanted=wanted: {status(free).state, status(other).state} == {wanted})
+        until(lambda wanted=wanted: {status(free).state, status(other).state} == {wanted})
     for _ in range(2):
         driver.restore_nodes([free, other])
-        eventually(lambda: status(free) == status(other) == NodeStatus("idle"))
+        until(lambda: status(free) == status(other) == NodeStatus("idle"))
 
 
 class Site:

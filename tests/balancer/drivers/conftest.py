@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fleet_kit.slurm_site import Service, states
+from polling import until
 from service_kit import FakeBatch
 from slurm_releases import each_root
 from testdata import RECORDED
@@ -121,7 +122,7 @@ def slurm_recording():
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch, real_slurm, kit):
+def site(tmp_path, monkeypatch, real_slurm):
     """`site(count=8, hooks="...", **settings)`: a real Slurm and a service for it; all ended with the test."""
     with ExitStack() as stack:
 
@@ -135,9 +136,9 @@ def site(tmp_path, monkeypatch, real_slurm, kit):
                 hold=driver.get("hold", "drain"),
                 count=count,
             )
-            stack.callback(slurm.close, kit.eventually)
+            stack.callback(slurm.close)
             slurm.start()
-            kit.eventually(lambda: states(slurm) == {"idle"})
+            until(lambda: states(slurm) == {"idle"})
             service = Service(tmp_path, slurm.names, driver={"slurm": driver}, **settings)
             stack.callback(
                 lambda: service.process is None or (service.process.poll() is None and service.end())

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.drivers.slurm import SlurmDriver, SlurmSettings
 from emulator.live.slurm.programs import Programs, write_script
+from polling import until
 from processes import is_alive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
     from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "scancel")
@@ -95,8 +96,8 @@ class RealSlurm:
     def start_controller(self) -> None:
         subprocess.run(["slurmctld"], check=True, capture_output=True)
 
-    def stop_controller(self, eventually: Callable[..., None]) -> None:
-        _end([self._pids()["slurmctld"]], eventually)
+    def stop_controller(self) -> None:
+        _end([self._pids()["slurmctld"]])
 
     def start_job(self, node: str) -> None:
         command = [
@@ -161,14 +162,14 @@ class RealSlurm:
             if path.read_text().strip()
         }
 
-    def close(self, eventually: Callable[..., None]) -> None:
+    def close(self) -> None:
         pids = self._pids()
         if self.jobs and "slurmctld" in pids:
             for node in list(self.jobs):
                 self.end_job(node)
             listed = ["squeue", "--noheader"]
-            eventually(lambda: not subprocess.run(listed, capture_output=True, check=True).stdout)
-        _end(pids.values(), eventually)
+            until(lambda: not subprocess.run(listed, capture_output=True, check=True).stdout)
+        _end(pids.values())
         for kept in self._kept:
             kept.close()
 
@@ -193,11 +194,11 @@ def _kept_port() -> socket.socket:
     raise AssertionError("no port from 20000 to 30000 is free")
 
 
-def _end(pids: Collection[int], eventually: Callable[..., None]) -> None:
+def _end(pids: Collection[int]) -> None:
     """SIGTERM; and SIGKILL, because a slurmctld 22.05 whose script daemon ends before it waits for that for ever."""
     for number, limit_s in ((signal.SIGTERM, 20), (signal.SIGKILL, 60)):
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
         with suppress(AssertionError) if number == signal.SIGTERM else nullcontext():
-            eventually(lambda: not any(is_alive(pid) for pid in pids), limit_s)
+            until(lambda: not any(is_alive(pid) for pid in pids), limit_s=limit_s)

@@ -9,18 +9,19 @@ import pytest
 import balancer
 from balancer.drivers.base import NodeStatus, RefusedError, UnreachableError
 from balancer.drivers.slurm import SlurmDriver
+from polling import until
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 
 @pytest.fixture
-def slurm(tmp_path, monkeypatch, real_slurm, kit):
+def slurm(tmp_path, monkeypatch, real_slurm):
     running = real_slurm(tmp_path, monkeypatch)
     try:
         running.start()
         yield running
     finally:
-        running.close(kit.eventually)
+        running.close()
 
 
 def state(slurm, node):
@@ -43,40 +44,38 @@ def test_a_reservation_keeps_a_lent_node_that_somebody_resumes(tmp_path, monkeyp
         slurm.scontrol("update", "nodename=n01", "state=resume")
         slurm.start_job("n01")
         said = ("show", "job", slurm.jobs["n01"])
-        kit.eventually(lambda: "Reason=None" not in slurm.scontrol(*said))  # it has been looked at
+        until(lambda: "Reason=None" not in slurm.scontrol(*said))  # it has been looked at
         assert "JobState=PENDING" in slurm.scontrol(*said)
         kept = NodeStatus("offline", marked=True, is_ours=True)
-        kit.eventually(lambda: state(slurm, "n01") == kept)
+        until(lambda: state(slurm, "n01") == kept)
         slurm.driver.restore_nodes(["n01"])
-        kit.eventually(lambda: state(slurm, "n01").jobs == (slurm.jobs["n01"],))
+        until(lambda: state(slurm, "n01").jobs == (slurm.jobs["n01"],))
         assert slurm.scontrol("show", "reservation").startswith("No reservations")
     finally:
-        slurm.close(kit.eventually)
+        slurm.close()
 
 
-def test_a_claim_is_a_reservation_that_keeps_no_job_off_and_leaves_others_alone(slurm, kit):
+def test_a_claim_is_a_reservation_that_keeps_no_job_off_and_leaves_others_alone(slurm):
     slurm.scontrol("update", "nodename=n01", "comment=row 7")
     slurm.driver.renew_claim("0badcafe")
     (first,) = slurm.driver.read_claims().items()
-    kit.eventually(
-        lambda: slurm.driver.renew_claim("0badcafe") or (*slurm.driver.read_claims().items(),) != (first,)
-    )
+    until(lambda: slurm.driver.renew_claim("0badcafe") or (*slurm.driver.read_claims().items(),) != (first,))
     for node in ("n01", "n02", "n03"):
-        kit.eventually(lambda node=node: state(slurm, node) == NodeStatus("idle"))
+        until(lambda node=node: state(slurm, node) == NodeStatus("idle"))
         slurm.start_job(node)
-        kit.eventually(lambda node=node: state(slurm, node).jobs)
+        until(lambda node=node: state(slurm, node).jobs)
     slurm.driver.renew_claim("5f3a9c01", instead_of=("0badcafe",))
     assert slurm.driver.read_claims().keys() == {"5f3a9c01"}
 
 
-def test_a_restarted_controller_never_makes_a_busy_node_handed_over(slurm, kit):
-    kit.eventually(lambda: state(slurm, "n02").state == "idle")
+def test_a_restarted_controller_never_makes_a_busy_node_handed_over(slurm):
+    until(lambda: state(slurm, "n02").state == "idle")
     slurm.start_job("n02")
-    kit.eventually(lambda: state(slurm, "n02").jobs)
+    until(lambda: state(slurm, "n02").jobs)
     slurm.driver.reclaim_nodes(["n01", "n02"])
     left_us = slurm.driver.get_status_of_all_nodes(remaining=True)["n02"].remaining_us
     assert 500_000_000 < left_us <= 600_000_000
-    slurm.stop_controller(kit.eventually)
+    slurm.stop_controller()
     with pytest.raises(UnreachableError):
         slurm.driver.get_status_of_all_nodes()
     slurm.start_controller()
@@ -90,11 +89,11 @@ def test_a_restarted_controller_never_makes_a_busy_node_handed_over(slurm, kit):
         assert busy.state != "idle"
         return busy.state == "offline" and busy.marked and state(slurm, "n01").is_handed_over
 
-    kit.eventually(settled)
+    until(settled)
 
 
-def test_a_node_that_a_human_drained_is_left_to_the_human(slurm, kit):
-    kit.eventually(lambda: state(slurm, "n03").state == "idle")
+def test_a_node_that_a_human_drained_is_left_to_the_human(slurm):
+    until(lambda: state(slurm, "n03").state == "idle")
     slurm.scontrol("update", "nodename=n03", "state=drain", "reason=disk broken, ticket 17")
     for change in (slurm.driver.reclaim_nodes, slurm.driver.restore_nodes):
         with pytest.raises(RefusedError, match=r"drained by somebody else .disk broken, ticket 17."):
@@ -102,7 +101,7 @@ def test_a_node_that_a_human_drained_is_left_to_the_human(slurm, kit):
     assert state(slurm, "n03") == NodeStatus("offline", (), "disk broken, ticket 17", is_foreign=True)
 
 
-def test_the_controller_runs_our_hooks_and_jobs_run_whatever_they_do(tmp_path, monkeypatch, real_slurm, kit):
+def test_the_controller_runs_our_hooks_and_jobs_run_whatever_they_do(tmp_path, monkeypatch, real_slurm):
     command = tmp_path / "balancer"
     log = tmp_path / "told"
     command.write_text(f'#!/bin/sh\necho "$* $SLURM_JOB_NODELIST" >> "{log}"\nexit 1\n', encoding="utf-8")
@@ -122,18 +121,18 @@ def test_the_controller_runs_our_hooks_and_jobs_run_whatever_they_do(tmp_path, m
     slurm = real_slurm(tmp_path / "slurm", monkeypatch, hooks=lines)
     try:
         slurm.start()
-        kit.eventually(lambda: state(slurm, "n01").state == "idle")
+        until(lambda: state(slurm, "n01").state == "idle")
         slurm.start_job("n01")
         # A job that ends while its prolog still runs has its epilog beside it, and either may be the first.
-        kit.eventually(lambda: state(slurm, "n01").jobs and told() == ["hook slurm-prolog n01"])
+        until(lambda: state(slurm, "n01").jobs and told() == ["hook slurm-prolog n01"])
         slurm.end_job("n01")
-        kit.eventually(lambda: told() == ["hook slurm-prolog n01", "hook slurm-epilog n01"])
-        kit.eventually(lambda: state(slurm, "n01").state == "idle")
+        until(lambda: told() == ["hook slurm-prolog n01", "hook slurm-epilog n01"])
+        until(lambda: state(slurm, "n01").state == "idle")
     finally:
-        slurm.close(kit.eventually)
+        slurm.close()
 
 
-def test_a_second_service_by_mistake_drains_nothing_and_the_first_goes_on(slurm, kit, world, tmp_path):
+def test_a_second_service_by_mistake_drains_nothing_and_the_first_goes_on(slurm, world, tmp_path):
     """Each with a ledger of its own, on the same nodes; the first has a node, gives it back, and takes others."""
 
     def service(name, **options):
@@ -148,10 +147,10 @@ def test_a_second_service_by_mistake_drains_nothing_and_the_first_goes_on(slurm,
         return {name: status.stamp.ledger_id for name, status in found.items() if status.marked}
 
     for node in slurm.names:
-        kit.eventually(lambda node=node: state(slurm, node) == NodeStatus("idle"))
+        until(lambda node=node: state(slurm, node) == NodeStatus("idle"))
     first = service("first", reserve=1, idle_reserve_s=0)
     mine = first.engine.ledger.ledger_id
-    kit.eventually(lambda: [*drained().values()] == [mine])
+    until(lambda: [*drained().values()] == [mine])
     second = service("second", reserve=2)
     assert second.engine.claimed.startswith(f"ledger {mine} claims the nodes")
     nodes = first.asked(2).nodes
@@ -162,16 +161,16 @@ def test_a_second_service_by_mistake_drains_nothing_and_the_first_goes_on(slurm,
     first.settled()
     second.engine.reconcile()
     second.settled()
-    kit.eventually(lambda: [*drained().values()] == [mine])
+    until(lambda: [*drained().values()] == [mine])
     assert (second.asked(1).nodes, first.engine.problem()) == ((), None)
     first.engine.stop()
     assert second.engine.adopt() == ""
     assert slurm.driver.read_claims().keys() == {second.engine.ledger.ledger_id}
     second.settled()
-    kit.eventually(lambda: sorted(drained().values()).count(second.engine.ledger.ledger_id) == 2)
+    until(lambda: sorted(drained().values()).count(second.engine.ledger.ledger_id) == 2)
 
 
-def test_a_node_that_power_saving_has_switched_off_is_woken(tmp_path, monkeypatch, real_slurm, kit):
+def test_a_node_that_power_saving_has_switched_off_is_woken(tmp_path, monkeypatch, real_slurm):
     (tmp_path / "off").write_text("#!/bin/sh\n")
     (tmp_path / "on").write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/woken\n')
     for program in ("off", "on"):
@@ -183,13 +182,13 @@ def test_a_node_that_power_saving_has_switched_off_is_woken(tmp_path, monkeypatc
     slurm = real_slurm(tmp_path, monkeypatch, hooks=power)
     try:
         slurm.start()
-        kit.eventually(lambda: state(slurm, "n01") == NodeStatus("idle"))
+        until(lambda: state(slurm, "n01") == NodeStatus("idle"))
         slurm.scontrol("update", "nodename=n01", "state=power_down")
-        kit.eventually(lambda: state(slurm, "n01").is_off)
+        until(lambda: state(slurm, "n01").is_off)
         assert (state(slurm, "n01").state, state(slurm, "n01").is_asleep) == ("down", True)
         slurm.driver.wake_nodes(["n01"])
-        kit.eventually((tmp_path / "woken").exists)
-        kit.eventually(lambda: state(slurm, "n01").is_asleep and not state(slurm, "n01").is_off)
+        until((tmp_path / "woken").exists)
+        until(lambda: state(slurm, "n01").is_asleep and not state(slurm, "n01").is_off)
         assert (tmp_path / "woken").read_text() == "n01\n"
     finally:
-        slurm.close(kit.eventually)
+        slurm.close()

@@ -18,6 +18,7 @@ from balancer.client import NotObtainable
 from balancer.clock import US, utc_us, wall_us
 from fleet_kit.slurm_site import HOME_S, granted
 from gates import GATE
+from polling import until
 
 NODES, CLIENTS = 24, 6
 
@@ -79,8 +80,8 @@ class Client(threading.Thread):
 class Faults:
     """Kills, stops, drains, breaks and resumes, in an order that is drawn; `repair` takes all of it back."""
 
-    def __init__(self, slurm, service, look, kit):
-        self._slurm, self._service, self._look, self._kit = slurm, service, look, kit
+    def __init__(self, slurm, service, look):
+        self._slurm, self._service, self._look = slurm, service, look
         self._chance = random.Random(47)
         self._pause = threading.Event()
         self._touched: set[str] = set()
@@ -98,10 +99,10 @@ class Faults:
     def kill_the_service(self):
         self._service.end(signal.SIGKILL)
         self._pause.wait(self._chance.uniform(0, 5))
-        self._service.start(self._kit.eventually)
+        self._service.start()
 
     def stop_the_controller(self):
-        self._slurm.stop_controller(self._kit.eventually)
+        self._slurm.stop_controller()
         self._pause.wait(self._chance.uniform(0, 8))
         self._slurm.start_controller()
 
@@ -141,20 +142,20 @@ class Faults:
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.timeout(600 + GATE.slurm_load_s)
-def test_no_node_has_two_owners_and_no_job_is_lost_or_on_a_lent_node(site, kit, tmp_path):
+def test_no_node_has_two_owners_and_no_job_is_lost_or_on_a_lent_node(site, tmp_path):
     # Slurm forgets a job that ended five minutes ago, unless told.
     slurm, service = site(count=NODES, hooks="MinJobAge=86400\n", driver={"hold": "reservation"})
-    service.start(kit.eventually)
+    service.start()
     written = tmp_path / "jobs"
     note = f"echo $SLURM_JOB_ID $SLURM_JOB_NODELIST $(date +%s.%N) >> {written}"
     over = threading.Event()
     clients = [Client(service, number, over) for number in range(CLIENTS)]
     with service.client("look") as look:
-        kit.eventually(lambda: look.status()["nodes"].get("OA_IDLE") == NODES)
+        until(lambda: look.status()["nodes"].get("OA_IDLE") == NODES)
         jobs = slurm.queue_jobs(40, 4, note)
         for each in clients:
             each.start()
-        faults, chance, begun_us = Faults(slurm, service, look, kit), random.Random(1), wall_us()
+        faults, chance, begun_us = Faults(slurm, service, look), random.Random(1), wall_us()
         while wall_us() - begun_us < GATE.slurm_load_s * US:
             faults.one()
             with suppress(CalledProcessError):
@@ -164,9 +165,9 @@ def test_no_node_has_two_owners_and_no_job_is_lost_or_on_a_lent_node(site, kit, 
             each.join()
         faults.repair()
         with suppress(AssertionError):  # the next line says which
-            kit.eventually(lambda: not strayed(look, slurm), HOME_S)
+            until(lambda: not strayed(look, slurm), limit_s=HOME_S)
         assert strayed(look, slurm) == {}
-        kit.eventually(lambda: slurm.ended_well(jobs), HOME_S)
+        until(lambda: slurm.ended_well(jobs), limit_s=HOME_S)
     held = [span for each in clients for span in each.held]
     runs = defaultdict(list)
     for job, node, at_s in map(str.split, written.read_text().splitlines()):
@@ -186,13 +187,13 @@ def test_a_node_with_two_owners_would_be_seen():
 
 def test_a_controller_that_does_not_start_ends_the_load():
     class Broken:
-        def stop_controller(self, eventually):
+        def stop_controller(self):
             pass
 
         def start_controller(self):
             raise CalledProcessError(1, ["slurmctld"])
 
-    faults = Faults(Broken(), None, None, SimpleNamespace(eventually=None))
+    faults = Faults(Broken(), None, None)
     faults._pause.set()
     faults._chance = SimpleNamespace(
         choice=lambda acts: faults.stop_the_controller, uniform=lambda low, high: 0

@@ -15,6 +15,7 @@ from balancer.clock import US, wall_us
 from balancer.drivers.slurm_text import parse_partition
 from fleet_kit.slurm_site import HOME_S, granted
 from gates import GATE
+from polling import until
 
 HOOK = """#!/bin/sh
 export BALANCER_URL="$(cat {folder}/url)" BALANCER_HOOK_KEY_FILE={folder}/hook.key
@@ -48,14 +49,14 @@ def in_thread(stack, action):
     return found
 
 
-def all_end_well(slurm, look, kit, *, jobs, grants, reserve=0):
+def all_end_well(slurm, look, *, jobs, grants, reserve=0):
     """What must be so at the end of each: every grant is with one who answers, no job is lost, all go home.
 
     `grants`: owner -> client and the nodes that it says it has. Within `HOME_S` of the last release no node is lent
     or on its way but `reserve`.
     """
     kept = {node for _, nodes in grants.values() for node in nodes}
-    kit.eventually(lambda: granted(look) == kept, HOME_S)
+    until(lambda: granted(look) == kept, limit_s=HOME_S)
     lent = [node.name for node in look.nodes() if node.state in ("OD_ALLOC", "OD_RESERVE")]
     found = slurm.driver.get_status_of_nodes(lent)
     assert not any(status.jobs or status.state in ("idle", "busy") for status in found.values()), found
@@ -70,33 +71,33 @@ def all_end_well(slurm, look, kit, *, jobs, grants, reserve=0):
         moving = {"OD_ALLOC", "RECLAIMING", "RESTORING"}.intersection(states)
         return not moving and states.count("OD_RESERVE") == reserve
 
-    kit.eventually(are_home, HOME_S)
+    until(are_home, limit_s=HOME_S)
     print(f"all nodes at home {(wall_us() - released_us) / US:.1f} s after the last release")
-    kit.eventually(lambda: slurm.ended_well(jobs))
+    until(lambda: slurm.ended_well(jobs))
 
 
-def test_after_an_outage_of_the_controller_and_a_restart_nodes_are_only_with_those_who_answer(site, kit):
+def test_after_an_outage_of_the_controller_and_a_restart_nodes_are_only_with_those_who_answer(site):
     """Half of those who asked never come back; batch works all the while."""
     slurm, service = site(count=8, wait_s=GATE.slurm_outage_s + 90)
-    service.start(kit.eventually)
+    service.start()
     with ExitStack() as stack:
         look = stack.enter_context(service.client("look"))
-        kit.eventually(lambda: look.status()["nodes"].get("OA_IDLE") == 8)
+        until(lambda: look.status()["nodes"].get("OA_IDLE") == 8)
         jobs = slurm.queue_jobs(12, 2)
-        slurm.stop_controller(kit.eventually)
+        slurm.stop_controller()
         stopped_us = wall_us()
         for number in range(4):
             stack.enter_context(service.client(f"dead-{number}")).request_nodes(1, respond_async=True)
         clients = [stack.enter_context(service.client(f"living-{number}")) for number in range(4)]
         answers = [in_thread(stack, lambda each=each: each.request_nodes(1)) for each in clients]
-        kit.eventually(lambda: len(look.requests(state="waiting")) == 8)
+        until(lambda: len(look.requests(state="waiting")) == 8)
         service.end(signal.SIGKILL)
-        service.start(kit.eventually)
-        kit.eventually(lambda: wall_us() - stopped_us > GATE.slurm_outage_s * US, GATE.slurm_outage_s + 60)
+        service.start()
+        until(lambda: wall_us() - stopped_us > GATE.slurm_outage_s * US, GATE.slurm_outage_s + 60)
         assert granted(look) == set()
         slurm.start_controller()
         begun_us = wall_us()
-        kit.eventually(lambda: all(answers))
+        until(lambda: all(answers))
         print(
             f"granted {(wall_us() - begun_us) / US:.1f} s after {GATE.slurm_outage_s} s without a controller"
         )
@@ -105,10 +106,10 @@ def test_after_an_outage_of_the_controller_and_a_restart_nodes_are_only_with_tho
             for client, (request,) in zip(clients, answers, strict=True)
         }
         assert len({node for _, nodes in grants.values() for node in nodes}) == 4
-        all_end_well(slurm, look, kit, jobs=jobs, grants=grants)
+        all_end_well(slurm, look, jobs=jobs, grants=grants)
 
 
-def test_power_saving_switches_off_idle_nodes_and_never_a_lent_one(site, kit):
+def test_power_saving_switches_off_idle_nodes_and_never_a_lent_one(site):
     """The controller is started anew and the service killed meanwhile; what goes home is switched off as before."""
     slurm, service = site(
         count=3,
@@ -116,29 +117,29 @@ def test_power_saving_switches_off_idle_nodes_and_never_a_lent_one(site, kit):
         partitions="PartitionName=awake Nodes=ALL State=INACTIVE Hidden=YES SuspendTime=INFINITE\n",
         driver={"awake_partition": "awake"},
     )
-    service.start(kit.eventually)
+    service.start()
 
     def are_off(*nodes):
         states = slurm.states()
         return all("POWER" in states[node] for node in nodes)
 
     with service.client("one") as client:
-        kit.eventually(lambda: client.status()["nodes"].get("OA_IDLE") == 3)
+        until(lambda: client.status()["nodes"].get("OA_IDLE") == 3)
         request = client.request_nodes(1)
         (lent,) = request.nodes
         others = [name for name in slurm.names if name != lent]
-        kit.eventually(lambda: are_off(*others))
+        until(lambda: are_off(*others))
         assert slurm.states()[lent] == "IDLE+DRAIN"
         # slurm.conf gives the partition all nodes: whoever is lent stays up until somebody knows better.
-        slurm.stop_controller(kit.eventually)
+        slurm.stop_controller()
         service.end(signal.SIGKILL)
         slurm.start_controller()
-        service.start(kit.eventually)
-        kit.eventually(lambda: in_partition(slurm, "awake") == {lent})
-        kit.eventually(lambda: slurm.states()[lent] == "IDLE+DRAIN")
+        service.start()
+        until(lambda: in_partition(slurm, "awake") == {lent})
+        until(lambda: slurm.states()[lent] == "IDLE+DRAIN")
         assert granted(client) == {lent}
-        all_end_well(slurm, client, kit, jobs=[], grants={"one": (client, request.nodes)})
-        kit.eventually(lambda: are_off(*slurm.names))
+        all_end_well(slurm, client, jobs=[], grants={"one": (client, request.nodes)})
+        until(lambda: are_off(*slurm.names))
         assert in_partition(slurm, "awake") == set()
     assert "power saving leaves lent nodes alone" in service.log()
     assert "ok      power saving leaves lent nodes alone" in service.run(
@@ -146,24 +147,24 @@ def test_power_saving_switches_off_idle_nodes_and_never_a_lent_one(site, kit):
     )
 
 
-def test_a_node_that_is_switched_off_on_its_way_home_is_at_home_and_can_be_woken(site, kit):
+def test_a_node_that_is_switched_off_on_its_way_home_is_at_home_and_can_be_woken(site):
     slurm, service = site(
         count=1,
         hooks="SuspendTime=86400\nSuspendTimeout=2\nSuspendProgram=/bin/true\nResumeProgram=/bin/true\n",
     )
-    service.start(kit.eventually)
+    service.start()
     with service.client("one") as client:
-        kit.eventually(lambda: client.status()["nodes"].get("OA_IDLE") == 1)
+        until(lambda: client.status()["nodes"].get("OA_IDLE") == 1)
         (lent,) = client.request_nodes(1).nodes
         slurm.scontrol("update", f"nodename={lent}", "state=power_down")
-        kit.eventually(lambda: "POWER" in slurm.states()[lent])
+        until(lambda: "POWER" in slurm.states()[lent])
         client.release_nodes([lent])
-        kit.eventually(lambda: (client.status()["nodes"].get("DOWN"), client.status()["asleep"]) == (1, 1))
+        until(lambda: (client.status()["nodes"].get("DOWN"), client.status()["asleep"]) == (1, 1))
         client.request_nodes(1, respond_async=True)
-        kit.eventually(lambda: '"waking nodes"' in service.log())
+        until(lambda: '"waking nodes"' in service.log())
 
 
-def test_people_may_resume_drain_and_break_nodes_and_hooks_report_jobs_with_tokens_on(site, kit, tmp_path):
+def test_people_may_resume_drain_and_break_nodes_and_hooks_report_jobs_with_tokens_on(site, tmp_path):
     hooks = ""
     for name, key in (("slurm-prolog", "PrologSlurmctld"), ("slurm-epilog", "EpilogSlurmctld")):
         path = tmp_path / name
@@ -184,43 +185,43 @@ def test_people_may_resume_drain_and_break_nodes_and_hooks_report_jobs_with_toke
     service.token = service.run("token", "create", *where, "--role", "operator", "--name", "op")
     keys = service.run("hook-key", *where, "n0[1-5]")
     (tmp_path / "hook.key").write_text(keys + "\n", encoding="utf-8")
-    service.start(kit.eventually)
+    service.start()
     with service.client(None) as client:
-        kit.eventually(lambda: client.status()["nodes"].get("OD_RESERVE") == 2)
+        until(lambda: client.status()["nodes"].get("OD_RESERVE") == 2)
         jobs = slurm.queue_jobs(12, 2)
         request = client.request_nodes(1)
         (lent,) = request.nodes
         # Resumed by hand while it is lent: marked again, and no job starts there, however many wait.
         slurm.scontrol("update", f"nodename={lent}", "state=resume")
-        kit.eventually(lambda: slurm.driver.get_status_of_nodes([lent])[lent].is_ours)
+        until(lambda: slurm.driver.get_status_of_nodes([lent])[lent].is_ours)
         slurm.start_job(lent)
         assert "JobState=PENDING" in slurm.scontrol("show", "job", slurm.jobs[lent])
         slurm.end_job(lent)
         # A reserve node that is drained as broken leaves the reserve and is not granted.
-        kit.eventually(lambda: client.status()["nodes"].get("OD_RESERVE") == 2)
+        until(lambda: client.status()["nodes"].get("OD_RESERVE") == 2)
         drained = next(node.name for node in client.nodes() if node.state == "OD_RESERVE")
         slurm.scontrol("update", f"nodename={drained}", "state=undrain")
         slurm.scontrol("update", f"nodename={drained}", "state=drain", "reason=broken disk")
-        kit.eventually(lambda: client.node(drained).state == "DOWN")
+        until(lambda: client.node(drained).state == "DOWN")
         other = client.request_nodes(1)
         assert drained not in other.nodes
         # One that breaks while it is lent stays with whoever has it, and is not resumed when it goes home.
         (broken,) = other.nodes
         slurm.scontrol("update", f"nodename={broken}", "state=down", "reason=fan")
-        kit.eventually(lambda: client.node(broken).reported == "down")
+        until(lambda: client.node(broken).reported == "down")
         grants = {"op": (client, [lent, broken])}
-        all_end_well(slurm, client, kit, jobs=jobs, grants=grants, reserve=2)
+        all_end_well(slurm, client, jobs=jobs, grants=grants, reserve=2)
         assert "DOWN" in slurm.states()[broken]
         for node in (drained, broken):
             slurm.scontrol("update", f"nodename={node}", "state=resume")
-        kit.eventually(lambda: "DOWN" not in {node.state for node in client.nodes()})
+        until(lambda: "DOWN" not in {node.state for node in client.nodes()})
         # With tokens on hooks are believed: they are signed.
-        kit.eventually(lambda: client.status()["nodes"].get("OA_IDLE"))
+        until(lambda: client.status()["nodes"].get("OA_IDLE"))
         free = next(node.name for node in client.nodes() if node.state == "OA_IDLE")
         slurm.start_job(free)
-        kit.eventually(lambda: client.node(free).jobs == (slurm.jobs[free],))
+        until(lambda: client.node(free).jobs == (slurm.jobs[free],))
         slurm.end_job(free)
-        kit.eventually(lambda: client.node(free).jobs == ())
+        until(lambda: client.node(free).jobs == ())
     calls = [json.loads(line) for line in service.log().splitlines() if '"/v1/update_nodes"' in line]
     # A job that starts just when its node is taken is refused, which is no harm on Slurm.
     assert {call["status"] for call in calls} <= {200, 409}

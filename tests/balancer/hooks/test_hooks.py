@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -32,60 +30,12 @@ EPILOGUE = ["epilogue", "39.server", "alice", "alice", "name", "1234"]
 SCRIPTS = Path(balancer.__file__).parent / "hook_scripts"
 
 
-class FakeBalancer:
-    """Answers every POST with the prepared status and problem; `hang` never answers."""
-
-    def __init__(self) -> None:
-        self.status = 200
-        self.code = ""
-        self.body: bytes | None = None
-        self.hang = threading.Event()
-        self.hang.set()
-        self.seen: list[tuple[str, dict]] = []
-        fake = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                text = self.rfile.read(int(self.headers["Content-Length"]))
-                fake.seen.append((self.path, json.loads(text)))
-                fake.hang.wait()
-                body = fake.body or json.dumps({"code": fake.code, "detail": "n02 is OD_ALLOC"}).encode()
-                self.send_response(fake.status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.block_on_close = False
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.thread.start()
-
-    def close(self) -> None:
-        self.hang.set()
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
-@pytest.fixture
-def fake():
-    server = FakeBalancer()
-    yield server
-    server.close()
-
-
 @pytest.fixture
 def node(tmp_path, monkeypatch, fake):
     """A node of job 39.server: its node file, and where its marker would be."""
     (tmp_path / "nodefile").write_text("n02\nn02\nn01\nn01\n", encoding="utf-8")
     monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodefile"))
-    monkeypatch.setenv("BALANCER_URL", fake.url)
     monkeypatch.setenv("BALANCER_MARKER", str(tmp_path / "handed-over"))
-    monkeypatch.setenv("BALANCER_HOOK_DEADLINE_S", "2")
     return tmp_path
 
 
@@ -144,7 +94,7 @@ def test_a_balancer_that_agrees_outweighs_a_forgotten_marker(node, fake):
 
 def test_a_hanging_balancer_costs_no_more_than_the_deadline(node, fake, monkeypatch):
     monkeypatch.setenv("BALANCER_HOOK_DEADLINE_S", "0.2")
-    fake.hang.clear()
+    fake.answers.clear()
     start_us = wall_us()
     assert main(PROLOGUE) == 0
     assert wall_us() - start_us < 20_000_000

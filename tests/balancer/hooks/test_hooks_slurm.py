@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,49 +16,6 @@ from testdata import RECORDED
 
 SCRIPTS = Path(balancer.__file__).parent / "hook_scripts"
 ENVIRONMENTS = RECORDED / "slurm" / "hooks-env.txt"
-
-
-class FakeBalancer:
-    """Answers every POST with `status`, once `answers` is set."""
-
-    def __init__(self) -> None:
-        self.status = 200
-        self.seen: list[dict] = []
-        self.answers = threading.Event()
-        self.answers.set()
-        fake = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                fake.seen.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                fake.answers.wait()
-                self.send_response(fake.status)
-                self.send_header("Content-Length", "2")
-                self.end_headers()
-                self.wfile.write(b"{}")
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.block_on_close = False
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.thread.start()
-
-    def close(self) -> None:
-        self.answers.set()
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    server = FakeBalancer()
-    monkeypatch.setenv("BALANCER_URL", f"http://127.0.0.1:{server.server.server_port}")
-    monkeypatch.setenv("BALANCER_HOOK_DEADLINE_S", "2")
-    yield server
-    server.close()
 
 
 def recorded(hook: str) -> dict[str, str]:
@@ -85,20 +39,20 @@ def job(monkeypatch):
 
 def test_a_prolog_on_the_controller_reports_all_nodes_of_the_job_at_once(job, fake):
     assert main(["slurm-prolog"]) == 0
-    assert fake.seen == [{"states": {"n01": "busy", "n02": "busy"}, "job": "37"}]
+    assert fake.seen == [("/v1/update_nodes", {"states": {"n01": "busy", "n02": "busy"}, "job": "37"})]
 
 
 def test_an_epilog_on_the_controller_reports_the_nodes_idle(job, fake):
     job("epilogctld")
     assert main(["slurm-epilog"]) == 0
-    assert fake.seen == [{"states": {"n01": "idle", "n02": "idle"}, "job": "37"}]
+    assert fake.seen == [("/v1/update_nodes", {"states": {"n01": "idle", "n02": "idle"}, "job": "37"})]
 
 
 def test_the_time_limit_is_told_where_slurm_tells_it(job, fake, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_START_TIME", "1795224832")
     monkeypatch.setenv("SLURM_JOB_END_TIME", "1795225132")
     assert main(["slurm-prolog"]) == 0
-    assert fake.seen[0]["remaining_s"] == 300.0
+    assert fake.seen[0][1]["remaining_s"] == 300.0
 
 
 @pytest.mark.parametrize("end", ["", "soon", "1795224832", "0"])

@@ -12,6 +12,7 @@ from balancer.console.ledger import ledger
 from balancer.ledger.reader import open_to_read
 from balancer.lifecycle.records import RequestStatus
 from balancer.lifecycle.states import NodeState
+from command_line import balance
 from ledger_kit.places import Place, entry, node, request
 
 
@@ -30,7 +31,7 @@ def asked(place):
     )
 
     def ask(*arguments):
-        return CliRunner().invoke(ledger, [arguments[0], "--db", str(place.target), *arguments[1:]])
+        return balance("ledger", arguments[0], "--db", place.target, *arguments[1:])
 
     return ask
 
@@ -105,7 +106,7 @@ def test_an_unknown_node_is_named(asked):
 
 
 def test_a_ledger_that_is_not_there_is_named(tmp_path):
-    done = CliRunner().invoke(ledger, ["verify", "--db", str(tmp_path / "no.db")])
+    done = balance("ledger", "verify", "--db", tmp_path / "no.db")
     assert (done.exit_code, done.output) == (2, f"balancer: there is no ledger {tmp_path / 'no.db'}\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -115,7 +116,7 @@ def test_a_backup_is_made_while_the_ledger_is_in_use_and_is_put_back(sqlite_plac
     opened.commit([entry(1, nodes=(node(),))])
 
     def ask(*arguments):
-        return CliRunner().invoke(ledger, [arguments[0], "--db", str(sqlite_place.target), *arguments[1:]])
+        return balance("ledger", arguments[0], "--db", sqlite_place.target, *arguments[1:])
 
     done = ask("backup", str(backup))
     assert (done.exit_code, done.output.split(" (")[0]) == (

@@ -15,11 +15,12 @@ from uuid import uuid4
 
 import pytest
 
-from balancer.clock import micros, wall_us
+from balancer.clock import wall_us
 from balancer.ledger.reader import open_to_read
 from balancer.ledger.replay import differences, replay
 from gates import GATE
 from ledger_kit import zygote
+from polling import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,10 +51,7 @@ class Service:
         self._zygote.stdin.write("start\n")
         self._zygote.stdin.flush()
         self.pid = int(self._zygote.stdout.readline())
-        limit_us, pause = wall_us() + micros(120), threading.Event()
-        while not ready.exists():
-            assert wall_us() < limit_us, (self.folder / "log").read_text(encoding="utf-8")[-4000:]
-            pause.wait(0.005)
+        until(ready.exists, lambda: (self.folder / "log").read_text(encoding="utf-8")[-4000:])
         host, _, port = json.loads(ready.read_text(encoding="utf-8"))["url"].rpartition(":")
         return host.removeprefix("http://"), int(port)
 

@@ -6,11 +6,10 @@ import json
 
 import openstack
 import pytest
-from click.testing import CliRunner
 
-from balancer.console.commands import cli
 from balancer.nova.check import conf_checks, read_conf, server_checks
 from balancer.nova.decide import CloudLook, Memory, Rules, plan
+from command_line import balance
 from emulator.live.ondemand.config import OndemandConfig
 from emulator.live.ondemand.server import OndemandServer
 
@@ -112,7 +111,7 @@ def check(served, monkeypatch):
         if before is not None:
             with openstack.connect() as connection:
                 before(connection)
-        ended = CliRunner().invoke(cli, ["nova", "check", "--url", url, "--json", *arguments])
+        ended = balance("nova", "check", "--url", url, "--json", *arguments)
         assert ended.exit_code in {0, 1}, ended.exception
         # The service of this process logs to the same place.
         listed, _ = json.JSONDecoder().raw_decode(ended.output, ended.output.index("[\n  {"))
@@ -161,7 +160,7 @@ def test_a_service_that_does_not_answer_and_a_cloud_that_does_not(monkeypatch):
     monkeypatch.setenv("OS_AUTH_URL", "http://127.0.0.1:9/v3")
     for name in ("USERNAME", "PASSWORD", "PROJECT_NAME", "USER_DOMAIN_ID", "PROJECT_DOMAIN_ID"):
         monkeypatch.setenv(f"OS_{name}", "admin")
-    ended = CliRunner().invoke(cli, ["nova", "check", "--url", "http://127.0.0.1:9"])
+    ended = balance("nova", "check", "--url", "http://127.0.0.1:9")
     assert ended.exit_code == 1
     lines = ended.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == ["not so  the Balancer answers", "not so  Nova answers"]
@@ -178,5 +177,5 @@ def test_servers_that_could_not_be_seen_are_not_well(whole, said):
 
 
 def test_a_wait_that_is_compared_with_nothing_is_a_wrong_call():
-    ended = CliRunner().invoke(cli, ["nova", "check", "--wait-s", "600"])
+    ended = balance("nova", "check", "--wait-s", "600")
     assert (ended.exit_code, ended.stderr.startswith("balancer: --wait-s goes with --nova-conf")) == (2, True)

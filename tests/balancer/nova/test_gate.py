@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from click.testing import CliRunner
 
-from balancer.console.commands import cli
 from balancer.nova.agent import Agent, AgentSettings
 from balancer.nova.decide import Rules
 from balancer.nova.gate import Aggregate, Gate
+from command_line import balance
 
 TRAIT = "CUSTOM_BALANCER_NODE"
 
@@ -123,6 +122,6 @@ def test_the_agent_keeps_the_gate_at_its_first_look_and_then_now_and_then(served
     ],
 )
 def test_a_gate_that_cannot_be_is_an_error_at_once(options, said):
-    done = CliRunner().invoke(cli, ["nova", "agent", "--once", *options])
+    done = balance("nova", "agent", "--once", *options)
     assert done.exit_code == 2
     assert said in done.output

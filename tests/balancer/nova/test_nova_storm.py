@@ -3,9 +3,9 @@
 import pytest
 
 from gates import GATE
-from nova_kit.rig import until
 from nova_kit.site import running_site
 from nova_kit.storm import Storm, differences
+from polling import until
 
 pytestmark = [
     pytest.mark.live,

@@ -13,9 +13,10 @@ import pytest
 
 from balancer.client import Balancer
 from gates import GATE
-from nova_kit.rig import RAM_MB, VCPUS, until
+from nova_kit.rig import RAM_MB, VCPUS
 from nova_kit.script import answers
 from nova_kit.site import NODES, running_site
+from polling import until
 from testdata import RECORDED
 
 TRAIT = "CUSTOM_BALANCER_NODE"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from nova_kit import bad_moments
-from nova_kit.rig import until
 from nova_kit.site import running_site
 from nova_kit.storm import differences
 from nova_kit.unfriendly import CASES, EXPECTED, clear
+from polling import until
 
 pytestmark = [
     pytest.mark.live,

@@ -5,13 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from balancer.console.commands import cli
-
-
-def call(*words: str):
-    return CliRunner().invoke(cli, list(words))
+from command_line import balance
 
 
 def csv_of(path, rows: list[tuple[str, int]]):
@@ -26,7 +21,7 @@ def test_a_backtest_ranks_the_predictors_by_pinball_loss(tmp_path):
         for day in range(1, 31)
         for hour in quarters
     ]
-    found = call("predictor", "backtest", "--history", csv_of(tmp_path / "h.csv", rows), "--json")
+    found = balance("predictor", "backtest", "--history", csv_of(tmp_path / "h.csv", rows), "--json")
     scores = json.loads(found.stdout)
     assert {score["predictor"] for score in scores} == {"peak", "seasonal_quantile", "recency_weighted"}
     assert [score["pinball_loss"] for score in scores] == sorted(score["pinball_loss"] for score in scores)
@@ -39,14 +34,14 @@ def test_a_history_in_a_file_goes_before_the_service_of_the_environment(tmp_path
     ]
     path = csv_of(tmp_path / "h.csv", rows)
     monkeypatch.setenv("BALANCER_URL", "http://127.0.0.1:9")
-    assert call("predictor", "backtest", "--history", path).exit_code == 0
-    both = call("predictor", "backtest", "--history", path, "--url", "http://127.0.0.1:9")
+    assert balance("predictor", "backtest", "--history", path).exit_code == 0
+    both = balance("predictor", "backtest", "--history", path, "--url", "http://127.0.0.1:9")
     assert (both.exit_code, "give either --url or --history" in both.stderr) == (2, True)
 
 
 def test_a_history_with_a_hole_is_refused_naming_file_and_line(tmp_path):
     path = csv_of(tmp_path / "h.csv", [("2026-01-01T00:00:00Z", 1), ("2026-01-01T12:00:00Z", 1)])
-    refused = call("predictor", "backtest", "--history", path)
+    refused = balance("predictor", "backtest", "--history", path)
     assert refused.exit_code == 2
     assert f"{path}, line 3: starts at 2026-01-01T12:00:00Z, expected 2026-01-01T06:00:00Z" in refused.stderr
 
@@ -63,7 +58,7 @@ def test_a_history_with_a_hole_is_refused_naming_file_and_line(tmp_path):
     ],
 )
 def test_bad_input_is_one_clear_line_and_status_2(words, text):
-    refused = call(*words)
+    refused = balance(*words)
     assert refused.exit_code == 2
     assert text in refused.stderr
 
@@ -71,6 +66,6 @@ def test_bad_input_is_one_clear_line_and_status_2(words, text):
 @pytest.mark.live
 def test_one_step_is_told_in_words(service):
     _, client = service
-    told = call("predict", "--once", "--dry-run", "--url", client.url)
+    told = balance("predict", "--once", "--dry-run", "--url", client.url)
     assert told.exit_code == 0, told.output
     assert told.stdout.endswith(": 0 nodes, nothing reserved\n")

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import emulator
-from emulator.cli import main
+from command_line import emulate
 from emulator.report import files
 from emulator.validation.laws import check
 
@@ -38,10 +37,6 @@ def log(tmp_path, monkeypatch):
     return path
 
 
-def command(*arguments):
-    return CliRunner().invoke(main, [str(each) for each in arguments])
-
-
 def told(summary):
     """Without what measures this machine."""
     return {key: value for key, value in summary.items() if key not in ("wall_s", "jobs_per_s")}
@@ -49,7 +44,7 @@ def told(summary):
 
 def test_a_log_runs_as_by_the_command(log):
     found = emulator.run(log, nodes=4, scheduler="sjf+none", seed=3, check=True)
-    assert command("run", "--trace", log, "--nodes", 4, "--scheduler", "sjf+none", "--seed", 3).exit_code == 0
+    assert emulate("run", "--trace", log, "--nodes", 4, "--scheduler", "sjf+none", "--seed", 3).exit_code == 0
     assert told(found.summary) == told(json.loads(Path("runs/three/summary.json").read_text()))
     assert found.compare(emulator.load("runs/three")).is_same
     assert check(found.record) == []
@@ -58,7 +53,7 @@ def test_a_log_runs_as_by_the_command(log):
 def test_a_scenario_runs_as_by_the_command(tmp_path):
     scenario = ROOT / "scenarios" / "default.yaml"
     found = emulator.run(scenario, changes={"mechanism.balancer.static_reserve": 9}, nodes=80)
-    done = command("run", scenario, "--set", "mechanism.balancer.static_reserve=9", "--nodes", 80,
+    done = emulate("run", scenario, "--set", "mechanism.balancer.static_reserve=9", "--nodes", 80,
                    "--json", "--out", tmp_path / "out")  # fmt: skip
     assert told(found.summary) == told(json.loads(done.stdout))
     assert emulator.compare(found, tmp_path / "out").is_same
@@ -129,7 +124,7 @@ def test_pandas_and_polars_are_asked_for_only_where_they_are_used(log, monkeypat
 def test_bad_input_is_an_error_with_the_text_of_the_command(options, given, log):
     with pytest.raises((emulator.ScenarioError, emulator.ResultsError)) as error:
         emulator.run("three.swf", **options)
-    done = command("run", "--trace", "three.swf", *given)
+    done = emulate("run", "--trace", "three.swf", *given)
     text = done.stderr.removeprefix("emulator: ").removeprefix("command line: ").removeprefix("--plugin: ")
     said = str(error.value).removeprefix("three.swf: ").removeprefix("plugins: ")
     assert (done.exit_code, said) == (2, text.removesuffix("\n").removeprefix("three.swf: "))
@@ -144,7 +139,7 @@ def test_a_plugin_that_fails_raises_and_leaves_the_run_so_far(log):
     Path("my.py").write_text(FAILING)
     with pytest.raises(emulator.PluginError) as error:
         emulator.run(log, nodes=4, plugins=["my.py:Fails"], scheduler="fails", out="part")
-    done = command("run", "--trace", log, "--nodes", 4, "--plugin", "my.py:Fails", "--scheduler", "fails")
+    done = emulate("run", "--trace", log, "--nodes", 4, "--plugin", "my.py:Fails", "--scheduler", "fails")
     assert f"emulator: {error.value}; what was done" in done.stderr
     assert isinstance(error.value.__cause__, KeyError)
     assert error.value.result.summary["jobs_run"] == 2

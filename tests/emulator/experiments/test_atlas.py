@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from atlas_kit import FewRuns, nothing, request
 from balancer.clock import US
-from emulator.commands.reproduce import reproduce
+from command_line import emulate
 from emulator.experiments.atlas import command
 from emulator.experiments.atlas.draws import MET, even_points, search
 from emulator.experiments.atlas.figures import mean_node_s, overlap
@@ -520,7 +519,7 @@ def test_where_no_world_agrees_the_nearest_one_is_told(tmp_path, monkeypatch):
 )
 def test_what_does_not_go_together_is_told(arguments, problem, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(reproduce, arguments)
+    result = emulate("reproduce", *arguments)
     assert result.exit_code == 2
     assert problem in result.output
 
@@ -537,9 +536,7 @@ def test_a_run_in_one_world_judges_it_as_one_deterministic_run():
 def test_the_command_runs_one_world_and_reports_it(small):
     atlas, folder, _ = small
     world = atlas.sample.worlds[0].draw.id
-    result = CliRunner().invoke(
-        reproduce, ("realtime", "--world", world, "--out", str(folder), "--jobs", "1", "--json")
-    )
+    result = emulate("reproduce", "realtime", "--world", world, "--out", folder, "--jobs", 1, "--json")
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     assert document["world"] == atlas.sample.worlds[0].draw.values

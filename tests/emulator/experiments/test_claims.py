@@ -7,10 +7,9 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
 from rich.table import Table
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.experiments.balancer import PAPER
 from emulator.experiments.balancer.measures import WAIT_OF_ALL
 from emulator.experiments.claims import Claim, World, judge, open_points, summary, worlds
@@ -246,19 +245,8 @@ def test_an_unknown_paper_is_an_error_with_the_nearest_name():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_reproduce_prints_each_claim_as_json(tmp_path):
-    done = CliRunner().invoke(
-        main,
-        [
-            "reproduce",
-            "balancer",
-            "--stand-in",
-            "--quick",
-            "--seeds",
-            "1",
-            "--json",
-            "--out",
-            str(tmp_path / "out"),
-        ],
+    done = emulate(
+        "reproduce", "balancer", "--stand-in", "--quick", "--seeds", "1", "--json", "--out", tmp_path / "out"
     )
     assert done.exit_code == 0, done.output
     claims = json.loads(done.output)["claims"]

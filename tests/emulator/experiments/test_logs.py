@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import emulator
-from emulator.cli import main
+from command_line import emulate
 from emulator.experiments.logs import checkout_logs, find_log
 from emulator.experiments.paper import GROUP, Options, find_paper
 from emulator.plugins import plugin_names
@@ -43,7 +42,7 @@ def test_a_log_that_is_nowhere_is_named(tmp_path):
 
 
 def refused(*words: str) -> str:
-    done = CliRunner().invoke(main, ["reproduce", *words])
+    done = emulate("reproduce", *words)
     assert done.exit_code == 2, done.output
     return " ".join(done.output.split())
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.experiments.logs import checkout_logs
 from emulator.experiments.published.table import (
     FOLDER,
@@ -23,12 +22,15 @@ from emulator.experiments.published.table import (
 )
 from emulator.runs.scenario import from_mapping
 
+if TYPE_CHECKING:
+    from click.testing import Result
+
 NAMES = table_names()
 DAY = "day-64.swf"
 
 
 def reproduce(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["reproduce", "tables", *arguments])
+    return emulate("reproduce", "tables", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -228,5 +230,5 @@ def test_a_table_that_is_wrong_is_an_error_that_says_where(
 def test_a_name_that_is_none_is_an_error_with_the_nearest() -> None:
     answer = reproduce("--only", "sc15-kht")
     assert (answer.exit_code, "did you mean 'sc15-kth'" in answer.output) == (2, True)
-    alone = CliRunner().invoke(main, ["reproduce", "balancer", "--only", "sc15-kth"])
+    alone = emulate("reproduce", "balancer", "--only", "sc15-kth")
     assert (alone.exit_code, "reproduce tables --only NAME" in alone.output) == (2, True)

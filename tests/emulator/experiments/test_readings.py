@@ -7,9 +7,8 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.experiments import fit
 from emulator.experiments.balancer.read import ReadingChoice
 from emulator.experiments.balancer.runs import _table_1
@@ -183,7 +182,7 @@ def test_the_most_nodes_at_once_are_counted_over_the_whole_slot():
     ],
 )  # fmt: skip
 def test_a_search_that_cannot_be_made_is_refused_before_any_run(given, said, tmp_path):
-    done = CliRunner().invoke(main, ["reproduce", *given, "--out", str(tmp_path / "out")])
+    done = emulate("reproduce", *given, "--out", tmp_path / "out")
     assert (done.exit_code, said in done.output) == (2, True), done.output
     assert not (tmp_path / "out").exists()
 
@@ -230,7 +229,7 @@ class Sheds(Painting):
 def test_the_search_prints_the_front_and_leaves_all_it_found_with_where_it_came_from(tmp_path, monkeypatch):
     monkeypatch.setattr("emulator.commands.reproduce.find_paper", lambda _: Sheds())
     given = ["reproduce", "sheds", "--fit", "--read", "colour=blue", "--jobs", "1", "--out", str(tmp_path)]
-    done = CliRunner().invoke(main, given)
+    done = emulate(*given)
     assert done.exit_code == 0, done.output
     assert "2 ways were tried, on seeds from 501 on" in done.output
     found = json.loads((tmp_path / "fit.json").read_text())
@@ -255,7 +254,7 @@ def test_several_papers_are_done_one_after_the_other_each_in_a_folder_of_its_own
     monkeypatch.setattr("emulator.commands.reproduce.find_paper", lambda _: Yard())
     monkeypatch.setattr("emulator.commands.reproduce.plugin_names", lambda _: ["barns", "sheds"])
     given = ["--jobs", "1", "--seeds", "5", "--read", "size=large", "--read", "colour=red"]
-    done = CliRunner().invoke(main, ["reproduce", "all", *given, "--out", str(tmp_path / "all")])
+    done = emulate("reproduce", "all", *given, "--out", tmp_path / "all")
     assert done.exit_code == 0, done.output
     assert "All papers" in done.output
     documents = [
@@ -264,13 +263,11 @@ def test_several_papers_are_done_one_after_the_other_each_in_a_folder_of_its_own
     assert [document["paper"] for document in documents] == ["barns", "sheds"]
     assert [document["counts"]["holds"] for document in documents] == [1, 1]
     again = [*given, "--out", str(tmp_path / "all"), "--json"]
-    told = CliRunner().invoke(main, ["reproduce", "barns", "sheds", "barns", *again])
+    told = emulate("reproduce", "barns", "sheds", "barns", *again)
     assert json.loads(told.stdout) == documents
 
 
 def test_nothing_runs_where_one_of_several_papers_cannot_be_done(tmp_path):
-    done = CliRunner().invoke(
-        main, ["reproduce", "malleable", "hybird", "--quick", "--out", str(tmp_path / "out")]
-    )
+    done = emulate("reproduce", "malleable", "hybird", "--quick", "--out", tmp_path / "out")
     assert (done.exit_code, "did you mean 'hybrid'?" in done.output) == (2, True), done.output
     assert not (tmp_path / "out").exists()

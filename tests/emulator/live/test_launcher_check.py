@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.live.containers import remote_fleet
 from emulator.live.containers.startup import check_containers
 from emulator.live.resume import keep
@@ -96,6 +95,6 @@ def test_hooks_are_scripts_only_where_every_node_has_a_container():
 @pytest.mark.parametrize("command", [("fleet", "up"), ("fleet", "swarm", "up", "--hosts", "2")])
 @pytest.mark.parametrize("change", ["live.batch=no_such_thing", "live.hooks=in_process"])
 def test_fleets_refuse_it_before_they_start_anything(command, change):
-    done = CliRunner().invoke(main, [*command, str(FLEET), "--set", change])
+    done = emulate(*command, FLEET, "--set", change)
     assert done.exit_code == 2
     assert change.partition("=")[0] in done.output

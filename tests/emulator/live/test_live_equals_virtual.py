@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.commands.run import Interrupted
 from emulator.kernel.job_states import JobState
 from emulator.live.fleet import Fleet, FleetError, run_live
@@ -300,7 +299,7 @@ class TestBroken:
         monkeypatch.chdir(tmp_path)
         document = scenario(pace="strict", max_lag_s=1e-6).as_json()
         Path("strict.yaml").write_text(yaml.safe_dump(document))
-        result = CliRunner().invoke(main, ["run", "strict.yaml", "--clock", "live", "--quiet"])
+        result = emulate("run", "strict.yaml", "--clock", "live", "--quiet")
         assert result.exit_code == 1
         assert "emulator: the machine cannot keep up: " in result.stderr
         assert "(live.max_lag_s is 1e-06 s)" in result.stderr

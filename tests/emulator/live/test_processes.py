@@ -18,6 +18,7 @@ from emulator.live.job_process import (
     remove_orphans,
 )
 from emulator.live.shares import tracks
+from polling import until
 from processes import is_alive
 
 pytestmark = pytest.mark.live
@@ -50,10 +51,8 @@ def start(tmp_path, request):
 
 
 def child_of(tmp_path):
-    pause = threading.Event()
-    while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
-        pause.wait(0.01)
-    return int((tmp_path / "child").read_text())
+    path = tmp_path / "child"
+    return int(until(lambda: path.exists() and path.read_text()))
 
 
 def used_s(pid, wall_s):
@@ -75,9 +74,7 @@ def test_a_suspended_job_uses_nothing_until_it_is_resumed(start, tmp_path):
     used_s(child, 0.1)
     assert used_s(child, 0.5)[0] == 0
     process.suspend(suspended=False)
-    pause = threading.Event()
-    while used_s(child, 0.1)[0] == 0:
-        pause.wait(0.01)
+    until(lambda: used_s(child, 0.1)[0])
 
 
 def test_a_suspended_job_can_be_killed_with_all_it_started(start, tmp_path):
@@ -85,9 +82,7 @@ def test_a_suspended_job_can_be_killed_with_all_it_started(start, tmp_path):
     child = child_of(tmp_path)
     process.suspend(suspended=True)
     process.close()
-    pause = threading.Event()
-    while is_alive(child):
-        pause.wait(0.01)
+    until(lambda: not is_alive(child))
 
 
 def test_a_slow_job_gets_its_share_where_the_machine_can_limit_it(start, tmp_path):
@@ -115,19 +110,21 @@ class TestSharing:
     @staticmethod
     def shares(tmp_path, jobs):
         """Processor time of the workers of each job while all were there for two seconds, (processor, us)."""
-        pause, needed_us = threading.Event(), 2 * US
-        while True:
+
+        def measured():
             outputs = [(tmp_path / f"out{job}").read_text() for job in range(len(jobs))]
             found = [tracks(output.splitlines(keepends=True)) for output in outputs]
             workers = [track for job in found for track in job]
             if all(len(job) == count for job, count in zip(found, jobs, strict=True)):
                 begin_us = max(track.wall_us[0] for track in workers)
                 end_us = min(track.wall_us[-1] for track in workers)
-                if end_us - begin_us > needed_us:
+                if end_us - begin_us > 2 * US:
                     return [
                         [(track.processor, track.used_us(begin_us, end_us)) for track in job] for job in found
                     ]
-            pause.wait(0.1)
+            return None
+
+        return until(measured)
 
     def test_two_jobs_of_one_processor_get_equal_parts_and_do_not_leave_it(self, start, tmp_path):
         (processor, *_) = os.sched_getaffinity(0)

@@ -4,15 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import uuid
 from pathlib import Path
 
 import pytest
 import yaml
 
-from balancer.clock import US, wall_us
 from emulator.live.process import OrphanReaper
+from polling import until
 from processes import is_alive
 
 pytestmark = pytest.mark.live
@@ -32,14 +31,6 @@ input()
 """
 
 
-def wait_until(condition, limit_s=60):
-    end_us = wall_us() + limit_s * US
-    pause = threading.Event()
-    while not condition():
-        assert wall_us() < end_us, "this took too long"
-        pause.wait(0.02)
-
-
 def test_what_is_watched_is_killed_and_what_was_forgotten_is_not():
     with subprocess.Popen(
         [sys.executable, "-c", PARENT],
@@ -48,7 +39,7 @@ def test_what_is_watched_is_killed_and_what_was_forgotten_is_not():
         sleepers = [int(pid) for pid in parent.stdout.readline().split()]
         parent.kill()
     try:
-        wait_until(lambda: not is_alive(sleepers[1]) and not is_alive(sleepers[3]))
+        until(lambda: not is_alive(sleepers[1]) and not is_alive(sleepers[3]))
         assert is_alive(sleepers[0])
         assert is_alive(sleepers[2])
     finally:
@@ -73,7 +64,7 @@ def test_a_live_run_that_is_killed_leaves_no_process(tmp_path, processes):
         assert run.stderr.readline().startswith("cluster time")
         assert len(processes()) >= 6
         run.kill()
-    wait_until(lambda: not processes())
+    until(lambda: not processes())
 
 
 TAGGED_PARENT = """
@@ -115,11 +106,11 @@ def test_whoever_has_the_runs_tag_ends_with_it_and_nobody_else(tmp_path):
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **dict([mark.split("=")])}, cwd=ROOT,
     ) as parent:  # fmt: skip
         parent.stdout.readline()
-        wait_until(lambda: sorted(sleepers().values()) == [False, True])
+        until(lambda: sorted(sleepers().values()) == [False, True])
         parent.kill()
     try:
-        wait_until(lambda: list(sleepers().values()) == [False])
-        wait_until(lambda: not left.exists())
+        until(lambda: list(sleepers().values()) == [False])
+        until(lambda: not left.exists())
     finally:
         for pid in sleepers():
             os.kill(pid, signal.SIGKILL)

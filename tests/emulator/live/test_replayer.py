@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
-from balancer.clock import US, SystemClock
+from balancer.clock import US
 from emulator.clock.clock_master import SharedClockMaster
 from emulator.clock.shared_clock import SharedClock
 from emulator.live.leases import CloudSettings
@@ -29,6 +29,7 @@ from emulator.live.replayer import Replayer, main
 from emulator.live.replayer_config import ReplayerConfig
 from emulator.workload.store import save
 from emulator.workload.table import JobTable, Kind
+from polling import until
 
 pytestmark = pytest.mark.live
 
@@ -244,7 +245,7 @@ def test_a_lease_is_asked_for_again_until_the_cloud_is_back(fleet):
         assert repaired.wait(60)
         with OndemandServer(OndemandConfig(pool=(), port=port), source=fleet.source, clock=clock):
             repaired.close()
-            wait_until(log.exists)
+            until(log.exists)
     # Asked for at 10, 11, 13, 17, 25 and 41 s.
     assert read_replay(log).leases == {
         11: LeaseResult(11, granted=True, decided_us=41 * US, ended_us=46 * US)
@@ -361,20 +362,11 @@ def test_the_process_ends_cleanly_on_sigterm_with_what_it_has(fleet):
     path = write_config(fleet.folder, table=table, qsub=fleet.write_qsub(), clock=str(fleet.clock_file))
     with fleet.master, start(path) as process:
         partial = partial_path(fleet.folder / "replay.jsonl")
-        wait_until(lambda: partial.exists() and "submitted" in partial.read_text())
+        until(lambda: partial.exists() and "submitted" in partial.read_text())
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
     result = read_replay(fleet.folder / "replay.jsonl")
     assert (result.job_ids, result.interrupted) == ({1: "1.pbs"}, "1 events were still to come")
-
-
-def wait_until(condition, timeout_s=120.0):
-    clock = SystemClock()
-    end_us = clock.now_us() + round(timeout_s * US)
-    while not condition():
-        assert clock.now_us() < end_us, "it did not happen in time"
-        alarm = clock.alarm()
-        alarm.wait(0.02)
 
 
 @pytest.mark.parametrize(

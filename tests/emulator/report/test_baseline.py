@@ -6,9 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.report import files, html
 from emulator.report.baseline import Baseline
 from emulator.report.wording import difference_text, headline_text
@@ -55,7 +54,7 @@ def run(tmp_path, name, *options, scheduler="sjf+easy"):
     given = json.dumps(MADE | {"scheduler": scheduler})
     file = tmp_path / "small.yaml"
     file.write_text(given, encoding="utf-8")
-    done = CliRunner().invoke(main, ["run", str(file), "--out", str(folder), "--quiet", *options])
+    done = emulate("run", file, "--out", folder, "--quiet", *options)
     assert done.exit_code == 0, done.output
     return folder, done.output
 
@@ -97,10 +96,10 @@ def test_a_run_with_more_jobs_says_why_it_has_no_baseline(tmp_path, monkeypatch)
     file = tmp_path / "small.yaml"
     file.write_text(json.dumps(MADE | {"scheduler": "sjf+easy"}), encoding="utf-8")
     call = ["run", str(file), "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(main, call)
+    done = emulate(*call)
     assert "emulator: no baseline: 60 jobs are more than 10; --baseline makes it all the same" in done.stderr
     assert not (tmp_path / "out" / files.BASELINE).exists()
-    assert CliRunner().invoke(main, [*call, "--baseline", "--quiet"]).exit_code == 0
+    assert emulate(*call, "--baseline", "--quiet").exit_code == 0
     assert (tmp_path / "out" / files.BASELINE).exists()
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 
 import emulator
-from emulator.commands import report as cli
+from command_line import emulate
 from emulator.report import files
 from emulator.report.changes import RunFigures, figure_rows, headline
 from emulator.report.compare import StartDifference, compare, render
@@ -95,10 +94,10 @@ def test_the_command_tells_same_from_different_by_its_exit_status(week, tmp_path
     files.write(later(week, 5, US), tmp_path / "b")
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
 
-    same = CliRunner().invoke(cli.compare, [a, a])
-    differ = CliRunner().invoke(cli.compare, [a, b, "--same", "--json"])
-    compared = CliRunner().invoke(cli.compare, [a, b])
-    missing = CliRunner().invoke(cli.compare, [a, str(tmp_path / "c")])
+    same = emulate("compare", a, a)
+    differ = emulate("compare", a, b, "--same", "--json")
+    compared = emulate("compare", a, b)
+    missing = emulate("compare", a, tmp_path / "c")
 
     assert [done.exit_code for done in (same, differ, compared, missing)] == [0, 1, 0, 2]
     assert "Same run" in same.output
@@ -135,7 +134,7 @@ class TestWhatChanged:
 
         def say(*words):
             names = [word if word.startswith("-") else str(folders / word) for word in words]
-            return CliRunner().invoke(cli.compare, names)
+            return emulate("compare", *names)
 
         return say
 
@@ -202,7 +201,7 @@ class TestWhatChanged:
 def test_each_number_in_the_table_of_a_comparisons_page_is_that_of_the_two_summaries(folders, tmp_path):
     page = tmp_path / "page.html"
     names = ("default", "twelve")
-    done = CliRunner().invoke(cli.compare, [*(str(folders / name) for name in names), "--html", str(page)])
+    done = emulate("compare", *(str(folders / name) for name in names), "--html", page)
     assert done.exit_code == 0
     runs = [json.loads((folders / name / "summary.json").read_text()) for name in names]
     table, *_ = tables(page.read_text())
@@ -235,15 +234,15 @@ def test_the_report_command_makes_the_page_anew(week, tmp_path):
     page = (tmp_path / "a/report.html").read_bytes()
     (tmp_path / "a/report.html").unlink()
 
-    result = CliRunner().invoke(cli.report, [str(tmp_path / "a")])
+    result = emulate("report", tmp_path / "a")
 
     assert result.exit_code == 0
     assert (tmp_path / "a/report.html").read_bytes() == page
     assert "bounded slowdown" in result.output
-    assert CliRunner().invoke(cli.report, [str(tmp_path / "a"), "--json"]).output == (
-        tmp_path / "a/summary.json"
-    ).read_text(encoding="utf-8")
-    assert CliRunner().invoke(cli.report, [str(tmp_path)]).exit_code == 2
+    assert emulate("report", tmp_path / "a", "--json").output == (tmp_path / "a/summary.json").read_text(
+        encoding="utf-8"
+    )
+    assert emulate("report", tmp_path).exit_code == 2
 
 
 def test_a_change_of_a_count_is_written_as_every_number_is():

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from evalys.mstates import MachineStatesChanges
 
 from balancer.clock import US
-from emulator.commands import report as cli
+from command_line import emulate
 from emulator.report import files
 from emulator.report.exports import accasim, batsim
 from emulator.report.rules import explain
@@ -73,7 +72,7 @@ def test_what_is_written_as_accasims_is_read_as_the_same_run(tmp_path: Path):
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # as in test_evalys.py
 def test_evalys_reads_the_machines_states_that_the_command_writes(tmp_path: Path):
     files.write(run_of(TWO, 4), tmp_path / "run", report=False)
-    done = CliRunner().invoke(cli.export, [str(tmp_path / "run"), "batsim", "--out", str(tmp_path / "out")])
+    done = emulate("export", tmp_path / "run", "batsim", "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
     states = MachineStatesChanges(str(tmp_path / "out_machine_states.csv")).df
     assert states.nb_computing.tolist() == [2, 3]
@@ -88,7 +87,5 @@ def test_what_is_not_known_is_refused_and_nothing_is_written(tmp_path: Path):
     nowhere = replace(record.runs, node=record.runs.node[:0], first=np.zeros_like(record.runs.first))
     with pytest.raises(files.ResultsError, match="those of this run were not recorded"):
         accasim(replace(record, runs=nowhere))
-    done = CliRunner().invoke(
-        cli.export, [str(tmp_path / "gone"), "accasim", "--out", str(tmp_path / "plan")]
-    )
+    done = emulate("export", tmp_path / "gone", "accasim", "--out", tmp_path / "plan")
     assert (done.exit_code, sorted(tmp_path.iterdir())) == (2, [])

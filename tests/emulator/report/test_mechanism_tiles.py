@@ -8,10 +8,9 @@ from html import unescape
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import emulator
-from emulator.cli import main
+from command_line import emulate
 from emulator.metrics.mechanism_tiles import at, picture_of
 from emulator.number_text import duration, number
 from emulator.report import html
@@ -65,7 +64,7 @@ def test_each_number_of_its_tiles_on_the_page_is_the_summarys(runs, name):
 @pytest.mark.parametrize("name", RUNS)
 def test_the_terminal_has_them_too(runs, name, tmp_path):
     runs[name].save(tmp_path / "out")
-    done = CliRunner().invoke(main, ["report", str(tmp_path / "out")])
+    done = emulate("report", tmp_path / "out")
     assert done.exit_code == 0
     for name_said, value, _ in tile_texts(runs[name].summary, own_tiles(runs[name].summary)):
         assert re.search(f"^{re.escape(name_said)} +{re.escape(value)}", done.stdout, re.MULTILINE)
@@ -139,7 +138,7 @@ class Refuses:
 def run_with(plugin, out):
     scenario = str(SCENARIOS / "default.yaml")
     words = ["--plugin", f"{plugin}:Refuses", "--set", "mechanism=refuses", "--out", str(out), "--quiet"]
-    return CliRunner().invoke(main, ["run", scenario, *words])
+    return emulate("run", scenario, *words)
 
 
 def test_a_plug_in_shows_its_own(tmp_path):
@@ -151,7 +150,7 @@ def test_a_plug_in_shows_its_own(tmp_path):
     assert "Nodes in use by all" in (out / "report.html").read_text()
     summary = json.loads((out / "summary.json").read_text())
     assert [tile["name"] for tile in summary["tiles"]] == ["sent back"]
-    again = CliRunner().invoke(main, ["report", str(out), "--plugin", f"{tmp_path / 'mine.py'}:Refuses"])
+    again = emulate("report", out, "--plugin", f"{tmp_path / 'mine.py'}:Refuses")
     assert again.exit_code == 0, again.output
     assert "Nodes in use by all" in (out / "report.html").read_text()
 
@@ -178,7 +177,7 @@ def test_a_tile_that_is_none_is_bad_input(tmp_path):
 def test_runs_of_one_mechanism_are_compared_by_its_tiles(runs, tmp_path):
     runs["hybrid"].save(tmp_path / "a")
     summary = runs["hybrid"].summary
-    done = CliRunner().invoke(main, ["compare", str(tmp_path / "a"), str(tmp_path / "a")])
+    done = emulate("compare", tmp_path / "a", tmp_path / "a")
     line = next(line for line in done.stdout.splitlines() if line.startswith("preempted"))
     assert line.split()[1:3] == [str(summary["preemptions"])] * 2
 

@@ -11,12 +11,11 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 import emulator
 from atlas_kit import FewRuns, request
 from chromium_kit import browser
-from emulator.cli import main
+from command_line import emulate
 from emulator.experiments.atlas import command
 from emulator.experiments.balancer import PAPER
 from emulator.experiments.claims import judge, worlds
@@ -46,7 +45,7 @@ FIGURES = (
 
 
 def done(*arguments):
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    result = emulate(*arguments)
     assert result.exit_code == 0, result.output
 
 

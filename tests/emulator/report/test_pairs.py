@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from emulator.commands import report as cli
+from command_line import emulate
 from emulator.metrics import summarize
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES, by_size_and_length
 from emulator.metrics.jobs import batch_jobs_run
@@ -88,7 +87,7 @@ class TestCommand:
         files.write(waiting(crowded, 2), tmp_path / "b")
 
         def run(*options):
-            return CliRunner().invoke(cli.compare, [str(tmp_path / "a"), str(tmp_path / "b"), *options])
+            return emulate("compare", tmp_path / "a", tmp_path / "b", *options)
 
         return run
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import emulator
-from emulator.cli import main
+from command_line import emulate
 from emulator.report.picture import picture, picture_of_page
 
 ROOT = Path(__file__).parents[3]
@@ -52,9 +51,7 @@ def test_a_plot_of_a_page_is_a_picture_of_its_own(tmp_path):
 
 @pytest.mark.slow
 def test_the_picture_of_the_sweeps_is_that_of_the_lab(tmp_path):
-    done = CliRunner().invoke(
-        main, ["sweep", str(ROOT / "scenarios/sweeps/lab.yaml"), "--quiet", "--out", str(tmp_path / "lab")]
-    )
+    done = emulate("sweep", ROOT / "scenarios/sweeps/lab.yaml", "--quiet", "--out", tmp_path / "lab")
     assert done.exit_code == 0, done.output
     shown = (ROOT / "docs" / "images" / "lab-settings.svg").read_text(encoding="utf-8")
     assert picture_of_page(tmp_path / "lab" / "report.html", "pareto") == shown, (

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from balancer.clock import US
-from emulator.commands import report as cli
+from command_line import emulate
 from emulator.report import files
 from emulator.report.rules import explain
 from emulator.report.theirs import TheirJob, read_theirs
@@ -156,11 +155,9 @@ def test_the_command_names_the_rule_and_its_status_says_whether_anything_differs
     ours, theirs = run_by({}, jobs, nodes), run_by({"like": "cqsim"}, jobs, nodes)
     files.write(ours, tmp_path / "ours", report=False)
     files.write(theirs, tmp_path / "theirs", report=False)
-    other = CliRunner().invoke(
-        cli.compare, [str(tmp_path / "ours"), str(tmp_path / "theirs/jobs.csv"), "--json"]
-    )
-    same = CliRunner().invoke(cli.compare, [str(tmp_path / "ours"), str(tmp_path / "ours/jobs.csv")])
-    wrong = CliRunner().invoke(cli.compare, [str(tmp_path / "ours"), str(tmp_path / "ours/summary.json")])
+    other = emulate("compare", tmp_path / "ours", tmp_path / "theirs/jobs.csv", "--json")
+    same = emulate("compare", tmp_path / "ours", tmp_path / "ours/jobs.csv")
+    wrong = emulate("compare", tmp_path / "ours", tmp_path / "ours/summary.json")
     assert (other.exit_code, json.loads(other.output)["best"]) == (1, "like: cqsim")
     assert (same.exit_code, wrong.exit_code) == (0, 2)
     assert "summary.json: not a schedule" in wrong.output

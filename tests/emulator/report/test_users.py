@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 import made_site
-from emulator.cli import main
+from command_line import emulate
 
 
 @pytest.fixture
@@ -19,18 +18,8 @@ def run(tmp_path):
     (tmp_path / "sacct.txt").write_text(made_site.sacct(made_site.jobs()[:200]))
 
     def go(*more):
-        done = CliRunner().invoke(
-            main,
-            [
-                "run",
-                str(tmp_path / "sacct.txt"),
-                "--nodes",
-                "12",
-                "--out",
-                str(tmp_path / "out"),
-                "--quiet",
-                *more,
-            ],
+        done = emulate(
+            "run", tmp_path / "sacct.txt", "--nodes", "12", "--out", tmp_path / "out", "--quiet", *more
         )
         assert done.exit_code == 0, done.output
         return tmp_path / "out"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import emulator
 from balancer.plugin_files import in_use, with_plugin_object
 from balancer.plugins import Plugins
-from emulator.cli import main
+from command_line import emulate
 from emulator.plugins import KINDS
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.run import simulate
@@ -138,9 +137,7 @@ def test_what_is_given_in_python_is_what_a_file_gives(log):
         c = emulator.run(log, nodes=4, scheduler="fcfs+easy")
         assert a.compare(b).is_same
         assert a.compare(c).is_same
-    done = CliRunner().invoke(
-        main, ["run", "--trace", str(log), "--nodes", "4", "--plugin", "my.py:easy", "--scheduler", "easy"]
-    )
+    done = emulate("run", "--trace", log, "--nodes", "4", "--plugin", "my.py:easy", "--scheduler", "easy")
     assert done.exit_code == 0, done.stderr
     assert emulator.compare(a, "runs/five").is_same
 

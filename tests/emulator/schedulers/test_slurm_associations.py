@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
 from balancer.clock import US
-from emulator.cli import main
+from command_line import emulate
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.runs.scenario import load as load_scenario
 from emulator.schedulers.config import SchedulerConfig
@@ -294,9 +293,7 @@ def test_runs_and_whatif_take_names_from_the_log_and_tell_who_has_no_association
     )
     scheduler = f"scheduler={{slurm: {{conf: {conf}, associations: {TREE}}}}}"
     out = tmp_path / "out"
-    done = CliRunner().invoke(
-        main, ["run", str(log), "--nodes", "8", "--set", scheduler, "--anonymous", "--out", str(out)]
-    )
+    done = emulate("run", log, "--nodes", "8", "--set", scheduler, "--anonymous", "--out", out)
     assert done.exit_code == 0, done.output
     told = json.loads((out / "summary.json").read_text())["not_followed"]
     whose = "user 3 of the log without an association: Slurm would refuse their jobs"
@@ -316,14 +313,14 @@ def test_runs_and_whatif_take_names_from_the_log_and_tell_who_has_no_association
         "--set",
         "enforce_limits=false",
     ]
-    answer = json.loads(CliRunner().invoke(main, [*asked, "--associations", str(TREE), "--json"]).stdout)
+    answer = json.loads(emulate(*asked, "--associations", TREE, "--json").stdout)
     # Two of bob's three jobs at once: the third waits for the first, 58 s, and not where limits do not count.
     everybody = answer["groups"][0]
     assert everybody["today_min"] == pytest.approx(58 / 60 / 5, abs=0.01)
     assert everybody["changed_min"] == pytest.approx(0, abs=0.01)
     assert any(whose in note for note in answer["notes"])
     files = ["--associations", str(TREE), "--qos", str(RECORDINGS / "sacctmgr-qos-json.txt"), "--json"]
-    answer = json.loads(CliRunner().invoke(main, [*asked, *files]).stdout)
+    answer = json.loads(emulate(*asked, *files).stdout)
     assert any("qos long: MaxSubmitPU=20" in note for note in answer["notes"])
     assert not any("Def QOS" in note for note in answer["notes"])
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from balancer.clock import US
-from emulator.cli import main
+from command_line import emulate
 from emulator.live.slurm.calibration import Difference, calibrate
 from emulator.report import files
 from emulator.schedulers.config import SchedulerConfig
@@ -126,16 +125,16 @@ def test_several_runs_say_how_far_slurm_is_from_itself(tmp_path: Path) -> None:
     for interval in (30, 90):
         folders.append(str(tmp_path / f"every-{interval}"))
         files.write(on_slurm(bf_interval=interval), Path(folders[-1]))
-    done = CliRunner().invoke(main, ["calibrate", "slurm", *folders])
+    done = emulate("calibrate", "slurm", *folders)
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
     assert [line for line in lines if line in folders] == folders
     assert lines[-1] == (
         "all 2 runs: mean wait 109.2 s on Slurm (86.8 to 131.8 s), 86.8 s in the twin (-20.59 %)"
     )
-    as_json = CliRunner().invoke(main, ["calibrate", "slurm", *folders, "--json"])
+    as_json = emulate("calibrate", "slurm", *folders, "--json")
     assert [each["run"] for each in json.loads(as_json.output)] == folders
-    (one,) = (CliRunner().invoke(main, ["calibrate", "slurm", folders[0], "--json"]),)
+    (one,) = (emulate("calibrate", "slurm", folders[0], "--json"),)
     assert json.loads(one.output)["jobs"] == 4
 
 
@@ -146,7 +145,7 @@ def test_as_json_it_says_which_run_it_was(tmp_path: Path) -> None:
     (tmp_path / "logs" / "slurmctld-log.txt").write_text(
         "slurmctld version 24.11.5 started on cluster site\n"
     )
-    done = CliRunner().invoke(main, ["calibrate", "slurm", str(tmp_path), "--json"])
+    done = emulate("calibrate", "slurm", tmp_path, "--json")
     found = json.loads(done.output)
     run = {name: found[name] for name in ("run", "scenario", "nodes", "speed", "slurm")}
     assert run == {"run": str(tmp_path), "scenario": "site", "nodes": 4, "speed": 120.0, "slurm": "24.11.5"}

@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.report.files import load
 from emulator.schedulers.slurm.conf import read_conf
@@ -185,7 +184,7 @@ def test_a_run_its_report_and_whatif_name_it_too(tmp_path: Path) -> None:
     rows = "".join(f"{at}|{1000 + at}|{1000 + at}|60|1|2|COMPLETED|batch\n" for at in range(1, 20))
     log.write_text(f"JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|NNodes|State|Partition\n{rows}")
     runs = ["run", str(log), "--nodes", "4", "--scheduler", f"slurm:{path}", "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(main, runs)
+    done = emulate(*runs)
     assert (
         done.exit_code,
         "slurm.conf: CompleteWait=32: Slurm would start" in " ".join(done.output.split()),
@@ -202,7 +201,7 @@ def test_a_run_its_report_and_whatif_name_it_too(tmp_path: Path) -> None:
     assert "CompleteWait=32: Slurm would start" in (tmp_path / "out" / "report.html").read_text()
     assert load(tmp_path / "out").not_followed == tuple(summary["not_followed"])
     asked = ["whatif", "--log", str(log), "--slurm-conf", str(path), "--set", "bf_interval=30", "--json"]
-    notes = json.loads(CliRunner().invoke(main, asked).stdout)["notes"]
+    notes = json.loads(emulate(*asked).stdout)["notes"]
     assert f"4 nodes, by the NodeName lines of {path}" in notes
     assert f"slurm.conf: {NOT_FOLLOWED[1]}" in notes
 

@@ -6,9 +6,8 @@ import json
 import random
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.workload.formats import load
 from emulator.workload.swf import write_swf
 
@@ -43,7 +42,7 @@ def emulator(tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
 
     def run(*words):
-        done = CliRunner().invoke(main, [str(word) for word in words])
+        done = emulate(*words)
         assert done.exit_code == 0, done.output
         return done.stdout
 

@@ -6,9 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.report import sheets
 from emulator.report.files import load
 from emulator.runs.scenario import Scenario, ScenarioError, from_mapping
@@ -191,8 +190,8 @@ def test_the_command_writes_all_but_the_report(tmp_path):
     log = log_of(tmp_path / "log.swf", 4)
     run = ["run", str(log), "--quiet", "--out"]
 
-    found = CliRunner().invoke(main, [*run, str(tmp_path / "out"), "--stream"])
-    refused = CliRunner().invoke(main, [*run, str(tmp_path / "no"), "--stream", "--check"])
+    found = emulate(*run, tmp_path / "out", "--stream")
+    refused = emulate(*run, tmp_path / "no", "--stream", "--check")
 
     assert found.exit_code == 0, found.output
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted([*FILES, "summary.json"])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import study_merge
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import from_mapping
@@ -53,11 +52,9 @@ def site(tmp_path):
 
 
 def study(site, *more):
-    return CliRunner().invoke(
-        main,
-        ["study", "merge", "--batch", str(site / "batch.swf"), "--ondemand", str(site / "ondemand.swf"), "--out",
-         str(site / f"out{len(more)}"), "--jobs", "1", "--nodes", f"{NODES}+2", "--reserve", "1", "--wait-min", "0",
-         "--predictor", "peak", "--accept-today", "2", "--notice-min", "30", "--pairings", "1", "--json", *more],
+    return study_merge(
+        site / "batch.swf", site / "ondemand.swf", site / f"out{len(more)}", "--nodes", f"{NODES}+2", "--reserve",
+        1, "--wait-min", 0, "--accept-today", 2, "--pairings", 1, "--json", *more,
     )  # fmt: skip
 
 

@@ -7,9 +7,8 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import study_merge
 from emulator.study import growth, show
 from emulator.study.judge import Wishes
 from emulator.study.logs import batch_of, leases_of, read_logs, usable_weeks
@@ -125,12 +124,7 @@ def test_each_figure_of_a_growth_stands_below_its_own_heading():
 
 
 def study(folder, *more):
-    return CliRunner().invoke(
-        main,
-        ["study", "merge", "--batch", LOGS[0], "--ondemand", LOGS[1], "--nodes", "12+4", "--reserve", "3",
-         "--wait-min", "0", "--notice-min", "30", "--predictor", "peak", "--quick", "--jobs", "1", "--out", str(folder),
-         *more],
-    )  # fmt: skip
+    return study_merge(*LOGS, folder, "--nodes", "12+4", "--reserve", 3, "--wait-min", 0, "--quick", *more)
 
 
 def test_the_report_says_what_changes_if_demand_grows(tmp_path):

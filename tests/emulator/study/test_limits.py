@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import made_site
-from emulator.cli import main
+from command_line import study_merge
 from emulator.study.judge import Figures, Wishes
 from emulator.study.longer_limits import if_they_wait, sentence
 from emulator.study.settings import Setting
@@ -32,11 +31,9 @@ def site(tmp_path_factory):
 
 
 def study(site, *limits):
-    done = CliRunner().invoke(
-        main,
-        ["study", "merge", "--batch", str(site / "batch"), "--ondemand", str(site / "ondemand"), "--nodes", "12+4",
-         "--reserve", "0,1,2", "--wait-min", "0,60,120", "--notice-min", "30", "--predictor", "peak", "--pairings", "1",
-         "--out", str(site / "out"), "--jobs", "1", "--quiet", *limits],
+    done = study_merge(
+        site / "batch", site / "ondemand", site / "out", "--nodes", "12+4", "--reserve", "0,1,2", "--wait-min",
+        "0,60,120", "--pairings", 1, "--quiet", *limits,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     return done.stdout, json.loads((site / "out" / "study.json").read_text())

@@ -7,10 +7,9 @@ import lzma
 import shlex
 
 import pytest
-from click.testing import CliRunner
 
 import made_site
-from emulator.cli import main
+from command_line import emulate, study_merge
 from emulator.study.logs import read_logs
 from emulator.workload.formats import load
 from testdata import TRACES
@@ -82,11 +81,11 @@ def test_the_commands_of_the_tutorial_say_what_it_says(tmp_path, monkeypatch):
     page = (TRACES.parent / "docs" / "tutorials" / "two-machines.md").read_text()
     check, merge = [shlex.split(line)[1:] for line in page.splitlines() if line.startswith("    emulator ")]
     monkeypatch.chdir(TRACES.parent)
-    checked = CliRunner().invoke(main, check)
+    checked = emulate(*check)
     assert (checked.exit_code, "Nothing looks wrong" in checked.stdout) == (0, True), checked.output
     weeks = merge.index("--weeks")
     quick = [*merge[:weeks], *merge[weeks + 2 :], "--quick"]
-    done = CliRunner().invoke(main, [*quick, "--out", str(tmp_path), "--jobs", "1", "--predictor", "peak"])
+    done = emulate(*quick, "--out", tmp_path, "--jobs", "1", "--predictor", "peak")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("Cannot be told: with a reserve of 3 nodes, batch jobs wait ")
     said = " ".join(done.stdout.split())
@@ -96,11 +95,9 @@ def test_the_commands_of_the_tutorial_say_what_it_says(tmp_path, monkeypatch):
 def test_the_known_answer_is_found(tmp_path):
     """Three nodes in reserve, and not two: three servers are wanted at once while no node is idle."""
     site = TRACES / "site"
-    done = CliRunner().invoke(
-        main,
-        ["study", "merge", "--batch", str(site / "sacct.txt.xz"), "--ondemand", str(site / "usage.json.xz"), "--nodes",
-         "12+4", "--reserve", "0,1,2,3", "--wait-min", "0", "--notice-min", "30", "--predictor", "peak", "--out",
-         str(tmp_path), "--jobs", "1", "--weeks", "all", "--pairings", "1", "--json"],
+    done = study_merge(
+        site / "sacct.txt.xz", site / "usage.json.xz", tmp_path, "--nodes", "12+4", "--reserve", "0,1,2,3",
+        "--wait-min", 0, "--weeks", "all", "--pairings", 1, "--json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)

@@ -8,10 +8,9 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
-from click.testing import CliRunner
 
 import made_site
-from emulator.cli import main
+from command_line import study_merge
 from emulator.number_text import duration
 from made_site import BEGIN_S, DAY_S, DAYS, HOUR_S, Server
 
@@ -47,11 +46,9 @@ def judge(tmp_path):
     def study(batch, ondemand, *more, nodes="12+4", reserve="3"):
         (tmp_path / "batch").write_text(batch)
         (tmp_path / "ondemand").write_text(ondemand)
-        done = CliRunner().invoke(
-            main,
-            ["study", "merge", "--batch", str(tmp_path / "batch"), "--ondemand", str(tmp_path / "ondemand"), "--nodes",
-             nodes, "--reserve", reserve, "--wait-min", "0", "--notice-min", "30", "--predictor", "peak", "--pairings",
-             "1", "--out", str(tmp_path / "out"), "--jobs", "1", "--json", *more],
+        done = study_merge(
+            tmp_path / "batch", tmp_path / "ondemand", tmp_path / "out", "--nodes", nodes, "--reserve", reserve,
+            "--wait-min", 0, "--pairings", 1, "--json", *more,
         )  # fmt: skip
         return done.exit_code, json.loads(done.stdout) if done.stdout else None, done.stderr
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.metrics.window import window_figures
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import run_virtual
@@ -168,11 +167,19 @@ def site(tmp_path):
 
 
 def study(site, *more):
-    return CliRunner().invoke(
-        main,
-        ["study", "merge", "--batch", str(site / "batch.swf"), "--ondemand", str(site / "ondemand.swf"),
-         "--out", str(site / "out"), "--jobs", "1", *more],
-    )  # fmt: skip
+    return emulate(
+        "study",
+        "merge",
+        "--batch",
+        site / "batch.swf",
+        "--ondemand",
+        site / "ondemand.swf",
+        "--out",
+        site / "out",
+        "--jobs",
+        "1",
+        *more,
+    )
 
 
 SMALL = (

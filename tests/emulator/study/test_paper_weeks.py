@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import study_merge
 from emulator.study.settings import Setting
 
 TRACES = Path(__file__).parents[3] / "traces"
@@ -19,11 +18,9 @@ TRACES = Path(__file__).parents[3] / "traces"
 @pytest.mark.timeout(3600)  # half a minute of a processor, whatever else it does
 def test_what_half_of_the_weeks_recommends_holds_on_the_other_half(tmp_path):
     """Six weeks, the most challenging: of the 68 on-demand nodes 56 are given up, 82 % as in the paper."""
-    done = CliRunner().invoke(
-        main,
-        ["study", "merge", "--batch", str(TRACES / "lcrc"), "--ondemand", str(TRACES / "aps"), "--nodes", "304+68",
-         "--weeks", "6", "--pairings", "1", "--reserve", "6,12,24", "--wait-min", "0", "--notice-min", "30",
-         "--predictor", "peak", "--accept-today", "4", "--jobs", "1", "--out", str(tmp_path), "--json"],
+    done = study_merge(
+        TRACES / "lcrc", TRACES / "aps", tmp_path, "--nodes", "304+68", "--weeks", 6, "--pairings", 1, "--reserve",
+        "6,12,24", "--wait-min", 0, "--accept-today", 4, "--json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)

@@ -7,9 +7,8 @@ import random
 from dataclasses import dataclass
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.run import simulate
 from emulator.workload.table import JobTable
@@ -140,7 +139,7 @@ def site(request, tmp_path_factory):
 
 
 def ran(*words):
-    done = CliRunner().invoke(main, [str(word) for word in words])
+    done = emulate(*words)
     assert done.exit_code == 0, done.output
     return done
 
@@ -251,7 +250,7 @@ def test_a_study_under_a_file_of_another_size_says_so(site):
     its, folder, _, _ = site
     words = study(site, "--scheduler", f"slurm:{CONFS / its.conf}", "--out", folder / "failed")
     words[words.index("--nodes") + 1] = "10+3"
-    done = CliRunner().invoke(main, words)
+    done = emulate(*words)
     assert done.exit_code == 2
     assert (
         "is one of 12 nodes of the site (kari-c-001 to kari-dgx1-002), and the run has 10: say 12 nodes"
@@ -266,7 +265,7 @@ def test_a_study_whose_runs_all_fail_says_why(site, monkeypatch):
         "emulator.study.site_scheduler.under_scheduler", lambda logs, scheduler, _nodes: (logs, scheduler)
     )
     words = study(site, "--scheduler", f"slurm:{CONFS / its.conf}", "--out", folder / "failed")
-    done = CliRunner().invoke(main, words)
+    done = emulate(*words)
     assert done.exit_code == 2
     said = " ".join(done.output.split())
     assert "no run of today could be made" in said

@@ -12,9 +12,8 @@ import random
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import study_merge
 from emulator.runs.scenario import ScenarioError
 from emulator.study.logs import read_logs
 from emulator.workload.formats import load
@@ -135,12 +134,10 @@ def site(tmp_path):
 
 
 def study(site, *more):
-    return CliRunner().invoke(
-        main,
-        ["study", "merge", "--batch", str(site / "batch.swf"), "--ondemand", str(site / "ondemand.swf"), "--out",
-         str(site / "out"), "--jobs", "1", "--nodes", f"{NODES}+2", "--reserve", "1", "--wait-min", "0", "--predictor",
-         "peak", "--notice-min", "30", "--pairings", "1", "--procs-per-node", str(CORES), "--scheduler", "fcfs",
-         "--cores-per-node", "0", "--json", *more],
+    return study_merge(
+        site / "batch.swf", site / "ondemand.swf", site / "out", "--nodes", f"{NODES}+2", "--reserve", 1,
+        "--wait-min", 0, "--pairings", 1, "--procs-per-node", CORES, "--scheduler", "fcfs", "--cores-per-node", 0,
+        "--json", *more,
     )  # fmt: skip
 
 

@@ -6,9 +6,8 @@ import json
 import random
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.run import simulate
@@ -91,7 +90,7 @@ def written(jobs, path, waits):
 
 
 def answered(log, *options):
-    done = CliRunner().invoke(main, ["whatif", "--log", str(log), *options, "--json"])
+    done = emulate("whatif", "--log", log, *options, "--json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
@@ -107,7 +106,7 @@ def site(tmp_path, conf):
 @pytest.fixture
 def whatif(site):
     def run(*options):
-        return CliRunner().invoke(main, ["whatif", "--log", str(site), *options])
+        return emulate("whatif", "--log", site, *options)
 
     return run
 
@@ -146,7 +145,7 @@ def test_a_log_of_a_day_gives_no_interval(tmp_path, conf):
     log = written(jobs, tmp_path / "day.swf", waits_of(jobs, conf=conf))
     found = answered(log, "--slurm-conf", str(conf), "--set", "bf_interval=-1")
     assert {(each["low_min"], each["high_min"]) for each in found["groups"]} == {(None, None)}
-    done = CliRunner().invoke(main, ["whatif", "--log", str(log), "--set", "bf_interval=-1"])
+    done = emulate("whatif", "--log", log, "--set", "bf_interval=-1")
     assert "(no interval: the log has too few days to draw from)" in done.stdout
 
 
@@ -232,11 +231,11 @@ def test_a_run_under_extended_limits_says_which_rule_keeps_them(tmp_path, conf):
     jobs = with_a_time_out(made_jobs())
     log = written(jobs, tmp_path / "log.swf", [0] * len(jobs))
     words = ["run", str(log), "--scheduler", f"slurm:{conf}", "--no-report", "--out", str(tmp_path / "out")]
-    refused = CliRunner().invoke(main, words)
+    refused = emulate(*words)
     assert refused.exit_code == 2
     assert "partition debug takes limits up to 60 minutes" in " ".join(refused.output.split())
     assert "are the log's with `overrun: kill`" in " ".join(refused.output.split())
-    assert CliRunner().invoke(main, [*words, "--overrun", "kill"]).exit_code == 0
+    assert emulate(*words, "--overrun", "kill").exit_code == 0
 
 
 def test_progress_is_of_both_runs_as_one(site, conf):

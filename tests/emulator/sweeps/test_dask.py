@@ -7,16 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import distributed
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps import execute, pools
 from emulator.sweeps.grid import load_sweep
@@ -24,19 +22,11 @@ from emulator.sweeps.pools import DaskCluster, Here
 from emulator.sweeps.pools import _text as text_of
 from emulator.sweeps.store import Store
 from emulator.sweeps.sweep import run_sweep
+from polling import until
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
 MEASURED = {"wall_s", "jobs_per_s"}
-
-
-def wait_until(condition, limit_s: float = 120) -> None:
-    pause = threading.Event()
-    for _ in range(int(limit_s / 0.05)):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not happen in time")
 
 
 class Cluster:
@@ -47,7 +37,7 @@ class Cluster:
 
     def begin(self, workers: int = 2) -> None:
         self.start("dask_scheduler", "--port", "0", "--no-dashboard", "--no-jupyter")
-        wait_until(lambda: self.address_file.exists() and self.address_file.read_text().endswith("}"))
+        until(lambda: self.address_file.exists() and self.address_file.read_text().endswith("}"))
         self.address = json.loads(self.address_file.read_text())["address"]
         self.workers = [
             self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard")
@@ -122,9 +112,7 @@ def rows(folder: Path) -> list[dict]:
 def test_two_workers_give_the_rows_that_one_process_gives(cluster, grid, tmp_path):
     here = Store(tmp_path / "here")
     run_sweep(load_sweep(grid), here, Here())
-    done = CliRunner().invoke(
-        main, ["sweep", str(grid), "--dask", cluster.address, "--out", str(tmp_path / "dask-out")]
-    )
+    done = emulate("sweep", grid, "--dask", cluster.address, "--out", tmp_path / "dask-out")
     assert done.exit_code == 0, done.output
     assert rows(tmp_path / "dask-out") == rows(here.folder)
     with cluster.client() as client:
@@ -192,9 +180,7 @@ def test_a_run_that_cannot_be_done_there_is_named_and_the_others_are_kept(cluste
     document = yaml.safe_load(grid.read_text())
     document["grid"] = {"mechanism.balancer.static_reserve": [0, 9]}
     grid.write_text(yaml.safe_dump(document | {"seeds": 1}))
-    done = CliRunner().invoke(
-        main, ["sweep", str(grid), "--dask", cluster.address, "--out", str(tmp_path / "out")]
-    )
+    done = emulate("sweep", grid, "--dask", cluster.address, "--out", tmp_path / "out")
     assert done.exit_code == 1, done.output
     assert "static_reserve is 9, the cluster has 8 nodes" in done.stderr
     assert len(rows(tmp_path / "out")) == 1
@@ -219,8 +205,6 @@ def test_a_scheduler_that_dies_ends_the_sweep_with_a_reason_and_what_is_finished
 
 @pytest.mark.slow
 def test_without_a_scheduler_the_address_is_named_with_status_2(grid, tmp_path):
-    done = CliRunner().invoke(
-        main, ["sweep", str(grid), "--dask", "tcp://127.0.0.1:9", "--out", str(tmp_path / "out")]
-    )
+    done = emulate("sweep", grid, "--dask", "tcp://127.0.0.1:9", "--out", tmp_path / "out")
     assert done.exit_code == 2
     assert "no scheduler answers there" in done.stderr

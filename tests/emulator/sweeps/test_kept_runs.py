@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.sweeps.grid import load_sweep
 from emulator.sweeps.kept_runs import keep_runs, links_of
 
@@ -25,7 +24,7 @@ def grid(tmp_path):
 
 
 def sweep(grid, out, *more):
-    return CliRunner().invoke(main, ["sweep", str(grid), "--out", str(out), "--jobs", "1", "--quiet", *more])
+    return emulate("sweep", grid, "--out", out, "--jobs", "1", "--quiet", *more)
 
 
 def test_each_run_of_the_page_is_a_link_to_a_report_whose_figures_are_those_of_its_row(grid, tmp_path):
@@ -73,7 +72,7 @@ def test_without_it_the_page_says_how_to_have_them_and_the_sweep_goes_on_with_it
 
 def test_live_runs_alone_are_refused(grid, tmp_path):
     line = ["sweep", str(grid), "--out", str(tmp_path / "out"), "--keep-runs", "--clock", "live"]
-    done = CliRunner().invoke(main, line)
+    done = emulate(*line)
     assert done.exit_code == 2
     assert "--keep-runs" in done.stderr
     assert not (tmp_path / "out").exists()

@@ -7,23 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 import yaml
 
+from polling import until
+
 pytestmark = pytest.mark.live
 RUN = "from emulator.cli import main; main(prog_name='emulator')"
-
-
-def wait_until(condition, limit_s: float = 120) -> None:
-    pause = threading.Event()
-    for _ in range(int(limit_s / 0.05)):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not happen in time")
 
 
 def session_members(session: int) -> list[str]:
@@ -59,10 +51,10 @@ def test_a_sweep_that_is_ended_leaves_whole_rows_and_no_process(tmp_path, number
         start_new_session=True,
     )
     try:
-        wait_until(lambda: len(lines(out)) >= 3)
+        until(lambda: len(lines(out)) >= 3)
         sweep.send_signal(number)
         status = sweep.wait(200)
-        wait_until(lambda: not session_members(sweep.pid))
+        until(lambda: not session_members(sweep.pid))
     finally:
         if session_members(sweep.pid):
             os.killpg(sweep.pid, signal.SIGKILL)

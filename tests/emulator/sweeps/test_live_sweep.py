@@ -5,9 +5,8 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.sweeps.grid import load_sweep, on_clocks
 from emulator.sweeps.side_by_side import beside
 from emulator.sweeps.sweep import describe
@@ -54,7 +53,7 @@ def test_each_run_is_one_run_a_clock_with_a_key_of_its_own(grid):
 def test_live_figures_stand_beside_those_of_virtual_time_and_are_the_same(grid, tmp_path):
     clocks = [part for clock in BOTH for part in ("--clock", clock)]
     out = tmp_path / "out"
-    done = CliRunner().invoke(main, ["sweep", str(grid), *clocks, "--jobs", "1", "--out", str(out)])
+    done = emulate("sweep", grid, *clocks, "--jobs", "1", "--out", out)
     assert done.exit_code == 0, done.output
     assert "virtual / live" in done.stdout
     rows = pq.read_table(out / "results.parquet").to_pylist()

@@ -6,9 +6,8 @@ import re
 from html import unescape
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.number_text import grouped
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.page import page
@@ -82,9 +81,7 @@ def test_the_command_writes_it_and_says_where(tmp_path):
         "grid: {mechanism.balancer.static_reserve: [0, 6]}\nseeds: 1\n"
     )
     out = tmp_path / "out"
-    done = CliRunner().invoke(
-        main, ["sweep", str(tmp_path / "grid.yaml"), "--jobs", "1", "--out", str(out), "--quiet"]
-    )
+    done = emulate("sweep", tmp_path / "grid.yaml", "--jobs", "1", "--out", out, "--quiet")
     assert done.exit_code == 0, done.output
     assert f"The settings in order, with intervals: {out / 'report.html'}" in done.stdout
     text = unescape((out / "report.html").read_text())

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
 
+from command_line import emulate
 from emulator.cli import main
 from emulator.commands.options import USUAL_FIGURES
 from emulator.runs.scenario import ScenarioError
@@ -78,7 +78,7 @@ def test_a_sweep_prints_the_order_by_the_mean_wait_if_no_figure_is_named(tmp_pat
     sweep = {"scenario": {"nodes": 8, "workload": workload}, "points": points, "seeds": 4}
     grid.write_text(yaml.safe_dump(sweep))
     given = ["sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1"]
-    done = CliRunner().invoke(main, given)
+    done = emulate(*given)
     assert done.exit_code == 0, done.output
     assert "mean_wait_s: mean of 4 seeds" in done.output
     assert "best" in done.output
@@ -97,9 +97,7 @@ def test_a_figure_that_no_run_can_have_is_told_before_anything_is_run_or_written
     grid = tmp_path / "grid.yaml"
     grid.write_text(yaml.safe_dump({"base": str(DEFAULT), "seeds": 1}))
     for more in ((), ("--dry-run",)):
-        wrong = CliRunner().invoke(
-            main, ["sweep", str(grid), "--out", str(tmp_path / "out"), "--rank", figure, *more]
-        )
+        wrong = emulate("sweep", grid, "--out", tmp_path / "out", "--rank", figure, *more)
         assert (wrong.exit_code, said in wrong.stderr) == (2, True), wrong.output
     assert not (tmp_path / "out").exists()
 
@@ -107,7 +105,7 @@ def test_a_figure_that_no_run_can_have_is_told_before_anything_is_run_or_written
 def test_what_a_dry_run_does_not_use_is_named(tmp_path):
     grid = tmp_path / "grid.yaml"
     grid.write_text(yaml.safe_dump({"base": str(DEFAULT), "seeds": 1}))
-    listed = CliRunner().invoke(main, ["sweep", str(grid), "--dry-run", "--json", "--jobs", "2"])
+    listed = emulate("sweep", grid, "--dry-run", "--json", "--jobs", "2")
     assert listed.exit_code == 0
     assert "emulator: --jobs, --json: of runs and their results: not used by --dry-run\n" in listed.stderr
 
@@ -115,10 +113,7 @@ def test_what_a_dry_run_does_not_use_is_named(tmp_path):
 def test_the_number_of_runs_at_a_time_is_not_said_of_a_dask_cluster(tmp_path):
     grid = tmp_path / "grid.yaml"
     grid.write_text(yaml.safe_dump({"base": str(DEFAULT), "seeds": 1}))
-    refused = CliRunner().invoke(
-        main,
-        ["sweep", str(grid), "--dask", "tcp://127.0.0.1:9", "--jobs", "2", "--out", str(tmp_path / "out")],
-    )
+    refused = emulate("sweep", grid, "--dask", "tcp://127.0.0.1:9", "--jobs", "2", "--out", tmp_path / "out")
     assert (refused.exit_code, "--jobs: the workers of the Dask cluster say" in refused.stderr) == (2, True)
     assert not (tmp_path / "out").exists()
 
@@ -136,7 +131,7 @@ def test_the_shell_completes_figures_the_usual_ones_first_and_then_those_of_the_
     for given in (("sweep", "few.yaml"), ("sweep", "few.yaml", "--out", "elsewhere")):
         assert completed(*given, "--rank") == sorted(USUAL_FIGURES)
         assert completed(*given, "--rank", begun="mean_w") == ["mean_wait_s"]
-        done = CliRunner().invoke(main, [*given, "--jobs", "1"])
+        done = emulate(*given, "--jobs", "1")
         assert done.exit_code == 0, done.output
         found = completed(*given, "--rank")
         assert set(USUAL_FIGURES) < set(found)
@@ -149,9 +144,7 @@ def test_the_shell_completes_the_predictors_of_a_study():
 
 def test_the_sweep_of_the_checkout_tells_whether_a_policy_is_better_than_easy(tmp_path):
     file = Path(__file__).parents[3] / "scenarios" / "sweeps" / "against-easy.yaml"
-    done = CliRunner().invoke(
-        main, ["sweep", str(file), "--out", str(tmp_path / "out"), "--jobs", "1", "--json"]
-    )
+    done = emulate("sweep", file, "--out", tmp_path / "out", "--jobs", "1", "--json")
     assert done.exit_code == 0, done.output
     mine, easy = json.loads(done.stdout)["settings"]
     assert (mine["label"], easy["label"], easy["seeds"], easy["differs"]) == ("mine", "EASY", 10, True)

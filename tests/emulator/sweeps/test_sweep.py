@@ -8,9 +8,8 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import load_sweep
 from emulator.sweeps.pools import Cores, Done, Here
@@ -248,21 +247,21 @@ def test_a_wrong_sweep_file_is_an_error_before_any_run(sweep_file, keys, text):
 
 def test_the_command_prints_where_the_rows_are_and_refuses_bad_input_with_status_2(sweep_file, tmp_path):
     out = str(tmp_path / "out")
-    done = CliRunner().invoke(main, ["sweep", str(sweep_file(seeds=2)), "--out", out, "--jobs", "1"])
+    done = emulate("sweep", sweep_file(seeds=2), "--out", out, "--jobs", "1")
     assert done.exit_code == 0, done.output
     assert done.stdout == (
         f"2 runs in {out}/results.parquet and results.csv\n"
         f"The settings in order, with intervals: {out}/report.html\n"
     )
-    again = CliRunner().invoke(main, ["sweep", str(sweep_file(seeds=2)), "--out", out, "--jobs", "1"])
+    again = emulate("sweep", sweep_file(seeds=2), "--out", out, "--jobs", "1")
     assert "2 runs (2 were there already)" in again.output
-    bad = CliRunner().invoke(main, ["sweep", str(sweep_file(nope=1))])
+    bad = emulate("sweep", sweep_file(nope=1))
     assert bad.exit_code == 2
     assert "nope" in bad.output
 
 
 def test_a_dry_run_lists_the_runs(sweep_file):
-    listed = CliRunner().invoke(main, ["sweep", str(sweep_file(seeds=2)), "--dry-run"])
+    listed = emulate("sweep", sweep_file(seeds=2), "--dry-run")
     assert [line.split("  ")[1] for line in listed.stdout.splitlines()] == ["seed=1", "seed=2"]
     assert listed.stderr == "2 runs; --dry-run does none of them\n"
 

@@ -7,17 +7,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from pytest_docker.plugin import get_docker_services
 
-from balancer.clock import US, micros, wall_us
+from balancer.clock import US, wall_us
 from balancer.version import VERSION
 from fleet_kit.short_trace import NODES, write_scenario
 from parts import FLEET_IMAGES, OUR_IMAGES, compose_command, succeeds
+from polling import until
 
 ROOT = Path(__file__).parents[4]
 _EMULATOR = (sys.executable, "-c", "from emulator.cli import main; main()")
@@ -124,6 +124,9 @@ class Compose:
         assert not check or done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
+    def _until(self, condition, wanted):
+        return until(condition, lambda: f"{wanted}\n{self('logs', '--tail', '30', check=False)}", _LIMIT_S)
+
     def take_down(self):
         """Remove all of it. A network may count a container that is gone for a moment: then once more."""
         command = [*self._command, "down", "-v", "-t", "5"]
@@ -134,7 +137,7 @@ class Compose:
             )
             return done.returncode == 0
 
-        until(is_down, "it cannot be taken down", self)
+        self._until(is_down, "it can be taken down")
 
     def ctrl_c(self, *arguments, seen):
         """`docker compose ARGUMENTS...` at a terminal, where somebody sees this text, types Ctrl-C and waits."""
@@ -145,7 +148,7 @@ class Compose:
                 command, env=self.environ, stdin=subprocess.PIPE, stdout=shown, stderr=shown, bufsize=0
             )
             try:
-                until(lambda: seen in os.pread(shown.fileno(), 1 << 24, 0), f"no {seen} to be seen", self)
+                self._until(lambda: seen in os.pread(shown.fileno(), 1 << 24, 0), f"{seen} is to be seen")
                 process.stdin.write(b"\x03")
                 process.wait(_LIMIT_S)
             finally:
@@ -185,27 +188,23 @@ class Compose:
     def pace_until_jobs(self, count):
         """Cluster seconds in a wall second, from the first that passes until so many jobs, and one more, have ended."""
         stood_s = self.cluster_time_s()
-        until(lambda: self.cluster_time_s() > stood_s, "the clock stands", self)
+        self._until(lambda: self.cluster_time_s() > stood_s, "the clock goes on")
         begun_us, begun_s = wall_us(), self.cluster_time_s()
         self.wait_for_jobs(max(count, self.status().get("jobs_ended", 0) + 1))
         return (self.cluster_time_s() - begun_s) / (wall_us() - begun_us) * US
 
     def cluster_time_s(self):
         """The run's time, as soon as the controller tells it."""
-        said = []
-        until(lambda: said.append(self.status()) or said[-1], "the controller says nothing", self)
-        return said[-1]["cluster_time_s"]
+        return self._until(self.status, "the controller says something")["cluster_time_s"]
 
     def wait_for_jobs(self, count):
         """Until so many jobs have ended; how many have."""
-        said = [0]
 
-        def is_so():
-            said[0] = self.status().get("jobs_ended", 0)
-            return said[0] >= count
+        def ended():
+            jobs = self.status().get("jobs_ended", 0)
+            return jobs if jobs >= count else 0
 
-        until(is_so, f"{count} jobs have not ended", self)
-        return said[0]
+        return self._until(ended, f"{count} jobs have ended")
 
     def wait_for_silence(self, *, of_nobody=False):
         """Until the clock goes on without somebody who says nothing, or again with everybody."""
@@ -214,7 +213,7 @@ class Compose:
             silent = self.status().get("silent")
             return silent is not None and (not silent) is of_nobody
 
-        until(is_so, "it does not come", self)
+        self._until(is_so, "it comes")
 
     def result(self, service="controller"):
         """Wait for the end of the run: its exit status and its results folder."""
@@ -243,14 +242,6 @@ class Compose:
             ).stdout.split()
             for words in lists
         ]
-
-
-def until(condition, complaint, compose):
-    end_us = wall_us() + micros(_LIMIT_S)
-    pause = threading.Event()
-    while not condition():
-        assert wall_us() < end_us, f"{complaint}\n{compose('logs', '--tail', '30', check=False)}"
-        pause.wait(0.2)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from emulator.live.containers import remote_exec
 from emulator.live.containers.remote_exec import Place, PlacedProcess, shutdown_executors
 from emulator.live.process import FleetProcessError
+from polling import until
 from processes import is_alive
 
 
@@ -30,8 +31,7 @@ def start(place, script, **environ):
 
 def ended(process):
     process.wait_until(lambda: True)
-    while process.exit_status is None:
-        threading.Event().wait(0.01)
+    until(lambda: process.exit_status is not None)
     return process.exit_status
 
 
@@ -58,8 +58,7 @@ def test_a_process_that_is_stopped_ends_by_sigterm_or_if_it_will_not_is_killed_w
     other = int(deaf.log.read_text())
     deaf.stop()
     assert deaf.exit_status == -9
-    while is_alive(other):  # the kernel's business, a moment later
-        threading.Event().wait(0.01)
+    until(lambda: not is_alive(other))  # the kernel's business, a moment later
 
 
 def test_nobody_is_left_when_whoever_asked_is_killed(place):
@@ -76,8 +75,7 @@ sys.stdin.read()
         pid = int(asker.stdout.readline())
         assert is_alive(pid)
         asker.kill()
-    while is_alive(pid):
-        threading.Event().wait(0.01)
+    until(lambda: not is_alive(pid))
 
 
 def test_a_place_that_does_not_come_is_named(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from emulator.live.job.program import WORK_LEFT, Checkpoints, Phase, main
 from emulator.live.job.proof import ProofError, prove
 from emulator.machine import work as w
 from emulator.workload.table import JobTable
+from polling import until
 
 ROOT = Path(__file__).parents[4]
 times = st.integers(0, 10**10)
@@ -147,10 +147,8 @@ class TestAsAPlainProgram:
             return list(lines)
 
     def wait_for(self, tmp_path, process, text):
-        pause = threading.Event()
-        while not any(text in line for line in self.output(tmp_path)):
-            assert process.poll() is None, f"it ended without saying {text}"
-            pause.wait(0.02)
+        until(lambda: any(text in line for line in self.output(tmp_path)) or process.poll() is not None)
+        assert process.poll() is None, f"it ended without saying {text}"
 
     @pytest.mark.slow
     def test_killed_and_told_to_leave_it_does_all_its_work_once(self, start, tmp_path):

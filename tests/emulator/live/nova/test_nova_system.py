@@ -8,9 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 import requests
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.live.clock_cost import starts_late_us
 from emulator.live.containers.startup import check_containers
 from emulator.live.nova.environment import NovaConf
@@ -40,7 +39,7 @@ def test_a_machine_without_nova_is_told_how_to_get_it_before_the_run(tmp_path):
     out = tmp_path / "out"
     changes = [f"--set=live.ondemand.nova.environment={tmp_path / 'nowhere'}", "--set=live.pace=free"]
     called = ["run", str(ROOT / "scenarios" / "default.yaml"), "--clock", "live", "--out", str(out), *changes]
-    done = CliRunner().invoke(main, called)
+    done = emulate(*called)
     assert done.exit_code == 2
     assert f"live.ondemand: there is no Nova at {tmp_path / 'nowhere'}" in done.output
     assert "scripts/nova-environment" in done.output

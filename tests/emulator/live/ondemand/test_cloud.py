@@ -22,6 +22,7 @@ from emulator.live.ondemand.nodes import (
 )
 from emulator.live.ondemand.servers import Memory, ServerSpec
 from manual_clock import ManualClock
+from polling import until
 
 DEMO = Account("demo", "secret", "u", "demo", "p", admin=False)
 
@@ -77,15 +78,7 @@ class ScriptedSource:
 
 def settled(cloud, reservation, status):
     """Wait until all servers of the reservation are in this state."""
-    wait_until(lambda: {server.status(cloud.clock.now_us()) for server in reservation.servers} == {status})
-
-
-def wait_until(condition):
-    clock = SystemClock()
-    end_us = clock.now_us() + 120_000_000
-    while not condition():
-        assert clock.now_us() < end_us, "it does not come"
-        clock.alarm().wait(0.005)
+    until(lambda: {server.status(cloud.clock.now_us()) for server in reservation.servers} == {status})
 
 
 @pytest.fixture
@@ -163,7 +156,7 @@ def test_deleting_all_servers_of_a_waiting_request_withdraws_it(build):
 def waiting(cloud, count):
     """A reservation whose request waits."""
     reservation = cloud.create(spec(count))
-    wait_until(lambda: reservation.waiting_id is not None)
+    until(lambda: reservation.waiting_id is not None)
     return reservation
 
 
@@ -172,9 +165,9 @@ def test_where_one_of_three_that_wait_is_deleted_two_nodes_are_asked_for(build):
     cloud = build(source)
     reservation = waiting(cloud, 3)
     cloud.delete(reservation.servers[0])
-    wait_until(lambda: reservation.waiting_id == "r2")
+    until(lambda: reservation.waiting_id == "r2")
     cloud.delete(reservation.servers[1])
-    wait_until(lambda: reservation.decided)
+    until(lambda: reservation.decided)
     assert source.told == [("request", 3), ("fewer than", "r1", 2), ("fewer than", "r2", 1)]
     assert [(server.name, server.host) for server in cloud.servers()] == [("lease-3", "n1")]
 
@@ -184,7 +177,7 @@ def test_nodes_that_were_granted_for_a_server_that_is_deleted_go_back(build):
     cloud = build(source)
     reservation = waiting(cloud, 3)
     cloud.delete(reservation.servers[0])
-    wait_until(lambda: len(source.told) == 3)
+    until(lambda: len(source.told) == 3)
     assert source.told == [("request", 3), ("fewer than", "r1", 2), ("release", ("n3",))]
     assert [(server.name, server.host) for server in cloud.servers()] == [
         ("lease-3", "n2"),
@@ -198,12 +191,12 @@ def test_others_wait_on_while_the_source_that_is_to_hear_of_fewer_is_away(build)
     reservation = waiting(cloud, 2)
     source.is_away = True
     cloud.delete(reservation.servers[0])
-    wait_until(lambda: source.in_vain > 5)
+    until(lambda: source.in_vain > 5)
     source.is_away = False
-    wait_until(lambda: reservation.waiting_id == "r2")
+    until(lambda: reservation.waiting_id == "r2")
     assert [server.status(cloud.clock.now_us()) for server in cloud.servers()] == ["BUILD"]
     source.decide(Granted(("n1",), 1_000_000))
-    wait_until(lambda: reservation.decided)
+    until(lambda: reservation.decided)
     assert source.told == [("request", 2), ("fewer than", "r1", 1)]
 
 
@@ -213,12 +206,12 @@ def test_a_manager_that_was_stopped_asks_for_fewer_again(build, tmp_path):
     reservation = waiting(stopped, 2)
     source.is_away = True
     stopped.delete(reservation.servers[0])
-    wait_until(lambda: source.in_vain)
+    until(lambda: source.in_vain)
     stopped.close()
     source.is_away = False
     cloud = build(source, memory=Memory(tmp_path / "memory"))
     cloud.resume()
-    wait_until(lambda: all(server.host for server in cloud.servers()))
+    until(lambda: all(server.host for server in cloud.servers()))
     assert source.told == [("request", 2), ("fewer than", "r1", 1)]
     assert [(server.name, server.host) for server in cloud.servers()] == [("lease-2", "n1")]
 
@@ -290,14 +283,6 @@ def test_a_manager_that_is_killed_before_it_could_undo_a_request_undoes_it_in_it
         assert source.told == told
 
 
-def seen(until, what):
-    clock = SystemClock()
-    end_us = clock.now_us() + 120_000_000
-    while not until():
-        assert clock.now_us() < end_us, what
-        clock.alarm().wait(0.005)
-
-
 def test_deleting_takes_the_time_it_is_told_to(build):
     source = ScriptedSource(Granted(("n1", "n2")))
     cloud = build(source, delete_us=30_000_000)
@@ -312,7 +297,7 @@ def test_deleting_takes_the_time_it_is_told_to(build):
     ]
     assert source.told == [("request", 2)]
     cloud.clock.advance_to(31_000_000)
-    seen(lambda: len(source.told) > 1, "nothing is returned")
+    until(lambda: len(source.told) > 1)
     assert source.told[1:] == [("release", ("n1", "n2"))]
     assert [server.deleted_us for server in cloud.past()] == [31_000_000] * 2
     assert cloud.servers() == []
@@ -333,10 +318,10 @@ def test_a_server_that_does_not_start_is_in_error_and_its_node_goes_back_while_t
     source = ScriptedSource(Granted(("n1", "n2"), 1_000_000))
     cloud = build(source, boot_us=5_000_000, faults=failing())
     reservation = cloud.create(spec(2))
-    seen(lambda: reservation.decided, "nothing is decided")
+    until(lambda: reservation.decided)
     assert [server.status(5_999_999) for server in reservation.servers] == ["BUILD", "BUILD"]
     cloud.clock.advance_to(6_000_000)
-    seen(lambda: len(source.told) > 1, "nothing is returned")
+    until(lambda: len(source.told) > 1)
     assert source.told == [("request", 2), ("release", ("n2",))]
     assert [(server.status(6_000_000), server.host) for server in reservation.servers] == [
         ("ACTIVE", "n1"),
@@ -377,7 +362,7 @@ def test_a_manager_that_is_killed_amid_a_deletion_ends_it_in_its_next_life(build
     cloud.resume()
     assert len(cloud.servers()) == 2
     cloud.clock.advance_to(31_000_000)
-    seen(lambda: len(source.told) > 1, "nothing is returned")
+    until(lambda: len(source.told) > 1)
     assert source.told[1:] == [("release", ("n1",))]
     assert [server.host for server in cloud.servers()] == ["n2"]
 
@@ -402,14 +387,14 @@ def test_a_request_whose_manager_was_stopped_waits_for_a_source_that_comes_up_af
     source = ScriptedSource(Waiting("r1"), Granted(("n1",), 1_000_000))
     stopped = build(source, memory=Memory(tmp_path / "memory"))
     stopped.create(spec())
-    wait_until(lambda: source.told)
+    until(lambda: source.told)
     stopped.close()
     source.is_away = True
     for is_back in (False, True):  # the first of the two lives is stopped before the source is there
         source.in_vain = 0
         cloud = build(source, memory=Memory(tmp_path / "memory"))
         cloud.resume()
-        wait_until(lambda: source.in_vain > 5)
+        until(lambda: source.in_vain > 5)
         (server,) = cloud.servers()
         assert (server.status(cloud.clock.now_us()), source.told) == ("BUILD", [("request", 1)])
         source.is_away = not is_back
@@ -427,7 +412,7 @@ def test_an_answer_that_comes_after_the_stop_is_asked_for_again_in_the_next_life
     stopped.changed(reservation.servers[0])  # by a worker that was on its way
     cloud = build(source, memory=Memory(tmp_path / "memory"))
     cloud.resume()
-    wait_until(lambda: all(server.host for server in cloud.servers()))
+    until(lambda: all(server.host for server in cloud.servers()))
     assert source.told == [("request", 1), ("request", 1)]
 
 

@@ -5,9 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.needs("slurm", "libfaketime")]
 PAGE = Path(__file__).parents[4] / "docs" / "live-slurm.md"
@@ -43,7 +42,7 @@ def test_the_page_leads_from_a_slurm_conf_to_a_report(tmp_path, monkeypatch):
     Path("mine.swf").write_text("; MaxNodes: 8\n" + "".join(jobs), encoding="utf-8")
 
     fewer = ["--set", "nodes=8", "--set", "mechanism.balancer.static_reserve=1", "--quiet", "--check"]
-    result = CliRunner().invoke(main, [*command.split(), *fewer])
+    result = emulate(*command.split(), *fewer)
 
     assert result.exit_code == 0, result.output
     summary = json.loads(Path("runs/site/summary.json").read_text(encoding="utf-8"))

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from fleet_kit import real_slurm
 
 pytestmark = [
@@ -71,7 +70,7 @@ def test_a_log_goes_to_the_cluster_sixty_times_faster_and_comes_back_as_a_result
         "--json",
         "--no-report",
     ]
-    result = CliRunner().invoke(main, arguments)
+    result = emulate(*arguments)
     assert result.exit_code == 0, result.output
     summary = json.loads(result.output)
     assert (summary["jobs_run"], summary["clock"], summary["interrupted"]) == (3, "live", "")
@@ -113,7 +112,7 @@ def test_what_is_no_replay_and_what_cannot_be_submitted_is_told_and_nothing_is_w
         (["run", "--from-accounting", "sacct", "--replay", str(tmp_path)], "is not the folder of a replay"),
         (["replay", "--trace", str(trace), "--submit", "slrum", "--out", str(tmp_path / "out")], "slrum"),
     ):
-        result = CliRunner().invoke(main, arguments)
+        result = emulate(*arguments)
         assert result.exit_code == 2, result.output
         assert problem in result.output
     assert not (tmp_path / "out").exists()

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +12,7 @@ from balancer.clock import US
 from emulator.live.qsub import QsubError, QsubUnreachableError, Submission
 from emulator.live.slurm.sbatch import Sbatch
 from emulator.plugins import make_plugin
+from polling import until
 
 
 @pytest.fixture
@@ -143,8 +143,8 @@ def slurm(tmp_path):
 
     def told(count):
         """What happened, once it is so many lines."""
-        while len(lines := journal.read_text().splitlines()) < count:
-            threading.Event().wait(0.01)
+        until(lambda: len(journal.read_text().splitlines()) >= count)
+        lines = journal.read_text().splitlines()
         return [line.replace("--job-name=", "") for line in lines]
 
     return SimpleNamespace(command=str(path), told=told)
@@ -211,8 +211,7 @@ sys.stdin.read()
         waiting = [Path("/proc") / replayer.stdout.readline().strip() for _ in range(2)]
         slurm.told(2)
         replayer.kill()
-    while any(_lives(path) for path in waiting):
-        threading.Event().wait(0.01)
+    until(lambda: not any(map(_lives, waiting)))
     assert sorted(slurm.told(2)) == ["started j1", "started j2"]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from balancer.clock import US, wall_us
+from balancer.clock import US
 from emulator.clock.clock_master import SharedClockMaster
 from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import SharedClock
@@ -22,6 +22,7 @@ from emulator.live.torque.config import ServerConfig
 from emulator.live.torque.protocol import request
 from emulator.live.torque.server import TorqueServer
 from manual_clock import ManualClock
+from polling import until
 from testdata import RECORDED
 
 HOME = "/home/alice"
@@ -242,14 +243,12 @@ class Fleet:
     def commands(self):
         install_commands(self.home / "bin", read_address(self.home / "server"))
 
-    def wait_until(self, condition, limit_s=180):
-        end_us = wall_us() + limit_s * US
-        pause = threading.Event()
-        while not (found := condition()):
-            assert wall_us() < end_us, "this took too long"
+    def wait_until(self, condition):
+        def found():
             assert all(process.poll() is None for process in self.processes.values()), "a process died"
-            pause.wait(0.02)
-        return found
+            return condition()
+
+        return until(found)
 
     def at(self, time_s):
         """Let the fleet live up to this time: everything of that instant has happened when this returns."""
