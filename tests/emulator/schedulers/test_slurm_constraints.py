@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.constraints import constraints_not_followed, features_in, nodes_with
@@ -163,7 +162,7 @@ def emulator(tmp_path, monkeypatch):
     (tmp_path / "slurm.conf").write_text(CONF)
 
     def run(*words):
-        done = CliRunner().invoke(main, [str(word) for word in words])
+        done = emulate(*words)
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 

@@ -126,8 +126,7 @@ def test_leases_beside_a_log_leave_its_names_of_qos_queues_and_users(emulator, t
     assert "ann" in (tmp_path / "out/users.csv").read_text()
     rest = "PartitionName=rest Nodes=ALL Default=YES\n"
     (tmp_path / "slurm.conf").write_text(CONF.replace("Default=YES", "MaxNodes=1") + rest)
-    words = ["run", "log.txt", "--nodes", str(NODES), "--scheduler", "slurm:slurm.conf", "--set", LEASES]
-    done = CliRunner().invoke(main, words)
+    done = emulate("run", "log.txt", "--nodes", NODES, "--scheduler", "slurm:slurm.conf", "--set", LEASES)
     assert "partition all takes no more than 1 nodes" in done.output, (
         "its queues are partitions by their names"
     )
