@@ -114,7 +114,7 @@ def check_constraints(scenario: Scenario, prepared: Prepared) -> None:
     machine = scenario.scheduler_config.make_machine()
     if not isinstance(machine, Slurm):
         return
-    by_log = replace(machine, constraint_names=machine.constraint_names or prepared.constraint_names)
+    by_log = replace(machine, constraint_names=machine.constraint_names or dict(prepared.constraint_names))
     _, found = by_log.constraints_of(prepared.jobs, prepared.nodes)
     if found and by_log.constraint_names != machine.constraint_names:
         named = ", ".join(f"{number}: {text!r}" for number, text in by_log.constraint_names.items())
@@ -200,9 +200,10 @@ class SlurmRequirements:
                 options += [f"--gres=gpu:{gpus}"] if gpus else []
         if self.machine is not None and self.features:
             of_job, constraints = self.machine.constraints_of(jobs, len(self.names))
-            for row in np.flatnonzero(of_job >= 0).tolist():
-                text = feature_word(constraints[of_job[row]].text)
-                found.setdefault(int(jobs.number[row]), []).append(f"--constraint={text}")
+            for number, which in zip(jobs.number.tolist(), of_job.tolist(), strict=True):
+                if which >= 0:
+                    text = feature_word(constraints[which].text)
+                    found.setdefault(number, []).append(f"--constraint={text}")
         return found
 
     def make_reservations(self, ask: Callable[..., str], users: Iterable[str], begun_s: int) -> None:
