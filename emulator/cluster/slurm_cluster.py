@@ -42,8 +42,6 @@ _NO_SHARE = 1e-9
 """Of who has none: the first hour of usage takes all priority."""
 _ASSOCIATION_LIMITS = {"group_jobs": "grp_jobs", "group_nodes": "grp_nodes", "own_jobs": "max_jobs"}
 _LONG_AGO_US = -(1 << 50)
-_MESSAGE_TIMEOUT_S = 10
-"""Slurm's default."""
 _TIERS = 1 << 16
 """There are no more of them."""
 _MOST_PRIORITY = _TIERS - 1
@@ -421,7 +419,7 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
         ("since_26_05", rules.since_26_05),
         ("by_submit", rules.priority_type == "multifactor"),
         ("preempts", rules.preempts),
-        ("preempt_again_us", (rules.kill_wait + _MESSAGE_TIMEOUT_S) * US),
+        ("preempt_again_us", (rules.kill_wait + rules.message_timeout) * US),
         ("partitions", len(rules.partitions)),
         ("shares", slurm.select is not None),
     ):

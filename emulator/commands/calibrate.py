@@ -45,7 +45,7 @@ def slurm(
     scenario differ on Slurm: several runs say how much of a difference is Slurm's own.
     """
     from emulator.live.slurm.calibration import calibrate as compare  # noqa: PLC0415
-    from emulator.live.slurm.calibration import release_of, run_of  # noqa: PLC0415
+    from emulator.live.slurm.calibration import run_of, settings_in_logs  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
@@ -60,7 +60,7 @@ def slurm(
         for source in sources:
             if source.is_dir():
                 record = files.load(source)
-                found[str(source)] = compare(record, **release_of(source))
+                found[str(source)] = compare(record, **settings_in_logs(source))
                 runs[str(source)] = run_of(record, source)
                 continue
             overrides = (*changes, "live.batch=slurm") if not _names_slurm(source, changes) else changes
@@ -69,7 +69,7 @@ def slurm(
             for number in range(1, repeats + 1):
                 folder = name if repeats == 1 else name.with_name(f"{name.name}-{number}")
                 record, _, _ = _run(scenario, "live", folder, quiet=as_json, check=False, report=False)
-                found[str(folder)] = compare(record, **release_of(folder))
+                found[str(folder)] = compare(record, **settings_in_logs(folder))
                 runs[str(folder)] = run_of(record, folder)
     except (ScenarioError, TraceError, files.ResultsError, ValueError) as error:
         raise InputError(str(error)) from error

@@ -366,6 +366,7 @@ def with_random_preemption(
     changes = {
         "job_requeue": bool(rng.random() < 0.9),
         "kill_wait": int(rng.choice((30, 600))),
+        "message_timeout": (10, 35)[nodes % 2],
         "preempt_exempt_time": int(rng.choice((0, 0, 0, 20, 130))),
         "release": random_release(rng),
     }

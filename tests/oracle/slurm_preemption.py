@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.rules import Partition
     from oracle.reference import Job
 
-MESSAGE_TIMEOUT_S = 10
-
 
 class PreemptingReference(SlurmReference):
     """The reference where jobs take the nodes of others."""
@@ -105,7 +103,7 @@ class PreemptingReference(SlurmReference):
         if len(order) > 1:
             *others, last = leaving
             leaving = enough([last, *sorted(others, key=lambda other: -len(has(other)))])
-        again = (self.rules.kill_wait + MESSAGE_TIMEOUT_S) * US
+        again = (self.rules.kill_wait + self.rules.message_timeout) * US
         if now - self.preempted.get(job, -again) < again:
             return True
         chosen = self.choose(job, idle.union(*map(has, leaving)), self.running)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from balancer.clock import US
-from oracle.slurm_preemption import MESSAGE_TIMEOUT_S, PreemptingReference
+from oracle.slurm_preemption import PreemptingReference
 from oracle.slurm_sharing import SharingReference
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class PreemptingSharingReference(PreemptingReference, SharingReference):
             tried = order
             order = sorted(others, key=lambda other: -len(self.running[other].nodes & chosen))
             order = [last, *order, *(other for other in tried if other not in leaving)]
-        again = (self.rules.kill_wait + MESSAGE_TIMEOUT_S) * US
+        again = (self.rules.kill_wait + self.rules.message_timeout) * US
         if now - self.preempted.get(job, -again) < again:
             return True
         for other in [other for other in leaving if self.running[other].nodes & chosen]:

@@ -97,10 +97,14 @@ def version_of(folder: Path) -> str | None:
     return None if match is None else match[1]
 
 
-def release_of(folder: Path) -> dict[str, Any]:
-    """The twin's `release` for results of a live run; nothing if no log has it."""
-    version = version_of(folder)
-    return {} if version is None else {"release": followed(version)}
+def settings_in_logs(folder: Path) -> dict[str, Any]:
+    """The twin's `release` and `message_timeout` for results of a live run; nothing if no log has them."""
+    version, conf = version_of(folder), folder / "logs" / "slurm.conf"
+    found: dict[str, Any] = {} if version is None else {"release": followed(version)}
+    for line in conf.read_text(encoding="utf-8").splitlines() if conf.is_file() else ():
+        if line.startswith("MessageTimeout="):
+            found["message_timeout"] = int(line.partition("=")[2])
+    return found
 
 
 def run_of(record: RunRecord, folder: Path) -> dict[str, Any]:

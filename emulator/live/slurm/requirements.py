@@ -89,6 +89,8 @@ def unheard_setting(
                 if sacctmgr is not None
                 else f"set live.batch.slurm.accounting to slurmdbd and {remedy}"
             )
+        elif each.name == "message_timeout":
+            remedy = "a live run needs a longer one for its machine"
         elif each.name == "queues":
             remedy = "say the same in live.batch.slurm.partitions"
         else:

@@ -53,9 +53,12 @@ def _no_half_life(text: str) -> int:
 
 VERSION = "slurm_version"
 """The key under which `scontrol show config` prints it."""
+_PATIENCE = "messagetimeout"
+"""A live run's is longer, for its machine: it is no line of a fragment."""
 _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "overtimelimit": ("over_time_limit", _setting_or_most),
     "killwait": ("kill_wait", _whole),
+    _PATIENCE: ("message_timeout", _whole),
     "jobrequeue": ("job_requeue", _yes),
     "preempttype": ("preempt_type", preempt_type),
     "preemptmode": ("preempt_mode", preempt_mode),
@@ -103,7 +106,10 @@ def read_conf(path: Path, node_count: int, added: int = 0) -> dict[str, Any]:
     partitions: list[Partition] = []
     found["enforce_limits"] = False
     fragment = read_fragment(path, names, has_database=True)
-    for line, place in zip(fragment.lines, fragment.places, strict=True):
+    said_beside = [
+        (f"{each.key}={each.value}", each.place) for each in read_lines(path) if each.name == _PATIENCE
+    ]
+    for line, place in [*zip(fragment.lines, fragment.places, strict=True), *said_beside]:
         key, _, value = line.partition("=")
         try:
             if key.lower() == "partitionname":

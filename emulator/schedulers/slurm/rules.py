@@ -48,7 +48,7 @@ class Partition:
 class Rules:
     """All settings, with Slurm's defaults (slurm.conf's manual page).
 
-    `sched_interval`, `bf_interval`, `bf_resolution`, `bf_min_age_reserve`, `kill_wait`,
+    `sched_interval`, `bf_interval`, `bf_resolution`, `bf_min_age_reserve`, `kill_wait`, `message_timeout`,
     `priority_max_age`, `priority_decay_half_life` and `priority_calc_period` in seconds, `sched_min_interval` in
     microseconds, `bf_window` and `over_time_limit` in minutes. `enforce_limits`: those of QOS and
     associations count. `job_requeue`: who loses a node waits again. `preempt_type`: who takes the nodes of whom;
@@ -72,6 +72,7 @@ class Rules:
     bf_after_quiet: int = 0
     over_time_limit: int = 0
     kill_wait: int = 30
+    message_timeout: int = 10
     job_requeue: bool = True
     preempt_type: PreemptType = "none"
     preempt_mode: PreemptMode = "off"
@@ -99,7 +100,7 @@ class Rules:
         for name in (
             "default_queue_depth", "sched_min_interval", "bf_max_job_test", "bf_max_job_user",
             "bf_min_age_reserve", "bf_after_quiet",
-            "over_time_limit", "kill_wait", "priority_weight_age", "priority_weight_fairshare",
+            "over_time_limit", "kill_wait", "message_timeout", "priority_weight_age", "priority_weight_fairshare",
             "priority_weight_job_size", "priority_weight_partition", "priority_weight_qos",
             "priority_decay_half_life",
         ):  # fmt: skip

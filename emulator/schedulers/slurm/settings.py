@@ -120,6 +120,7 @@ class SlurmSettings:
     bf_after_quiet: int | None = None
     over_time_limit: int | None = None
     kill_wait: int | None = None
+    message_timeout: int | None = None
     job_requeue: bool | None = None
     preempt_type: PreemptType | None = None
     preempt_mode: PreemptMode | None = None

@@ -139,7 +139,7 @@ _NO_MEANING = re.compile(
     r"|debugflags|disablerootjobs|enforcepartlimits|epilogmsgtime|epilogtimeout|ext.*|fastschedule|firstjobid"
     r"|frontend.*|getenvtimeout|gpufreqdef|group.*|hash.*|healthcheck.*|http.*|inactivelimit|interactive.*|job(acct|comp"
     r"|container|credential|checkpoint).*|jobfileappend|keepalivetime|killonbadexit|launch.*|logtimeformat|mail.*"
-    r"|max(batchrequeue|dbdmsgs|jobid|nodecount|stepcount|taskspernode)|mcs.*|messagetimeout|metrics.*|minjobage|mpi.*"
+    r"|max(batchrequeue|dbdmsgs|jobid|nodecount|stepcount|taskspernode)|mcs.*|metrics.*|minjobage|mpi.*"
     r"|namespace.*|node(featuresplugins|name)|nodeset|overmemorykill|plug.*|power.*|prep.*|privatedata|proctrack.*"
     r"|prolog(epilog.*|flags|timeout)|propagate.*|reboot.*|reconfig.*|requeueexit.*|resume(fail.*|rate|timeout)"
     r"|resv(epilog|prolog)|returntoservice|route.*|sallocdefaultcommand|sbcast.*|scheduler(auth|port|rootfilter)|scron.*"

@@ -234,6 +234,7 @@ def settings(folder: Path, text: str) -> dict[str, object]:
         ('SchedulerParameters="bf_interval=60, defer"\n', {"bf_interval": 60, "defer": True}),
         ("SchedulerParameters=bf_interval=60,defer\nSchedulerParameters=bf_window=100\n", {"bf_window": 100}),
         ("KillWait=5\nKillWait=6 # later\n", {"kill_wait": 6}),
+        ("MessageTimeout=60\nKillWait=5\n", {"kill_wait": 5, "message_timeout": 60}),
         ("PreemptExemptTime=1:30\n", {"preempt_exempt_time": 90}),
         ("PreemptExemptTime=-1\n", {"preempt_exempt_time": -1}),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm, slurm_in
-from emulator.live.slurm.calibration import release_of
+from emulator.live.slurm.calibration import settings_in_logs
 from emulator.live.slurm.programs import Programs
 from emulator.live.slurm.requirements import other_release
 from emulator.runs.scenario import from_mapping
@@ -132,13 +132,16 @@ def test_slurmctld_says_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Programs().version() == ""
 
 
-def test_calibrate_takes_the_release_from_the_log_of_the_run(tmp_path: Path) -> None:
-    assert release_of(tmp_path) == {}
+def test_calibrate_takes_the_release_and_message_timeout_from_the_logs_of_the_run(tmp_path: Path) -> None:
+    assert settings_in_logs(tmp_path) == {}
     (tmp_path / "logs").mkdir()
     line = "[2026-01-01T00:00:00.003] slurmctld version 25.11.2 started on cluster emulator\n"
     (tmp_path / "logs" / "slurmctld-log.txt").write_text(line)
-    assert release_of(tmp_path) == {"release": "24.11"}
-    assert replace(Slurm(), **release_of(tmp_path)).rules(4).since_24_11
+    assert settings_in_logs(tmp_path) == {"release": "24.11"}
+    (tmp_path / "logs" / "slurm.conf").write_text("TCPTimeout=9\nMessageTimeout=700\n")
+    assert settings_in_logs(tmp_path) == {"release": "24.11", "message_timeout": 700}
+    rules = replace(Slurm(), **settings_in_logs(tmp_path)).rules(4)
+    assert (rules.since_24_11, rules.message_timeout) == (True, 700)
 
 
 def test_a_release_may_be_a_number_as_yaml_reads_it() -> None:
