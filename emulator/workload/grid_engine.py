@@ -3,7 +3,8 @@
 A line a run of a job: fields between colons, their order in accounting(5) (Sun, Son of, Univa, Altair), or a JSON
 object with the same names (Open Cluster Scheduler, Gridware). Slave tasks of parallel jobs (`pe_taskid`) are parts of a
 job and no jobs. One that was rescheduled is its last run. Nodes are not recorded, processors are the slots. The
-requested time is `h_rt` (or `s_rt`) of the request that `category` has. Times in milliseconds (Univa 8.2 and newer) and
+requested time is `h_rt` (or `s_rt`) of the request that `category` has, the requested memory of a processor its
+`h_vmem`, which is of a slot. Times in milliseconds (Univa 8.2 and newer) and
 microseconds (version 9) are known by size. A colon in a name shifts the fields behind it: such a line is malformed;
 those of a limit (`h_rt=24:00:00`) are told from separators.
 """
@@ -106,6 +107,11 @@ _COLON = "\0"
 _TASK = re.compile(r"NONE|past_usage|\d+\.\S+|")
 """What stands for a task of a parallel job."""
 _LIMIT = re.compile(r"\b([hs])_rt=([^\s,]+)")
+_MEMORY = re.compile(r"\bh_vmem=([^\s,]+)")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([kKmMgGtT]?)")
+_BYTES = {
+    "": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20, "g": 10**9, "G": 2**30, "t": 10**12, "T": 2**40,
+}  # fmt: skip
 _CUT_LIMIT = re.compile(r"_(?:rt|cpu)=$")
 _SHIFTED = "a ':' in a name shifts the fields behind it"
 _PAUSE_S, _PAUSE_SHARE = 300, 0.05
@@ -259,6 +265,7 @@ def _take(line: str, rows: Rows) -> None:
         allocated_procs=slots,
         requested_procs=slots,
         requested_s=_limit_s(record.get("category", ""), rows),
+        requested_memory_kb=_memory_kb(record.get("category", ""), rows),
         host=rows.host_of([record["hostname"]] if ran and slots == 1 and "hostname" in record else []),
         status=status,
         user=rows.users.number(record.get("owner")),
@@ -281,6 +288,22 @@ def _limit_s(request: str, rows: Rows) -> int:
     limits = {kind: text for kind, text in _LIMIT.findall(request) if text.upper() != "INFINITY"}
     text = limits.get("h") or limits.get("s")
     return -1 if text is None else rows.known(_clock_s, text, "h_rt", -1)
+
+
+def _memory_kb(request: str, rows: Rows) -> int:
+    """KiB of each slot, -1 if none is requested."""
+    found = _MEMORY.search(request)
+    if found is None or found[1].upper() == "INFINITY":
+        return -1
+    return rows.known(_size_kb, found[1], "h_vmem", -1)
+
+
+def _size_kb(text: str, name: str) -> int:
+    """Of a number of bytes with a unit: those in capitals are powers of 1024, others of 1000 (sge_types(1))."""
+    size = _SIZE.fullmatch(text)
+    if size is None:
+        raise Malformed(f"{name} is {text[:40]!r}, not memory such as 4G or 500M")
+    return round(float(size[1]) * _BYTES[size[2]] / 1024)
 
 
 def _clock_s(text: str, name: str) -> int:

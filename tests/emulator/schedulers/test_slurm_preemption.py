@@ -231,8 +231,12 @@ def test_who_is_past_its_limit_already_leaves_at_the_next_look(conf: Path) -> No
 
 def test_a_look_at_all_jobs_ends_a_grace_that_is_over_though_nothing_happens(conf: Path) -> None:
     looks = {"low": "GraceTime=35", "sched_interval": 10}
-    assert spans(run(conf, ONE, **looks))[1][0] == (0, 100, "requeued"), "KillWait and MessageTimeout after 60"
-    assert spans(run(conf, ONE, **looks, message_timeout=50))[1][0] == (0, 120, "requeued"), "a look at limits"
+    assert spans(run(conf, ONE, **looks))[1][0] == (0, 100, "requeued"), (
+        "KillWait and MessageTimeout after 60"
+    )
+    assert spans(run(conf, ONE, **looks, message_timeout=50))[1][0] == (0, 120, "requeued"), (
+        "a look at limits"
+    )
 
 
 # -- an exemption ------------

@@ -233,3 +233,23 @@ def test_a_job_that_failed_before_it_began_has_no_times_and_leaves_the_others_th
     log = load(text_file(record(**times), unborn))
     assert log.zero_unix_s == 0
     assert to_jobs(log, nodes=64).left_out == {"no submit time": 1}
+
+
+@pytest.mark.parametrize(
+    ("category", "memory_kb"),
+    [
+        ("-l h_rt=600,h_vmem=4G -pe mpi 4", 4 * 2**20),
+        ("-l h_vmem=1.5g", 1_464_844),
+        ("-l h_vmem=524288", 512),
+        ("-l s_vmem=1G,h_vmem=INFINITY", -1),
+        ("-l h_rt=600", -1),
+    ],
+)
+def test_the_memory_of_each_slot_is_requested_of_a_processor(text_file, record, rows_of, category, memory_kb):
+    assert rows_of(load(text_file(record(category=category))), "requested_memory_kb") == [(memory_kb,)]
+
+
+def test_memory_that_is_not_understood_is_unknown_and_told(text_file, record, rows_of):
+    log = load(text_file(record(category="-l h_vmem=lots")))
+    assert rows_of(log, "requested_memory_kb") == [(-1,)]
+    assert "h_vmem is 'lots', not memory such as 4G or 500M; taken to be unknown" in log.complaints[0]
