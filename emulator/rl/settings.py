@@ -11,7 +11,9 @@ from emulator.kernel.rows import new_record
 from emulator.rl import kernel
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import check_live
-from emulator.runs.scenario import scenario_of
+from emulator.runs.scenario import ScenarioError, scenario_of
+from emulator.schedulers.config import SchedulerConfig
+from emulator.workload.frames import GivenJobs, is_jobs, jobs_of
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
 
@@ -154,14 +156,24 @@ def window_stream(seed: int) -> np.random.Generator:
 
 
 def _jobs_of(source: Source | JobTable, nodes: int | None, overrun: str | None) -> tuple[JobTable, int]:
-    if isinstance(source, JobTable):
+    if is_jobs(source):
         if nodes is None:
             raise ValueError("nodes: how many nodes? (a job table does not tell)")
-        return source, nodes
+        if overrun is not None:
+            raise ValueError("overrun: jobs in memory are taken as they are; leave it out")
+        return GivenJobs(jobs_of(source)).generate(window_stream(0), nodes=nodes), nodes
     given = {"nodes": nodes, "workload.overrun": overrun}
     scenario = scenario_of(source, {key: value for key, value in given.items() if value is not None})
     prepared = prepare(scenario)
-    check_live(scenario, prepared)
+    for key, is_there in (
+        ("mechanism", scenario.mechanism is not None),
+        ("scheduler", scenario.scheduler_config != SchedulerConfig()),
+    ):
+        if is_there:
+            raise ScenarioError(
+                f"{key}: the agent and `backfill` decide who starts; leave it out of the scenario"
+            )
+    check_live(scenario, prepared, "do not go with an agent that picks")
     return prepared.jobs, prepared.nodes
 
 

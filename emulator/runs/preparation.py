@@ -31,6 +31,7 @@ from emulator.workload.formats import load
 from emulator.workload.generators import GROUP as GENERATORS
 from emulator.workload.generators import parse_generators
 from emulator.workload.local_times import in_zone
+from emulator.workload.named_labels import LABELS, names_known
 from emulator.workload.plugin_errors import jobs_from
 from emulator.workload.recorded_waits import RecordedWaits
 from emulator.workload.relations import ready_to_run
@@ -122,10 +123,7 @@ def _prepare(scenario: Scenario) -> Prepared:
         jobs = _with_generated(prepared.jobs, generate, scenario.seed, prepared.nodes, prepared)
     counted = dict(prepared.counted)
     jobs = limited(jobs, part.overrun, counted)
-    try:
-        jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=scenario.seed, counted=counted)
-    except ValueError as error:
-        raise ScenarioError(f"workload.transforms: {error}") from error
+    jobs, prepared = _transformed(transforms, jobs, prepared, scenario.seed, counted)
     left_out = dict(prepared.left_out)
     fits = jobs.nodes <= prepared.nodes
     if not fits.all():
@@ -143,6 +141,20 @@ def _prepare(scenario: Scenario) -> Prepared:
     except ValueError as error:
         raise ScenarioError(f"workload: {error}") from error
     return replace(prepared, jobs=jobs, left_out=left_out, counted=counted)
+
+
+def _transformed(
+    transforms: list[Any], jobs: JobTable, prepared: Prepared, seed: int, counted: dict[str, int]
+) -> tuple[JobTable, Prepared]:
+    """The jobs after all transforms, and `prepared` with the names that these bring. Raises ScenarioError."""
+    names = {label: dict(getattr(prepared, f"{label}_names")) for label in LABELS}
+    try:
+        with names_known(names):
+            jobs = apply_transforms(transforms, jobs, nodes=prepared.nodes, seed=seed, counted=counted)
+    except ValueError as error:
+        raise ScenarioError(f"workload.transforms: {error}") from error
+    named: dict[str, Any] = {f"{label}_names": names[label] for label in LABELS}
+    return jobs, replace(prepared, **named)
 
 
 def _recorded(work: Workload, part: WorkloadPart) -> RecordedWaits | None:

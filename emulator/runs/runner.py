@@ -190,7 +190,7 @@ def _moldable_machine(scenario: Scenario, prepared: Prepared, choose: str) -> Ma
         return make_ordered(scheduler, make)
 
 
-def check_live(scenario: Scenario, prepared: Prepared) -> None:
+def check_live(scenario: Scenario, prepared: Prepared, why: str = "are for virtual time only") -> None:
     """Raises ScenarioError for what happens in virtual time only, or with our own batch system."""
     if scenario.workload.overrun == "run_on" and scenario.live.batch_name != OUR_BATCH_SYSTEM:
         raise ScenarioError(
@@ -223,7 +223,7 @@ def check_live(scenario: Scenario, prepared: Prepared) -> None:
         ),
     ):
         if is_there:
-            raise ScenarioError(f"{what} are for virtual time only; leave out {keys}")
+            raise ScenarioError(f"{what} {why}; leave out {keys}")
 
 
 def _plays_outages(scenario: Scenario, prepared: Prepared) -> bool:

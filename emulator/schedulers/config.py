@@ -122,6 +122,8 @@ class SchedulerConfig:
                 raise ValueError(
                     f"scheduler {name}: {_name(own)} decides by itself who starts behind the head; leave it out"
                 )
+        if self.priorities:
+            object.__setattr__(self, "priorities", _by_queue(self.priorities))
         order = find_plugin(ORDERS, self.order_name) if self.priorities else None
         if self.order_name != "priority" and str(getattr(order, "__module__", "")).startswith("emulator."):
             raise ValueError(
@@ -248,6 +250,16 @@ class SchedulerConfig:
         if self.backfill == "easy" and self.choice != "first_fit":
             parts.append(self.choice)
         return "+".join(parts)
+
+
+def _by_queue(priorities: object) -> dict[int, int]:
+    """Whole numbers by the numbers of queues, which are texts in JSON. Raises ValueError."""
+    from emulator.schedulers.dynamic import numbered  # noqa: PLC0415 - few schedulers have any
+
+    found = numbered("scheduler", "priorities", priorities)
+    for queue, value in found.items():
+        check_number("scheduler", f"priorities of {queue}", value, whole=True)
+    return {queue: int(value) for queue, value in found.items()}
 
 
 @cache

@@ -17,6 +17,7 @@ import numpy as np
 
 from balancer.clock import US
 from emulator.plugins import check_number
+from emulator.workload.named_labels import with_numbers_known
 from emulator.workload.overruns import Overrun  # noqa: TC001 - read when a plug-in is made
 from emulator.workload.rules import to_jobs
 from emulator.workload.table import JobTable, Kind
@@ -51,7 +52,12 @@ class Preload:
         from emulator.workload.formats import load  # noqa: PLC0415 - `load` finds formats, which need tables
 
         before = running_at(
-            load(self.trace), self.at_s, nodes=nodes, procs_per_node=self.procs_per_node, overrun=self.overrun
+            load(self.trace),
+            self.at_s,
+            nodes=nodes,
+            procs_per_node=self.procs_per_node,
+            overrun=self.overrun,
+            beside=jobs,
         )
         return put_in_front(before, jobs)
 
@@ -63,8 +69,11 @@ def running_at(
     nodes: int,
     procs_per_node: int = 1,
     overrun: Overrun = "extend",
+    beside: JobTable | None = None,
 ) -> JobTable:
     """What was running at a time of the log, as jobs submitted at 0 with the rest of run time and walltime.
+
+    `beside`: jobs of another log, whose users, groups and queues of the same names have one number.
 
     A job runs in [submit + wait, submit + wait + run). Logs overlap at times: the jobs are taken in the order
     in which they started, as long as they fit `nodes` together. Raises ValueError for a log without waits.
@@ -74,7 +83,8 @@ def running_at(
         raise ValueError(f"{log.source}: the log has no waits, so what was running is unknown")
     work = to_jobs(log, nodes=nodes, procs_per_node=procs_per_node, overrun=overrun, origin_s=0)
     waited_us = np.rint(wait_s[work.rows] * US).astype(np.int64)
-    return running_of(work.jobs, waited_us, round(at_s * US), nodes=nodes)
+    jobs = work.jobs if beside is None else with_numbers_known(work, beside)
+    return running_of(jobs, waited_us, round(at_s * US), nodes=nodes)
 
 
 def running_of(jobs: JobTable, waited_us: NDArray[np.int64], at_us: int, *, nodes: int) -> JobTable:

@@ -393,3 +393,30 @@ def test_without_gymnasium_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "emulator.rl")
     with pytest.raises(ImportError, match="pip install gymnasium"):
         importlib.import_module("emulator.rl")
+
+
+FOUR = {"submit_s": [0, 1, 2, 3], "run_s": [5, 5, 5, 5], "nodes": [1, 2, 1, 1]}
+
+
+def test_jobs_in_memory_are_a_source():
+    assert finish(PickEnv(source=FOUR, nodes=2, jobs=4))[-1][2]["mean_wait_s"] > 0
+    for options, told in (
+        ({"nodes": 1}, "job 2 asks for 2 nodes, the cluster has 1"),
+        ({"nodes": 2, "overrun": "kill"}, "overrun: jobs in memory are taken as they are"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            gymnasium.make("emulator/Pick-v0", source=FOUR, jobs=4, **options)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"scheduler": "sjf+easy"}, "scheduler: the agent and `backfill` decide who starts; leave it out"),
+        ({"mechanism": "balancer"}, "mechanism: the agent and `backfill` decide who starts; leave it out"),
+        ({"limits": [{"by": "user", "jobs": 1}]}, "do not go with an agent that picks; leave out"),
+    ],
+)
+def test_what_a_scenario_says_and_an_agent_does_not_follow_is_refused(keys, told):
+    scenario = {"nodes": 8, "workload": {"generate": [{"daily_batch": {"days": 1, "jobs": 20}}]}}
+    with pytest.raises(emulator.ScenarioError, match=told):
+        gymnasium.make("emulator/Pick-v0", source=scenario | keys, jobs=4)

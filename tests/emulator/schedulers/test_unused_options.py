@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -106,3 +107,18 @@ def test_the_end_of_the_program_in_a_policy_is_no_end_of_the_queue(scheduler):
 
     with pytest.raises(KeyboardInterrupt):
         run(scheduler(interrupt))
+
+
+def test_priorities_are_whole_numbers_by_queue_also_where_json_made_texts_of_the_queues():
+    jobs = {"submit_s": [0, 0], "run_s": [5, 5], "nodes": [2, 2], "queue": [1, 2]}
+
+    def starts(scheduler):
+        return emulator.run(jobs, nodes=2, scheduler=scheduler).to_pandas(unit="s").start_s.tolist()
+
+    said = {"order": "priority", "priorities": {2: 5}}
+    assert starts(said) == starts(json.loads(json.dumps(said))) == [5, 0]
+    for wrong, told in (
+        ({"debug": 5}, "priorities are given by number, not by 'debug'"),
+        ({2: 5.5}, "priorities of 2"),
+    ):
+        assert told in error_of({"order": "priority", "priorities": wrong})

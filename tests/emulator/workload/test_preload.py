@@ -129,3 +129,40 @@ def test_files_are_named_from_where_the_scenario_is(tmp_path):
     old = str(tmp_path / "old.swf")
     assert part.generate == ["daily_batch", {"packed_jobs": {"trace": old}}]
     assert part.transforms == [{"preload": {"trace": old}}, {"limit": 5}, {"preload": {"trace": "none.swf"}}]
+
+
+SACCT = "JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|NNodes|State|User|Account|Partition\n"
+ROW = "{}|{}|{}|{}|600|1|COMPLETED|{}|lab-{}|{}\n"
+
+
+def test_users_groups_and_queues_of_both_logs_are_the_same_by_their_names(tmp_path):
+    """Each reader counts them in order of appearance."""
+    begin = 1_767_225_600
+    (tmp_path / "now.txt").write_text(
+        SACCT
+        + ROW.format(10, begin, begin, 60, "ann", "ann", "debug")
+        + ROW.format(11, begin + 5, begin + 5, 60, "bob", "bob", "batch")
+    )
+    (tmp_path / "before.txt").write_text(
+        SACCT
+        + ROW.format(1, begin - 90, begin - 90, 3600, "cy", "cy", "batch")
+        + ROW.format(2, begin - 80, begin - 80, 3600, "bob", "bob", "debug")
+    )
+    scenario = {
+        "nodes": 4,
+        "workload": {
+            "trace": str(tmp_path / "now.txt"),
+            "transforms": [{"preload": {"trace": str(tmp_path / "before.txt"), "at_s": begin}}],
+        },
+    }
+    found = prepare(from_mapping(scenario))
+    names = (found.user_names, found.group_names, found.queue_names)
+    assert [
+        tuple(of[int(number)] for of, number in zip(names, row, strict=True))
+        for row in zip(found.jobs.user, found.jobs.group, found.jobs.queue, strict=True)
+    ] == [
+        ("cy", "lab-cy", "batch"),
+        ("bob", "lab-bob", "debug"),
+        ("ann", "lab-ann", "debug"),
+        ("bob", "lab-bob", "batch"),
+    ]
