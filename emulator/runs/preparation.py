@@ -72,7 +72,7 @@ class Prepared:
     group_names: Mapping[int, str] = field(default_factory=dict)
     """Likewise, of its groups."""
     qos_names: Mapping[int, str] = field(default_factory=dict)
-    """Likewise, of its QOS, where Slurm's twin has a table of them."""
+    """Likewise, of its QOS, for Slurm's twin."""
     constraint_names: Mapping[int, str] = field(default_factory=dict)
     """Likewise, of what its jobs ask of nodes, for Slurm's twin."""
 
@@ -265,11 +265,13 @@ class _PartsOfNodes(NamedTuple):
 
 
 class _Asks(NamedTuple):
-    """What is read of a trace beside sizes and times: parts of nodes, None for whole ones, QOS and constraints."""
+    """What is read of a trace beside sizes and times: parts of nodes, None for whole ones; for Slurm's twin more.
+
+    That is the QOS and constraint of each job.
+    """
 
     parts: _PartsOfNodes | None = None
-    has_qos: bool = False
-    has_constraints: bool = False
+    for_slurm: bool = False
 
 
 def _of_nodes(scenario: Scenario) -> tuple[_Size, _Asks]:
@@ -279,8 +281,7 @@ def _of_nodes(scenario: Scenario) -> tuple[_Size, _Asks]:
         size = _size_of(scenario, twin)
         if scenario.workload.trace is None:
             return size, _Asks()
-        has_qos = twin is not None and twin.qos is not None
-        return size, _Asks(_parts_of_nodes(scenario, twin), has_qos, has_constraints=twin is not None)
+        return size, _Asks(_parts_of_nodes(scenario, twin), for_slurm=twin is not None)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
 
@@ -347,10 +348,8 @@ def _read_anew(part_json: str, size: _Size, asks: _Asks) -> Workload:
         cancelled=part.cancelled,
         queue_field=part.queue_field,
     )
-    if asks.has_qos:
-        work = with_qos(work, log)
-    if asks.has_constraints:
-        work = with_constraints(work, log)
+    if asks.for_slurm:
+        work = with_constraints(with_qos(work, log), log)
     if parts is None:
         return work
     counted = dict(work.counted)

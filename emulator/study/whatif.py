@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from balancer.clock import US
-from balancer.nodelist import some
 from emulator.cluster.slurm_scheduler import Slurm, slurm_in
 from emulator.metrics.intervals import blocks, mean_in_blocks
 from emulator.number_text import grouped, number_of
@@ -163,10 +162,6 @@ def read_site(
     today["queues"] = dict(queues.by_queue)
     today |= {"qos_names": dict(work.qos_names)} if work.qos_names else {}
     today |= {"constraint_names": dict(work.constraint_names)} if work.constraint_names else {}
-    if len(work.qos_names) > 1 and "qos" not in {**today, **changed}:
-        notes.append(
-            f"QOS of the log ({some([*work.qos_names.values()], 5)}): no table says what they are (--qos)"
-        )
     today |= people_by_name(_twin(today), log.user_names, log.group_names)
     notes += [*said, *_twin(today).not_followed(jobs, work.nodes), *queues.not_followed(conf)]
     then = {**today, **changed, **({LENT: lent} if lent else {})}

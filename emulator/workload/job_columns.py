@@ -5,7 +5,7 @@ from __future__ import annotations
 QOS = "qos"
 """The place of a job's QOS in the table of a scenario's `qos`, by name."""
 QOS_OF_LOG = "qos_of_log"
-"""The number of the QOS that the log says of a job, where Slurm's twin has a table of them."""
+"""The number of the QOS that the log says of a job, for Slurm's twin."""
 CONSTRAINT_OF_LOG = "constraint_of_log"
 """The number of the constraint that the log says of a job (`sbatch --constraint`), for Slurm's twin."""
 TIER = "qos_tier"

@@ -131,9 +131,10 @@ def check_constraints(scenario: Scenario, prepared: Prepared) -> None:
         )
 
 
-def check_qos(prepared: Prepared) -> None:
+def check_qos(scenario: Scenario, prepared: Prepared) -> None:
     """Raises ScenarioError where jobs of the log have a QOS in the twin alone."""
-    if prepared.qos_names:
+    machine = scenario.scheduler_config.make_machine()
+    if isinstance(machine, Slurm) and machine.qos is not None and prepared.qos_names:
         raise ScenarioError(
             "scheduler.slurm.qos: in virtual time jobs have the QOS that the log says of each, and the real Slurm"
             " would not hear of it; leave qos out, or the log's column"

@@ -92,7 +92,7 @@ class SlurmSystem:
         if unheard := unheard_setting(scenario, settings, told) or self._unenforced(scenario):
             raise ScenarioError(unheard)
         check_partitions(scenario, prepared, self.partitions)
-        check_qos(prepared)
+        check_qos(scenario, prepared)
         check_constraints(scenario, prepared)
         problem = ""
         decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)

@@ -250,8 +250,7 @@ class SlurmSettings:
             read_qos(self.qos, self.cpus_per_node, left_out=left_out, in_cores=self._in_cores)
             found += [f"{self.qos.name}: {each}" for each in left_out]
         rules = self.rules(node_count)
-        if self.qos is not None:
-            found += self._without_qos(jobs, rules)
+        found += self._without_qos(jobs, rules)
         found += self._constraints_not_followed(jobs, node_count)
         if rules.preempt_type == "qos" and self.qos is None:
             where = "" if self.conf is None else f"{self.conf.name}: "
@@ -299,8 +298,11 @@ class SlurmSettings:
         """Sentences on QOS of the log that no table has."""
         numbers = np.unique(jobs.column(QOS_OF_LOG, -1)).tolist()
         known = {each.name for each in rules.qos}
-        missing = sorted({self.qos_names[each] for each in numbers if each in self.qos_names} - known)
-        if not missing:
+        found = {self.qos_names[each] for each in numbers if each in self.qos_names}
+        missing = sorted(found - known)
+        if self.qos is None and len(found) > 1:
+            return [f"QOS of the log ({some(missing, 5)}): no table says what they are (qos; whatif --qos)"]
+        if self.qos is None or not missing:
             return []
         return [f"QOS of the log that no table has, taken for the user's default: {some(missing, 5)}"]
 

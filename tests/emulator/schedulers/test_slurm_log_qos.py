@@ -100,7 +100,12 @@ def test_a_qos_that_the_table_does_not_have_is_named_and_the_job_has_the_default
 
 def test_without_a_table_the_log_s_qos_are_named(emulator):
     found = whatif(emulator, "log.txt")
-    assert "no table says what they are (--qos)" in " ".join(found["notes"])
+    said = "QOS of the log (high, normal, scavenger): no table says what they are (qos; whatif --qos)"
+    assert said in found["notes"]
+    ran = json.loads(
+        emulator("run", "log.txt", "--nodes", NODES, "--scheduler", "slurm", "--out", "out", "--json")
+    )
+    assert said in ran["not_followed"]
 
 
 def test_qos_survive_a_conversion_to_swf(emulator, tmp_path):

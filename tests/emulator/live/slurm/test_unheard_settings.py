@@ -122,8 +122,9 @@ def test_a_log_that_says_the_qos_of_each_job_is_refused_where_the_twin_alone_wou
     document = {"name": "qos", "nodes": 4, "workload": {"trace": str(tmp_path / "log.txt")}}
     table = {"scheduler": {"slurm": {"qos": {"high": {"Priority": 1}, "normal": {}}}}}
     with pytest.raises(ScenarioError, match=r"^scheduler\.slurm\.qos: .* the log says of each"):
-        check_qos(prepare(from_mapping(document | table)))
-    check_qos(prepare(from_mapping(document | {"scheduler": "slurm"})))
+        check_qos(from_mapping(document | table), prepare(from_mapping(document | table)))
+    without = from_mapping(document | {"scheduler": "slurm"})
+    check_qos(without, prepare(without))
 
 
 def test_constraints_of_a_log_are_said_for_the_real_slurm_too_and_where_jobs_share_nodes(tmp_path):
