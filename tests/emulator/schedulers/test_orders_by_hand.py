@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,28 +19,13 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import WAITING, order_keys
 from emulator.schedulers.multifactor import Multifactor
 from emulator.schedulers.utility import Unicef, Wfp3
-from emulator.simulation.run import simulate
-from oracle.reference import Job, Options, reference_schedule
+from oracle.by_hand import Starts, by_kernel, by_reference
+from oracle.reference import Job
 from oracle.workloads import job_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def by_reference(jobs: list[Job], nodes: int, order: Any, backfill: str, **options: Any) -> list[float]:
-    schedule = reference_schedule(jobs, nodes, order=order, backfill=backfill, options=Options(**options))
-    return [schedule[job.number][0] / US for job in jobs]
-
-
-def by_kernel(jobs: list[Job], nodes: int, order: Any, backfill: str, **options: Any) -> list[float]:
-    config = SchedulerConfig(order=order, backfill=backfill, **options)  # type: ignore[arg-type]
-    record = simulate(job_table(jobs), nodes, config)
-    start_us = dict(zip(record.jobs.number.tolist(), record.start_us.tolist(), strict=True))
-    return [start_us[job.number] / US for job in jobs]
 
 
 @pytest.fixture(params=[by_reference, by_kernel])
-def starts(request: pytest.FixtureRequest) -> Callable[..., list[float]]:
+def starts(request: pytest.FixtureRequest) -> Starts:
     return request.param
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,80 +12,14 @@ from emulator.cluster.cluster_views import IllegalJobTransition
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.machine.running import RunningJobs, Save
 from emulator.schedulers.config import SchedulerConfig
-from emulator.simulation.loop import Loop
-from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable, Kind
 from oracle.work import TickedJob
-
-
-def jobs_of(*rows, **extra):
-    """Rows (submit, run, nodes[, kind]); estimates are twice the run time."""
-    submit, run, nodes = zip(*(row[:3] for row in rows), strict=True)
-    kind = [row[3] if len(row) > 3 else Kind.BATCH for row in rows]
-    return JobTable.build(
-        submit_us=list(submit),
-        run_us=list(run),
-        nodes=list(nodes),
-        kind=kind,
-        estimate_us=[2 * value for value in run],
-        extra=extra,
-    )
-
-
-@dataclass
-class Script:
-    """A mechanism that does what it is told, when it is told."""
-
-    actions: dict
-    seen: list = field(default_factory=list)
-
-    def on_begin(self, act):
-        act.watch_ends(True)
-        self._next(act)
-
-    def _next(self, act):
-        later = [at for at in self.actions if at > act.now_us or not self.seen]
-        if later:
-            act.wake(min(later))
-
-    def on_timer(self, act):
-        self.seen.append(act.now_us)
-        self.actions[act.now_us](act)
-        self._next(act)
-
-    def on_arrival(self, job, act):
-        act.enqueue(job, front=True)
-
-    def on_preempted(self, job, nodes, act):
-        self.seen.append(("preempted", job, nodes, act.now_us))
-
-    def on_job_end(self, act):
-        self.seen.append(("ended", act.ended_jobs, act.now_us))
+from scripted_run import Script, jobs_of, run_script, runs_of
 
 
 def run(nodes, jobs, actions, scheduler="fcfs+easy"):
     script = Script(actions)
-    loop = Loop(Cluster(nodes, SchedulerConfig.parse(scheduler), jobs), script)
-    assert loop.run()
-    record = loop.record()
-    assert_lawful(record, jobs_in=len(jobs))
-    return record, script
-
-
-def runs_of(record):
-    runs = record.runs
-    return [
-        (
-            int(runs.job[row]),
-            int(runs.start_us[row]),
-            int(runs.end_us[row]),
-            RunOutcome(int(runs.outcome[row])).name,
-            runs.node[runs.first[row] : runs.first[row + 1]].tolist(),
-            int(runs.done_node_us[row]),
-            int(runs.lost_node_us[row]),
-        )
-        for row in range(len(runs.job))
-    ]
+    return run_script(nodes, jobs, script, scheduler), script
 
 
 def test_a_preempted_job_begins_anew_unless_something_was_saved():

@@ -5,44 +5,15 @@ Both the reference and the kernel must meet them: they could agree and be wrong 
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Protocol
-
 import pytest
 
 from balancer.clock import US
-from emulator.schedulers.config import SchedulerConfig
-from emulator.simulation.run import simulate
-from oracle.reference import Job, Options, reference_schedule
-from oracle.workloads import job_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-class Starts(Protocol):
-    """Start of each job in seconds, in the order of the jobs, which are numbered from 1."""
-
-    def __call__(
-        self, jobs: list[Job], nodes: int, order: str, backfill: str, **options: Any
-    ) -> list[int]: ...
-
-
-def by_reference(jobs: list[Job], nodes: int, order: str, backfill: str, **options: Any) -> list[int]:
-    schedule = reference_schedule(jobs, nodes, order=order, backfill=backfill, options=Options(**options))
-    return [schedule[job.number][0] // US for job in jobs]
-
-
-def by_kernel(jobs: list[Job], nodes: int, order: str, backfill: str, **options: Any) -> list[int]:
-    assert set(options) <= {field.name for field in fields(SchedulerConfig)}
-    config = SchedulerConfig(order=order, backfill=backfill, **options)  # type: ignore[arg-type]
-    record = simulate(job_table(jobs), nodes, config)
-    start_us = dict(zip(record.jobs.number.tolist(), record.start_us.tolist(), strict=True))
-    return [start_us[job.number] // US for job in jobs]
+from oracle.by_hand import Starts, by_kernel, by_reference
+from oracle.reference import Job
 
 
 @pytest.fixture(params=[by_reference, by_kernel])
-def starts(request: pytest.FixtureRequest) -> Callable[..., list[int]]:
+def starts(request: pytest.FixtureRequest) -> Starts:
     return request.param
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.cluster.cluster import Cluster
 from emulator.cluster.cluster_views import IllegalJobTransition
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.machine.running import Save
@@ -21,41 +20,14 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
 from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful, check
-from emulator.workload.table import JobTable, Kind
+from emulator.workload.table import Kind
+from scripted_run import Script, jobs_of, run_script, runs_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "make_room.py"
 
 
-def jobs_of(*rows, **extra):
-    """Rows (submit, run, nodes[, kind]); estimates are twice the run time."""
-    submit, run, nodes = zip(*(row[:3] for row in rows), strict=True)
-    return JobTable.build(
-        submit_us=list(submit),
-        run_us=list(run),
-        nodes=list(nodes),
-        kind=[row[3] if len(row) > 3 else Kind.BATCH for row in rows],
-        estimate_us=[2 * value for value in run],
-        extra=extra,
-    )
-
-
-class Script:
-    """Does what it is told, when it is told."""
-
-    def __init__(self, actions):
-        self.actions = actions
-
-    def on_begin(self, act):
-        self._next(act, -1)
-
-    def _next(self, act, now_us):
-        later = [at for at in self.actions if at > now_us]
-        if later:
-            act.wake(min(later))
-
-    def on_timer(self, act):
-        self.actions[act.now_us](act)
-        self._next(act, act.now_us)
+class FirstNode(Script):
+    """An on-demand job has the first node."""
 
     def on_arrival(self, job, act):
         act.reserve([0])
@@ -63,27 +35,7 @@ class Script:
 
 
 def run(nodes, jobs, actions, scheduler="fcfs+easy"):
-    loop = Loop(Cluster(nodes, SchedulerConfig.parse(scheduler), jobs), Script(actions), name="script")
-    assert loop.run()
-    record = loop.record()
-    assert_lawful(record, jobs_in=len(jobs))
-    return record
-
-
-def runs_of(record):
-    runs = record.runs
-    return [
-        (
-            int(runs.job[row]),
-            int(runs.start_us[row]),
-            int(runs.end_us[row]),
-            RunOutcome(int(runs.outcome[row])).name,
-            runs.node[runs.first[row] : runs.first[row + 1]].tolist(),
-            int(runs.done_node_us[row]),
-            int(runs.lost_node_us[row]),
-        )
-        for row in range(len(runs.job))
-    ]
+    return run_script(nodes, jobs, FirstNode(actions), scheduler)
 
 
 def leave(job):
@@ -275,7 +227,7 @@ def test_an_on_demand_job_cannot_leave_its_nodes_so():
 def test_jobs_of_a_machine_of_ones_own_cannot_either():
     machine = hybrid_cluster(2, SchedulerConfig.parse("fcfs+easy"), jobs_of((0, 10, 1)))
     with pytest.raises(PluginError, match="jobs under hybrid cannot leave their nodes"):
-        Loop(machine, Script({3: leave(0)}), name="script").run()
+        Loop(machine, FirstNode({3: leave(0)}), name="script").run()
 
 
 def test_the_law_sees_a_job_that_goes_on_elsewhere_or_is_forgotten():

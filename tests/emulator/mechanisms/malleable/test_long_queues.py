@@ -16,8 +16,8 @@ from emulator.mechanisms.malleable.bounds import UNKNOWN, classes_of
 from emulator.mechanisms.malleable.machine import PlanningMachine, Rules
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.speedup import Amdahl, Downey
-from emulator.workload.table import JobTable
-from oracle.planner import MALLEABLE, MOLDABLE, RIGID, Flexible, Reading, Segment, reference_plan
+from oracle.planner import MALLEABLE, MOLDABLE, RIGID, Flexible, Reading, reference_plan
+from planner_kit import flexible_table, segments
 
 ORDERS = ("fcfs", "sjf")
 MIXES = {
@@ -47,38 +47,13 @@ def dense_jobs(seed: int, mix: tuple[float, float, float], count: int, nodes: in
     return jobs
 
 
-def table(jobs: list[Flexible]) -> JobTable:
-    return JobTable.build(
-        number=[job.number for job in jobs],
-        submit_us=[job.submit_us for job in jobs],
-        run_us=[job.run_us for job in jobs],
-        estimate_us=[job.estimate_us for job in jobs],
-        nodes=[job.nodes for job in jobs],
-        extra={
-            "job_class": [job.kind for job in jobs],
-            "min_nodes": [job.least for job in jobs],
-            "max_nodes": [job.most for job in jobs],
-        },
-    )
-
-
 def planned(jobs, nodes, *, long: int, order: str = "fcfs", rules: Rules | None = None) -> PlanningMachine:
     """`long`: from how many jobs, and steps, on the planner uses what it knows."""
     scheduler = SchedulerConfig.parse(f"{order}+conservative")
-    machine = PlanningMachine(nodes, scheduler, table(jobs), rules or Rules())
+    machine = PlanningMachine(nodes, scheduler, flexible_table(jobs), rules or Rules())
     machine._registers.long_plan = machine._registers.long_profile = long
     machine.advance(NEVER_US)
     return machine
-
-
-def segments(machine: PlanningMachine) -> dict[int, list[Segment]]:
-    runs, numbers = machine.run_table(), machine.job_table().number
-    found = {int(number): [] for number in numbers}
-    widths = np.diff(runs.first)
-    for row in range(len(runs.job)):
-        segment = Segment(int(runs.start_us[row]), int(runs.end_us[row]), int(widths[row]))
-        found[int(numbers[runs.job[row]])].append(segment)
-    return found
 
 
 @pytest.mark.parametrize("mix", MIXES)

@@ -14,9 +14,9 @@ from emulator.kernel.job_states import RunOutcome
 from emulator.mechanisms.malleable.machine import PlanningMachine, Rules
 from emulator.schedulers.config import SchedulerConfig
 from emulator.workload.speedup import Amdahl, Downey, Linear, speed_table
-from emulator.workload.table import JobTable
-from oracle.planner import MALLEABLE, RIGID, Flexible, Reading, Segment, reference_plan
+from oracle.planner import MALLEABLE, RIGID, Flexible, Reading, reference_plan
 from oracle.workloads import random_workload, smallest_part
+from planner_kit import flexible_table, segments
 
 PLANNED = SchedulerConfig.parse("fcfs+conservative")
 SEEDS = 60
@@ -59,21 +59,6 @@ def flexible_jobs(rng: np.random.Generator) -> tuple[list[Flexible], int]:
     return jobs, nodes
 
 
-def table(jobs: list[Flexible]) -> JobTable:
-    return JobTable.build(
-        number=[job.number for job in jobs],
-        submit_us=[job.submit_us for job in jobs],
-        run_us=[job.run_us for job in jobs],
-        estimate_us=[job.estimate_us for job in jobs],
-        nodes=[job.nodes for job in jobs],
-        extra={
-            "job_class": [job.kind for job in jobs],
-            "min_nodes": [job.least for job in jobs],
-            "max_nodes": [job.most for job in jobs],
-        },
-    )
-
-
 def planned(jobs: list[Flexible], nodes: int, reading: Reading, speedup=None) -> PlanningMachine:
     rules = Rules(
         minimum=reading.minimum,
@@ -83,19 +68,9 @@ def planned(jobs: list[Flexible], nodes: int, reading: Reading, speedup=None) ->
         tick_us=reading.tick_us,
         speedup=speedup or Linear(),
     )
-    machine = PlanningMachine(nodes, PLANNED, table(jobs), rules)
+    machine = PlanningMachine(nodes, PLANNED, flexible_table(jobs), rules)
     machine.advance(NEVER_US)
     return machine
-
-
-def segments(machine: PlanningMachine) -> dict[int, list[Segment]]:
-    runs, numbers = machine.run_table(), machine.job_table().number
-    found = {int(number): [] for number in numbers}
-    widths = np.diff(runs.first)
-    for row in range(len(runs.job)):
-        segment = Segment(int(runs.start_us[row]), int(runs.end_us[row]), int(widths[row]))
-        found[int(numbers[runs.job[row]])].append(segment)
-    return found
 
 
 @pytest.mark.parametrize("name", READINGS)
@@ -133,7 +108,7 @@ def test_rigid_jobs_alone_are_scheduled_as_by_conservative_backfilling():
     for seed in range(SEEDS):
         jobs, nodes = flexible_jobs(np.random.default_rng(seed))
         jobs = [replace(job, kind=RIGID, least=job.nodes, most=job.nodes) for job in jobs]
-        cluster = Cluster(nodes, PLANNED, table(jobs))
+        cluster = Cluster(nodes, PLANNED, flexible_table(jobs))
         cluster.advance(NEVER_US)
         assert planned(jobs, nodes, Reading()).start_us.tolist() == cluster.start_us.tolist(), f"seed {seed}"
 
