@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import gzip
 import lzma
+from typing import TYPE_CHECKING
 
 from balancer.clock import US
-from emulator.workload.table import JobTable
+from scenario_kit import jobs_in_s
 from testdata import RECORDED, TRACES
+
+if TYPE_CHECKING:
+    from emulator.workload.table import JobTable
 
 
 def read_log(name: str, *, overrun: str = "extend", size: str = "requested") -> JobTable:
@@ -63,11 +67,4 @@ def _csv(name: str) -> list[dict[str, str]]:
 
 
 def _table(rows: list[tuple[int, ...]]) -> JobTable:
-    number, submit, run, estimate, nodes = zip(*rows, strict=True)
-    return JobTable.build(
-        number=list(number),
-        submit_us=[time * US for time in submit],
-        run_us=[time * US for time in run],
-        estimate_us=[time * US for time in estimate],
-        nodes=list(nodes),
-    )
+    return jobs_in_s(rows, "number", "submit_us", "run_us", "estimate_us", "nodes")

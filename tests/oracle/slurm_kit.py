@@ -359,6 +359,14 @@ def all_runs(
     ]
 
 
+def runs_in_s(record: RunRecord) -> dict[int, list[tuple[float, float, str, list[int]]]]:
+    """Of each job, by number: start, end, outcome and nodes of its runs."""
+    found: dict[int, list[tuple[float, float, str, list[int]]]] = {}
+    for number, start, end, nodes, how in sorted(all_runs(record)):
+        found.setdefault(number, []).append((start / US, end / US, how, sorted(nodes)))
+    return found
+
+
 def random_case(
     rng: np.random.Generator, *, sharing: bool = False, plain: bool = False
 ) -> tuple[Slurm, Rules, list[Job], int]:

@@ -14,16 +14,18 @@ from emulator.events.node_failures import Outage
 from emulator.events.node_outages import NodeOutages, Window
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
-from emulator.runs.scenario import Scenario, ScenarioError, from_mapping
 from emulator.schedulers.slurm.reservations import Reservation
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from gates import GATE
-from oracle.slurm_kit import agrees_on_failing_nodes, all_runs
+from oracle.slurm_kit import agrees_on_failing_nodes, all_runs, runs_in_s
+from scenario_kit import a_day, assert_refused, jobs_in_s
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from emulator.runs.scenario import Scenario
 
 
 def test_every_run_on_failing_nodes_begins_and_ends_when_and_where_the_reference_says() -> None:
@@ -53,13 +55,7 @@ def run(
     **settings: Any,
 ) -> dict[int, list[tuple[float, float, str]]]:
     """Of each job, by number: start, end and outcome of its runs."""
-    submit, run_s, limit, width = zip(*rows, strict=True)
-    jobs = JobTable.build(
-        submit_us=[int(each * US) for each in submit],
-        run_us=[int(each * US) for each in run_s],
-        estimate_us=[int(each * US) for each in limit],
-        nodes=list(width),
-    )
+    jobs = jobs_in_s(rows, "submit_us", "run_us", "estimate_us", "nodes")
     return runs_of(jobs, nodes, failures, windows, **settings)
 
 
@@ -80,10 +76,7 @@ def runs_of(
     loop.run()
     record = loop.record()
     assert_lawful(record)
-    found: dict[int, list[tuple[float, float, str]]] = {}
-    for number, start, end, _, how in all_runs(record):
-        found.setdefault(number, []).append((start / US, end / US, how))
-    return found
+    return {number: [run[:3] for run in runs] for number, runs in runs_in_s(record).items()}
 
 
 def test_a_requeued_job_is_held_back_for_121_seconds_and_found_by_the_next_look_at_all_jobs() -> None:
@@ -203,11 +196,6 @@ def test_with_job_requeue_0_who_loses_a_node_is_lost() -> None:
 # -- scenarios ----------------------------------------------------------------------
 
 
-def scenario(**keys: object) -> Scenario:
-    work = {"generate": [{"daily_batch": {"days": 1, "jobs": 40}}]}
-    return from_mapping({"nodes": 16, "workload": work, **keys})
-
-
 FAILS = {"model": {"exponential": {"mtbf_s": 3600, "repair_s": 3600}}}
 
 
@@ -219,14 +207,14 @@ def outcomes(said: Scenario) -> set[str]:
 
 def test_a_scenario_may_have_failures_and_maintenance_under_slurm() -> None:
     noon = [{"begin_s": 43_200, "end_s": 46_800, "nodes": "all", "drain_s": 600}]
-    said = scenario(failures=FAILS, maintenance=noon, scheduler="slurm")
+    said = a_day(failures=FAILS, maintenance=noon, scheduler="slurm")
     assert outcomes(said) == {"finished", "requeued"}
 
 
 def test_job_requeue_of_slurm_conf_counts(tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text("JobRequeue=0\n")
     conf = {"slurm": {"conf": str(tmp_path / "slurm.conf")}}
-    assert outcomes(scenario(failures=FAILS, scheduler=conf)) == {"finished", "lost"}
+    assert outcomes(a_day(failures=FAILS, scheduler=conf)) == {"finished", "lost"}
 
 
 @pytest.mark.parametrize(
@@ -237,7 +225,4 @@ def test_job_requeue_of_slurm_conf_counts(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_run_is_told(keys: dict[str, object], message: str) -> None:
-    wrong = scenario(failures=FAILS, **keys)
-    with pytest.raises(ScenarioError) as error:
-        run_virtual(wrong, prepare(wrong))
-    assert message in str(error.value)
+    assert_refused(a_day(failures=FAILS, **keys), message)

@@ -15,7 +15,8 @@ from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
 from gates import GATE
-from oracle.slurm_kit import agrees_on_preemption, all_runs
+from oracle.slurm_kit import agrees_on_preemption, runs_in_s
+from scenario_kit import jobs_in_s
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,22 +72,12 @@ def runs_of(
     rows: list[Row], whose: str, nodes: int, slurm: Slurm
 ) -> dict[int, list[tuple[float, float, str, list[int]]]]:
     """`whose`: the column of the jobs that the first number of each row is."""
-    first, submit, run_s, limit, width = zip(*rows, strict=True)
-    jobs = JobTable.build(
-        submit_us=[int(each * US) for each in submit],
-        run_us=[int(each * US) for each in run_s],
-        estimate_us=[int(each * US) for each in limit],
-        nodes=list(width),
-        **{whose: list(first)},
-    )
+    jobs = jobs_in_s(rows, whose, "submit_us", "run_us", "estimate_us", "nodes")
     loop = Loop(slurm_cluster(nodes, jobs, slurm))
     loop.run()
     record = loop.record()
     assert_lawful(record)
-    found: dict[int, list[tuple[float, float, str, list[int]]]] = {}
-    for number, start, end, its_nodes, how in sorted(all_runs(record)):
-        found.setdefault(number, []).append((start / US, end / US, how, sorted(its_nodes)))
-    return found
+    return runs_in_s(record)
 
 
 FULL: list[Row] = [(LOW, 0, 600, 600, 2), (LOW, 1, 600, 600, 2)]

@@ -16,6 +16,7 @@ from emulator.schedulers.slurm.qos import LeftOut, Qos, read_qos
 from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
+from scenario_kit import jobs_in_s
 from testdata import RECORDED
 
 if TYPE_CHECKING:
@@ -26,14 +27,7 @@ Row = tuple[int, int, int, int, int]
 
 
 def starts(rows: list[Row], nodes: int, **settings: Any) -> list[float]:
-    submit, run, limit, width, user = zip(*rows, strict=True)
-    jobs = JobTable.build(
-        submit_us=[each * US for each in submit],
-        run_us=[each * US for each in run],
-        estimate_us=[each * US for each in limit],
-        nodes=list(width),
-        user=list(user),
-    )
+    jobs = jobs_in_s(rows, "submit_us", "run_us", "estimate_us", "nodes", "user")
     record = simulate(jobs, nodes, SchedulerConfig(decide={"slurm": settings}))
     assert_lawful(record)
     return [each / US for each in record.start_us.tolist()]

@@ -10,7 +10,7 @@ from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.run import simulate
-from emulator.workload.table import JobTable
+from scenario_kit import jobs_in_s
 
 if TYPE_CHECKING:
     from emulator.record.run_record import RunRecord
@@ -21,14 +21,7 @@ NODES = 4
 
 
 def run(rows: list[Row], reservations: dict[str, Any], **settings: Any) -> RunRecord:
-    submit, run_s, limit, width, user = zip(*rows, strict=True)
-    jobs = JobTable.build(
-        submit_us=[each * US for each in submit],
-        run_us=[each * US for each in run_s],
-        estimate_us=[each * US for each in limit],
-        nodes=list(width),
-        user=list(user),
-    )
+    jobs = jobs_in_s(rows, "submit_us", "run_us", "estimate_us", "nodes", "user")
     said = {"reservations": reservations, **settings}
     return simulate(jobs, NODES, SchedulerConfig(decide={"slurm": said}))
 

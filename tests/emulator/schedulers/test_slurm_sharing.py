@@ -19,6 +19,7 @@ from emulator.schedulers.slurm.releases import RELEASES
 from emulator.simulation.run import simulate
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
+from scenario_kit import jobs_in_s
 from testdata import RECORDED
 
 if TYPE_CHECKING:
@@ -37,12 +38,13 @@ FOUR = {"select": {"cores": 4, "parameters": "CR_Core_Memory", "memory_mb": 100}
 
 def run(rows: list[Row], nodes: int, gpus: Sequence[int] = (), **settings: Any) -> RunRecord:
     """`gpus`: of the first jobs, by their rows; the others say nothing of them."""
-    submit, run_s, limit, width, cores, memory = zip(*rows, strict=True)
-    jobs = JobTable.build(
-        submit_us=[each * US for each in submit],
-        run_us=[each * US for each in run_s],
-        estimate_us=[each * US for each in limit],
-        nodes=list(width),
+    *_, cores, memory = zip(*rows, strict=True)
+    jobs = jobs_in_s(
+        [row[:4] for row in rows],
+        "submit_us",
+        "run_us",
+        "estimate_us",
+        "nodes",
         extra={
             "cores": list(cores),
             "memory_kib": [each * 1024 if each >= 0 else -1 for each in memory],

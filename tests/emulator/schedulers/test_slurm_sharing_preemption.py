@@ -13,9 +13,9 @@ from emulator.schedulers.slurm.releases import RELEASES
 from emulator.schedulers.slurm.select import Select
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
-from emulator.workload.table import JobTable
 from gates import GATE
-from oracle.slurm_kit import agrees_on_preemption_on_shared_nodes, all_runs
+from oracle.slurm_kit import agrees_on_preemption_on_shared_nodes, runs_in_s
+from scenario_kit import jobs_in_s
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,25 +58,18 @@ def run(
     conf: Path, rows: list[Row], *, nodes: int = 2, **settings: Any
 ) -> dict[int, list[tuple[float, float, str]]]:
     """Of each job, by number: start, end and outcome of its runs, on nodes of 4 cores and 100 MiB."""
-    queue, submit, run_s, width, cores, memory = zip(*rows, strict=True)
-    jobs = JobTable.build(
-        submit_us=[int(each * US) for each in submit],
-        run_us=[int(each * US) for each in run_s],
-        estimate_us=[int(each * US) for each in run_s],
-        nodes=list(width),
-        queue=list(queue),
+    *_, run_s, _, cores, memory = zip(*rows, strict=True)
+    jobs = jobs_in_s(
+        [row[:4] for row in rows], "queue", "submit_us", "run_us", "nodes", estimate_us=[each * US for each in run_s],
         extra={"cores": list(cores), "memory_kib": [each * 1024 for each in memory]},
-    )
+    )  # fmt: skip
     select = Select(4, "CR_Core_Memory", 100)
     slurm = Slurm(conf=conf, queues={LOW: "low", HIGH: "high"}, select=select, **settings)
     loop = Loop(slurm_cluster(nodes, jobs, slurm))
     loop.run()
     record = loop.record()
     assert_lawful(record)
-    found: dict[int, list[tuple[float, float, str]]] = {}
-    for number, start, end, _, how in sorted(all_runs(record)):
-        found.setdefault(number, []).append((start / US, end / US, how))
-    return found
+    return {number: [run[:3] for run in runs] for number, runs in runs_in_s(record).items()}
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -21,6 +21,7 @@ from emulator.workload.table import JobTable
 from gates import GATE
 from oracle.reference import Job
 from oracle.slurm_kit import agrees, agrees_on_shared_nodes, with_rules
+from scenario_kit import jobs_in_s
 from testdata import RECORDED
 
 if TYPE_CHECKING:
@@ -64,15 +65,7 @@ Row = tuple[float, float, float, int]
 
 
 def starts(rows: list[Row], nodes: int, **settings: Any) -> list[float]:
-    from emulator.workload.table import JobTable  # noqa: PLC0415
-
-    submit, run, limit, width = zip(*rows, strict=True)
-    jobs = JobTable.build(
-        submit_us=[int(each * US) for each in submit],
-        run_us=[int(each * US) for each in run],
-        estimate_us=[int(each * US) for each in limit],
-        nodes=list(width),
-    )
+    jobs = jobs_in_s(rows, "submit_us", "run_us", "estimate_us", "nodes")
     record = simulate(jobs, nodes, SchedulerConfig(decide={"slurm": settings}))
     assert_lawful(record)
     return [each / US for each in record.start_us.tolist()]

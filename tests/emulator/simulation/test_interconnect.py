@@ -28,6 +28,7 @@ from oracle.interconnect import WiredMachine, Wiring
 from oracle.records import schedule_of
 from oracle.reference import BACKFILLS, CHOICES, Options
 from oracle.workloads import job_table, random_workload
+from scenario_kit import assert_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -568,9 +569,7 @@ def test_keys_that_do_not_go_together_are_told(keys: dict[str, Any], said: str) 
     ],
 )
 def test_what_it_does_not_go_with_is_refused(keys: dict[str, Any], said: str) -> None:
-    given = scenario(**{"placement": _TREE | {"spread_penalty": 0.1}, **keys})
-    with pytest.raises(ScenarioError, match=said):
-        run_virtual(given, prepare(given))
+    assert_refused(scenario(**{"placement": _TREE | {"spread_penalty": 0.1}, **keys}), said)
 
 
 def test_a_live_run_refuses_it() -> None:

@@ -33,6 +33,7 @@ from oracle.moldable import MoldableMachine, Size
 from oracle.records import schedule_of
 from oracle.reference import BACKFILLS, Job, Options
 from oracle.workloads import ESTIMATES, job_table, random_workload
+from scenario_kit import assert_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -486,9 +487,7 @@ def test_wrong_keys_are_named(tmp_path: Path, moldable: dict[str, Any], said: st
 def test_what_does_not_go_with_several_sizes_is_refused(
     tmp_path: Path, keys: dict[str, Any], said: str
 ) -> None:
-    scenario = scenario_of(tmp_path, **keys)
-    with pytest.raises(ScenarioError, match=said):
-        run_virtual(scenario, prepare(scenario))
+    assert_refused(scenario_of(tmp_path, **keys), said)
 
 
 def test_leases_and_live_runs_are_refused(tmp_path: Path) -> None:

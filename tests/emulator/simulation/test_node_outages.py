@@ -15,7 +15,7 @@ from emulator.events.node_outages import NodeOutages, Window
 from emulator.kernel.job_states import RunOutcome
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import check_live, run_virtual
-from emulator.runs.scenario import Scenario, ScenarioError, from_mapping
+from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
 from emulator.simulation.run import make_cluster
@@ -26,6 +26,7 @@ from gates import GATE
 from oracle.node_outages import FailingMachine, random_outages
 from oracle.reference import BACKFILLS, CHOICES, Options
 from oracle.workloads import job_table, random_workload
+from scenario_kit import a_day, assert_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -201,22 +202,17 @@ def test_recorded_outages_are_those_of_the_file(tmp_path: Path) -> None:
 # Scenarios.
 
 
-def scenario(**keys: object) -> Scenario:
-    work = {"generate": [{"daily_batch": {"days": 1, "jobs": 40}}]}
-    return from_mapping({"nodes": 16, "workload": work, **keys})
-
-
 def test_the_same_scenario_and_seed_has_the_same_failures() -> None:
-    one = scenario(failures={"model": {"exponential": {"mtbf_s": 3600}}})
+    one = a_day(failures={"model": {"exponential": {"mtbf_s": 3600}}})
     first, second = (runs_of(run_virtual(one, prepare(one))) for _ in range(2))
     assert first == second
     assert any(how == "requeued" for *_, how in first)
-    other = scenario(failures={"model": {"exponential": {"mtbf_s": 3600}}}, maintenance=[])
+    other = a_day(failures={"model": {"exponential": {"mtbf_s": 3600}}}, maintenance=[])
     assert runs_of(run_virtual(other, prepare(other))) == first
 
 
 def test_a_scenario_that_says_nothing_of_failures_is_stored_as_before() -> None:
-    assert {"failures", "maintenance"}.isdisjoint(scenario().as_json())
+    assert {"failures", "maintenance"}.isdisjoint(a_day().as_json())
 
 
 @pytest.mark.parametrize(
@@ -243,19 +239,16 @@ def test_a_scenario_that_says_nothing_of_failures_is_stored_as_before() -> None:
     ],
 )
 def test_what_cannot_be_run_is_told(keys: dict[str, object], message: str) -> None:
-    wrong = scenario(**keys)
-    with pytest.raises(ScenarioError) as error:
-        run_virtual(wrong, prepare(wrong))
-    assert message in str(error.value)
+    assert_refused(a_day(**keys), message)
 
 
 def test_of_live_runs_those_on_the_real_slurm_have_failures_without_a_mechanism() -> None:
     fails = {"failures": {"model": {"weibull": {"node_mtbf_s": 9}}}}
     on_slurm = {**fails, "live": {"batch": "slurm"}}
     with_conf = {**fails, "live": {"batch": {"slurm": {}}}}
-    for given in (scenario(**on_slurm), scenario(**with_conf)):
+    for given in (a_day(**on_slurm), a_day(**with_conf)):
         check_live(given, prepare(given))
-    for given in (scenario(**fails), scenario(**on_slurm, mechanism="balancer")):
+    for given in (a_day(**fails), a_day(**on_slurm, mechanism="balancer")):
         with pytest.raises(ScenarioError, match="virtual time only; leave out `failures` and `maintenance`"):
             check_live(given, prepare(given))
 
@@ -272,7 +265,7 @@ def test_of_live_runs_those_on_the_real_slurm_have_failures_without_a_mechanism(
 )
 def test_a_maintenance_that_cannot_be_is_told(part: dict[str, float], message: str) -> None:
     with pytest.raises(ScenarioError) as error:
-        scenario(maintenance=[part])
+        a_day(maintenance=[part])
     assert message in str(error.value)
 
 
@@ -284,7 +277,7 @@ def test_a_failure_model_that_fails_ends_the_run_and_is_named(tmp_path: Path) ->
         "        yield Outage(3_600_000_000, 3_700_000_000, 0)\n"
         "        raise KeyError('no more')\n"
     )
-    broken = scenario(plugins=[f"{tmp_path}/broken.py:Broken"], failures={"model": "broken"})
+    broken = a_day(plugins=[f"{tmp_path}/broken.py:Broken"], failures={"model": "broken"})
     record = run_virtual(broken, prepare(broken))
     assert "failure model broken" in record.interrupted
     assert "no more" in record.traceback

@@ -19,7 +19,7 @@ from emulator.config.scenario_parts import PartitionPart, ReservationPart
 from emulator.events.external_events import ExternalEvents
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
-from emulator.runs.scenario import Scenario, ScenarioError, from_mapping
+from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
 from emulator.simulation.run import make_cluster, simulate
@@ -30,6 +30,7 @@ from oracle.placement import Having, Hold, Part, PlacedMachine
 from oracle.records import schedule_of
 from oracle.reference import BACKFILLS, Options
 from oracle.workloads import QUEUES, job_table, random_workload
+from scenario_kit import a_day, assert_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -414,15 +415,15 @@ def test_a_job_may_ask_by_a_column_of_the_table_and_for_several_features() -> No
 
 
 def test_jobs_wider_than_the_nodes_that_have_what_they_ask_for_are_left_out_and_counted() -> None:
-    whole = prepare(scenario()).jobs
-    prepared = prepare(scenario(features={"gpu": {"nodes": "n[001-002]", "jobs": whole.number.tolist()}}))
+    whole = prepare(a_day()).jobs
+    prepared = prepare(a_day(features={"gpu": {"nodes": "n[001-002]", "jobs": whole.number.tolist()}}))
     assert prepared.left_out == {TOO_FEW: int((whole.nodes > 2).sum())}
     assert prepared.jobs.nodes.max() <= 2
 
 
 def test_jobs_beyond_the_limits_of_their_partition_are_left_out_and_counted() -> None:
     part = {"default": True, "min_nodes": 2, "max_nodes": 3, "max_time_s": 3600}
-    prepared = prepare(scenario(partitions={"only": part}))
+    prepared = prepare(a_day(partitions={"only": part}))
     jobs = prepared.jobs
     assert (jobs.nodes.min() >= 2, jobs.nodes.max() <= 3, jobs.estimate_us.max() <= 3600 * US) == (True,) * 3
     reasons = {f"{how} than partition only takes" for how in ("wider", "narrower", "longer")}
@@ -439,11 +440,6 @@ def test_a_queue_may_be_the_sixteenth_field(tmp_path: Path) -> None:
 
 
 # What is told.
-
-
-def scenario(**keys: object) -> Scenario:
-    work = {"generate": [{"daily_batch": {"days": 1, "jobs": 40}}]}
-    return from_mapping({"nodes": 16, "workload": work, **keys})
 
 
 def test_a_run_on_a_reserved_node_is_a_breach_that_names_job_and_reservation() -> None:
@@ -476,12 +472,12 @@ def test_a_run_without_what_its_job_asks_for_is_a_breach_that_names_job_and_feat
 
 
 def test_a_scenario_without_partitions_and_reservations_is_stored_as_before() -> None:
-    assert {"features", "partitions", "reservations"}.isdisjoint(scenario().as_json())
-    assert "queue_field" not in scenario().as_json()["workload"]
+    assert {"features", "partitions", "reservations"}.isdisjoint(a_day().as_json())
+    assert "queue_field" not in a_day().as_json()["workload"]
 
 
 def test_a_stored_reservation_is_the_same_when_it_is_read_again() -> None:
-    kept = scenario(
+    kept = a_day(
         reservations={"a": {"start_s": 5, "end_s": 9, "node_count": 3}},
         features={"gpu": {"nodes": "n[001-008]", "users": [1]}},
         partitions={
@@ -528,10 +524,7 @@ _AT_FIVE = {"start_s": 5, "end_s": 9}
     ],
 )
 def test_what_cannot_be_run_is_told(keys: dict[str, object], message: str) -> None:
-    wrong = scenario(**keys)
-    with pytest.raises(ScenarioError) as error:
-        run_virtual(wrong, prepare(wrong))
-    assert message in str(error.value)
+    assert_refused(a_day(**keys), message)
 
 
 @pytest.mark.parametrize(
@@ -544,5 +537,5 @@ def test_what_cannot_be_run_is_told(keys: dict[str, object], message: str) -> No
 )
 def test_a_reservation_that_cannot_be_is_told(part: dict[str, object], message: str) -> None:
     with pytest.raises(ScenarioError) as error:
-        scenario(reservations={"a": part})
+        a_day(reservations={"a": part})
     assert message in str(error.value)

@@ -18,7 +18,7 @@ from emulator.metrics.summary import summarize
 from emulator.report import files
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import describe, run_virtual
-from emulator.runs.scenario import EnergyPart, Scenario, ScenarioError, from_mapping
+from emulator.runs.scenario import EnergyPart
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
 from emulator.simulation.run import make_cluster
@@ -27,6 +27,7 @@ from emulator.workload.table import JobTable
 from oracle.power import Power, SleepyMachine, energy_j
 from oracle.reference import BACKFILLS, Options
 from oracle.workloads import job_table, random_workload
+from scenario_kit import a_day, assert_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,14 +168,9 @@ def test_without_switching_off_nodes_are_busy_or_idle() -> None:
 # Scenarios and results.
 
 
-def scenario(**keys: object) -> Scenario:
-    work = {"generate": [{"daily_batch": {"days": 1, "jobs": 40}}]}
-    return from_mapping({"nodes": 16, "workload": work, **keys})
-
-
 def test_energy_is_in_the_summary_and_in_jobs_csv(tmp_path: Path) -> None:
     powers = {"busy_w": 300, "idle_w": 100, "sleep_after_s": 600, "boot_s": 120}
-    sleepy = scenario(energy=powers)
+    sleepy = a_day(energy=powers)
     record = run_virtual(sleepy, prepare(sleepy))
     summary = files.write(record, tmp_path / "run", bounded_slowdown_threshold_s=10, report=False)
     found = summary["energy"]
@@ -191,7 +187,7 @@ def test_energy_is_in_the_summary_and_in_jobs_csv(tmp_path: Path) -> None:
 
 
 def test_a_scenario_that_says_nothing_of_energy_has_none() -> None:
-    plain = scenario()
+    plain = a_day()
     record = run_virtual(plain, prepare(plain))
     assert "energy" not in summarize(record)
     assert "energy" not in plain.as_json()
@@ -213,7 +209,4 @@ def test_a_scenario_that_says_nothing_of_energy_has_none() -> None:
     ],
 )
 def test_who_gives_away_nodes_otherwise_has_no_sleeping_nodes(keys: dict[str, object], message: str) -> None:
-    wrong = scenario(energy={"busy_w": 300, "idle_w": 100, "sleep_after_s": 600}, **keys)
-    with pytest.raises(ScenarioError) as error:
-        run_virtual(wrong, prepare(wrong))
-    assert message in str(error.value)
+    assert_refused(a_day(energy={"busy_w": 300, "idle_w": 100, "sleep_after_s": 600}, **keys), message)

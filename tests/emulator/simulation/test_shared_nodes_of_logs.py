@@ -20,6 +20,7 @@ from emulator.sweeps.execute import execute
 from emulator.validation.laws import assert_lawful, check
 from emulator.workload.requests import NO_MEMORY
 from oracle.records import schedule_of, shared_nodes_of
+from scenario_kit import assert_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -402,9 +403,7 @@ _MACHINE_REFUSES = [
 
 @pytest.mark.parametrize(("keys", "said"), _MACHINE_REFUSES)
 def test_what_it_does_not_go_with_is_refused_by_name(log: Path, keys: dict[str, Any], said: str) -> None:
-    scenario = scenario_of(log, **keys)
-    with pytest.raises(ScenarioError, match=said):
-        run_virtual(scenario, prepare(scenario))
+    assert_refused(scenario_of(log, **keys), said)
 
 
 def test_a_live_run_and_processors_a_node_are_refused(log: Path) -> None:
@@ -417,9 +416,10 @@ def test_a_live_run_and_processors_a_node_are_refused(log: Path) -> None:
 
 def test_leases_are_refused(log: Path) -> None:
     leases = [{"bursty_leases": {"days": 1, "utilisation": 0.1}}]
-    scenario = scenario_of(log, workload={"trace": str(log), "generate": leases})
-    with pytest.raises(ScenarioError, match="are for batch jobs; job 5 is an on-demand lease"):
-        run_virtual(scenario, prepare(scenario))
+    assert_refused(
+        scenario_of(log, workload={"trace": str(log), "generate": leases}),
+        "are for batch jobs; job 5 is an on-demand lease",
+    )
 
 
 def test_energy_is_refused_where_jobs_share_nodes_under_slurms_twin(log: Path) -> None:
@@ -428,6 +428,4 @@ def test_energy_is_refused_where_jobs_share_nodes_under_slurms_twin(log: Path) -
         "scheduler": {"slurm": {"select": {"cores": 4, "gpus": 2}}},
         "energy": {"busy_w": 2, "idle_w": 1},
     }
-    scenario = from_mapping(document | {"nodes": 16})
-    with pytest.raises(ScenarioError, match="energy: it counts whole nodes"):
-        run_virtual(scenario, prepare(scenario))
+    assert_refused(from_mapping(document | {"nodes": 16}), "energy: it counts whole nodes")

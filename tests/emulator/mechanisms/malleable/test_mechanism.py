@@ -17,6 +17,7 @@ from emulator.validation.laws import assert_lawful
 from emulator.workload.speedup import Amdahl, Downey, Linear, speed_table
 from emulator.workload.streams import stream
 from emulator.workload.table import JobTable, Kind
+from scenario_kit import jobs_in_s
 from testdata import TRACES
 
 RIGID, MOLDABLE, MALLEABLE = range(3)
@@ -25,12 +26,9 @@ KTH = TRACES / "KTH-SP2-1996-2.swf.xz"
 
 def jobs_of(*rows, **extra) -> JobTable:
     """Rows are (submit s, run s, nodes, class)."""
-    submit, run, nodes, kind = zip(*rows, strict=True)
-    seconds = {"submit_us": submit, "run_us": run}
-    return JobTable.build(
-        **{name: [value * US for value in values] for name, values in seconds.items()},
-        nodes=list(nodes),
-        extra={"job_class": list(kind), **extra},
+    kind = [row[3] for row in rows]
+    return jobs_in_s(
+        [row[:3] for row in rows], "submit_us", "run_us", "nodes", extra={"job_class": kind, **extra}
     )
 
 
