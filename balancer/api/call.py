@@ -71,9 +71,10 @@ class Call:
         """All of it; may be asked for again."""
         return self.request.get_data()
 
-    def prefers(self, content_type: str, otherwise: str) -> bool:
-        """Whether Accept names `content_type` before `otherwise`, which is what it gets who does not care."""
-        return self.request.accept_mimetypes.best_match([otherwise, content_type]) == content_type
+    def prefers(self, content_type: str) -> bool:
+        """Whether Accept names this type before JSON, which is what it gets who does not care."""
+        accepted = self.request.accept_mimetypes
+        return accepted.best_match(["application/json", content_type]) == content_type
 
     def is_client_gone(self) -> bool:
         """Whether whoever made this call has closed the connection; never blocks, from any thread.

@@ -61,7 +61,7 @@ class Events(Answer):
 def list_events(query_data: EventsQuery) -> Any:
     """What happened, oldest first, numbered without a gap."""
     after = query_data.after
-    if current().prefers(_STREAM, "application/json"):
+    if current().prefers(_STREAM):
         last = current().header("Last-Event-ID")
         if last is not None and not _DIGITS.fullmatch(last):
             raise Problem(400, INVALID, f"Last-Event-ID: {last!r} is not the number of an event")

@@ -127,7 +127,7 @@ def _install(app: Flask) -> None:
         try:
             context.check(call)
         except problems.Problem as problem:
-            is_page = call.route == "/" and call.prefers("text/html", "application/json")
+            is_page = call.route == "/" and call.prefers("text/html")
             if problem.status == UNKNOWN and is_page:
                 return redirect("/login", 303)
             raise

@@ -232,6 +232,12 @@ def middle(found: Sequence[World], label: str, figure: str) -> float | None:
     return median(values) if values else None
 
 
+def middle_text(found: Sequence[World], label: str, figure: str, factor: float) -> str:
+    """The median in other units, for a table; '' if nobody has it."""
+    value = middle(found, label, figure)
+    return "" if value is None else f"{value * factor:.1f}"
+
+
 # How figures are shown.
 
 

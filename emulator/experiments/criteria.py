@@ -140,11 +140,11 @@ def sign_test(successes: int, n: int) -> float:
     return float(sum(comb(n, heads) for heads in range(successes, n + 1)) / 2**n)
 
 
-def median_interval(values: Sequence[float], level: float = LEVEL) -> tuple[float, float] | None:
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """A confidence interval of the median from the values in order, two-sided; None: too few values for one."""
     ordered = sorted(values)
     cut = 0
-    while 2 * sign_test(len(ordered) - cut, len(ordered)) <= level:
+    while 2 * sign_test(len(ordered) - cut, len(ordered)) <= LEVEL:
         cut += 1
     return (ordered[cut - 1], ordered[-cut]) if cut else None
 
@@ -163,9 +163,9 @@ def more(margin: float, than: float = 1.0, *, replay: bool = False) -> Criterion
     return _difference(Between(low=than + margin), margin, replay=replay)
 
 
-def more_up_to(margin: float, high: float, than: float = 1.0) -> Criterion:
-    """Higher than `than` by at least `margin`, and at most `high`."""
-    return _difference(Between(than + margin, high), margin, replay=False)
+def more_up_to(margin: float, high: float) -> Criterion:
+    """Higher than 1 by at least `margin`, and at most `high`."""
+    return _difference(Between(1.0 + margin, high), margin, replay=False)
 
 
 def _difference(accepted: Between, margin: float, *, replay: bool) -> Criterion:

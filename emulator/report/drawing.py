@@ -134,8 +134,9 @@ class Axes:
         """At most so many steps between ticks, each 1, 2, ... times a power of ten."""
         self._x_ticks = lambda: even_ticks(self.x_ends, most, steps)
 
-    def y_steps(self, most: int, *, whole: bool = False) -> None:
-        self._y_ticks = lambda: even_ticks(self.y_ends, most, whole=whole)
+    def y_counts(self) -> None:
+        """At most four ticks, at whole numbers."""
+        self._y_ticks = lambda: even_ticks(self.y_ends, 4, whole=True)
 
     def x_names(self, at: Sequence[float], names: Sequence[str], *, size: float = _TEXT) -> None:
         """These ticks; names that are too long for their room have several lines or are read from below."""

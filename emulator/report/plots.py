@@ -163,7 +163,7 @@ def queue_length(record: RunRecord, line: Timeline, axis: TimeAxis) -> Plot:
     def paint(axes: Axes, is_wide: bool) -> None:
         x, height = _steps(line, line.queued_jobs, axis, _POINTS[is_wide])
         axes.show(y=(0, max(1, height.max(initial=0) * 1.08)))
-        axes.y_steps(4, whole=True)
+        axes.y_counts()
         axes.label(y="jobs waiting")
         _draw_shaded(axes, x, height, record, axis)
 
@@ -200,7 +200,7 @@ def requests(record: RunRecord, axis: TimeAxis) -> Plot:
             axes.bars(edges[:-1], no, bar, BAD, yes)
             axes.show(y=(0, None))
             axes.label(y="requests")
-        axes.y_steps(4, whole=True)
+        axes.y_counts()
         axis.dress(axes)
         _draw_marks(axes, record, axis)
 

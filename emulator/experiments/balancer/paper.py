@@ -23,7 +23,7 @@ from emulator.experiments.balancer.runs import (
     inputs,
 )
 from emulator.experiments.balancer.workloads import BATCH_LOAD, CHALLENGING_WEEK, FACTORS
-from emulator.experiments.claims import middle
+from emulator.experiments.claims import middle_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,10 +92,10 @@ def _table_1(found: Sequence[World]) -> Table:
     names = ["batch", "static", *(f"R{reserve}W{wait}" for reserve in RESERVES for wait in WAITS_MIN)]
     for name in names:
         figures = [
-            _median(found, f"t1/{name}", WAIT, 1 / 60),
-            _median(found, f"t1-fcfs/{name}", WAIT, 1 / 60),
-            _median(found, f"t1/{name}", USED, 100),
-            _median(found, f"t1/{name}", REJECTED, 1),
+            middle_text(found, f"t1/{name}", WAIT, 1 / 60),
+            middle_text(found, f"t1-fcfs/{name}", WAIT, 1 / 60),
+            middle_text(found, f"t1/{name}", USED, 100),
+            middle_text(found, f"t1/{name}", REJECTED, 1),
         ]
         if figures[0] == "":
             continue
@@ -119,7 +119,7 @@ def _reserves(found: Sequence[World]) -> Table:
         cells = []
         for label in labels:
             three = ((RATE, 100), (WAIT, 1 / 60), (IDLE, 1))
-            cells.append(" / ".join(_median(found, label, figure, factor) for figure, factor in three))
+            cells.append(" / ".join(middle_text(found, label, figure, factor) for figure, factor in three))
         table.add_row(batch, *cells)
     return table
 
@@ -134,7 +134,7 @@ def _loads(found: Sequence[World]) -> Table:
             three = ((RATE, 100), (WAIT, 1 / 60), (ONDEMAND, 100))
             cells = [
                 " / ".join(
-                    _median(found, f"{name}/{batch}/{rho:g}", figure, factor) for figure, factor in three
+                    middle_text(found, f"{name}/{batch}/{rho:g}", figure, factor) for figure, factor in three
                 )
                 for rho in FACTORS
             ]
@@ -142,11 +142,6 @@ def _loads(found: Sequence[World]) -> Table:
             if any(cells):
                 table.add_row(name, batch, *cells)
     return table
-
-
-def _median(found: Sequence[World], label: str, figure: str, factor: float) -> str:
-    value = middle(found, label, figure)
-    return "" if value is None else f"{value * factor:.1f}"
 
 
 PAPER = BalancerPaper()

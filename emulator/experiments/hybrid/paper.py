@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from emulator.experiments.atlas.prior import load_prior
-from emulator.experiments.claims import middle
+from emulator.experiments.claims import middle_text
 from emulator.experiments.hybrid.claims import (
     INSTANT,
     MALLEABLE,
@@ -109,7 +109,7 @@ def _table_3(found: Sequence[World]) -> Table:
     for machine, paper in _PAPER_TABLE_3.items():
         cells = []
         for (figure, factor), known in zip(_OVERALL[:3], paper, strict=True):
-            cells.append(f"{_median(found, f'{machine}/{BASELINE}', figure, factor)} \\[{known}]")
+            cells.append(f"{middle_text(found, f'{machine}/{BASELINE}', figure, factor)} \\[{known}]")
         table.add_row(machine.capitalize(), *cells)
     return table
 
@@ -126,16 +126,11 @@ def _grid(
     table = Table("method", *(head for head, _ in shown), title=title)
     for name in STRATEGIES:
         cells = [
-            " / ".join(_median(found, f"{prefix}{name}", figure, factor) for figure, factor in figures)
+            " / ".join(middle_text(found, f"{prefix}{name}", figure, factor) for figure, factor in figures)
             for _, prefix in shown
         ]
         table.add_row(name.upper().replace("+", "&"), *cells)
     return table
-
-
-def _median(found: Sequence[World], label: str, figure: str, factor: float) -> str:
-    value = middle(found, label, figure)
-    return "" if value is None else f"{value * factor:.1f}"
 
 
 PAPER = HybridPaper()

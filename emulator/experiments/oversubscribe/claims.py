@@ -180,7 +180,7 @@ def _slowdown(options: Options) -> tuple[Claim, ...]:
             statement="UniLu: jobs up to 10 min: mean slowdown with R=7 % over that with M=4",
             where="4.3.3, Fig. 10",
             paper="drastically improved",
-            measure=_by_length("unilu/R7", "unilu/M4", short=True),
+            measure=_by_length(short=True),
             criterion=more(1.0, replay=replay),
             show=plain,
         ),
@@ -189,14 +189,14 @@ def _slowdown(options: Options) -> tuple[Claim, ...]:
             statement="UniLu: jobs above a day: the same; below one they are degraded",
             where="4.3.3, Fig. 10",
             paper="degraded",
-            measure=_by_length("unilu/R7", "unilu/M4", short=False),
+            measure=_by_length(short=False),
             criterion=less(0.01, replay=replay),
             show=plain,
         ),
     )
 
 
-def _by_length(conventional: str, shared: str, *, short: bool) -> Measure:
+def _by_length(*, short: bool) -> Measure:
     """Mean slowdown of short (the first two columns of the heat map) or long jobs (the last two), as a ratio."""
 
     def mean(world: World, label: str) -> float:
@@ -206,7 +206,7 @@ def _by_length(conventional: str, shared: str, *, short: bool) -> Measure:
         cells = [cell for row in json.loads(text) for cell in (row[:2] if short else row[-2:])]
         return float(sum(jobs * slowdown for jobs, slowdown in cells) / sum(jobs for jobs, _ in cells))
 
-    return lambda world: mean(world, conventional) / mean(world, shared)
+    return lambda world: mean(world, "unilu/R7") / mean(world, "unilu/M4")
 
 
 def _efficiency(*, replay: bool) -> tuple[Claim, ...]:

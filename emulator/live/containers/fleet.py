@@ -439,7 +439,7 @@ def _carry_out(client: Any, fleet: str, controller: ControllerClient, step: dict
         controller.annotate(f"not carried out: {text_of(action, target, slow)}: {error}", step["number"])
 
 
-def logs_of(client: Any, fleet: str, role: str, lines: int = 15) -> str:
+def logs_of(client: Any, fleet: str, role: str) -> str:
     """The end of what a member said."""
     target = next((each for each in members(client, fleet) if each.name == role), None)
-    return "" if target is None else str(target.container.logs(tail=lines).decode(errors="replace"))
+    return "" if target is None else str(target.container.logs(tail=15).decode(errors="replace"))

@@ -416,7 +416,7 @@ _TEMPLATE = Path(__file__).with_name("command.py.in")
 _SHEBANG_LIMIT = 255
 
 
-def install_commands(bin_dir: Path, address: tuple[str, int], server_name: str = "server") -> None:
+def install_commands(bin_dir: Path, address: tuple[str, int]) -> None:
     """`qsub`, `qstat`, ... in `bin_dir` (made if need be), for the server at `address`.
 
     The user who runs them is `$TORQUE_USER`, or who they are.
@@ -429,7 +429,6 @@ def install_commands(bin_dir: Path, address: tuple[str, int], server_name: str =
         "@PYTHON@": sys.executable,
         "@HOST@": repr(address[0]),
         "@PORT@": str(address[1]),
-        "@SERVER@": repr(server_name),
     }.items():
         text = text.replace(place, value)
     bin_dir.mkdir(parents=True, exist_ok=True)

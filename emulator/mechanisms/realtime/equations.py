@@ -159,12 +159,7 @@ def eq20() -> float:
     return 0
 
 
-# Metrics.
-
-
-def eq21(wait: float, runtime: float, threshold: float) -> float:
-    """Bounded slowdown; the threshold is 10 minutes (section 7.2)."""
-    return (wait + max(runtime, threshold)) / max(runtime, threshold)
+# Metrics; equation 21 is `bounded_slowdown_wang` of `emulator/metrics/jobs.py`.
 
 
 def eq22(

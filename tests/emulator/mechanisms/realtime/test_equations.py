@@ -57,11 +57,6 @@ def test_pre_ckpt_writes_and_reads_once_a_preemption():
     assert eq.eq20() == 0
 
 
-def test_slowdown_is_bounded_at_ten_minutes():
-    assert eq.eq21(wait=300, runtime=60, threshold=600) == 900 / 600
-    assert eq.eq21(wait=300, runtime=1200, threshold=600) == 1500 / 1200
-
-
 def test_utilisation_counts_overheads_and_productive_utilisation_does_not():
     assert eq.eq22(useful=600, ch_ckpt_jobs=50, ch_pre_sys=100, ch_ckpt_sys=50, available=1000) == 0.8
     assert eq.eq23(useful=600, available=1000) == 0.6
