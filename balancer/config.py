@@ -300,10 +300,10 @@ def read_config(path: Path | None, options: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(_said(error, path, given))) from error
+        raise ConfigError("\n".join(_sentences(error, path, given))) from error
 
 
-def _said(error: ValidationError, path: Path | None, given: Mapping[str, Any]) -> Iterator[str]:
+def _sentences(error: ValidationError, path: Path | None, given: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for each wrong key, after the file where it stands there."""
     for wrong in error.errors(include_url=False):
         of_file = path is not None and wrong["loc"][:1] not in {(name,) for name in given}

@@ -174,14 +174,14 @@ def service_at(url: str, *, patience_s: float = 1.0) -> Iterator[Balancer]:
         try:
             yield balancer
         except NotObtainable as error:
-            fail(_said(error), _NOT_OBTAINABLE)
+            fail(_with_notes(error), _NOT_OBTAINABLE)
         except Refused as error:
-            fail(_said(error))
+            fail(_with_notes(error))
         except BalancerError as error:
-            fail(_said(error), _NO_ANSWER)
+            fail(_with_notes(error), _NO_ANSWER)
 
 
-def _said(error: Exception) -> str:
+def _with_notes(error: Exception) -> str:
     """The error with what a command added to it."""
     return "\n".join((str(error), *getattr(error, "__notes__", ())))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from balancer.algorithms.basic import Basic
 from balancer.clock import micros
 from balancer.drivers.base import UNKNOWN, NodeStatus, UnclearError
-from balancer.drivers.marks import Stamp, noted, parse
+from balancer.drivers.marks import Stamp, mark_text, parse
 from balancer.ledger.replay import replay
 from balancer.ledger.store import Ledger
 from balancer.policy_settings import ReserveRule, Settings
@@ -63,7 +63,7 @@ class FakeBatch:
     def reclaim_nodes(self, nodes: Iterable[str], *, why: str = "") -> None:
         self._command("reclaim", nodes)
         self._mark(nodes, "reclaim", marked=True)
-        mark = parse(noted("ours", why), "ours")
+        mark = parse(mark_text("ours", why), "ours")
         if mark is not None and mark.stamp is not None and "reclaim" not in self.without_effect:
             self.stamps |= dict.fromkeys(nodes, mark.stamp)
 

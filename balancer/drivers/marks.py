@@ -38,7 +38,7 @@ class Mark:
     stamp: Stamp | None
 
 
-def noted(note: str, why: str, operator_note: str = "") -> str:
+def mark_text(note: str, why: str, operator_note: str = "") -> str:
     """The text of a mark: `why` is a stamp; `operator_note` is the note that was on the node."""
     ours = f"{note} ({why})" if note and why else note
     return f"{operator_note}{_BETWEEN}{ours}" if operator_note and ours else ours

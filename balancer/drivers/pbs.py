@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from balancer.drivers.base import NodeState, NodeStatus, RefusedError, with_ours
 from balancer.drivers.claims import claim_in, claimed
 from balancer.drivers.incremental_parse import Form, IncrementalNodeParser
-from balancer.drivers.marks import noted, operator_note_of
+from balancer.drivers.marks import mark_text, operator_note_of
 from balancer.drivers.programs import batches, longest_left, run_program
 from balancer.plugins import check_number
 
@@ -75,7 +75,7 @@ class PbsDriver(ABC, Generic[Settings]):
         groups = self._by_operator_note(nodes)
         self._change(
             [
-                (options(noted(self.our_note, why, operator_note)), some)
+                (options(mark_text(self.our_note, why, operator_note)), some)
                 for operator_note, some in groups.items()
             ]
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, SiteCheck
 from balancer.drivers.incremental_parse import Form, IncrementalNodeParser, ParseCache
-from balancer.drivers.marks import noted, operator_note_of, parse
+from balancer.drivers.marks import mark_text, operator_note_of, parse
 from balancer.drivers.programs import batches, run_program
 from balancer.drivers.slurm_site import check_site
 from balancer.drivers.slurm_text import (
@@ -105,7 +105,7 @@ class SlurmDriver:
             self._keep_awake(lambda now: now.union(reclaimable))
         groups: list[tuple[list[str], tuple[str, ...]]] = []
         for operator_note, some in self._by_operator_note(reclaimable, lines).items():
-            reason = noted(self._note, why, operator_note)
+            reason = mark_text(self._note, why, operator_note)
             new = [node for node in some if not lines[node].is_drained or lines[node].reason != reason]
             groups.append((new, ("state=drain", f"reason={reason}")))
         reserved = self._reserved() if self._reserves else frozenset(reclaimable)

@@ -63,7 +63,7 @@ class Difference:
     """QUARANTINED nodes of which the cloud says whose they are."""
 
 
-def seen(batch: NodeStatus | None, cloud: CloudStatus | None = None) -> Seen:  # noqa: PLR0911 - a row each
+def observation(batch: NodeStatus | None, cloud: CloudStatus | None = None) -> Seen:  # noqa: PLR0911 - a row each
     """The row of the table. `batch` None: it answered and does not list the node; `cloud` None: not asked."""
     if batch is None:
         return Seen.ABSENT
@@ -121,7 +121,7 @@ def compare(
     known: Agreed = agreed if agreed is not None and cloud is None else {}
     for record, status in _to_compare(records, states, is_news, known, unread=lists["unread"]):
         name = record.name
-        found = seen(status, (cloud or {}).get(name))
+        found = observation(status, (cloud or {}).get(name))
         action = _action(record, found, is_cloud_silent=is_cloud_silent)
         why = _news(record, status, found, is_cloud_asked=cloud is not None)
         is_unseen = _is_unseen(record, status, action)

@@ -222,7 +222,7 @@ def _merge(**options: Any) -> None:
     if farthest is None:
         farthest = plausible.FARTHEST_SHARED if options["shared_nodes"] else plausible.FARTHEST
     doubts += _doubt(plausible.doubts_of_today(today, farthest), options)
-    doubts += plausible.unknown(today)
+    doubts += plausible.why_unknown(today)
     rows, outcome = _run(sweep, store, options)
     for run, reason in outcome.failed:
         click.echo(f"emulator: {describe(run)}: {reason}", err=True)

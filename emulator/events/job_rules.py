@@ -68,7 +68,7 @@ class JobRules:
             each.other for all_ in self._dependents.values() for each in all_ if each.kind is After.START
         }
         self._cancel_us, self._deadline_us = (
-            _known(jobs, name, jobs.extra) for name in (r.CANCEL, r.DEADLINE)
+            _known_values(jobs, name, jobs.extra) for name in (r.CANCEL, r.DEADLINE)
         )
         self._pools = Pools(jobs, limits)
         self._submissions = Submissions(jobs, limits)
@@ -212,7 +212,7 @@ class JobRules:
         act.cluster.release_hold(row)
 
 
-def _known(jobs: JobTable, name: str, extra: object) -> dict[int, int]:
+def _known_values(jobs: JobTable, name: str, extra: object) -> dict[int, int]:
     """The values of a column by row, where they are known."""
     if not (isinstance(extra, dict) and name in extra):
         return {}

@@ -90,12 +90,12 @@ def collect(fleet: Source, batch: BatchSide, interrupted: str) -> RunRecord:
         return _mechanism_record(fleet, batch.record, interrupted)
     replay = replayed(fleet.replay_log)
     rows = {int(number): row for row, number in enumerate(jobs.number)}
-    by_torque = {int(text.split(".", 1)[0]): rows[number] for number, text in replay.job_ids.items()}
+    row_of_job = {int(text.split(".", 1)[0]): rows[number] for number, text in replay.job_ids.items()}
     submit_us = jobs.submit_us.copy()
     state = np.full(len(jobs), JobState.FUTURE, np.int8)
     runs: list[Run] = []
     for job in batch.jobs:
-        row = by_torque.get(job["number"])
+        row = row_of_job.get(job["number"])
         if row is None:
             continue
         submit_us[row] = job.get("submit_us", submit_us[row])

@@ -105,7 +105,7 @@ class Fleet(LiveRun):
         """What real jobs print, and their checkpoints: kept with the results."""
         self.clock_file, self.workload = files.clock, files.workload
         self.has_balancer = self.mechanism is not None
-        self.balancer_ready, self.node_keys = files.ready("balancer"), work / "node-keys"
+        self.balancer_ready, self.node_keys = files.ready(BALANCER), work / "node-keys"
         self.names = default_node_names(prepared.nodes)
         self.processes: dict[str, FleetProcess] = {}
         self._reaper: OrphanReaper | None = None
@@ -153,7 +153,7 @@ class Fleet(LiveRun):
 
     def _make_clock(self) -> SharedClockMaster:
         live = self.scenario.live
-        if self._resumable is not None and self._resumable.is_resumed:
+        if self.is_resumed:
             clock = roles.resumed_clock(live, self.clock_file)
             self.marks.append(Mark(clock.now_us(), WENT_ON))
             for ready_file in self.work.glob("*.ready"):
@@ -202,10 +202,7 @@ class Fleet(LiveRun):
             self.note_progress()
         steps = list(self._batch.start_steps())  # the Balancer takes no node that is down
         if self.mechanism is not None:
-            steps += [
-                self._start_balancer,
-                *self._ondemand.start_steps(self.mechanism),
-            ]
+            steps += [self._start_balancer, *self._ondemand.start_steps(self.mechanism)]
             if self.requirements.has(PREDICTOR):
                 steps.append(self._start_predictor)
         for step in (*steps, self._start_replayer):
@@ -277,7 +274,7 @@ class Fleet(LiveRun):
             self.places, self._batch.balancer_settings(), self._ondemand.balancer_settings()
         )
         config = self.config_of(
-            "balancer", role_config, port=self.lasting_port(), ready_file=self.balancer_ready
+            BALANCER, role_config, port=self.lasting_port(), ready_file=self.balancer_ready
         )
         arguments = ROLES[BALANCER].arguments(config)
         process = self.launch(BALANCER, *arguments, environ=role_config.environ)
@@ -321,7 +318,7 @@ class Fleet(LiveRun):
         return self._batch.failure.reason if lost and self._batch.failure else lost
 
     def is_replayed(self) -> bool:
-        return self.processes["replayer"].exit_status is not None and not self._is_away("replayer")
+        return self.processes[REPLAYER].exit_status is not None and not self._is_away(REPLAYER)
 
     def _is_away(self, name: str) -> bool:
         """A step of the scenario has killed it, and that is no reason to end."""
@@ -345,14 +342,14 @@ class Fleet(LiveRun):
         """Balancer, manager and predictor may fail, batch goes on; without the others there is no run."""
         for name, process in list(self.processes.items()):
             status = process.exit_status
-            if status is None or (name in {"replayer", "predictor"} and status == 0) or self._is_away(name):
+            if status is None or (name in {REPLAYER, PREDICTOR} and status == 0) or self._is_away(name):
                 continue
-            if name in {"balancer", "predictor"} | self._ondemand.names:
+            if name in {BALANCER, PREDICTOR} | self._ondemand.names:
                 self.marks.append(Mark(clock.now_us(), f"{name} ended with status {status}"))
                 process.stop()  # what is left of its session
                 del self.processes[name]
                 continue
-            if name == "replayer":
+            if name == REPLAYER:
                 return process.exit_summary()
             if (why := self._batch.has_lost(name, process, clock.now_us())) is not None:
                 return why

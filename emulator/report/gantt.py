@@ -133,8 +133,8 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
         "job": np.diff(jobs.number[job], prepend=0).tolist(),
         "nodes": sizes[chosen].tolist(),
         "kind": (jobs.kind[job] == Kind.ON_DEMAND).astype(np.int8).tolist(),
-        "user": _known(jobs.user[job]),
-        "queue": _known(jobs.queue[job]),
+        "user": _numbers_if_any(jobs.user[job]),
+        "queue": _numbers_if_any(jobs.queue[job]),
         "outcome": runs.outcome[chosen].tolist(),
         "boxes": boxes.tolist(),
         "low": low.tolist(),
@@ -142,7 +142,7 @@ def chart_data(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _known(numbers: NDArray[np.int32]) -> list[int]:
+def _numbers_if_any(numbers: NDArray[np.int32]) -> list[int]:
     """Nothing where no number is known."""
     return numbers.tolist() if (numbers >= 0).any() else []
 

@@ -119,7 +119,7 @@ class Log:
             raise ValueError(
                 f"jobs: an episode of {self.size} jobs; the part of the log has {self.last + self.size - self.first}"
             )
-        self._known = _known(self.jobs, self.nodes)
+        self._known = _constant_features(self.jobs, self.nodes)
         ends = np.concatenate(([0], np.cumsum(self.jobs.nodes, dtype=np.int64)))
         self.node_room = int((ends[self.size :] - ends[: -self.size]).max())
         """Nodes of all jobs of an episode, at most."""
@@ -165,7 +165,7 @@ def _jobs_of(source: Source | JobTable, nodes: int | None, overrun: str | None) 
     return prepared.jobs, prepared.nodes
 
 
-def _known(jobs: JobTable, node_count: int) -> NDArray[np.float32]:
+def _constant_features(jobs: JobTable, node_count: int) -> NDArray[np.float32]:
     """What of the jobs' features does not change (`kernel.Known`)."""
     known = np.empty((len(jobs), len(kernel.Known)), np.float32)
     estimate_us = np.maximum(jobs.estimate_us, 1)

@@ -66,7 +66,7 @@ def make_mechanism(scenario: Scenario) -> Mechanism | None:
     except (ValueError, TypeError) as error:
         name = plugin_name(scenario.mechanism)
         with scenario.plugged_in():
-            owner = "" if str(error).startswith("mechanism ") else f"mechanism{_unsaid(name, error)}: "
+            owner = "" if str(error).startswith("mechanism ") else f"mechanism{_missing_name(name, error)}: "
         raise ScenarioError(f"{owner}{error}") from error
     knows = ability(made, HasFailures)  # type: ignore[type-abstract]
     if knows is not None and not scenario.failures:
@@ -253,7 +253,7 @@ def _machine(made: Machine) -> Machine:
     return made
 
 
-def _unsaid(name: str, error: Exception) -> str:
+def _missing_name(name: str, error: Exception) -> str:
     """The name of a plug-in from a file, behind a blank, if its error does not say it; nothing else."""
     is_own = any(name == each.name for each in IN_USE.get().things)
     return f" {name}" if is_own and name not in str(error) else ""
@@ -273,7 +273,7 @@ def _make(kind: str, name: str, event: str, make: Callable[[], Machine]) -> Mach
     try:
         return make()
     except ValueError as error:  # what a plug-in says of its parameters and the jobs
-        raise ScenarioError(f"{kind}{_unsaid(name, error)}: {error}") from error
+        raise ScenarioError(f"{kind}{_missing_name(name, error)}: {error}") from error
     except Exception as error:
         raise plugin_error(f"{kind} {name}", event, 0, error) from error
 
@@ -327,7 +327,7 @@ def run_or_fail(
             complete = loop.run(on_progress if page is None else shown)
     except ValueError as error:  # a mechanism cannot serve these jobs
         with scenario.plugged_in():
-            owner = _unsaid(plugin_name(scenario.mechanism), error)
+            owner = _missing_name(plugin_name(scenario.mechanism), error)
         raise ScenarioError(f"mechanism{owner}: {error}" if owner else str(error)) from error
     record = loop.record(interrupted="" if complete else "stopped by the user")
     record = describe(record, scenario, prepared, wall_s=seconds(wall_us() - began_us))

@@ -253,13 +253,13 @@ def beside(document: dict[str, Any], folder: Path, where: str) -> Scenario:
     if machine is not None:
         try:
             with scenario.plugged_in():
-                files |= with_platform(scenario_files.found(machine, folder), document, files["workload"])
+                files |= with_platform(scenario_files.find_file(machine, folder), document, files["workload"])
         except ValueError as error:
             raise ScenarioError(f"{where}: nodes: {error}") from error
     files["scheduler"] = scenario_files.with_site_files(scenario.scheduler, folder)
     files["failures"] = scenario_files.with_record(scenario.failures, folder)
     if scenario.moldable is not None and scenario.moldable.file is not None:
-        found = scenario_files.found(scenario.moldable.file, folder)
+        found = scenario_files.find_file(scenario.moldable.file, folder)
         files["moldable"] = scenario.moldable.model_copy(update={"file": found})
     try:
         files["qos"] = scenario_files.with_table(scenario.qos, folder)

@@ -28,7 +28,7 @@ def with_table(part: QosPart | None, folder: Path) -> QosPart | None:
         return part
     from emulator.schedulers.slurm.qos import columns_of, read_qos  # noqa: PLC0415 - few scenarios need it
 
-    path = found(part.table, folder)
+    path = find_file(part.table, folder)
     read_qos(path, part.cpus_per_node, plain=True)  # what is wrong in it is told with its line
     return part.model_copy(update={"table": columns_of(path)})
 
@@ -39,7 +39,7 @@ def with_switches(part: PlacementPart | None, folder: Path) -> PlacementPart | N
         return part
     from emulator.cluster.switches import switches_in  # noqa: PLC0415 - few scenarios need it
 
-    said = switches_in(found(part.switches, folder))
+    said = switches_in(find_file(part.switches, folder))
     return part.model_copy(
         update={"switches": {name: SwitchPart.model_validate(each) for name, each in said.items()}}
     )
@@ -49,7 +49,7 @@ _SLURM = "slurm:"
 _SITE_FILES = ("conf", "qos", "associations")
 
 
-def found(name: str | Path, folder: Path) -> Path:
+def find_file(name: str | Path, folder: Path) -> Path:
     beside = folder / name  # which is `name` itself if that is absolute
     return beside if beside.exists() else Path(name)
 
@@ -59,7 +59,7 @@ def _plugin_with_file(item: Any, folder: Path) -> Any:
     if not isinstance(item, dict):
         return item
     return {
-        name: {**params, "trace": str(found(params["trace"], folder))}
+        name: {**params, "trace": str(find_file(params["trace"], folder))}
         if isinstance(params, dict) and isinstance(params.get("trace"), str)
         else params
         for name, params in item.items()
@@ -83,12 +83,14 @@ def with_site_files(scheduler: Any, folder: Path) -> Any:
     match scheduler:
         case {"slurm": {**params}}:
             said = {
-                name: str(found(value, folder)) if name in _SITE_FILES and isinstance(value, str) else value
+                name: str(find_file(value, folder))
+                if name in _SITE_FILES and isinstance(value, str)
+                else value
                 for name, value in params.items()
             }
             return {**scheduler, "slurm": said}
         case str() if scheduler.startswith(_SLURM):
-            return _SLURM + str(found(scheduler.removeprefix(_SLURM), folder))
+            return _SLURM + str(find_file(scheduler.removeprefix(_SLURM), folder))
     return scheduler
 
 
@@ -96,7 +98,7 @@ def with_files(part: WorkloadPart, folder: Path) -> WorkloadPart:
     """Traces are named relative to the scenario that uses them, or to where the user stands."""
     return part.model_copy(
         update={
-            "trace": None if part.trace is None else found(part.trace, folder),
+            "trace": None if part.trace is None else find_file(part.trace, folder),
             "generate": [_plugin_with_file(item, folder) for item in part.generate],
             "transforms": [_plugin_with_file(item, folder) for item in part.transforms],
         }

@@ -270,7 +270,7 @@ def trust(found: Sequence[Today]) -> str:
     return "How far to trust it: today is reproduced in both halves (green)."
 
 
-def unknown(found: Sequence[Today]) -> list[str]:
+def why_unknown(found: Sequence[Today]) -> list[str]:
     """Why nobody can know whether today is understood; nothing if the log has waits."""
     if any(each.recorded_wait_min is not None for each in found):
         return []

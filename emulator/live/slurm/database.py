@@ -203,7 +203,7 @@ class Database:
             if done.returncode == 0 and _ALL_SENT in queue and (not missing or is_last):
                 return Stored(lines, with_the_job_log(found, logged, missing), sorted(missing))
             if is_last:
-                raise DatabaseError(done.stderr.strip() or _untold(queue, missing))
+                raise DatabaseError(done.stderr.strip() or _what_is_missing(queue, missing))
             pause.wait(_LOOK_S)
 
     def _run(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -214,7 +214,7 @@ class Database:
             return subprocess.CompletedProcess(command, 1, "", f"{name}: no answer within {_ASK_S:g} s")
 
 
-def _untold(sdiag: str, missing: set[int]) -> str:
+def _what_is_missing(sdiag: str, missing: set[int]) -> str:
     """In words what is not there yet."""
     waiting = next((line for line in sdiag.splitlines() if line.startswith(_QUEUE)), "sdiag does not answer")
     jobs = ", ".join(map(str, sorted(missing))) or "none"

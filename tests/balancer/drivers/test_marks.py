@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from balancer.drivers.base import NodeStatus, with_ours
-from balancer.drivers.marks import Mark, Stamp, noted, operator_note_of, parse
+from balancer.drivers.marks import Mark, Stamp, mark_text, operator_note_of, parse
 
 NOTE = "lent to on-demand by the Balancer"
 STAMP = Stamp("0badcafe", 3401, "01234567")
@@ -20,7 +20,7 @@ def site(request, kit, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kept", ["", "fan loud", "a | b", "two\nlines", f"see: {NOTE}"])
 @pytest.mark.parametrize("stamp", [STAMP, None])
 def test_what_was_noted_is_read_back(kept, stamp):
-    text = noted(NOTE, str(stamp) if stamp else "", kept)
+    text = mark_text(NOTE, str(stamp) if stamp else "", kept)
     assert parse(text, NOTE) == Mark(kept, stamp)
     assert operator_note_of(text, NOTE) == kept
 

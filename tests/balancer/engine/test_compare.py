@@ -13,7 +13,7 @@ from balancer.drivers.base import NodeStatus
 from balancer.drivers.cloud import CloudStatus
 from balancer.lifecycle.records import NodeRecord
 from balancer.lifecycle.states import NodeState
-from balancer.service.reconcile import Difference, compare, seen
+from balancer.service.reconcile import Difference, compare, observation
 from balancer.service.reconcile_table import Seen
 
 IDLE, BUSY = NodeStatus("idle"), NodeStatus("busy", ("9.server",))
@@ -70,7 +70,7 @@ def found(state, status, *, cloud=None, is_news=True, in_hand=(), last_jobs=None
     ],
 )
 def test_a_report_is_exactly_one_row_of_the_table(batch, cloud, row):
-    assert seen(batch, cloud) is row
+    assert observation(batch, cloud) is row
 
 
 @pytest.mark.parametrize(

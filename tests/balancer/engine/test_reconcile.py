@@ -12,7 +12,7 @@ from balancer.drivers.cloud import CloudStatus
 from balancer.drivers.marks import Stamp
 from balancer.ledger.errors import LedgerError
 from balancer.lifecycle.states import NodeState
-from balancer.service.reconcile import seen
+from balancer.service.reconcile import observation
 from balancer.service.reconcile_table import TABLE, Action, Seen, page
 
 _CLOUD_ON, _CLOUD_OFF, _CLOUD_VM = CloudStatus(True), CloudStatus(False), CloudStatus(False, ("vm",))
@@ -157,14 +157,14 @@ def test_every_pair_has_exactly_one_action():
 
 @pytest.mark.parametrize("what", list(Seen))
 def test_a_report_has_one_row_of_the_table(what):
-    assert seen(*_REPORTS[what]) is what
+    assert observation(*_REPORTS[what]) is what
 
 
 def test_unknown_never_becomes_idle():
     for row in TABLE.values():
         assert row[Seen.UNREACHABLE] is not Action.SEE_IDLE
         assert row[Seen.ABSENT] is not Action.SEE_IDLE
-    assert seen(NodeStatus("unknown"), _CLOUD_ON) is Seen.UNREACHABLE
+    assert observation(NodeStatus("unknown"), _CLOUD_ON) is Seen.UNREACHABLE
 
 
 def test_the_page_is_current():
