@@ -9,6 +9,7 @@ from emulator.live.fleet import Fleet
 from emulator.live.job.proof import prove
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import run_virtual
+from emulator.runs.scenario import from_mapping
 from emulator.validation.laws import check
 from emulator.workload.table import Kind
 
@@ -20,6 +21,35 @@ class NeverMind:
 
     def __bool__(self):
         return False
+
+
+def of_a_table(mechanism, *, nodes=8, scheduler="fcfs+easy", **live):
+    """The scenario of a run whose jobs are handed over as a table."""
+    return from_mapping(
+        {
+            "name": "table",
+            "nodes": nodes,
+            "scheduler": scheduler,
+            "workload": {"generate": [{"daily_batch": {}}]},
+            "mechanism": mechanism,
+            "live": {"speed": 20_000} | live,
+        }
+    )
+
+
+def two_hours(*, mechanism=None, **live):
+    """A scenario's document: two hours on eight nodes with leases."""
+    batch = {"days": 0.08, "jobs": 40, "load": 0.8, "median_run_s": 600, "max_walltime_s": 3600}
+    leases = {"days": 0.08, "leases_per_day": 150, "utilisation": 0.12, "mean_nodes": 1.5}
+    leases |= {"mean_duration_s": 900, "max_duration_s": 1800, "day_begin_s": 0}
+    return {
+        "name": "two-hours",
+        "seed": 3,
+        "nodes": 8,
+        "workload": {"generate": [{"daily_batch": batch}, {"bursty_leases": leases}]},
+        "mechanism": mechanism or {"balancer": {"static_reserve": 1, "wait_s": 300, "idle_reserve_s": 600}},
+        "live": {"speed": 1200} | live,
+    }
 
 
 def run_both(tmp_path, wanted, jobs):

@@ -1,13 +1,14 @@
 """What a mechanism does to running jobs happens live as it does in virtual time, and no work is lost or done twice."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from emulator.kernel.job_states import JobState, RunOutcome
-from emulator.runs.scenario import from_mapping
 from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
-from fleet_kit.both_clocks import assert_proved, assert_same, proofs_of, run_both, run_live
+from fleet_kit.both_clocks import assert_proved, assert_same, of_a_table, proofs_of, run_both, run_live
 
 S = 1_000_000
 
@@ -37,16 +38,7 @@ def workload(seed, jobs=25, leases=6):
     )
 
 
-def scenario(**live):
-    return from_mapping(
-        {
-            "name": "rota",
-            "nodes": 8,
-            "workload": {"generate": [{"daily_batch": {}}]},
-            "mechanism": {"rota": {"period_s": 200}},
-            "live": {"speed": 20_000} | live,
-        }
-    )
+scenario = partial(of_a_table, {"rota": {"period_s": 200}})
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A plug-in that raises ends the run in both clocks: one error names it, event and time, and results are kept."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,10 +15,9 @@ from emulator.plugin_failure import PluginError
 from emulator.report import files
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import run_virtual
-from emulator.runs.scenario import from_mapping
 from emulator.validation.laws import check
 from emulator.workload.table import JobTable, Kind
-from fleet_kit.both_clocks import run_both, run_live
+from fleet_kit.both_clocks import of_a_table, run_both, run_live
 
 pytestmark = pytest.mark.usefixtures("toy")
 live = pytest.mark.live
@@ -45,17 +45,7 @@ def jobs():
     )
 
 
-def scenario(mechanism, **more):
-    return from_mapping(
-        {
-            "name": "failing",
-            "nodes": 4,
-            "workload": {"generate": [{"daily_batch": {}}]},
-            "mechanism": mechanism,
-            "live": {"speed": 20_000},
-        }
-        | more
-    )
+scenario = partial(of_a_table, nodes=4)
 
 
 def failing(event, at_s=3000):

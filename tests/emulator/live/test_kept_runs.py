@@ -18,26 +18,11 @@ from emulator.report.compare import compare
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
-from fleet_kit.both_clocks import NeverMind, nothing_is_lost, proofs_in
+from fleet_kit.both_clocks import NeverMind, nothing_is_lost, proofs_in, two_hours
 from polling import until
 
 pytestmark = pytest.mark.live
 SAME = f"{WENT_ON}: nothing that was under way differs"
-
-
-def document(*, mechanism=None, **live):
-    """Two hours on eight nodes with leases."""
-    batch = {"days": 0.08, "jobs": 40, "load": 0.8, "median_run_s": 600, "max_walltime_s": 3600}
-    leases = {"days": 0.08, "leases_per_day": 150, "utilisation": 0.12, "mean_nodes": 1.5}
-    leases |= {"mean_duration_s": 900, "max_duration_s": 1800, "day_begin_s": 0}
-    return {
-        "name": "kept",
-        "seed": 3,
-        "nodes": 8,
-        "workload": {"generate": [{"daily_batch": batch}, {"bursty_leases": leases}]},
-        "mechanism": mechanism or {"balancer": {"static_reserve": 1, "wait_s": 300, "idle_reserve_s": 600}},
-        "live": {"speed": 1200} | live,
-    }
 
 
 class StopAt:
@@ -70,7 +55,7 @@ def run_in(folder, scenario, *stops_s):
 
 @pytest.mark.slow
 def test_a_run_that_is_stopped_twice_is_that_of_virtual_time(tmp_path):
-    scenario = from_mapping(document())
+    scenario = from_mapping(two_hours())
     record = run_in(tmp_path / "kept", scenario, 2000, 4000)
     nothing_is_lost(record)
     assert [mark.text for mark in record.marks] == [SAME, SAME]
@@ -85,7 +70,7 @@ def test_real_jobs_begin_again_and_are_listed(tmp_path):
     jobs = {
         "daily_batch": {"days": 0.04, "load": 1.0, "jobs": 18, "median_run_s": 500, "max_walltime_s": 3600}
     }
-    settings = document(mechanism={"balancer": {"wait_s": 300}}, jobs="emulator-job", speed=300)
+    settings = two_hours(mechanism={"balancer": {"wait_s": 300}}, jobs="emulator-job", speed=300)
     settings["workload"] = {"generate": [jobs]}
     scenario = from_mapping(settings)
     record = run_in(tmp_path / "kept", scenario, 1500)
@@ -108,7 +93,7 @@ def test_real_jobs_begin_again_and_are_listed(tmp_path):
 @pytest.mark.slow
 def test_a_mechanism_in_the_batch_server_goes_on_where_it_was(tmp_path):
     kinds = {"on_demand_share": 0.25, "rigid_share": 0.3, "checkpoint_s": 20, "mtbf_s": 3000}
-    settings = document(mechanism={"hybrid": {"strategy": "cua+spaa"}})
+    settings = two_hours(mechanism={"hybrid": {"strategy": "cua+spaa"}})
     day = {"days": 0.04, "load": 1.0, "jobs": 18, "median_run_s": 500, "max_walltime_s": 3600}
     settings["workload"] = {"generate": [{"daily_batch": day}], "transforms": [{"hybrid_kinds": kinds}]}
     scenario = from_mapping(settings | {"seed": 17})
@@ -130,7 +115,7 @@ def emulator(folder, scenario):
 @pytest.mark.slow
 def test_a_typed_ctrl_c_stops_a_run_and_the_same_command_goes_on_with_it_and_leaves_nothing(tmp_path):
     scenario = tmp_path / "kept.yaml"
-    scenario.write_text(yaml.safe_dump(document()))
+    scenario.write_text(yaml.safe_dump(two_hours()))
     with emulator(tmp_path, scenario) as process:
         until(lambda: (tmp_path / "kept" / "replay.jsonl").exists() or process.poll() is not None)
         process.send_signal(signal.SIGINT)
@@ -148,7 +133,7 @@ def test_a_typed_ctrl_c_stops_a_run_and_the_same_command_goes_on_with_it_and_lea
 @pytest.mark.slow
 def test_a_run_whose_command_was_killed_goes_on_and_nothing_is_lost(tmp_path):
     scenario = tmp_path / "kept.yaml"
-    scenario.write_text(yaml.safe_dump(document()))
+    scenario.write_text(yaml.safe_dump(two_hours()))
     log = tmp_path / "kept" / "replay.jsonl"
     with emulator(tmp_path, scenario) as process:
         until(lambda: (log.exists() and len(log.read_text().splitlines()) > 9) or process.poll() is not None)
@@ -175,14 +160,14 @@ def test_a_run_whose_command_was_killed_goes_on_and_nothing_is_lost(tmp_path):
 def test_a_folder_that_holds_something_else_is_left_as_it_is(tmp_path, make, said):
     make(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(ScenarioError, match=said), keep(tmp_path, from_mapping(document()), 8):
+    with pytest.raises(ScenarioError, match=said), keep(tmp_path, from_mapping(two_hours()), 8):
         pass
     after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
     assert after == before
 
 
 def test_two_cannot_go_on_with_the_same_run(tmp_path):
-    scenario = from_mapping(document())
+    scenario = from_mapping(two_hours())
     with (
         keep(tmp_path, scenario, 8),
         pytest.raises(ScenarioError, match="somebody is at work"),
@@ -201,6 +186,6 @@ def test_two_cannot_go_on_with_the_same_run(tmp_path):
 )
 def test_what_cannot_go_on_is_said_before_anything_begins(tmp_path, live, said):
     folder = tmp_path / "kept"
-    with pytest.raises(ScenarioError, match=said), keep(folder, from_mapping(document(**live)), 8):
+    with pytest.raises(ScenarioError, match=said), keep(folder, from_mapping(two_hours(**live)), 8):
         pass
     assert not folder.exists()

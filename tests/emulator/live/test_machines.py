@@ -1,29 +1,20 @@
 """Mechanisms that bring their own machine, live: processes do the work that the machine tells of, and prove it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from balancer.clock import US as S
 from emulator.kernel.job_states import RunOutcome
-from emulator.runs.scenario import from_mapping
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import JobTable, Kind
-from fleet_kit.both_clocks import assert_proved, assert_same, proofs_of, run_both
+from fleet_kit.both_clocks import assert_proved, assert_same, of_a_table, proofs_of, run_both
 
 pytestmark = pytest.mark.live
 
 
-def scenario(mechanism, *, scheduler="fcfs+easy", **live):
-    return from_mapping(
-        {
-            "name": "machine",
-            "nodes": 8,
-            "workload": {"generate": [{"daily_batch": {}}]},
-            "scheduler": scheduler,
-            "mechanism": mechanism,
-            "live": {"speed": 10_000, "jobs": "emulator-job"} | live,
-        }
-    )
+scenario = partial(of_a_table, speed=10_000, jobs="emulator-job")
 
 
 def table(seed, count, *, widths, **more):

@@ -16,28 +16,13 @@ from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.validation.laws import check
 from emulator.workload.table import Kind
-from fleet_kit.both_clocks import Meddler, nothing_is_lost
+from fleet_kit.both_clocks import Meddler, nothing_is_lost, two_hours
 
 pytestmark = pytest.mark.live
-NODES = 8
 
 
-def scenario(*, faults, mechanism=None, **live):
-    """Two hours on eight nodes with leases."""
-    batch = {"days": 0.08, "jobs": 40, "load": 0.8, "median_run_s": 600, "max_walltime_s": 3600}
-    leases = {"days": 0.08, "leases_per_day": 150, "utilisation": 0.12, "mean_nodes": 1.5}
-    leases |= {"mean_duration_s": 900, "max_duration_s": 1800, "day_begin_s": 0}
-    return from_mapping(
-        {
-            "name": "faulty",
-            "seed": 3,
-            "nodes": NODES,
-            "workload": {"generate": [{"daily_batch": batch}, {"bursty_leases": leases}]},
-            "mechanism": mechanism
-            or {"balancer": {"static_reserve": 1, "wait_s": 300, "idle_reserve_s": 600}},
-            "live": {"speed": 1200, "faults": faults} | live,
-        }
-    )
+def scenario(**live):
+    return from_mapping(two_hours(**live))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,7 @@ from emulator.runs.preparation import Prepared
 from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.validation.laws import check
 from emulator.workload.table import JobTable
-from fleet_kit.both_clocks import assert_same, run_both, run_live
+from fleet_kit.both_clocks import assert_same, of_a_table, run_both, run_live
 
 S = 1_000_000
 pytestmark = pytest.mark.live
@@ -35,17 +36,7 @@ def workload(seed, jobs=40):
     )
 
 
-def scenario(mechanism, *, nodes=3, scheduler="fcfs+easy", **live):
-    return from_mapping(
-        {
-            "name": "shared",
-            "nodes": nodes,
-            "scheduler": scheduler,
-            "workload": {"generate": [{"daily_batch": {}}]},
-            "mechanism": mechanism,
-            "live": {"speed": 20_000} | live,
-        }
-    )
+scenario = partial(of_a_table, nodes=3)
 
 
 @pytest.mark.slow

@@ -9,11 +9,10 @@ import pytest
 from balancer.clock import US as S
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.job.control import HEARD
-from emulator.runs.scenario import from_mapping
 from emulator.validation.laws import check
 from emulator.workload.hybrid_kinds import JobClass
 from emulator.workload.table import JobTable, Kind
-from fleet_kit.both_clocks import proofs_of, run_live
+from fleet_kit.both_clocks import of_a_table, proofs_of, run_live
 from slurm_releases import batch, each_root
 
 pytestmark = [
@@ -26,15 +25,7 @@ PREEMPTED = JobTable.build(submit_us=[0, 1200 * S], run_us=[2400 * S, 300 * S], 
 
 
 def scenario(mechanism, speed, root, **slurm):
-    return from_mapping(
-        {
-            "name": "mechanism",
-            "nodes": 4,
-            "workload": {"generate": [{"daily_batch": {}}]},
-            "mechanism": mechanism,
-            "live": {"batch": batch(root, **slurm), "speed": speed, "jobs": "emulator-job"},
-        }
-    )
+    return of_a_table(mechanism, nodes=4, batch=batch(root, **slurm), speed=speed, jobs="emulator-job")
 
 
 def on_slurm(tmp_path, mechanism, jobs, root, *, speed=300, meddle=None, **slurm):
