@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from balancer.client import Balancer
+from file_torque import FileTorque
 from polling import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-_PBSNODES = """#!{python} -S
-import fcntl, json, sys
-with open("{state}", "r+") as file:
-    fcntl.flock(file, fcntl.LOCK_EX)
-    nodes = json.load(file)
-    if sys.argv[1] == "-x":
-        shown = ""
-        for name in sys.argv[2:] or nodes:
-            node = nodes[name]
-            words = (["job-exclusive"] if node["job"] else []) + (["offline"] if node["offline"] else [])
-            jobs = "<jobs>0/%s</jobs>" % node["job"] if node["job"] else ""
-            note = "<note>%s</note>" % node["note"] if node["note"] else ""
-            state = ",".join(words) or "free"
-            shown += "<Node><name>%s</name><state>%s</state>%s%s</Node>" % (name, state, jobs, note)
-        print("<Data>" + shown + "</Data>")
-    else:
-        note = sys.argv[sys.argv.index("-N") + 1] if "-N" in sys.argv else ""
-        for name in set(sys.argv[2:]) & set(nodes):
-            nodes[name]["offline"] = sys.argv[1] == "-o"
-            nodes[name]["note"] = note if sys.argv[1] == "-o" else ""
-        file.seek(0)
-        file.truncate()
-        json.dump(nodes, file)
-"""
 
 
 class Batch:
@@ -56,17 +29,8 @@ class Batch:
     ) -> None:
         """`cloud`: whom the service asks whether a grant is in use; the small manager confirms its own."""
         self.nodes, self.folder = nodes, folder
-        self._state = folder / "torque.json"
-        self._state.write_text(
-            json.dumps({name: {"job": None, "offline": False, "note": ""} for name in nodes})
-        )
-        programs = folder / "bin"
-        programs.mkdir()
-        pbsnodes = programs / "pbsnodes"
-        pbsnodes.write_text(_PBSNODES.format(python=sys.executable, state=self._state), encoding="utf-8")
-        pbsnodes.chmod(0o755)
-        (programs / "qmgr").symlink_to("/bin/true")
-        self._environment = os.environ | environment | {"PATH": f"{programs}:{os.environ['PATH']}"}
+        self._torque = FileTorque(folder, nodes)
+        self._environment = os.environ | environment | self._torque.environment
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
         settings: dict[str, Any] = {
@@ -112,28 +76,18 @@ class Batch:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
-    @contextmanager
-    def _nodes(self) -> Iterator[dict[str, dict[str, Any]]]:
-        with self._state.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            nodes = json.load(file)
-            yield nodes
-            file.seek(0)
-            file.truncate()
-            json.dump(nodes, file)
-
     def free(self) -> list[str]:
         """Nodes on which a job could start."""
-        with self._nodes() as nodes:
+        with self._torque.nodes() as nodes:
             return sorted(name for name, node in nodes.items() if not node["offline"] and node["job"] is None)
 
     def with_jobs(self) -> list[str]:
-        with self._nodes() as nodes:
+        with self._torque.nodes() as nodes:
             return sorted(name for name, node in nodes.items() if node["job"])
 
     def start_job(self, *names: str) -> None:
         """On nodes that are free; the service is told, as a prologue does."""
-        with self._nodes() as nodes:
+        with self._torque.nodes() as nodes:
             for name in names:
                 assert not nodes[name]["offline"], f"{name} is offline"
                 nodes[name]["job"] = f"{name}.job"
@@ -142,7 +96,7 @@ class Batch:
                 client.update_nodes({name: "busy"}, job=f"{name}.job")
 
     def end_job(self, *names: str) -> None:
-        with self._nodes() as nodes:
+        with self._torque.nodes() as nodes:
             for name in names:
                 nodes[name]["job"] = None
         with Balancer(self.url) as client:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -13,30 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from balancer.client import Balancer
+from file_torque import FileTorque
 from polling import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-_PBSNODES = """#!{python} -S
-import fcntl, json, sys
-with open("{state}", "r+") as file:
-    fcntl.flock(file, fcntl.LOCK_EX)
-    states = json.load(file)
-    if sys.argv[1] == "-x":
-        names = sys.argv[2:] or states
-        node = "<Node><name>%s</name><state>%s</state>%s</Node>"
-        jobs = {{name: "<jobs>0/%s</jobs>" % states[name][1] if states[name][1] else "" for name in names}}
-        print("<Data>" + "".join(node % (name, states[name][0], jobs[name]) for name in names) + "</Data>")
-    else:
-        for name in set(sys.argv[2:]) & set(states):
-            free = "job-exclusive" if states[name][1] else "free"
-            states[name][0] = "offline" if sys.argv[1] == "-o" else free
-        file.seek(0)
-        file.truncate()
-        json.dump(states, file)
-"""
 
 
 class Service:
@@ -45,17 +26,8 @@ class Service:
     def __init__(self, folder: Path, count: int) -> None:
         self.folder = folder
         self.count = count
-        self.state = folder / "states.json"
-        self.state.write_text(
-            json.dumps({f"n{n:02d}": ["free", ""] for n in range(1, count + 1)}), encoding="utf-8"
-        )
-        programs = folder / "bin"
-        programs.mkdir()
-        pbsnodes = programs / "pbsnodes"
-        pbsnodes.write_text(_PBSNODES.format(python=sys.executable, state=self.state), encoding="utf-8")
-        pbsnodes.chmod(0o755)
-        (programs / "qmgr").symlink_to("/bin/true")
-        self.environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
+        self._torque = FileTorque(folder, [f"n{number:02d}" for number in range(1, count + 1)])
+        self.environment = os.environ | self._torque.environment
         self.ready = folder / "ready.json"
         self.log = folder / "log"
         self.process: subprocess.Popen[str] | None = None
@@ -84,7 +56,7 @@ class Service:
 
     def share_batch_of(self, other: Service) -> None:
         """Talk to the same batch system."""
-        self.environment = other.environment
+        self._torque, self.environment = other._torque, other.environment
 
     def wait_for_log(self, text: str) -> None:
         self._until(lambda: text in self.log.read_text(encoding="utf-8"), f"the service logs {text!r}")
@@ -116,21 +88,12 @@ class Service:
 
     def start_job(self, client: Balancer, job: str, node: str, *, remaining_s: float | None = None) -> None:
         """A job runs there, and its hook says so."""
-        self._set_state(node, "job-exclusive", job)
+        self._torque.set_job(node, job)
         client.update_nodes({node: "busy"}, job=job, remaining_s=remaining_s)
 
     def end_job(self, client: Balancer, job: str, node: str) -> None:
-        self._set_state(node, "free", "")
+        self._torque.set_job(node, None)
         client.update_nodes({node: "idle"}, job=job)
-
-    def _set_state(self, node: str, state: str, job: str) -> None:
-        with self.state.open("r+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            states = json.load(file)
-            states[node] = [state, job]
-            file.seek(0)
-            file.truncate()
-            json.dump(states, file)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A client command."""
