@@ -12,7 +12,7 @@ import click
 from balancer.console_kit import given_options, left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 
 def _use_files(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> None:
@@ -132,17 +132,6 @@ def _section(formatter: click.HelpFormatter, title: str, records: Sequence[tuple
     if found:
         with formatter.section(title):
             formatter.write_dl(found)
-
-
-def names_of(group: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """For the shell's completion: the installed plug-ins of a kind."""
-
-    def complete(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-        from emulator.plugins import plugin_names  # noqa: PLC0415 - only there
-
-        return [name for name in plugin_names(group) if name.startswith(begun)]
-
-    return complete
 
 
 def schedulers(_: click.Context, __: click.Parameter, begun: str) -> list[str]:

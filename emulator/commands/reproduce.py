@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 from balancer.clock import seconds, wall_us
-from emulator.commands.options import names_of, plugin_option, refuse_others
+from balancer.console_kit import names_of
+from emulator.commands.options import plugin_option, refuse_others
 from emulator.commands.reproduce_tables import TABLES, reproduce_tables
 from emulator.commands.run import interruptible
 from emulator.commands.sweep import SweepProgress, choose_pool, refuse_jobs_beside

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from balancer.console_kit import names_of
 from emulator.commands.options import (
     grouped,
-    names_of,
     plugin_option,
     refuse,
     schedulers,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from emulator.commands.options import names_of, plugin_option, usage_option, zone_option
+from balancer.console_kit import names_of
+from emulator.commands.options import plugin_option, usage_option, zone_option
 from emulator.number_text import grouped, number_of
 from emulator.terminal import InputError, input_error, stdout_console
 from emulator.workload.overruns import Overrun, Size
